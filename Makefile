@@ -1,0 +1,49 @@
+# Every chore. `make` lists them.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+
+help: ## List the chores
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 16
+
+setup: $(STAMP) ## Create .venv and install everything, from pinned versions with hashes
+
+$(STAMP): requirements-dev.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $(STAMP)
+
+run: setup ## Start the HTTP server on loopback and print how to connect
+	$(BIN)/memory-mcp serve --transport http $(ARGS)
+
+test: setup ## Run the tests
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+static: setup ## Format, lint, strict typing, generated docs up to date
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m tools.make_docs --check
+
+check: static test ## What CI runs
+
+format: setup ## Format the code and make the generated docs anew
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/python -m tools.make_docs
+
+bench: setup ## Measure speed, as ratios within one run
+	$(BIN)/python -m benchmarks.vault $(ARGS)
+
+conformance: setup ## The official conformance suite and MCP Inspector against our door (needs the npm registry once)
+	$(BIN)/python -m tests.compatibility.conformance $(ARGS)
+
+old-clients: setup ## Real clients of older SDKs, each in an environment of its own
+	$(BIN)/python -m tests.compatibility.old_clients $(ARGS)
+
+lock: setup ## Pin dependencies anew
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --group dev -o requirements-dev.txt
+
+.PHONY: help setup run test static check format bench conformance old-clients lock

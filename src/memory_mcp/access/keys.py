@@ -1,0 +1,142 @@
+"""API keys: mmcp_<12-character id>_<43-character secret>, the secret kept as a bcrypt hash only."""
+
+import hashlib
+import re
+import secrets
+import string
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from memory_mcp.access import storage
+from memory_mcp.access.model import IssuedKey, Key, Maker, Refused
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Scope
+from memory_mcp.clock import Clock, stamp, utc_now
+from memory_mcp.errors import NotFound
+from memory_mcp.sqlite import Database
+
+RAW_KEY = re.compile(r"mmcp_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
+BCRYPT_ROUNDS = 10  # the secret has 256 random bits: stretching adds nothing, a slow first request would annoy
+FRESH = 0.5  # seconds a key's row is trusted, so that a revocation works in every process within a second
+NOTE_USE_EVERY = 60.0  # seconds between two writes of last_used_at
+MOST_VERIFIED = 10_000
+
+
+@dataclass
+class _Verified:
+    key: Key
+    read_at: float
+
+
+class Keys:
+    """Making, checking and revoking keys."""
+
+    def __init__(self, db: Database, clock: Clock = utc_now) -> None:
+        self._db = db
+        self._clock = clock
+        self._verified: dict[bytes, _Verified] = {}  # by the SHA-256 of the raw key
+        self._noted: dict[str, float] = {}
+        self._hashing = threading.Semaphore(2)  # bcrypt is slow on purpose: a flood of bad keys gets two cores' worth
+
+    def create(
+        self,
+        *,
+        name: str,
+        user: str = LOCAL_USER,
+        scopes: frozenset[Scope] = ALL_SCOPES,
+        families: Iterable[str] = (),
+        expires_at: str | None = None,
+        made_by: Maker = "person",
+    ) -> IssuedKey:
+        import bcrypt
+
+        key_id = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(12))
+        secret = secrets.token_urlsafe(32)
+        raw = f"mmcp_{key_id}_{secret}"
+        key = Key(
+            id=key_id,
+            user=user,
+            name=name,
+            key_prefix=raw[:13],
+            secret_hash=bcrypt.hashpw(secret.encode(), bcrypt.gensalt(BCRYPT_ROUNDS)).decode(),
+            scopes=scopes,
+            families=frozenset(families),
+            made_by=made_by,
+            created_at=stamp(self._clock()),
+            expires_at=expires_at,
+        )
+        with self._db.write() as tx:
+            storage.add_user(tx, user)
+            storage.add_key(tx, key)
+        return IssuedKey(key, raw)
+
+    def all(self) -> list[Key]:
+        with self._db.read() as tx:
+            return storage.all_keys(tx)
+
+    def live(self) -> list[Key]:
+        now = stamp(self._clock())
+        return [key for key in self.all() if key.is_live(now)]
+
+    def revoke(self, key_id: str) -> None:
+        """Stop a key for good, in every process within a second. Raises NotFound."""
+        with self._db.write() as tx:
+            if not storage.revoke(tx, key_id):
+                raise NotFound(f"No live key has the id {key_id!r}. `memory-mcp keys list` shows them.")
+
+    def check(self, raw: str | None) -> Key:
+        """The key behind a bearer token. Raises Refused saying why it opens nothing."""
+        if not raw:
+            raise Refused("missing_bearer", "Send your key as 'Authorization: Bearer mmcp_…'.")
+        verified = self._verify(raw)
+        now = stamp(self._clock())
+        if verified.key.revoked_at is not None:
+            raise Refused("revoked", "This key was revoked. Make a new one with `memory-mcp keys create`.")
+        if not verified.key.is_live(now):
+            raise Refused("expired", "This key's time is over. Make a new one with `memory-mcp keys create`.")
+        self._note_use(verified.key)
+        return verified.key
+
+    def _verify(self, raw: str) -> _Verified:
+        digest = hashlib.sha256(raw.encode("utf-8", "replace")).digest()
+        known = self._verified.get(digest)
+        if known is None:
+            known = self._first_sight(raw)
+            if len(self._verified) >= MOST_VERIFIED:
+                self._verified.clear()
+            self._verified[digest] = known
+        elif time.monotonic() - known.read_at > FRESH:
+            known.key = self._read(known.key.id)
+            known.read_at = time.monotonic()
+        return known
+
+    def _first_sight(self, raw: str) -> _Verified:
+        import bcrypt
+
+        shape = RAW_KEY.fullmatch(raw)
+        if shape is None:
+            raise _unknown()
+        key = self._read(shape[1])
+        with self._hashing:
+            if not bcrypt.checkpw(shape[2].encode(), key.secret_hash.encode()):
+                raise _unknown()
+        return _Verified(key, time.monotonic())
+
+    def _read(self, key_id: str) -> Key:
+        with self._db.read() as tx:
+            key = storage.get_key(tx, key_id)
+        if key is None:
+            raise _unknown()
+        return key
+
+    def _note_use(self, key: Key) -> None:
+        now = time.monotonic()
+        if now - self._noted.get(key.id, -NOTE_USE_EVERY) >= NOTE_USE_EVERY:
+            self._noted[key.id] = now
+            with self._db.write() as tx:
+                storage.note_use(tx, key.id)
+
+
+def _unknown() -> Refused:
+    return Refused("invalid_token", "This server does not know this key. Check that it was copied whole.")

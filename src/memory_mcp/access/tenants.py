@@ -1,0 +1,34 @@
+"""A tenant is a folder: the local user's is the data directory, every other user's is users/<id>/ inside it."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.sqlite import Database
+
+
+class Tenants:
+    """One family's database for each user, opened at first use."""
+
+    def __init__(self, data_dir: Path, local_path: Path, open_file: Callable[[Path], Database]) -> None:
+        self._data_dir = data_dir
+        self._local_path = local_path
+        self._open = open_file
+        self._opening = threading.Lock()
+        self._databases: dict[str, Database] = {}
+
+    def database(self, user: str) -> Database:
+        with self._opening:
+            if user not in self._databases:
+                self._databases[user] = self._open(self._path(user))
+            return self._databases[user]
+
+    def close(self) -> None:
+        for database in self._databases.values():
+            database.close()
+
+    def _path(self, user: str) -> Path:
+        if user == LOCAL_USER:
+            return self._local_path
+        return self._data_dir / "users" / user / self._local_path.name

@@ -1,0 +1,82 @@
+"""The one place where the parts are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_mcp import server_db
+from memory_mcp.access import Keys, Tenants
+from memory_mcp.changes import Changes
+from memory_mcp.clock import Clock, utc_now
+from memory_mcp.errors import Invalid
+from memory_mcp.families import Family
+from memory_mcp.sessions import Sessions
+from memory_mcp.settings import Settings
+from memory_mcp.sqlite import Database
+from memory_mcp.sqlite.migrations import Migration
+from memory_mcp.vault import Vault
+from memory_mcp.vault import schema as vault_schema
+from memory_mcp.vault.tools import vault
+
+FAMILIES = {family.name: family for family in (vault,)}
+
+
+@dataclass(frozen=True)
+class App:
+    """What every door opens onto."""
+
+    settings: Settings
+    families: dict[str, Family]
+    vault: Vault
+    sessions: Sessions
+    keys: Keys
+    changes: Changes
+
+
+@contextmanager
+def open_app(settings: Settings, *, clock: Clock = utc_now) -> Iterator[App]:
+    """Open everything a server needs, and close it. Raises AppError saying what to mend."""
+
+    def open_file(path: Path, schema: tuple[Migration, ...]) -> Database:
+        backups = settings.data_dir / "backups"
+        return Database(path, schema, backups=backups, durability=settings.durability, clock=clock)
+
+    families = chosen_families(settings)
+    with ExitStack() as closing:
+        server = open_file(settings.data_dir / "server.db", server_db.SCHEMA)
+        closing.callback(server.close)
+        changes = Changes()
+        sessions = Sessions(
+            server,
+            settings.data_dir / "servers",
+            persist=settings.session_persist,
+            idle_seconds=settings.session_idle,
+        )
+        vaults = Tenants(
+            settings.data_dir,
+            settings.vault_path,
+            lambda path: vault_schema.made_whole(open_file(path, vault_schema.SCHEMA)),
+        )
+        closing.callback(vaults.close)
+        app = App(
+            settings=settings,
+            families=families,
+            vault=Vault(vaults, sessions, changes, dimensions=settings.embedding_dim),
+            sessions=sessions,
+            keys=Keys(server, clock),
+            changes=changes,
+        )
+        app.vault.open_local()
+        sessions.clear_the_dead()
+        closing.callback(sessions.close_all)
+        yield app
+
+
+def chosen_families(settings: Settings) -> dict[str, Family]:
+    names = settings.families or tuple(FAMILIES)
+    if unknown := [name for name in names if name not in FAMILIES]:
+        raise Invalid(f"No family is called {unknown[0]!r}. Use any of: {', '.join(FAMILIES)}.", field="families")
+    return {name: FAMILIES[name] for name in FAMILIES if name in names}

@@ -1,0 +1,51 @@
+"""Who is calling, and what they may do."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memory_mcp.errors import Forbidden, Invalid
+
+LOCAL_USER = "local"  # the person whose data directory this is
+
+
+class Scope(StrEnum):
+    READ = "read_memory"
+    WRITE = "write_memory"
+    DELETE = "delete_memory"
+    LINK = "manage_links"
+
+
+ALL_SCOPES = frozenset(Scope)
+LEVELS = {"read-only": frozenset({Scope.READ}), "read-write": ALL_SCOPES}
+"""The vault spec's names for two sets of scopes."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    user: str
+    scopes: frozenset[Scope]
+    families: frozenset[str]
+    key_id: str | None = None  # which key was presented; None on stdio
+
+    def require(self, scope: Scope) -> None:
+        if scope not in self.scopes:
+            raise Forbidden(
+                f"This needs the {scope} scope, which this connection does not have. "
+                "Use a key or --scopes that grants it.",
+                scope=scope.value,
+            )
+
+
+def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
+    """Scopes from their names or from a level's name. Raises Invalid naming what is unknown."""
+    scopes: set[Scope] = set()
+    for name in names:
+        if name in LEVELS:
+            scopes |= LEVELS[name]
+        elif name in set(Scope):
+            scopes.add(Scope(name))
+        else:
+            known = ", ".join([*Scope, *LEVELS])
+            raise Invalid(f"{name!r} is not a scope. Use any of: {known}.", field="scopes")
+    return frozenset(scopes)

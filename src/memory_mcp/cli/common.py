@@ -1,0 +1,41 @@
+"""What every verb shares: where the data is, how answers and refusals are shown."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from memory_mcp import settings
+from memory_mcp.app import App, open_app
+from memory_mcp.errors import AppError
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Folder that holds everything.", show_default="the user data folder"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """Say what went wrong in one line and leave with status 1."""
+    try:
+        yield
+    except AppError as exc:
+        sys.stderr.write(f"memory-mcp: {exc.message}\n")
+        sys.exit(1)
+
+
+@contextmanager
+def opened(data_dir: Path | None) -> Iterator[App]:
+    loaded = settings.load({"data_dir": data_dir})
+    with open_app(loaded.settings) as app:
+        yield app
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))

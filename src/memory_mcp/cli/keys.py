@@ -1,0 +1,102 @@
+"""memory-mcp keys create|list|revoke."""
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from memory_mcp.access import Key
+from memory_mcp.app import FAMILIES
+from memory_mcp.caller import parse_scopes
+from memory_mcp.cli.common import AsJson, DataDir, opened, print_json
+from memory_mcp.clock import stamp, utc_now
+from memory_mcp.errors import Invalid
+
+cli = typer.Typer(help="Keys that let clients in over HTTP.", no_args_is_help=True)
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@cli.command()
+def create(
+    name: Annotated[str, typer.Option(help="What the key is for, such as the client's name.")],
+    scopes: Annotated[str, typer.Option(help="Comma-separated scopes, or read-only.")] = "read-write",
+    families: Annotated[str, typer.Option(help="Comma-separated families.", show_default="all")] = "",
+    expires: Annotated[str, typer.Option(help="How long it works: 30m, 12h, 90d, 4w.", show_default="for good")] = "",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key. It is shown once and kept nowhere."""
+    granted = parse_scopes(_split(scopes))
+    chosen = _known_families(_split(families))
+    with opened(data_dir) as app:
+        issued = app.keys.create(name=name, scopes=granted, families=chosen, expires_at=_moment(expires))
+    if as_json:
+        print_json({**_shown(issued.key), "key": issued.raw})
+    else:
+        typer.echo(issued.raw)
+
+
+@cli.command("list")
+def list_keys(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Show every key, without its secret."""
+    with opened(data_dir) as app:
+        keys = [_shown(key) for key in app.keys.all()]
+    if as_json:
+        print_json({"keys": keys})
+        return
+    columns = (
+        "id",
+        "name",
+        "user",
+        "scopes",
+        "families",
+        "created_at",
+        "expires_at",
+        "revoked_at",
+        "last_used_at",
+    )
+    table = Table(*columns, box=None)
+    for key in keys:
+        table.add_row(*(", ".join(v) if isinstance(v := key[column], list) else v or "" for column in columns))
+    Console().print(table)
+
+
+@cli.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(metavar="ID")], data_dir: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Stop a key for good, in every running server within a second."""
+    with opened(data_dir) as app:
+        app.keys.revoke(key_id)
+    if as_json:
+        print_json({"id": key_id, "revoked": True})
+    else:
+        typer.echo(f"Key {key_id} is revoked.")
+
+
+def _shown(key: Key) -> dict[str, Any]:
+    shown = {name: value for name, value in vars(key).items() if name not in ("secret_hash", "made_by")}
+    return shown | {"scopes": sorted(key.scopes), "families": sorted(key.families)}
+
+
+def _split(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _known_families(names: list[str]) -> list[str]:
+    if unknown := [name for name in names if name not in FAMILIES]:
+        raise Invalid(f"No family is called {unknown[0]!r}. Use any of: {', '.join(FAMILIES)}.")
+    return names
+
+
+def _moment(text: str) -> str | None:
+    if not text:
+        return None
+    shape = re.fullmatch(r"([1-9][0-9]{0,5})([mhdw])", text)
+    if shape is None:
+        raise Invalid(f"--expires takes a number and m, h, d or w, such as 90d; got {text!r}.")
+    return stamp(utc_now() + timedelta(**{_UNITS[shape[2]]: int(shape[1])}))

@@ -1,0 +1,46 @@
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from memory_mcp import __version__
+from memory_mcp.cli import config, keys
+from memory_mcp.cli.common import telling
+
+cli = typer.Typer(
+    name="memory-mcp",
+    help="The memory every AI agent plugs in. Without a command it serves MCP over stdio; "
+    "`memory-mcp serve --help` lists the settings.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+cli.add_typer(keys.cli, name="keys")
+cli.command("config", context_settings=config.CONTEXT, add_help_option=False)(config.show)
+
+
+def command_line(arguments: Sequence[str]) -> None:
+    """Run one verb. Exit codes: 0 done, 1 refused or failed, 2 bad usage."""
+    with telling():
+        cli(args=list(arguments), prog_name="memory-mcp")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"memory-mcp {__version__}")
+        raise typer.Exit
+
+
+@cli.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None: ...
+
+
+@cli.command(context_settings=config.CONTEXT, add_help_option=False)
+def serve(context: typer.Context) -> None:
+    """Serve MCP over stdio, or over HTTP with --transport http."""
+    from memory_mcp.__main__ import serve as serve_now
+
+    raise typer.Exit(serve_now(context.args))

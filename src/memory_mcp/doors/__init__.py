@@ -1,0 +1,1 @@
+"""Doors: how clients come in. The only code that knows the MCP SDK or HTTP."""

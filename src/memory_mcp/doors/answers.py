@@ -1,0 +1,42 @@
+"""How results and errors are told to an MCP client: the one place where every answer leaves."""
+
+import json
+import logging
+from typing import Any
+
+import mcp_types as types
+from mcp.shared.exceptions import MCPError
+
+from memory_mcp.errors import AppError, Unavailable
+from memory_mcp.families import Family, Tool
+
+log = logging.getLogger(__name__)
+
+
+def result(tool: Tool, answer: Any) -> types.CallToolResult:
+    structured = tool.answers.dump_python(answer, mode="json", exclude_none=True)
+    text = json.dumps(structured, ensure_ascii=False)
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=structured)
+
+
+def refusal(family: Family, error: AppError) -> types.CallToolResult:
+    """The family's way of saying no. Raises for families whose specification wants a JSON-RPC error."""
+    if family.errors == "json-rpc":
+        raise rpc_error(error)
+    structured = {"error": error.error, "message": error.message, "data": error.data}
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=json.dumps(structured, ensure_ascii=False))],
+        structured_content=structured,
+        is_error=True,
+    )
+
+
+def rpc_error(error: AppError) -> MCPError:
+    code = types.INVALID_PARAMS if error.mendable else types.INTERNAL_ERROR
+    return MCPError(code, error.message, {"error": error.error, **error.data})
+
+
+def failure(what: str) -> Unavailable:
+    """For a bug: log it whole, tell the caller nothing of our insides. Call from an except block."""
+    log.exception("%s failed", what)
+    return Unavailable("The server failed to do this. Its log says why; nothing was changed.")

@@ -1,0 +1,49 @@
+"""Arguments as they come over the wire: bounded, normalised, then fitted to the tool's model."""
+
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from memory_mcp.errors import Invalid
+from memory_mcp.families import Arguments, Tool
+
+MOST_BYTES = 1024 * 1024  # of one field
+
+
+def parse(tool: Tool, given: Mapping[str, Any] | None) -> Arguments:
+    """Raises Invalid naming the first field that does not fit."""
+    cleaned = _cleaned(dict(given or {}), "")
+    try:
+        return tool.arguments.model_validate(cleaned)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise Invalid(f"{field}: {first['msg']}.", field=field) from exc
+
+
+def _cleaned(value: Any, field: str) -> Any:
+    """Text in NFC. A number list is handed through: a vector has thousands of items and no text."""
+    if isinstance(value, str):
+        return _text(value, field)
+    if isinstance(value, dict):
+        return {_text(name, name): _cleaned(item, f"{field}.{name}" if field else name) for name, item in value.items()}
+    if isinstance(value, list) and not all(type(item) is float or type(item) is int for item in value):
+        return [_cleaned(item, f"{field}.{index}") for index, item in enumerate(value)]
+    return value
+
+
+def _text(value: str, field: str) -> str:
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as exc:
+        raise Invalid(f"{field[:80]!a} holds half of a surrogate pair, which is not text.", field=ascii(field)) from exc
+    if size > MOST_BYTES:
+        raise Invalid(
+            f"{field} is {size} bytes; at most {MOST_BYTES} (1 MiB) fit. Split it into several memories.",
+            word="too_large",
+            field=field,
+            limit=MOST_BYTES,
+        )
+    return unicodedata.normalize("NFC", value)

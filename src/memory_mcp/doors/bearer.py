@@ -1,0 +1,62 @@
+"""Keys at the HTTP door: who a request comes from, before MCP is reached."""
+
+from collections.abc import Iterable
+
+from anyio import to_thread
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.authentication import AuthCredentials
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memory_mcp.access import Key, Keys, Refused
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.doors.mcp import CALLER
+
+
+class BearerGuard:
+    """ASGI middleware for every path under `protects`. 401 with a word that says what is wrong with the key."""
+
+    def __init__(self, app: ASGIApp, keys: Keys, families: Iterable[str], protects: str, ask: bool) -> None:
+        self._app = app
+        self._keys = keys
+        self._families = frozenset(families)
+        self._protects = protects
+        self._ask = ask
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(self._protects) and scope["method"] != "OPTIONS":
+            try:
+                scope[CALLER] = await self._caller(scope)
+            except Refused as refused:
+                await _unauthorized(refused)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    async def _caller(self, scope: Scope) -> Caller:
+        if not self._ask:
+            return Caller(LOCAL_USER, ALL_SCOPES, self._families)
+        key = await to_thread.run_sync(self._keys.check, _bearer(Headers(scope=scope)))
+        # The SDK ties each handshake session to this, so that nobody rides on another key's session.
+        scope["user"] = AuthenticatedUser(AccessToken(token=key.id, client_id=key.id, scopes=sorted(key.scopes)))
+        scope["auth"] = AuthCredentials(sorted(key.scopes))
+        return self._of(key)
+
+    def _of(self, key: Key) -> Caller:
+        families = self._families & key.families if key.families else self._families
+        return Caller(key.user, key.scopes, families, key.id)
+
+
+def _bearer(headers: Headers) -> str | None:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
+
+
+def _unauthorized(refused: Refused) -> JSONResponse:
+    error = "" if refused.word == "missing_bearer" else f', error="invalid_token", error_description="{refused.word}"'
+    return JSONResponse(
+        {"error": refused.word, "message": refused.message, "data": {}},
+        401,
+        {"WWW-Authenticate": f'Bearer realm="memory-mcp"{error}'},
+    )

@@ -1,0 +1,49 @@
+"""Host and Origin, checked on every route: a web page must not reach a memory through a name it made up."""
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+class HostGuard:
+    """ASGI middleware. 421 for a Host that is not ours, 403 for an Origin that is not."""
+
+    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (refusal := self._refusal(Headers(scope=scope))):
+            await refusal(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _refusal(self, headers: Headers) -> JSONResponse | None:
+        if _host_name(headers.get("host", "")) not in self._hosts:
+            return _refused(421, "This server is not known by that Host. Add it with --allowed-hosts.")
+        origin = headers.get("origin")
+        if origin is not None and not self.is_ours(origin):
+            return _refused(403, "Web pages of that Origin may not use this server. Add its host with --allowed-hosts.")
+        return None
+
+    def is_ours(self, origin: str) -> bool:
+        try:
+            parts = urlsplit(origin)
+        except ValueError:
+            return False
+        return parts.scheme in ("http", "https") and _host_name(parts.netloc) in self._hosts
+
+
+def _host_name(host: str) -> str:
+    """Without the port: 'Localhost:8765' and '[::1]:8765' give 'localhost' and '[::1]'."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdigit() else host).lower()
+
+
+def _refused(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": "invalid", "message": message, "data": {}}, status)

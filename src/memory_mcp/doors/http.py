@@ -1,0 +1,220 @@
+"""The HTTP door: Streamable HTTP at /mcp, legacy SSE at /mcp/sse, a front page and /healthz, on one port."""
+
+import asyncio
+import ipaddress
+import logging
+import re
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from types import FrameType
+
+import anyio
+import uvicorn
+from mcp.server.sse import SseServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memory_mcp import __version__
+from memory_mcp.app import App
+from memory_mcp.clock import new_id
+from memory_mcp.doors import sdk, welcome
+from memory_mcp.doors.bearer import BearerGuard
+from memory_mcp.doors.guard import LOOPBACK, HostGuard
+from memory_mcp.doors.mcp import CALLER, Line, McpDoor
+from memory_mcp.errors import Invalid
+from memory_mcp.sessions import Connection
+from memory_mcp.settings import Settings
+
+log = logging.getLogger(__name__)
+
+HOUSEKEEPING = 60.0  # seconds between two looks for idle sessions and dead servers
+
+
+def run(app: App) -> None:
+    """Serve until told to stop. Raises Invalid if this address must not be served this way."""
+    _refuse_open_doors(app)
+    settings = app.settings
+    listening = _bound(settings)
+    port = listening.getsockname()[1]
+    new_key = _first_key(app)
+    sys.stdout.write(welcome.text(settings, port, new_key))
+    sys.stdout.flush()
+    door = HttpDoor(app)
+    config = uvicorn.Config(
+        door.app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=1
+    )
+    _Uvicorn(config, door).run(sockets=[listening])
+
+
+class HttpDoor:
+    """The whole HTTP side as one ASGI application."""
+
+    def __init__(self, app: App, door: McpDoor | None = None) -> None:
+        settings = app.settings
+        hosts = [*LOOPBACK, settings.host, *settings.allowed_hosts]
+        self._app = app
+        self.mcp = door or McpDoor(app)
+        self._manager = StreamableHTTPSessionManager(
+            app=self.mcp.server, session_idle_timeout=settings.session_idle, max_sessions=1000
+        )
+        self._sse = SseServerTransport("/mcp/messages")
+        self._sse_lines: set[anyio.CancelScope] = set()
+        self.app = Starlette(
+            routes=[
+                Route("/mcp", StreamableHTTPASGIApp(self._manager)),
+                Route("/mcp/sse", _Asgi(self._serve_sse), methods=["GET"]),
+                Route("/mcp/messages", _Asgi(self._sse.handle_post_message)),
+                Route("/healthz", _health, methods=["GET"]),
+                Route("/", self._front_page, methods=["GET"]),
+            ],
+            middleware=[
+                Middleware(HostGuard, hosts=hosts),
+                Middleware(
+                    CORSMiddleware,
+                    allow_origin_regex=_origins(hosts),
+                    allow_methods=["*"],
+                    allow_headers=["*"],
+                    expose_headers=["mcp-session-id"],
+                ),
+                Middleware(
+                    BearerGuard,
+                    keys=app.keys,
+                    families=app.families,
+                    protects="/mcp",
+                    ask=settings.auth == "key",
+                ),
+            ],
+            lifespan=self._lifespan,
+        )
+
+    async def close_streams(self) -> None:
+        """Tell every open stream that this is the end, so that nobody waits for a client to leave."""
+        self.mcp.listeners.close()
+        await sdk.end_streams(self._manager)
+        for scope in list(self._sse_lines):
+            scope.cancel()
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self.mcp.start_telling()
+        async with self._manager.run(), anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep_house)
+            yield
+            tasks.cancel_scope.cancel()
+
+    async def _keep_house(self) -> None:
+        pause = min(HOUSEKEEPING, self._app.settings.session_idle / 4)
+        while True:
+            await anyio.sleep(pause)
+            await anyio.to_thread.run_sync(self._app.sessions.end_the_idle)
+            await anyio.to_thread.run_sync(self._app.sessions.clear_the_dead)
+
+    async def _serve_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller = scope[CALLER]
+        line = Line(caller, Connection(caller.user, new_id()))
+        async with self._sse.connect_sse(scope, receive, send) as (read, write):
+            with anyio.CancelScope() as until_the_end:
+                self._sse_lines.add(until_the_end)
+                await self.mcp.serve(line, read, write)
+            self._sse_lines.discard(until_the_end)
+
+    async def _front_page(self, request: Request) -> HTMLResponse:
+        page = welcome.page(self._app.settings, str(request.base_url))
+        return HTMLResponse(page, headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
+
+
+class _Asgi:
+    """Starlette takes an object for an ASGI application, but a method for an endpoint that returns a response."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn waits for open streams before it ends, and then dies of the signal it caught. This one ends the streams
+    when the signal comes, and returns, so that sessions are cleared and files closed."""
+
+    def __init__(self, config: uvicorn.Config, door: HttpDoor) -> None:
+        super().__init__(config)
+        self._door = door
+        self._closing: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self._close_streams)
+            self.handle_exit(number, frame)
+
+        former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+    def _close_streams(self) -> None:
+        self._closing = asyncio.ensure_future(self._door.close_streams())
+
+
+async def _health(_: Request) -> JSONResponse:
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+def _origins(hosts: list[str]) -> str:
+    return rf"https?://({'|'.join(map(re.escape, hosts))})(:\d+)?"
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _refuse_open_doors(app: App) -> None:
+    settings = app.settings
+    if is_loopback(settings.host):
+        return
+    if settings.auth == "none":
+        raise Invalid("--auth none works on loopback only. Use --host 127.0.0.1, or keys.", field="auth")
+    if not any(key.made_by == "person" for key in app.keys.live()):
+        raise Invalid(
+            f"Serving on {settings.host} lets other machines in, and nobody has made a key for that yet. "
+            "Make one with `memory-mcp keys create --name NAME`, then start again.",
+            field="host",
+        )
+
+
+def _first_key(app: App) -> str | None:
+    if app.settings.auth == "none" or app.keys.live():
+        return None
+    return app.keys.create(name="first start", made_by="first-start").raw
+
+
+def _bound(settings: Settings) -> socket.socket:
+    host = settings.host.strip("[]")
+    try:
+        family = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, settings.port), family=family, backlog=2048)
+    except OSError as exc:
+        raise Invalid(
+            f"Cannot listen on {settings.host}:{settings.port} ({exc.strerror or exc}). "
+            "Is another server running there? Choose another --port.",
+            field="port",
+        ) from exc

@@ -1,0 +1,106 @@
+"""Change notifications to every client that listens, in both protocol eras, and to no other user's."""
+
+import asyncio
+from collections.abc import Callable
+
+from mcp.server.connection import Connection
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+)
+
+from memory_mcp.changes import Change
+
+
+class HandshakeListener:
+    """One client of the handshake era. Changes it has not been told yet are kept once each, so it cannot fall far
+    behind however slowly it reads."""
+
+    def __init__(self, user: str, connection: Connection) -> None:
+        self.user = user
+        self.subscribed: set[str] = set()
+        self._connection = connection
+        self._pending: dict[Change, None] = {}
+        self._sending: asyncio.Task[None] | None = None
+
+    def tell(self, change: Change) -> None:
+        if change.uri is None or change.uri in self.subscribed:
+            self._pending[change] = None
+            if self._sending is None or self._sending.done():
+                self._sending = asyncio.get_running_loop().create_task(self._send())
+
+    def close(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+
+    async def _send(self) -> None:
+        while self._pending:
+            change = next(iter(self._pending))
+            del self._pending[change]
+            if change.uri is None:
+                await self._connection.send_resource_list_changed()
+            else:
+                await self._connection.send_resource_updated(change.uri)
+
+
+class UserListeners:
+    """The listen streams of one user in the era that has `subscriptions/listen`."""
+
+    def __init__(self) -> None:
+        self._bus = InMemorySubscriptionBus()
+        self.handler = ListenHandler(self._bus)
+
+    async def tell(self, change: Change) -> None:
+        event = ResourcesListChanged() if change.uri is None else ResourceUpdated(uri=change.uri)
+        await self._bus.publish(event)
+
+
+class Listeners:
+    """Everyone who is told of changes."""
+
+    def __init__(self) -> None:
+        self._handshake: dict[Connection, HandshakeListener] = {}
+        self._users: dict[str, UserListeners] = {}
+        self._telling: set[asyncio.Task[None]] = set()
+
+    def from_any_thread(self) -> Callable[[Change], None]:
+        """A function that tells every listener, whatever thread it is called from."""
+        loop = asyncio.get_running_loop()
+
+        def tell(change: Change) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._tell, change)
+
+        return tell
+
+    def add(self, user: str, connection: Connection) -> None:
+        self._handshake[connection] = HandshakeListener(user, connection)
+
+    def remove(self, connection: Connection) -> None:
+        if listener := self._handshake.pop(connection, None):
+            listener.close()
+
+    def subscribe(self, connection: Connection, uri: str) -> None:
+        self._handshake[connection].subscribed.add(uri)
+
+    def unsubscribe(self, connection: Connection, uri: str) -> None:
+        self._handshake[connection].subscribed.discard(uri)
+
+    def of(self, user: str) -> UserListeners:
+        return self._users.setdefault(user, UserListeners())
+
+    def close(self) -> None:
+        """End the listen streams with their final frame."""
+        for user in self._users.values():
+            user.handler.close()
+
+    def _tell(self, change: Change) -> None:
+        for listener in self._handshake.values():
+            if listener.user == change.user:
+                listener.tell(change)
+        if change.user in self._users:
+            task = asyncio.get_running_loop().create_task(self._users[change.user].tell(change))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)

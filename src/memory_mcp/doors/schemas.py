@@ -1,0 +1,43 @@
+"""JSON Schemas of tools, small and plain enough for every client and model."""
+
+from typing import Any
+
+from memory_mcp.families import Tool
+
+
+def input_schema(tool: Tool) -> dict[str, Any]:
+    return _plain(tool.arguments.model_json_schema())
+
+
+def output_schema(tool: Tool) -> dict[str, Any]:
+    return _plain(tool.answers.json_schema(mode="serialization"))
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    definitions = schema.pop("$defs", {})
+    plain: dict[str, Any] = _simplified(schema, definitions)
+    return plain
+
+
+def _simplified(node: Any, definitions: dict[str, Any]) -> Any:
+    """Without generated titles, references and 'or null': an absent argument is left out, not null."""
+    if isinstance(node, list):
+        return [_simplified(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _simplified(definitions[node["$ref"].rsplit("/", 1)[1]], definitions)
+    node = dict(node)
+    options = node.get("anyOf", [])
+    if {"type": "null"} in options and len(options) == 2:
+        node |= next(option for option in options if option != {"type": "null"})
+        del node["anyOf"]
+    if node.get("default", 0) is None:
+        del node["default"]
+    return {
+        name: {key: _simplified(value, definitions) for key, value in part.items()}
+        if name == "properties"
+        else _simplified(part, definitions)
+        for name, part in node.items()
+        if not (name == "title" and isinstance(part, str))
+    }

@@ -1,0 +1,29 @@
+"""The private names of the MCP SDK that this server touches, all of them. Checked by tests on every upgrade."""
+
+from typing import Any
+
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+__all__ = ["Context", "ReadStream", "WriteStream", "connection", "end_streams", "is_modern"]
+
+Context = ServerRequestContext[Any, Any]
+
+
+def connection(ctx: Context) -> Connection:
+    """The client's connection: in the handshake era it lives as long as the client, later for one request."""
+    return ctx.session._connection
+
+
+async def end_streams(manager: StreamableHTTPSessionManager) -> None:
+    """End every open Streamable HTTP session, so that a shutdown does not wait for clients to leave."""
+    for transport in list(manager._server_instances.values()):
+        await transport.terminate()
+
+
+def is_modern(ctx: Context) -> bool:
+    """Whether the request stands alone (2026-07-28), without a handshake before it."""
+    return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS

@@ -1,0 +1,64 @@
+"""What a person sees first: the text a starting HTTP server prints, and its front page."""
+
+import html
+import json
+
+from memory_mcp import __version__
+from memory_mcp.settings import Settings
+
+PLACEHOLDER = "YOUR_KEY"
+
+
+def text(settings: Settings, port: int, new_key: str | None) -> str:
+    """Everything to open and to paste. A new key is shown here and nowhere else."""
+    base = f"http://{settings.host}:{port}"
+    lines = [
+        f"Memory MCP {__version__}",
+        "",
+        f"  Open     {base}/",
+        f"  MCP      {base}/mcp",
+        f"  Data     {settings.data_dir}",
+        "",
+    ]
+    if settings.auth == "none":
+        lines += ["No key is asked for (--auth none).", ""]
+        return "\n".join([*lines, *_snippets(base, None), "", ""])
+    if new_key:
+        lines += ["Your key, shown this once:", "", f"  {new_key}", ""]
+    else:
+        lines += ["Use the key you have, or make another with `memory-mcp keys create --name NAME`.", ""]
+    return "\n".join([*lines, *_snippets(base, new_key or PLACEHOLDER), "", ""])
+
+
+def _snippets(base: str, key: str | None) -> list[str]:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    server = {"type": "http", "url": f"{base}/mcp"} | ({"headers": headers} if headers else {})
+    flag = f' --header "Authorization: Bearer {key}"' if key else ""
+    cursor = {"mcpServers": {"memory": {name: part for name, part in server.items() if name != "type"}}}
+    return [
+        "Connect a client:",
+        "",
+        f"  Claude Code   claude mcp add --transport http memory {base}/mcp{flag}",
+        f"  Cursor        {json.dumps(cursor)}",
+        f"  VS Code       {json.dumps({'servers': {'memory': server}})}",
+    ]
+
+
+def page(settings: Settings, base_url: str) -> str:
+    base = base_url.rstrip("/")
+    key = PLACEHOLDER if settings.auth == "key" else None
+    snippets = html.escape("\n".join(_snippets(base, key)))
+    return f"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Memory MCP</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 3rem auto; padding: 0 1rem; }}
+pre {{ overflow-x: auto; padding: 1rem; border: 1px solid gray; border-radius: .5rem; }}
+</style>
+<h1>Memory MCP</h1>
+<p>Version {__version__} is running. It speaks the Model Context Protocol at <code>{html.escape(base)}/mcp</code>.</p>
+<pre>{snippets}</pre>
+<p>Keys are made with <code>memory-mcp keys create --name NAME</code>.</p>
+</html>
+"""

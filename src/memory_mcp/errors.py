@@ -1,0 +1,59 @@
+"""Every error this server raises on purpose.
+
+AppError            the caller may read the message, which says what to do next
+  Invalid           the arguments make no sense            (invalid, too_large, no_active_project, ...)
+  NotFound          no such thing, or not this caller's    (not_found, store_not_registered)
+  Conflict          someone else got there first           (conflict)
+  Forbidden         the caller lacks a scope               (scope_required)
+  Unavailable       a disk, model or peer is down          (unavailable, rate_limited)
+
+Each carries a `word` that programs can rely on and `data` that goes with it. Anything that is not an
+AppError is a bug: the door logs it whole and tells the caller nothing of it.
+"""
+
+from typing import Any, ClassVar
+
+WORDS = {
+    "invalid": "An argument is missing, malformed or out of bounds. `data.field` names it.",
+    "not_found": "Nothing by that name, or nothing this caller may see: the two look the same.",
+    "conflict": "Something by that name exists, or somebody else changed it first.",
+    "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",
+    "too_large": "A field is over 1 MiB. Split it, or keep the bulk elsewhere and remember where.",
+    "expired": "The key's time is over. Make a new one with `memory-mcp keys create`.",
+    "unavailable": "The disk, a model or a peer does not answer. Nothing was changed; trying again may help.",
+}
+"""The words a tool's error can carry, and what each means. docs/errors.md is made from this."""
+
+
+class AppError(Exception):
+    """Base class; the message is written for the caller and safe to show."""
+
+    word: ClassVar[str]
+    mendable: ClassVar[bool] = True  # whether the caller can do something about it
+
+    def __init__(self, message: str, *, word: str | None = None, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+        self.error = word or self.word
+
+
+class Invalid(AppError):
+    word = "invalid"
+
+
+class NotFound(AppError):
+    word = "not_found"
+
+
+class Conflict(AppError):
+    word = "conflict"
+
+
+class Forbidden(AppError):
+    word = "scope_required"
+
+
+class Unavailable(AppError):
+    word = "unavailable"
+    mendable = False

@@ -1,0 +1,154 @@
+"""What a room offers to the doors: tools, resources and completions, as plain values that know no protocol.
+
+Everything a tool needs at its entry (scope, argument bounds) and its exit (result shape, how errors are told) is
+declared here and done once, by the door.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from memory_mcp.caller import Caller, Scope
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+    from memory_mcp.sessions import Session
+
+TOKEN_BUDGET = 20_000  # what one answer may cost a model
+BYTES_PER_TOKEN = 4  # a cautious average for JSON
+
+
+class Arguments(BaseModel):
+    """Base of every tool's arguments: strict types, nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+A = TypeVar("A", bound=Arguments)
+Progress = Callable[[float, float | None, str | None], None]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call on its way in: who makes it, in which session, and a line back."""
+
+    app: App
+    caller: Caller
+    session: Session
+    progress: Progress = lambda done, total, message: None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True)
+class Tool:
+    name: str
+    title: str
+    description: str
+    family: str
+    needs: Scope
+    arguments: type[Arguments]
+    answers: TypeAdapter[Any]
+    run: Callable[[Call, Any], Any]
+    reads_only: bool
+    destructive: bool
+    idempotent: bool
+    meta: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Document:
+    """What reading a resource gives."""
+
+    uri: str
+    text: str
+    mime_type: str = "application/json"
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One line of resources/list."""
+
+    uri: str
+    name: str
+    description: str | None = None
+    mime_type: str = "application/json"
+
+
+@dataclass(frozen=True)
+class Template:
+    uri_template: str
+    name: str
+    description: str
+    mime_type: str = "application/json"
+
+
+@dataclass(frozen=True)
+class Page:
+    resources: Sequence[Listed]
+    next_position: str | None = None  # where the next page starts; None on the last
+
+
+@dataclass(frozen=True)
+class Family:
+    """A room's offering. `errors` says how its specification wants errors told."""
+
+    name: str
+    purpose: str  # one line in the server's instructions
+    errors: Literal["json-rpc", "tool-result"]
+    uri_prefix: str  # which resources are this family's
+    tools: dict[str, Tool] = field(default_factory=dict)
+    templates: tuple[Template, ...] = ()
+    list_resources: Callable[[Call, str | None], Page] = lambda call, position: Page(())
+    read_resource: Callable[[Call, str], Document] | None = None
+    complete: Callable[[Call, str, str], Sequence[str]] = lambda call, name, value: ()
+
+    def tool(
+        self,
+        arguments: type[A],
+        *,
+        answers: type[Any],
+        title: str,
+        needs: Scope,
+        destructive: bool = False,
+        idempotent: bool = False,
+        **meta: Any,
+    ) -> Callable[[Callable[[Call, A], Any]], Callable[[Call, A], Any]]:
+        """Offer a function as a tool. Its name is the tool's name, its docstring what the model reads."""
+
+        def offer(run: Callable[[Call, A], Any]) -> Callable[[Call, A], Any]:
+            self.tools[run.__name__] = Tool(
+                name=run.__name__,
+                title=title,
+                description=" ".join((run.__doc__ or "").split()),
+                family=self.name,
+                needs=needs,
+                arguments=arguments,
+                answers=TypeAdapter(answers),
+                run=run,
+                reads_only=needs is Scope.READ,
+                destructive=destructive,
+                idempotent=idempotent,
+                meta={"family": self.name, "scope": needs.value, **meta},
+            )
+            return run
+
+        return offer
+
+
+T = TypeVar("T")
+
+
+def within_budget(items: Sequence[T], size: Callable[[T], int]) -> Sequence[T]:
+    """As many items from the front as a model can take, but at least one: an item is never cut in two."""
+    left = TOKEN_BUDGET * BYTES_PER_TOKEN
+    for count, item in enumerate(items):
+        left -= size(item)
+        if left < 0:
+            return items[: max(count, 1)]
+    return items

@@ -1,0 +1,40 @@
+"""Logs: one JSON object per line on stderr, and never a key."""
+
+import json
+import logging
+import re
+import sys
+from datetime import UTC, datetime
+from io import TextIOWrapper
+
+_KEY = re.compile(r"mmcp_[A-Za-z0-9]+_[A-Za-z0-9_-]+")
+_STANDARD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
+    "message",
+    "asctime",
+    "color_message",
+}
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return _KEY.sub("mmcp_***", json.dumps(line, ensure_ascii=False, default=str))
+
+
+def configure(level: str) -> None:
+    """Send every logger's lines to stderr, in UTF-8 whatever the locale says."""
+    if isinstance(sys.stderr, TextIOWrapper):
+        sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for chatty in ("mcp", "uvicorn", "sse_starlette"):  # the libraries report every request at info
+        logging.getLogger(chatty).setLevel("DEBUG" if level == "debug" else "WARNING")

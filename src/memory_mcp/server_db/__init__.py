@@ -1,0 +1,7 @@
+"""server.db: what the services keep about the server itself. access/ and sessions/ own its tables."""
+
+from pathlib import Path
+
+from memory_mcp.sqlite import migrations
+
+SCHEMA = migrations.load(Path(__file__).parent / "migrations")

@@ -1,0 +1,24 @@
+from dataclasses import dataclass, field
+
+from memory_mcp.clock import new_id
+
+
+@dataclass
+class Connection:
+    """One client's line to this server, and what it chose on it."""
+
+    user: str
+    own_session: str  # the session of a client that names none
+    idles: bool = False  # the protocol has no close: sessions end after an idle time
+    chosen_session: str | None = None  # by set_session_id
+    announced_session: str | None = None  # by clientInfo.extra.sessionId in the handshake
+    closed: bool = False
+    id: str = field(default_factory=new_id)
+
+
+@dataclass(frozen=True)
+class Session:
+    """The session one call belongs to."""
+
+    id: str
+    connection: Connection

@@ -1,0 +1,188 @@
+"""Settings: one frozen object, read once at start and passed down.
+
+Each value comes from, first found wins: a flag, the environment (MEMORY_MCP_*), config.toml in the data
+directory, the default. `memory-mcp config` shows which.
+"""
+
+import argparse
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import platformdirs
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from memory_mcp.errors import Invalid
+
+ENV_PREFIX = "MEMORY_MCP_"
+CONFIG_FILE = "config.toml"
+
+
+def _names(value: object) -> object:
+    """'vault, notes' or ['vault', 'notes'], as flags and TOML files write a list."""
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+
+
+class Settings(BaseModel):
+    """What this server was told. The descriptions are product text: --help and docs/settings.md show them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    transport: Literal["stdio", "http"] = Field("stdio", description="How clients connect.")
+    host: str = Field("127.0.0.1", description="Address the HTTP server binds to.")
+    port: int = Field(8765, ge=0, le=65535, description="Port of the HTTP server; 0 takes a free one.")
+    data_dir: Path = Field(
+        default_factory=lambda: platformdirs.user_data_path("memory-mcp", appauthor=False),
+        description="Folder that holds everything. The default is the platform's user data folder.",
+    )
+    db_path: Path | None = Field(
+        None, description="The vault's SQLite file. The default is memory.db in the data directory."
+    )
+    families: Names = Field((), description="Families to switch on, comma-separated. The default is all.")
+    scopes: Names = Field(
+        ("read-write",),
+        description="What a stdio client may do: read_memory, write_memory, delete_memory, manage_links; "
+        "or read-only, read-write.",
+    )
+    auth: Literal["key", "none"] = Field(
+        "key", description="Whether HTTP asks for a key. none is for tests and works on loopback only."
+    )
+    allowed_hosts: Names = Field(
+        (), description="Host names clients may use beside loopback and the bound address, comma-separated."
+    )
+    session_id: str | None = Field(
+        None,
+        min_length=1,
+        max_length=128,
+        description="The stdio client's session id. The default is a random one.",
+    )
+    session_persist: bool = Field(
+        False, description="Keep a session's memories when its connection closes. For debugging."
+    )
+    session_idle: int = Field(1800, ge=1, description="Seconds without a call after which an HTTP session is over.")
+    embedding_dim: int = Field(
+        1536, ge=1, le=65536, description="Length of the vectors the vault takes (D in its spec)."
+    )
+    durability: Literal["full", "normal"] = Field(
+        "full",
+        description="full: an acknowledged write survives a power cut. normal: it survives a crash of the server, "
+        "and writes are faster.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="How much goes to the log on stderr."
+    )
+
+    @property
+    def vault_path(self) -> Path:
+        return self.db_path or self.data_dir / "memory.db"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A setting's value and where it came from."""
+
+    name: str
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True)
+class Loaded:
+    settings: Settings
+    origins: tuple[Origin, ...]
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def env_name(name: str) -> str:
+    return ENV_PREFIX + name.upper()
+
+
+def parser(prog: str, description: str) -> argparse.ArgumentParser:
+    """The flags of every setting, under the names the specs give them."""
+    flags = argparse.ArgumentParser(prog=prog, description=description, allow_abbrev=False)
+    for name, field in Settings.model_fields.items():
+        is_switch = field.annotation is bool  # such as --session-persist, which may also be given a value
+        flags.add_argument(
+            flag(name),
+            nargs="?" if is_switch else None,
+            const="true" if is_switch else None,
+            metavar=name.upper(),
+            help=f"{field.description} [{env_name(name)}]".replace("%", "%%"),
+        )
+    return flags
+
+
+def load(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Loaded:
+    """Read every source once. Raises Invalid naming the setting and where the bad value stands."""
+    given = _from_environ(environ) | _from_flags(flags)
+    given = _from_config(_data_dir(given)) | given
+    settings = _validated(given)
+    origins = (
+        Origin(name, getattr(settings, name), given[name].source if name in given else "default")
+        for name in Settings.model_fields
+    )
+    return Loaded(settings, tuple(origins))
+
+
+def from_argv(prog: str, description: str, argv: Sequence[str]) -> tuple[Loaded, argparse.Namespace]:
+    """Parse flags and load. Leaves with status 2 and a usage line when a flag is unknown, as argparse does."""
+    arguments = parser(prog, description).parse_args(argv)
+    return load(vars(arguments)), arguments
+
+
+def _from_flags(flags: Mapping[str, Any]) -> dict[str, Origin]:
+    return {
+        name: Origin(name, value, flag(name))
+        for name, value in flags.items()
+        if name in Settings.model_fields and value is not None
+    }
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Origin]:
+    return {
+        name: Origin(name, environ[env_name(name)], env_name(name))
+        for name in Settings.model_fields
+        if environ.get(env_name(name))
+    }
+
+
+def _data_dir(given: Mapping[str, Origin]) -> Path:
+    chosen = given.get("data_dir")
+    return Path(chosen.value) if chosen else Settings().data_dir
+
+
+def _from_config(data_dir: Path) -> dict[str, Origin]:
+    path = data_dir / CONFIG_FILE
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise Invalid(f"{path} is not valid TOML: {exc}. Mend or remove it.") from exc
+    if unknown := sorted(set(table) - set(Settings.model_fields)):
+        raise Invalid(f"{path} has settings nobody knows: {', '.join(unknown)}. `memory-mcp config` lists them.")
+    return {name: Origin(name, value, CONFIG_FILE) for name, value in table.items()}
+
+
+def _validated(given: Mapping[str, Origin]) -> Settings:
+    try:
+        settings = Settings.model_validate({name: origin.value for name, origin in given.items()})
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        name = str(first["loc"][0])
+        raise Invalid(f"{given[name].source}: {first['msg']} (got {given[name].value!r}).", field=name) from exc
+    return settings.model_copy(
+        update={
+            "data_dir": settings.data_dir.expanduser().absolute(),
+            "db_path": settings.db_path and settings.db_path.expanduser().absolute(),
+        }
+    )

@@ -1,0 +1,5 @@
+"""The vault: facts under a key, for good or for this session (specs/vault.md)."""
+
+from memory_mcp.vault.operations import Vault
+
+__all__ = ["Vault"]

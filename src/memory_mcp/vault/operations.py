@@ -1,0 +1,285 @@
+import json
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from memory_mcp.access import Tenants
+from memory_mcp.caller import LOCAL_USER, Caller
+from memory_mcp.changes import Changes
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families import within_budget
+from memory_mcp.search import ranking, words
+from memory_mcp.sessions import Session, Sessions
+from memory_mcp.sqlite import Read
+from memory_mcp.vault import storage
+from memory_mcp.vault.model import (
+    VAULT_URI,
+    Committed,
+    Found,
+    Hit,
+    Memory,
+    NewMemory,
+    Place,
+    Pruned,
+    Pruning,
+    Question,
+    Range,
+    session_uri,
+    uri_of,
+)
+from memory_mcp.vault.storage import Candidate
+
+if TYPE_CHECKING:
+    from memory_mcp.search.vectors import PackedVectors
+
+BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
+BY_WORDS = 200  # candidates each way of searching brings into the running
+BY_VECTOR = 100
+
+
+@dataclass
+class _Followed:
+    """This process's packed copy of one tenant's vectors, and how far it has followed the file."""
+
+    vectors: "PackedVectors"
+    seq: int = 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some memories of a longer list."""
+
+    memories: list[Memory]
+    total: int
+    next_offset: int | None  # where to go on; None at the end
+
+
+class Vault:
+    """Everything this server can do with keyed memories."""
+
+    def __init__(self, tenants: Tenants, sessions: Sessions, changes: Changes, *, dimensions: int) -> None:
+        self._tenants = tenants
+        self._sessions = sessions
+        self._changes = changes
+        self._dimensions = dimensions
+        self._following = threading.Lock()
+        self._followed: dict[str, _Followed] = {}
+        sessions.on_end(self.forget_session)
+
+    def open_local(self) -> None:
+        """Open the local user's file now, so that a damaged or newer one is refused at the start."""
+        self._tenants.database(LOCAL_USER)
+
+    def commit(self, caller: Caller, session: Session, memory: NewMemory) -> Committed:
+        """Store or replace one memory, findable at once. Raises Invalid for a vector that does not fit."""
+        if memory.embedding is not None:
+            self._check_embedding(memory.scope, memory.embedding)
+        kept = self._sessions.keeping(caller.user, session) if memory.scope == "session" else nullcontext()
+        with kept, self._tenants.database(caller.user).write() as tx:
+            is_new = storage.upsert(tx, session.id, memory)
+        self._tell(caller, session, memory.scope, [memory.key], list_changed=is_new)
+        return Committed(True, memory.key, memory.scope)
+
+    def search(self, caller: Caller, session: Session, question: Question) -> Found:
+        """The best matches first; the newest first where there is no query to match."""
+        if question.embedding is not None:
+            self._check_vector(question.embedding, "query_embedding")
+        if not question.query and not question.tags and question.embedding is None:
+            raise Invalid("An empty query needs tags to list by. Give words to look for, or tags.", field="query")
+        with self._tenants.database(caller.user).read() as tx:
+            places = [place for place in storage.PLACES if question.covers(place)]
+            total = sum(storage.count(tx, place, session.id, question.tags) for place in places)
+            if question.query or question.embedding is not None:
+                hits = self._ranked(tx, caller, session, question, places)
+            else:
+                hits = _newest(tx, session, question, places)
+        shown = within_budget(hits, _size)
+        note = None
+        if len(shown) < len(hits):
+            note = (
+                f"{len(hits) - len(shown)} more matched. Narrow the query or the tags, or ask with limit={len(shown)}."
+            )
+        return Found(list(shown), total, note)
+
+    def prune(self, caller: Caller, session: Session, asked: Pruning) -> Pruned:
+        """Delete what matches every filter. Raises Invalid for a prune of the vault without any."""
+        if asked.covers("vault") and not asked.has_filter:
+            raise Invalid(BULK_RULE)
+        pruned: dict[Place, list[str]] = {}
+        with self._tenants.database(caller.user).write() as tx:
+            for place in storage.PLACES:
+                if asked.covers(place):
+                    pruned[place] = storage.prune(tx, place, session.id, asked)
+        for place, keys in pruned.items():
+            if keys:
+                self._tell(caller, session, place, keys, list_changed=True)
+        return Pruned(sum(map(len, pruned.values())))
+
+    def get(self, caller: Caller, key: str) -> Memory:
+        with self._tenants.database(caller.user).read() as tx:
+            memory = storage.get(tx, key)
+        if memory is None:
+            raise NotFound("The vault has no memory under this key. search_memories finds what it has.")
+        return memory
+
+    def page(self, caller: Caller, wanted: Range) -> Part:
+        return self._part(caller, "vault", "", wanted)
+
+    def session_page(self, caller: Caller, session: Session, wanted: Range) -> Part:
+        return self._part(caller, "session", session.id, wanted)
+
+    def keys_after(self, caller: Caller, id_: int, limit: int) -> list[tuple[int, str]]:
+        """(id, key) of vault memories in the order they were first written, after `id_`."""
+        with self._tenants.database(caller.user).read() as tx:
+            return storage.keys_after(tx, id_, limit)
+
+    def keys_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
+        with self._tenants.database(caller.user).read() as tx:
+            return storage.keys_starting(tx, prefix, limit)
+
+    def forget_session(self, user: str, session_id: str) -> None:
+        """Delete everything a session kept. It is over."""
+        with self._tenants.database(user).write() as tx:
+            storage.prune(tx, "session", session_id, Pruning("session"))
+
+    def _part(self, caller: Caller, place: Place, session_id: str, wanted: Range) -> Part:
+        with self._tenants.database(caller.user).read() as tx:
+            total = storage.count(tx, place, session_id, ())
+            memories = storage.page(tx, place, session_id, wanted)
+        shown = list(within_budget(memories, _size))
+        reached = wanted.offset + len(shown)
+        return Part(shown, total, reached if shown and reached < total else None)
+
+    def _check_embedding(self, place: Place, vector: tuple[float, ...]) -> None:
+        if place == "session":
+            raise Invalid(
+                "A session memory cannot have an embedding. Leave `embedding` out, or use scope 'vault'.",
+                field="embedding",
+            )
+        self._check_vector(vector, "embedding")
+
+    def _check_vector(self, vector: tuple[float, ...], field: str) -> None:
+        try:
+            fits = len(vector) == self._dimensions
+            storage.packed(vector)
+        except OverflowError:
+            fits = False
+        if not fits or any(number != number for number in vector):
+            raise Invalid(
+                f"{field} must be exactly D = {self._dimensions} finite float32 numbers; got {len(vector)}. "
+                "D is set with MEMORY_MCP_EMBEDDING_DIM.",
+                field=field,
+                dimensions=self._dimensions,
+            )
+
+    def _tell(self, caller: Caller, session: Session, place: Place, keys: list[str], *, list_changed: bool) -> None:
+        if place == "session":
+            self._changes.resource(caller.user, session_uri(session.id))
+            return
+        for key in keys:
+            self._changes.resource(caller.user, uri_of(key))
+        self._changes.resource(caller.user, VAULT_URI)
+        if list_changed:
+            self._changes.resource_list(caller.user)
+
+    def _ranked(self, tx: Read, caller: Caller, session: Session, question: Question, places: list[Place]) -> list[Hit]:
+        cosines = self._cosines(tx, caller, question.embedding) if question.embedding and "vault" in places else {}
+        scored: dict[tuple[Place, int], tuple[float, Candidate]] = {}
+        for place in places:
+            for candidate, lexical in _by_words(tx, session, question, place):
+                scored[place, candidate.id] = (lexical, candidate)
+        for candidate in self._by_vector(tx, question, cosines):
+            scored.setdefault(("vault", candidate.id), (0.0, candidate))
+        hits = [
+            (
+                _relevance(question, lexical, cosines.get(id_) if place == "vault" else None, candidate),
+                id_,
+                candidate,
+            )
+            for (place, id_), (lexical, candidate) in scored.items()
+        ]
+        hits.sort(key=lambda hit: (-hit[0], hit[2].place, hit[1]))
+        return [_hit(candidate, relevance) for relevance, _, candidate in hits[: question.limit]]
+
+    def _by_vector(self, tx: Read, question: Question, cosines: dict[int, float]) -> Iterable[Candidate]:
+        if not cosines:
+            return []
+        allowed = storage.ids_with_tags(tx, question.tags) if question.tags else cosines.keys()
+        near = sorted((id_ for id_ in allowed if cosines.get(id_, 0.0) > 0), key=lambda id_: -cosines[id_])
+        return storage.with_ids(tx, near[: max(BY_VECTOR, question.limit)])
+
+    def _cosines(self, tx: Read, caller: Caller, vector: tuple[float, ...]) -> dict[int, float]:
+        """The cosine of every vault memory that has a vector, by id."""
+        from memory_mcp.search.vectors import PackedVectors  # NumPy: only who brings vectors pays for it
+
+        with self._following:
+            followed = self._followed.setdefault(caller.user, _Followed(PackedVectors(self._dimensions)))
+            for seq, id_, blob in storage.changed_vectors(tx, followed.seq):
+                if blob is None:
+                    followed.vectors.drop(id_)
+                else:
+                    followed.vectors.put(id_, blob)
+                followed.seq = seq
+            return followed.vectors.cosines(storage.packed(vector))
+
+
+def _by_words(tx: Read, session: Session, question: Question, place: Place) -> list[tuple[Candidate, float]]:
+    """Candidates with their lexical score in [0, 1]."""
+    asked = (place, session.id, question.tags, max(BY_WORDS, question.limit))
+    expression = words.syntax(question.query, storage.COLUMNS)
+    if expression is not None:
+        index = "words" if words.has_cjk(expression) else "fts"
+        scored = _scored(storage.matching(tx, index, expression, *asked), lambda _: 1.0)
+    elif terms := words.terms(question.query):
+        holders = _holders(tx, place, terms)
+        found = storage.matching(tx, "words", words.either(holders), *asked)
+        scored = _scored(found, _coverage(storage.documents(tx, place), list(holders.values())))
+    elif question.query:
+        scored = _scored(storage.containing(tx, question.query, *asked), lambda _: 1.0)
+    else:
+        return []
+    named = storage.with_key(tx, question.query, *asked)
+    return scored + [(candidate, 1.0) for candidate in named]
+
+
+def _holders(tx: Read, place: Place, terms: list[str]) -> dict[str, set[int]]:
+    """The memories that hold each term. Terms too common to tell memories apart are left out if others remain."""
+    cap = ranking.common_from(storage.documents(tx, place))
+    holders = {term: storage.holding(tx, place, term, cap) for term in terms}
+    return {term: ids for term, ids in holders.items() if len(ids) < cap} or holders
+
+
+def _coverage(documents: int, holders: list[set[int]]) -> Callable[[int], float]:
+    """How much of the question a memory holds, by its id."""
+    weights = [ranking.weight(documents, len(ids)) for ids in holders]
+    return lambda id_: ranking.coverage(weights, [id_ in ids for ids in holders])
+
+
+def _scored(found: list[Candidate], covered: Callable[[int], float]) -> list[tuple[Candidate, float]]:
+    best = max((candidate.bm25 for candidate in found), default=0.0)
+    return [(candidate, ranking.lexical(covered(candidate.id), candidate.bm25, best)) for candidate in found]
+
+
+def _relevance(question: Question, lexical: float, cosine: float | None, candidate: Candidate) -> float:
+    if question.query and question.query in (candidate.key, candidate.content):
+        return 1.0
+    return lexical if cosine is None else ranking.blend(lexical, cosine)
+
+
+def _newest(tx: Read, session: Session, question: Question, places: list[Place]) -> list[Hit]:
+    """Every memory that has the tags, the one last written first. Nothing was asked, so all are as relevant."""
+    found = [
+        dated for place in places for dated in storage.with_tags(tx, place, session.id, question.tags, question.limit)
+    ]
+    found.sort(key=lambda dated: (dated[0], dated[1].place, dated[1].id), reverse=True)
+    return [_hit(candidate, 1.0) for _, candidate in found[: question.limit]]
+
+
+def _hit(candidate: Candidate, relevance: float) -> Hit:
+    return Hit(candidate.key, candidate.content, candidate.tags, candidate.place, round(relevance, 6))
+
+
+def _size(item: Hit | Memory) -> int:
+    return len(json.dumps(asdict(item), ensure_ascii=False).encode())

@@ -1,0 +1,91 @@
+"""memory://vault, memory://vault/{key} and memory://session/{session_id}."""
+
+import json
+from dataclasses import asdict
+from urllib.parse import parse_qsl, unquote, urlencode
+
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families import Call, Document, Listed, Page, Template
+from memory_mcp.vault.model import VAULT_URI, Range, session_uri, uri_of
+from memory_mcp.vault.operations import Part
+
+PAGE = 100  # entries on one page of resources/list
+MOST = 1000  # memories in one reading
+COMPLETIONS = 100  # the protocol's bound
+
+TEMPLATES = (
+    Template(f"{VAULT_URI}{{?offset,limit}}", "vault", "All vault memories, a page at a time."),
+    Template(f"{VAULT_URI}/{{key}}", "vault_memory", "One vault memory by its percent-encoded key."),
+    Template("memory://session/{session_id}", "session", "All memories of your own session."),
+)
+
+
+def list_page(call: Call, position: str | None) -> Page:
+    """The vault, this session, then one entry per vault memory in the order they were first written."""
+    first = (
+        []
+        if position
+        else [
+            Listed(VAULT_URI, "vault", "All vault memories (?offset=&limit=)."),
+            Listed(session_uri(call.session.id), "session", "All memories of this session."),
+        ]
+    )
+    try:
+        after = int(position or 0)
+    except ValueError as exc:
+        raise Invalid("This cursor is not one of ours. Start again without a cursor.", field="cursor") from exc
+    rows = call.app.vault.keys_after(call.caller, after, PAGE + 1)
+    entries = [Listed(uri_of(key), key) for _, key in rows[:PAGE]]
+    return Page([*first, *entries], str(rows[PAGE - 1][0]) if len(rows) > PAGE else None)
+
+
+def read(call: Call, uri: str) -> Document:
+    """Raises NotFound for whatever is not there, another session's memories included."""
+    address, _, query = uri.partition("?")
+    if address == VAULT_URI:
+        return _array(uri, VAULT_URI, call.app.vault.page(call.caller, _range(query)))
+    if address.startswith(f"{VAULT_URI}/"):
+        memory = call.app.vault.get(call.caller, _decoded(address.removeprefix(f"{VAULT_URI}/")))
+        return Document(uri, json.dumps(asdict(memory), ensure_ascii=False))
+    if address.startswith("memory://session/"):
+        if _decoded(address.removeprefix("memory://session/")) != call.session.id:
+            raise NotFound("There is no such session here. Yours is in resources/list.")
+        part = call.app.vault.session_page(call.caller, call.session, _range(query))
+        return _array(uri, address, part)
+    raise NotFound("No resource has this address. resources/list shows what there is.")
+
+
+def complete(call: Call, name: str, value: str) -> list[str]:
+    if name == "key":
+        return call.app.vault.keys_starting(call.caller, value, COMPLETIONS + 1)
+    if name == "session_id" and call.session.id.startswith(value):
+        return [call.session.id]
+    return []
+
+
+def _array(uri: str, address: str, part: Part) -> Document:
+    meta: dict[str, object] = {"memory-mcp/total": part.total}
+    if part.next_offset is not None:
+        meta["memory-mcp/next"] = f"{address}?{urlencode({'offset': part.next_offset})}"
+    return Document(uri, json.dumps([asdict(memory) for memory in part.memories], ensure_ascii=False), meta=meta)
+
+
+def _range(query: str) -> Range:
+    asked = dict(parse_qsl(query, keep_blank_values=True))
+    return Range(
+        offset=_number("offset", asked.get("offset", "0"), 0, 2**53),
+        limit=_number("limit", asked.get("limit", "100"), 1, MOST),
+    )
+
+
+def _number(name: str, text: str, least: int, most: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 17 and least <= int(text) <= most):
+        raise Invalid(f"{name} must be a whole number from {least} to {most}.", field=name)
+    return int(text)
+
+
+def _decoded(part: str) -> str:
+    try:
+        return unquote(part, errors="strict")
+    except UnicodeDecodeError:
+        raise NotFound("This address is not percent-encoded UTF-8.") from None
