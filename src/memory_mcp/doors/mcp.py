@@ -144,7 +144,7 @@ class McpDoor:
     ) -> types.ListResourcesResult:
         """A page of one family; the cursor says which family and where in it."""
         names = [family.name for family in families]
-        name, position = _decode_cursor(cursor, names) if cursor else (names[0] if names else "", None)
+        name, position = _decode_cursor(cursor, names) if cursor is not None else (names[0] if names else "", None)
         if not names:
             return types.ListResourcesResult(resources=[])
         place = names.index(name)

@@ -155,8 +155,7 @@ _CJK = (
 )
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _CJK_RUN = re.compile(f"[{_CJK}]+")
-# Letters and digits, and the vowel signs of scripts that Python does not count as word characters.
-_WORD = re.compile(r"(?:[^\W_]|[\u0300-\u036f\u0900-\u0fff])+")
+_WORD = re.compile(r"[^\W_]+")
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\x00-\x7f]+")
 _QUOTED_OR_NOT = re.compile(r'"(?:[^"]|"")*"|[^"]+')
 # What nobody types by chance: quotes, a prefix star, operators in capitals, a column filter, a leading caret.
@@ -200,7 +199,7 @@ def syntax(query: str, columns: Sequence[str]) -> str | None:
 
 
 def _phrases(query: str) -> Iterator[str]:
-    for word in _WORD.findall(_CJK_RUN.sub(" ", query)):
+    for word in _words(_CJK_RUN.sub(" ", query)):
         yield f'"{word}"'
         if len(pieces := _camel(word)) > 1:
             yield f'"{" ".join(pieces)}"'
@@ -208,6 +207,11 @@ def _phrases(query: str) -> Iterator[str]:
         # A question is one long run; its pairs of characters are what may stand in a memory.
         for start in range(max(1, len(run) - 1)):
             yield f'"{" ".join(run[start : start + 2])}"'
+
+
+def _words(text: str) -> list[str]:
+    """Runs of letters, digits and the marks that belong to them. What is inside a run is left to FTS5."""
+    return "".join(character if unicodedata.category(character)[0] in "LMN" else " " for character in text).split()
 
 
 def _camel(word: str) -> list[str]:

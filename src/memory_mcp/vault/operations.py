@@ -1,4 +1,5 @@
 import json
+import math
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
@@ -161,12 +162,7 @@ class Vault:
         self._check_vector(vector, "embedding")
 
     def _check_vector(self, vector: tuple[float, ...], field: str) -> None:
-        try:
-            fits = len(vector) == self._dimensions
-            storage.packed(vector)
-        except OverflowError:
-            fits = False
-        if not fits or any(number != number for number in vector):
+        if len(vector) != self._dimensions or not _fits_float32(vector):
             raise Invalid(
                 f"{field} must be exactly D = {self._dimensions} finite float32 numbers; got {len(vector)}. "
                 "D is set with MEMORY_MCP_EMBEDDING_DIM.",
@@ -223,6 +219,14 @@ class Vault:
                     followed.vectors.put(id_, blob)
                 followed.seq = seq
             return followed.vectors.cosines(storage.packed(vector))
+
+
+def _fits_float32(vector: tuple[float, ...]) -> bool:
+    try:
+        storage.packed(vector)
+        return all(map(math.isfinite, vector))
+    except OverflowError:
+        return False
 
 
 def _by_words(tx: Read, session: Session, question: Question, place: Place) -> list[tuple[Candidate, float]]:

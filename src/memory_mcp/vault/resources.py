@@ -1,6 +1,7 @@
 """memory://vault, memory://vault/{key} and memory://session/{session_id}."""
 
 import json
+import unicodedata
 from dataclasses import asdict
 from urllib.parse import parse_qsl, unquote, urlencode
 
@@ -86,6 +87,6 @@ def _number(name: str, text: str, least: int, most: int) -> int:
 
 def _decoded(part: str) -> str:
     try:
-        return unquote(part, errors="strict")
+        return unicodedata.normalize("NFC", unquote(part, errors="strict"))
     except UnicodeDecodeError:
         raise NotFound("This address is not percent-encoded UTF-8.") from None

@@ -113,13 +113,15 @@ CREATE TRIGGER vault_words_ad AFTER DELETE ON vault_memories BEGIN
     DELETE FROM vault_words WHERE rowid = old.id;
 END;
 CREATE TRIGGER vector_ai AFTER INSERT ON vault_memories WHEN new.embedding IS NOT NULL BEGIN
-    INSERT OR REPLACE INTO vector_changes(memory_id) VALUES (new.id);
+    INSERT INTO vector_changes(memory_id) VALUES (new.id);
 END;
 CREATE TRIGGER vector_au AFTER UPDATE OF embedding ON vault_memories WHEN new.embedding IS NOT old.embedding BEGIN
-    INSERT OR REPLACE INTO vector_changes(memory_id) VALUES (new.id);
+    DELETE FROM vector_changes WHERE memory_id = new.id;
+    INSERT INTO vector_changes(memory_id) VALUES (new.id);
 END;
 CREATE TRIGGER vector_ad AFTER DELETE ON vault_memories WHEN old.embedding IS NOT NULL BEGIN
-    INSERT OR REPLACE INTO vector_changes(memory_id) VALUES (old.id);
+    DELETE FROM vector_changes WHERE memory_id = old.id;
+    INSERT INTO vector_changes(memory_id) VALUES (old.id);
 END;
 
 -- For a file that was taken over: its memories may not be in the spec's indexes yet.

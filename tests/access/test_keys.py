@@ -1,0 +1,85 @@
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from memory_mcp import server_db
+from memory_mcp.access import Keys, Refused
+from memory_mcp.access import keys as keys_module
+from memory_mcp.clock import stamp
+from memory_mcp.errors import NotFound
+from memory_mcp.sqlite import Database
+from tests.conftest import Clock
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    database = Database(tmp_path / "server.db", server_db.SCHEMA, backups=tmp_path)
+    yield database
+    database.close()
+
+
+def word(keys: Keys, raw: str | None) -> str:
+    with pytest.raises(Refused) as caught:
+        keys.check(raw)
+    return caught.value.word
+
+
+def test_a_key_has_the_shape_of_the_contract_and_opens(db: Database, clock: Clock) -> None:
+    keys = Keys(db, clock)
+    issued = keys.create(name="laptop")
+
+    assert keys_module.RAW_KEY.fullmatch(issued.raw)
+    assert len(issued.raw) == 5 + 12 + 1 + 43
+    assert issued.key.key_prefix == issued.raw[:13]
+    assert keys.check(issued.raw).id == issued.key.id
+
+
+def test_the_raw_key_is_kept_nowhere(db: Database, clock: Clock, tmp_path: Path) -> None:
+    keys = Keys(db, clock)
+    issued = keys.create(name="laptop")
+    keys.check(issued.raw)
+    secret = issued.raw.rsplit("_", 1)[-1].encode()
+
+    assert all(secret not in file.read_bytes() for file in tmp_path.iterdir())
+    assert issued.key.secret_hash.startswith("$2b$")
+
+
+def test_what_opens_nothing_says_why(db: Database, clock: Clock) -> None:
+    keys = Keys(db, clock)
+    issued = keys.create(name="a", expires_at=stamp(clock.now + timedelta(hours=1)))
+
+    assert word(keys, None) == "missing_bearer"
+    assert word(keys, "") == "missing_bearer"
+    assert word(keys, "nonsense") == "invalid_token"
+    assert word(keys, issued.raw[:-1] + ("a" if issued.raw[-1] != "a" else "b")) == "invalid_token"
+    assert word(keys, "mmcp_aaaaaaaaaaaa_" + "x" * 43) == "invalid_token"
+    clock.now += timedelta(hours=2)
+    assert word(keys, issued.raw) == "expired"
+    keys.revoke(issued.key.id)
+    assert word(Keys(db, clock), issued.raw) == "revoked"
+
+
+def test_a_revocation_reaches_other_processes(db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keys_module, "FRESH", 0.0)
+    here, elsewhere = Keys(db, clock), Keys(db, clock)
+    issued = here.create(name="a")
+    elsewhere.check(issued.raw)
+
+    here.revoke(issued.key.id)
+    assert word(elsewhere, issued.raw) == "revoked"
+    with pytest.raises(NotFound):
+        here.revoke(issued.key.id)
+
+
+def test_a_known_key_costs_no_bcrypt(db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = Keys(db, clock)
+    issued = keys.create(name="a")
+    keys.check(issued.raw)
+
+    def forbidden(*_: object) -> bool:
+        raise AssertionError("bcrypt ran again")
+
+    monkeypatch.setattr("bcrypt.checkpw", forbidden)
+    keys.check(issued.raw)

@@ -1,0 +1,84 @@
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.shared.memory import create_client_server_memory_streams
+
+from memory_mcp import settings
+from memory_mcp.app import App, open_app
+from memory_mcp.doors.mcp import Line, McpDoor
+from memory_mcp.doors.stdio import local_line
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+ERAS = ("legacy", "2026-07-28")
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def options() -> dict[str, Any]:
+    """Settings a test module wants changed: override this fixture."""
+    return {}
+
+
+@pytest.fixture
+def app(tmp_path: Path, clock: Clock, options: dict[str, Any]) -> Iterator[App]:
+    loaded = settings.load({"data_dir": tmp_path, "embedding_dim": 3, **options}, environ={})
+    with open_app(loaded.settings, clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture(params=ERAS)
+def era(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@asynccontextmanager
+async def connected(door: McpDoor, line: Line | None = None, *, mode: str = "legacy", **more: Any) -> AsyncIterator[Client]:
+    """A client of the SDK at our door, over a pair of streams in memory."""
+
+    @asynccontextmanager
+    async def transport() -> AsyncIterator[Any]:
+        async with create_client_server_memory_streams() as (client_streams, server_streams), anyio.create_task_group() as tasks:
+            tasks.start_soon(door.serve, line or local_line(door.app), *server_streams)
+            yield client_streams
+            await client_streams[1].aclose()
+
+    async with Client(transport(), mode=mode, **more) as client:  # type: ignore[arg-type]  # any mode a test asks for
+        yield client
+
+
+@pytest.fixture
+async def door(app: App) -> McpDoor:
+    door = McpDoor(app)
+    door.start_telling()
+    return door
+
+
+@pytest.fixture
+async def client(door: McpDoor, era: str) -> AsyncIterator[Client]:
+    async with connected(door, mode=era) as client:
+        yield client

@@ -1,0 +1,46 @@
+import struct
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_mcp.search.vectors import PackedVectors
+
+numbers = st.floats(-100, 100, width=32, allow_subnormal=False)
+vectors = st.tuples(numbers, numbers, numbers)
+steps = st.lists(st.tuples(st.integers(0, 80), st.one_of(st.none(), vectors)), max_size=200)
+
+
+def packed(vector: tuple[float, ...]) -> bytes:
+    return struct.pack(f"<{len(vector)}f", *vector)
+
+
+@given(steps, vectors)
+def test_packed_vectors_behave_like_a_dictionary(
+    steps: list[tuple[int, tuple[float, float, float] | None]], query: tuple[float, float, float]
+) -> None:
+    ours, plain = PackedVectors(3), {}
+    for id_, vector in steps:
+        if vector is None:
+            ours.drop(id_)
+            plain.pop(id_, None)
+        else:
+            ours.put(id_, packed(vector))
+            plain[id_] = vector
+
+    found = ours.cosines(packed(query))
+    assert found.keys() == plain.keys()
+    for id_, vector in plain.items():
+        assert abs(found[id_] - cosine(vector, query)) < 1e-4
+
+
+def cosine(a: tuple[float, ...], b: tuple[float, ...]) -> float:
+    lengths = np.linalg.norm(np.float64(a)) * np.linalg.norm(np.float64(b))
+    return float(np.dot(np.float64(a), np.float64(b)) / lengths) if lengths else 0.0
+
+
+def test_a_vector_of_another_length_is_left_out() -> None:
+    ours = PackedVectors(3)
+    ours.put(1, packed((1.0, 0.0, 0.0)))
+    ours.put(1, packed((1.0, 0.0)))
+    assert ours.cosines(packed((1.0, 0.0, 0.0))) == {}

@@ -1,0 +1,60 @@
+import apsw
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_mcp.search import words
+
+COLUMNS = ("key", "content", "tags")
+index = apsw.Connection(":memory:")
+index.execute(f"CREATE VIRTUAL TABLE notes USING fts5({', '.join(COLUMNS)}, tokenize='porter unicode61 remove_diacritics 2')")
+
+syntax_bits = st.sampled_from(list('"*^(){}:+- ') + [" AND ", " OR ", " NOT ", "NEAR(", "key:", "tags :", "词", "é", "x"])
+queries = st.one_of(st.text(), st.lists(syntax_bits, max_size=12).map("".join))
+
+
+def search(expression: str) -> None:
+    index.execute("SELECT rowid FROM notes WHERE notes MATCH ?", (expression,)).fetchall()
+
+
+@given(queries)
+def test_no_query_ever_fails(query: str) -> None:
+    expression = words.syntax(query, COLUMNS)
+    if expression is not None:
+        search(expression)
+    if terms := words.terms(query):
+        search(words.either(terms))
+
+
+written = st.text(st.characters(exclude_categories=["Cn", "Co", "Cs"]), min_size=1)
+
+
+@given(written)
+def test_text_is_found_by_itself(text: str) -> None:
+    with index:
+        index.execute("DELETE FROM notes")
+        index.execute("INSERT INTO notes VALUES ('', ?, '')", (words.spaced(text),))
+        if terms := words.terms(text):
+            tokens = index.execute("SELECT 1 FROM notes WHERE notes MATCH ?", (words.either(terms),)).fetchall()
+            assert tokens or not any(character.isalnum() for character in text)
+
+
+def test_stop_words_go_unless_they_are_all_there_is() -> None:
+    assert words.terms("what did we decide about the backups?") == ['"decide"', '"backups"']
+    assert words.terms("to be or not to be") == ['"to"', '"be"', '"or"', '"not"']
+    assert words.terms("?!") == []
+
+
+def test_camel_case_is_taken_apart_and_plain_words_are_not() -> None:
+    assert words.parts("getHTTPResponse2 plain snake_case") == "get HTTP Response 2"
+    assert words.terms("parseUrl") == ['"parseUrl"', '"parse Url"']
+
+
+def test_a_run_of_characters_is_looked_for_by_its_pairs() -> None:
+    assert words.terms("数据库") == ['"数 据"', '"据 库"']
+    assert words.terms("数") == ['"数"']
+    assert words.syntax("key:数据*", COLUMNS) == 'key:"数 据"*'
+
+
+def test_plain_questions_are_not_taken_for_syntax() -> None:
+    for question in ("deploy plan (final version)", "what's new?", "a + b", "see http://x.y", "todo: milk"):
+        assert words.syntax(question, COLUMNS) is None
