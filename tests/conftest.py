@@ -57,17 +57,22 @@ def era(request: pytest.FixtureRequest) -> str:
 
 
 @asynccontextmanager
-async def connected(door: McpDoor, line: Line | None = None, *, mode: str = "legacy", **more: Any) -> AsyncIterator[Client]:
+async def connected(
+    door: McpDoor, line: Line | None = None, *, mode: str = "legacy", **more: Any
+) -> AsyncIterator[Client]:
     """A client of the SDK at our door, over a pair of streams in memory."""
 
     @asynccontextmanager
     async def transport() -> AsyncIterator[Any]:
-        async with create_client_server_memory_streams() as (client_streams, server_streams), anyio.create_task_group() as tasks:
+        async with (
+            create_client_server_memory_streams() as (client_streams, server_streams),
+            anyio.create_task_group() as tasks,
+        ):
             tasks.start_soon(door.serve, line or local_line(door.app), *server_streams)
             yield client_streams
             await client_streams[1].aclose()
 
-    async with Client(transport(), mode=mode, **more) as client:  # type: ignore[arg-type]  # any mode a test asks for
+    async with Client(transport(), mode=mode, **more) as client:
         yield client
 
 

@@ -13,6 +13,7 @@ from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.errors import Invalid
 from memory_mcp.families import Family
+from memory_mcp.neighbours import Neighbours
 from memory_mcp.sessions import Sessions
 from memory_mcp.settings import Settings
 from memory_mcp.sqlite import Database
@@ -34,6 +35,7 @@ class App:
     sessions: Sessions
     keys: Keys
     changes: Changes
+    neighbours: Neighbours
 
 
 @contextmanager
@@ -49,6 +51,9 @@ def open_app(settings: Settings, *, clock: Clock = utc_now) -> Iterator[App]:
         server = open_file(settings.data_dir / "server.db", server_db.SCHEMA)
         closing.callback(server.close)
         changes = Changes()
+        neighbours = Neighbours(settings.data_dir / "servers")
+        changes.listen(neighbours.tell)
+        closing.callback(neighbours.close)
         sessions = Sessions(
             server,
             settings.data_dir / "servers",
@@ -68,6 +73,7 @@ def open_app(settings: Settings, *, clock: Clock = utc_now) -> Iterator[App]:
             sessions=sessions,
             keys=Keys(server, clock),
             changes=changes,
+            neighbours=neighbours,
         )
         app.vault.open_local()
         sessions.clear_the_dead()

@@ -1,13 +1,16 @@
 """What changed, told to whoever listens: rooms say it, doors pass it on to their clients."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+MOST_AT_ONCE = 100  # resources named in one change
 
 
 @dataclass(frozen=True)
 class Change:
     user: str  # only this user's clients may learn of it
-    uri: str | None  # the resource whose content changed; None when the list of resources did
+    uris: tuple[str, ...]  # resources whose content changed
+    list_changed: bool = False  # whether resources came or went
 
 
 class Changes:
@@ -18,12 +21,8 @@ class Changes:
         """Call `listener` for every change from now on, from whatever thread made it."""
         self._listeners.append(listener)
 
-    def resource_list(self, user: str) -> None:
-        self._tell(Change(user, None))
-
-    def resource(self, user: str, uri: str) -> None:
-        self._tell(Change(user, uri))
-
-    def _tell(self, change: Change) -> None:
-        for listener in self._listeners:
-            listener(change)
+    def tell(self, user: str, uris: Sequence[str], *, list_changed: bool) -> None:
+        for start in range(0, len(uris), MOST_AT_ONCE):
+            change = Change(user, tuple(uris[start : start + MOST_AT_ONCE]), list_changed)
+            for listener in self._listeners:
+                listener(change)

@@ -47,8 +47,8 @@ class Settings(BaseModel):
     families: Names = Field((), description="Families to switch on, comma-separated. The default is all.")
     scopes: Names = Field(
         ("read-write",),
-        description="What a stdio client may do: read_memory, write_memory, delete_memory, manage_links; "
-        "or read-only, read-write.",
+        description="What a client without a key may do (stdio, or HTTP with --auth none): read_memory, write_memory, "
+        "delete_memory, manage_links; or read-only, read-write.",
     )
     auth: Literal["key", "none"] = Field(
         "key", description="Whether HTTP asks for a key. none is for tests and works on loopback only."

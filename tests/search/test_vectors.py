@@ -19,7 +19,8 @@ def packed(vector: tuple[float, ...]) -> bytes:
 def test_packed_vectors_behave_like_a_dictionary(
     steps: list[tuple[int, tuple[float, float, float] | None]], query: tuple[float, float, float]
 ) -> None:
-    ours, plain = PackedVectors(3), {}
+    ours = PackedVectors(3)
+    plain: dict[int, tuple[float, float, float]] = {}
     for id_, vector in steps:
         if vector is None:
             ours.drop(id_)
@@ -35,8 +36,9 @@ def test_packed_vectors_behave_like_a_dictionary(
 
 
 def cosine(a: tuple[float, ...], b: tuple[float, ...]) -> float:
-    lengths = np.linalg.norm(np.float64(a)) * np.linalg.norm(np.float64(b))
-    return float(np.dot(np.float64(a), np.float64(b)) / lengths) if lengths else 0.0
+    one, two = np.array(a, dtype=np.float64), np.array(b, dtype=np.float64)
+    lengths = np.linalg.norm(one) * np.linalg.norm(two)
+    return float(np.dot(one, two) / lengths) if lengths else 0.0
 
 
 def test_a_vector_of_another_length_is_left_out() -> None:

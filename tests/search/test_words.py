@@ -6,9 +6,13 @@ from memory_mcp.search import words
 
 COLUMNS = ("key", "content", "tags")
 index = apsw.Connection(":memory:")
-index.execute(f"CREATE VIRTUAL TABLE notes USING fts5({', '.join(COLUMNS)}, tokenize='porter unicode61 remove_diacritics 2')")
+index.execute(
+    f"CREATE VIRTUAL TABLE notes USING fts5({', '.join(COLUMNS)}, tokenize='porter unicode61 remove_diacritics 2')"
+)
 
-syntax_bits = st.sampled_from(list('"*^(){}:+- ') + [" AND ", " OR ", " NOT ", "NEAR(", "key:", "tags :", "词", "é", "x"])
+syntax_bits = st.sampled_from(
+    [*list('"*^(){}:+- '), " AND ", " OR ", " NOT ", "NEAR(", "key:", "tags :", "词", "é", "x"]
+)
 queries = st.one_of(st.text(), st.lists(syntax_bits, max_size=12).map("".join))
 
 

@@ -122,7 +122,9 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
     again.close()
 
 
-@pytest.mark.parametrize("content", [b"this is no database, but long enough to look like one" * 20, b"SQLite format 3\0"])
+@pytest.mark.parametrize(
+    "content", [b"this is no database, but long enough to look like one" * 20, b"SQLite format 3\0"]
+)
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(content)
@@ -132,7 +134,9 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, co
     assert path.read_bytes() == content
 
 
-def _open_at_once(path: Path, start: "multiprocessing.synchronize.Barrier", results: "multiprocessing.Queue[str]") -> None:
+def _open_at_once(
+    path: Path, start: "multiprocessing.synchronize.Barrier", results: "multiprocessing.Queue[str]"
+) -> None:
     start.wait()
     try:
         opened(path, FIRST, SECOND).close()

@@ -21,7 +21,8 @@ async def test_any_key_has_an_address(client: Client, key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "uri", ["memory://vault/nope", "memory://vault/", "memory://elsewhere", "other://x", "memory://vault/%ff", "memory://"]
+    "uri",
+    ["memory://vault/nope", "memory://vault/", "memory://elsewhere", "other://x", "memory://vault/%ff", "memory://"],
 )
 async def test_what_is_not_there_is_not_found(client: Client, uri: str) -> None:
     with pytest.raises(MCPError) as caught:

@@ -41,7 +41,23 @@ async def test_fts5_syntax_means_what_it_says(client: Client, query: str, expect
 
 @pytest.mark.parametrize(
     "query",
-    ["what's new?", "c++", '"', "AND", "NOT", "foo:bar baz", "(((", "*", "a AND", "NEAR(", '"open', "🎉", "-", "{x}: y", "\x00"],
+    [
+        "what's new?",
+        "c++",
+        '"',
+        "AND",
+        "NOT",
+        "foo:bar baz",
+        "(((",
+        "*",
+        "a AND",
+        "NEAR(",
+        '"open',
+        "🎉",
+        "-",
+        "{x}: y",
+        "\x00",
+    ],
 )
 async def test_what_is_not_valid_fts5_is_never_an_error(client: Client, query: str) -> None:
     await commit(client, "k", "what is new in c++ 🎉 foo")

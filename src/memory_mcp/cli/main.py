@@ -13,6 +13,7 @@ cli = typer.Typer(
     "`memory-mcp serve --help` lists the settings.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
 )
 cli.add_typer(keys.cli, name="keys")
 cli.command("config", context_settings=config.CONTEXT, add_help_option=False)(config.show)

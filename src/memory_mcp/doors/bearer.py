@@ -11,19 +11,20 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp.access import Key, Keys, Refused
-from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.caller import Caller
 from memory_mcp.doors.mcp import CALLER
 
 
 class BearerGuard:
     """ASGI middleware for every path under `protects`. 401 with a word that says what is wrong with the key."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, families: Iterable[str], protects: str, ask: bool) -> None:
+    def __init__(self, app: ASGIApp, keys: Keys, families: Iterable[str], protects: str, anyone: Caller | None) -> None:
+        """`anyone` is who everybody is taken for where no key is asked for."""
         self._app = app
         self._keys = keys
         self._families = frozenset(families)
         self._protects = protects
-        self._ask = ask
+        self._anyone = anyone
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(self._protects) and scope["method"] != "OPTIONS":
@@ -35,8 +36,8 @@ class BearerGuard:
         await self._app(scope, receive, send)
 
     async def _caller(self, scope: Scope) -> Caller:
-        if not self._ask:
-            return Caller(LOCAL_USER, ALL_SCOPES, self._families)
+        if self._anyone is not None:
+            return self._anyone
         key = await to_thread.run_sync(self._keys.check, _bearer(Headers(scope=scope)))
         # The SDK ties each handshake session to this, so that nobody rides on another key's session.
         scope["user"] = AuthenticatedUser(AccessToken(token=key.id, client_id=key.id, scopes=sorted(key.scopes)))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
@@ -22,27 +23,29 @@ class HandshakeListener:
         self.user = user
         self.subscribed: set[str] = set()
         self._connection = connection
-        self._pending: dict[Change, None] = {}
+        self._list_changed = False
+        self._updated: dict[str, None] = {}  # in the order they changed
         self._sending: asyncio.Task[None] | None = None
 
     def tell(self, change: Change) -> None:
-        if change.uri is None or change.uri in self.subscribed:
-            self._pending[change] = None
-            if self._sending is None or self._sending.done():
-                self._sending = asyncio.get_running_loop().create_task(self._send())
+        self._list_changed |= change.list_changed
+        self._updated |= dict.fromkeys(uri for uri in change.uris if uri in self.subscribed)
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.get_running_loop().create_task(self._send())
 
     def close(self) -> None:
         if self._sending is not None:
             self._sending.cancel()
 
     async def _send(self) -> None:
-        while self._pending:
-            change = next(iter(self._pending))
-            del self._pending[change]
-            if change.uri is None:
-                await self._connection.send_resource_list_changed()
+        while self._updated or self._list_changed:
+            if self._updated:
+                uri = next(iter(self._updated))
+                del self._updated[uri]
+                await self._connection.send_resource_updated(uri)
             else:
-                await self._connection.send_resource_updated(change.uri)
+                self._list_changed = False
+                await self._connection.send_resource_list_changed()
 
 
 class UserListeners:
@@ -53,8 +56,10 @@ class UserListeners:
         self.handler = ListenHandler(self._bus)
 
     async def tell(self, change: Change) -> None:
-        event = ResourcesListChanged() if change.uri is None else ResourceUpdated(uri=change.uri)
-        await self._bus.publish(event)
+        for uri in change.uris:
+            await self._bus.publish(ResourceUpdated(uri=uri))
+        if change.list_changed:
+            await self._bus.publish(ResourcesListChanged())
 
 
 class Listeners:
@@ -70,7 +75,7 @@ class Listeners:
         loop = asyncio.get_running_loop()
 
         def tell(change: Change) -> None:
-            if not loop.is_closed():
+            with suppress(RuntimeError):  # the loop is closed: the server stops, and its clients have been told so
                 loop.call_soon_threadsafe(self._tell, change)
 
         return tell

@@ -23,7 +23,7 @@ from starlette.requests import Request
 
 from memory_mcp import __version__
 from memory_mcp.app import App
-from memory_mcp.caller import Caller, Scope
+from memory_mcp.caller import LOCAL_USER, Caller, Scope, parse_scopes
 from memory_mcp.clock import new_id
 from memory_mcp.doors import answers, arguments, schemas, sdk
 from memory_mcp.doors.listeners import Listeners
@@ -106,8 +106,10 @@ class McpDoor:
                 await anyio.to_thread.run_sync(self.app.sessions.close, line.connection)
 
     def start_telling(self) -> None:
-        """Pass changes on to clients from now on. Call inside the event loop."""
-        self.app.changes.listen(self.listeners.from_any_thread())
+        """Pass changes on to clients from now on, also those other servers make. Call inside the event loop."""
+        tell = self.listeners.from_any_thread()
+        self.app.changes.listen(tell)
+        self.app.neighbours.hear(tell)
 
     # Tools
 
@@ -319,6 +321,11 @@ class McpDoor:
             raise
         except Exception as exc:  # the border, as in call_tool
             raise answers.rpc_error(answers.failure(what)) from exc
+
+
+def local_caller(app: App) -> Caller:
+    """Whoever comes without a key: the local user, who may do what --scopes and --families say."""
+    return Caller(LOCAL_USER, parse_scopes(app.settings.scopes), frozenset(app.families))
 
 
 def instructions(families: Iterable[Family]) -> str:

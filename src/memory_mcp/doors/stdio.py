@@ -17,9 +17,9 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from memory_mcp.app import App
-from memory_mcp.caller import LOCAL_USER, Caller, parse_scopes
+from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import new_id
-from memory_mcp.doors.mcp import Line, McpDoor
+from memory_mcp.doors.mcp import Line, McpDoor, local_caller
 from memory_mcp.doors.sdk import ReadStream, WriteStream
 from memory_mcp.sessions import Connection
 
@@ -32,24 +32,21 @@ Stream = TypeVar("Stream")
 
 
 def run(app: App) -> None:
-    asyncio.run(_serve(app))
+    asyncio.run(_serve(app, local_line(app)))
 
 
 def local_line(app: App) -> Line:
-    """The local user, who may do what --scopes and --families say."""
-    settings = app.settings
-    caller = Caller(LOCAL_USER, parse_scopes(settings.scopes), frozenset(app.families))
-    return Line(caller, Connection(LOCAL_USER, settings.session_id or new_id()))
+    return Line(local_caller(app), Connection(LOCAL_USER, app.settings.session_id or new_id()))
 
 
-async def _serve(app: App) -> None:
+async def _serve(app: App, line: Line) -> None:
     door = McpDoor(app)
     door.start_telling()
     _leave_when_told(app)
     async with stdio_server() as (read, write):
         owed = _Owed()
         answers = _Answers(write, owed)
-        await door.serve(local_line(app), _Requests(read, owed, answers), answers)
+        await door.serve(line, _Requests(read, owed, answers), answers)
 
 
 def _leave_when_told(app: App) -> None:
@@ -58,6 +55,7 @@ def _leave_when_told(app: App) -> None:
 
     def leave() -> None:
         app.sessions.close_all()
+        app.neighbours.close()
         os._exit(0)
 
     loop = asyncio.get_running_loop()

@@ -123,7 +123,7 @@ class Database:
         return connection
 
     def _connect(self) -> apsw.Connection:
-        connection = apsw.Connection(str(self.path))
+        connection = apsw.Connection(migrations.sqlite_name(self.path))
         connection.set_busy_timeout(5000)
         connection.pragma("synchronous", self._durability)
         connection.pragma("foreign_keys", "on")

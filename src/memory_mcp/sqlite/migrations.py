@@ -1,5 +1,6 @@
 """Numbered migrations: each runs once per file, whoever comes first; a newer file is refused, an older one copied."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,11 @@ def load(folder: Path) -> tuple[Migration, ...]:
     """The files 0001_*.sql, 0002_*.sql, ... of a folder, in order."""
     files = sorted(folder.glob("[0-9]*.sql"))
     return tuple(Migration(int(f.name.split("_")[0]), f.read_text(encoding="utf-8")) for f in files)
+
+
+def sqlite_name(path: Path) -> str:
+    """A path as SQLite wants it: in UTF-8, also where the locale made Python read it as something else."""
+    return os.fsencode(path).decode()
 
 
 def version(connection: apsw.Connection) -> int:
@@ -63,5 +69,5 @@ def _copy_if_used(connection: apsw.Connection, backups: Path, clock: Clock) -> N
         return
     backups.mkdir(mode=0o700, parents=True, exist_ok=True)
     name = f"{Path(connection.filename).stem}-v{version(connection)}-{clock():%Y%m%dT%H%M%S%f}.db"
-    connection.execute("VACUUM INTO ?", (str(backups / name),))
+    connection.execute("VACUUM INTO ?", (sqlite_name(backups / name),))
     (backups / name).chmod(0o600)

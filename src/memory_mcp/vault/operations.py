@@ -172,13 +172,9 @@ class Vault:
 
     def _tell(self, caller: Caller, session: Session, place: Place, keys: list[str], *, list_changed: bool) -> None:
         if place == "session":
-            self._changes.resource(caller.user, session_uri(session.id))
-            return
-        for key in keys:
-            self._changes.resource(caller.user, uri_of(key))
-        self._changes.resource(caller.user, VAULT_URI)
-        if list_changed:
-            self._changes.resource_list(caller.user)
+            self._changes.tell(caller.user, [session_uri(session.id)], list_changed=False)
+        else:
+            self._changes.tell(caller.user, [VAULT_URI, *map(uri_of, keys)], list_changed=list_changed)
 
     def _ranked(self, tx: Read, caller: Caller, session: Session, question: Question, places: list[Place]) -> list[Hit]:
         cosines = self._cosines(tx, caller, question.embedding) if question.embedding and "vault" in places else {}

@@ -1,0 +1,1 @@
+"""Speed as ratios within one run: absolute times are the machine's, ratios are ours."""

@@ -1,0 +1,72 @@
+"""A client that adds almost nothing: JSON-RPC, a line at a time, over the pipes of a server process."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+PROTOCOL = "2025-11-25"
+
+
+class ServerProcess:
+    """A started server. Leaving the block closes its stdin, as a client does that goes away."""
+
+    def __init__(self, command: Sequence[str | Path]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin, self._process.stdout
+        self._last_id = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._process.communicate(timeout=30)
+
+    def shake_hands(self) -> None:
+        client = {"name": "benchmark", "version": "1"}
+        self._ask("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> float:
+        """The seconds from the request's last byte to the answer's. Raises RuntimeError for a refusal."""
+        return self._ask("tools/call", {"name": tool, "arguments": arguments})
+
+    def cpu(self) -> float:
+        """Seconds of CPU all threads of the process have used. Linux only."""
+        # What clock_getcpuclockid(3) returns: nanoseconds, where /proc/PID/stat counts in hundredths of a second.
+        return time.clock_gettime(~self._process.pid << 3 | 2)
+
+    def _ask(self, method: str, params: dict[str, Any]) -> float:
+        self._last_id += 1
+        request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
+        started = self._send(request)
+        while True:
+            line = self._from.readline()
+            taken = time.perf_counter() - started
+            answer: dict[str, Any] = json.loads(line) if line else {"error": "The server has left."}
+            if "error" in answer or answer.get("result", {}).get("isError"):
+                raise RuntimeError(f"{method}: {answer}")
+            if answer.get("id") == self._last_id:
+                return taken
+
+    def _send(self, message: dict[str, Any]) -> float:
+        line = json.dumps(message).encode() + b"\n"
+        started = time.perf_counter()
+        self._to.write(line)
+        self._to.flush()
+        return started
+
+
+EMPTY: tuple[str | Path, ...] = (sys.executable, Path(__file__).with_name("empty_server.py"))
+
+
+def memory_mcp(data_dir: Path, *flags: str) -> tuple[str | Path, ...]:
+    return (Path(sys.executable).with_name("memory-mcp"), "--data-dir", data_dir, *flags)

@@ -1,0 +1,87 @@
+"""Neighbours: the other servers on the same data directory, told of changes so that their clients hear of them too.
+
+Each server has a datagram socket in servers/, which costs nothing while nobody writes. It is a courtesy: a lost
+message loses a notification and no memory. Where the system has no such sockets (Windows), clients of other processes
+are not told.
+"""
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from memory_mcp.changes import Change
+from memory_mcp.clock import new_id
+
+LONGEST_NAME = 100  # bytes of a socket's path that every system takes
+LONGEST_MESSAGE = 1 << 20
+
+
+class Neighbours:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._own = folder / f"{new_id()[:12]}.sock"
+        self._socket: socket.socket | None = None
+
+    def hear(self, listener: Callable[[Change], None]) -> None:
+        """Call `listener` for every change another server tells of, from a thread of its own."""
+        if not hasattr(socket, "AF_UNIX"):
+            return
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with _address(self._own) as address:
+            self._socket.bind(address)
+        self._reach(lambda sending, address: sending.connect(address))
+        threading.Thread(target=self._receive, args=(self._socket, listener), daemon=True).start()
+
+    def tell(self, change: Change) -> None:
+        """Tell every other server. Never waits and never fails: whoever does not listen misses it."""
+        message = json.dumps(asdict(change)).encode()
+        self._reach(lambda sending, address: sending.sendto(message, address))
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._own.unlink(missing_ok=True)
+            with suppress(OSError):  # not every system shuts a socket that is not connected
+                self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for messages
+            self._socket.close()
+
+    def _reach(self, greet: Callable[[socket.socket, str], object]) -> None:
+        """Reach out to every other server, and forget those that died."""
+        others = [path for path in self._folder.glob("*.sock") if path != self._own]
+        if not others:
+            return
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
+            sending.setblocking(False)
+            for path in others:
+                try:
+                    with _address(path) as address:
+                        greet(sending, address)
+                except ConnectionRefusedError:
+                    path.unlink(missing_ok=True)
+                except OSError:
+                    pass  # it is too busy to listen, or just leaving
+
+    @staticmethod
+    def _receive(receiving: socket.socket, listener: Callable[[Change], None]) -> None:
+        with suppress(OSError):  # closed: the server stops
+            while message := receiving.recv(LONGEST_MESSAGE):
+                fields = json.loads(message)
+                listener(Change(fields["user"], tuple(fields["uris"]), fields["list_changed"]))
+
+
+@contextmanager
+def _address(path: Path) -> Iterator[str]:
+    """The path, or on Linux a short way to it: sockets take names of about 100 bytes only."""
+    if len(os.fsencode(path)) <= LONGEST_NAME:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)

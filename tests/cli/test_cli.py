@@ -1,0 +1,79 @@
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from memory_mcp import __version__
+from tests.wire import COMMAND, environment
+
+
+def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment(**env),
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def test_help_names_the_verbs_and_serving() -> None:
+    for arguments in (["--help"], ["-h"]):
+        helped = run(*arguments)
+        assert helped.returncode == 0
+        for verb in ("serve", "config", "keys"):
+            assert verb in helped.stdout
+    assert "--transport" in run("serve", "--help").stdout
+    assert run("--version").stdout.strip() == f"memory-mcp {__version__}"
+
+
+@pytest.mark.parametrize("arguments", [["--bogus"], ["bogus"], ["keys"], ["keys", "create"], ["serve", "extra"]])
+def test_bad_usage_leaves_with_two(arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--port", "x"],
+        ["--families", "poems"],
+        ["--scopes", "all"],
+        ["keys", "revoke", "nope"],
+        ["keys", "create", "--name", "a", "--expires", "soon"],
+        ["keys", "create", "--name", "a", "--scopes", "everything"],
+    ],
+)
+def test_what_is_refused_leaves_with_one_and_says_why(tmp_path: Path, arguments: list[str]) -> None:
+    done = run(*arguments, MEMORY_MCP_DATA_DIR=str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr.startswith("memory-mcp: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:
+    where = ["--data-dir", str(tmp_path)]
+    made = json.loads(
+        run("keys", "create", "--name", "ci", "--scopes", "read-only", "--expires", "90d", "--json", *where).stdout
+    )
+    assert made["key"].startswith(f"mmcp_{made['id']}_")
+    assert made["scopes"] == ["read_memory"]
+
+    [listed] = json.loads(run("keys", "list", "--json", *where).stdout)["keys"]
+    assert listed["id"] == made["id"]
+    assert made["key"] not in json.dumps(listed)
+    assert "ci" in run("keys", "list", *where).stdout
+    assert run("keys", "revoke", made["id"], *where).returncode == 0
+    [revoked] = json.loads(run("keys", "list", "--json", *where).stdout)["keys"]
+    assert revoked["revoked_at"]
+
+
+def test_a_data_directory_that_cannot_be_used_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    done = run("--data-dir", str(tmp_path / "file"))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "data directory" in done.stderr

@@ -1,0 +1,81 @@
+"""Fixtures of the conformance suite that are a family like any other: the door serves them as it serves the vault."""
+
+from dataclasses import dataclass
+
+from memory_mcp.caller import Scope
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families import Arguments, Call, Document, Family, Listed, Page, Template
+
+STATIC_TEXT = "test://static-text"
+STATIC_BINARY = "test://static-binary"  # read in profile.py: a family's documents are text
+WATCHED = "test://watched-resource"
+TEMPLATE = "test://template/{id}/data"
+
+IDS = ("1", "12", "123")  # what completion knows of the template
+
+
+def list_page(call: Call, position: str | None) -> Page:
+    return Page(
+        (
+            Listed(STATIC_TEXT, "static-text", "A text that never changes.", "text/plain"),
+            Listed(STATIC_BINARY, "static-binary", "An image that never changes.", "image/png"),
+            Listed(WATCHED, "watched-resource", "A resource to subscribe to.", "text/plain"),
+        )
+    )
+
+
+def read(call: Call, uri: str) -> Document:
+    if uri == STATIC_TEXT:
+        return Document(uri, "This is the content of the static text resource.", "text/plain")
+    if uri == WATCHED:
+        return Document(uri, "Watched resource content", "text/plain")
+    before, after = TEMPLATE.split("{id}")
+    if uri.startswith(before) and uri.endswith(after):
+        id_ = uri.removeprefix(before).removesuffix(after)
+        return Document(uri, f'{{"id": "{id_}", "templateTest": true, "data": "Data for ID: {id_}"}}')
+    raise NotFound("No resource has this address.")
+
+
+def complete(call: Call, name: str, value: str) -> list[str]:
+    return [id_ for id_ in IDS if name == "id" and id_.startswith(value)]
+
+
+fixtures = Family(
+    name="fixtures",
+    purpose="what the conformance suite calls by name",
+    errors="tool-result",
+    uri_prefix="test://",
+    templates=(Template(TEMPLATE, "template", "Data under an id."),),
+    list_resources=list_page,
+    read_resource=read,
+    complete=complete,
+)
+
+
+class Nothing(Arguments):
+    pass
+
+
+@dataclass(frozen=True)
+class Said:
+    text: str
+
+
+@fixtures.tool(Nothing, answers=Said, title="Simple text", needs=Scope.READ)
+def test_simple_text(call: Call, asked: Nothing) -> Said:
+    """Answer with a text."""
+    return Said("This is a simple text response for testing.")
+
+
+@fixtures.tool(Nothing, answers=Said, title="Error", needs=Scope.READ)
+def test_error_handling(call: Call, asked: Nothing) -> Said:
+    """Refuse, always."""
+    raise Invalid("This tool intentionally returns an error for testing")
+
+
+@fixtures.tool(Nothing, answers=Said, title="Progress", needs=Scope.READ)
+def test_tool_with_progress(call: Call, asked: Nothing) -> Said:
+    """Report progress three times, from the thread that rooms work in."""
+    for done in (0, 50, 100):
+        call.progress(done, 100, f"Completed step {done} of 100")
+    return Said("All steps completed.")

@@ -1,0 +1,288 @@
+import json
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.wire import COMMAND, HELLO, Http, Stdio, environment, http_server, modern_meta
+
+ROUTES = ["/", "/healthz", "/mcp", "/mcp/sse", "/mcp/messages", "/nothing"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
+    with http_server(tmp_path_factory.mktemp("http")) as running:
+        yield running
+
+
+def test_the_first_start_prints_what_to_open_and_a_key_and_the_second_does_not(tmp_path: Path) -> None:
+    with http_server(tmp_path) as first:
+        assert first.key is not None
+        assert f"Open     {first.url}/" in first.printed
+        for client in ("Claude Code", "Cursor", "VS Code"):
+            assert client in first.printed
+        assert first.printed.count(first.key) == 4
+        key = first.key
+    with http_server(tmp_path) as second:
+        assert second.key is None
+        assert "keys create" in second.printed
+        second.key = key
+        assert second.modern_call("commit_memory", scope="vault", key="k", content="c")["committed"]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_host_and_origin_are_checked_on_every_route(server: Http, route: str) -> None:
+    for method in ("GET", "POST", "OPTIONS"):
+        assert server.client.request(method, route, headers={"Host": "evil.example"}).status_code == 421
+        refused = server.client.request(method, route, headers={"Origin": "http://evil.example"})
+        assert refused.status_code == 403
+        assert refused.json()["error"] == "invalid"
+    assert server.client.get("/healthz", headers={"Origin": "null"}).status_code == 403
+    assert server.client.get("/healthz", headers={"Origin": "http://localhost:6274"}).status_code == 200
+    assert server.client.get("/healthz", headers={"Host": "LOCALHOST:1"}).status_code == 200
+
+
+@pytest.mark.parametrize("route", ["/mcp", "/mcp/sse", "/mcp/messages"])
+@pytest.mark.parametrize(
+    ("header", "word"),
+    [
+        ({}, "missing_bearer"),
+        ({"Authorization": "Basic abc"}, "missing_bearer"),
+        ({"Authorization": "Bearer"}, "missing_bearer"),
+        ({"Authorization": "Bearer nonsense"}, "invalid_token"),
+        ({"Authorization": "Bearer mmcp_aaaaaaaaaaaa_" + "x" * 43}, "invalid_token"),
+    ],
+)
+def test_without_a_key_that_opens_nothing_is_reached(
+    server: Http, route: str, header: dict[str, str], word: str
+) -> None:
+    for method in ("GET", "POST"):
+        answer = server.client.request(method, route, headers=header)
+        assert answer.status_code == 401
+        assert answer.json()["error"] == word
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_revoked_and_expired_keys_say_so(server: Http, tmp_path: Path) -> None:
+    data_dir = re.search(r"Data +(\S+)", server.printed)
+    assert data_dir is not None
+
+    def keys(*arguments: str) -> dict[str, Any]:
+        command = [*COMMAND, "keys", *arguments, "--data-dir", data_dir[1], "--json"]
+        done = subprocess.run(command, capture_output=True, check=True, env=environment())
+        made: dict[str, Any] = json.loads(done.stdout)
+        return made
+
+    made = keys("create", "--name", "short")
+    bearer = {"Authorization": f"Bearer {made['key']}"}
+    assert server.client.get("/mcp", headers=bearer).status_code != 401
+    keys("revoke", made["id"])
+    time.sleep(1)
+    answer = server.client.get("/mcp", headers=bearer)
+    assert (answer.status_code, answer.json()["error"]) == (401, "revoked")
+
+
+def test_a_narrow_key_sees_and_does_only_what_it_may(server: Http) -> None:
+    data_dir = re.search(r"Data +(\S+)", server.printed)
+    assert data_dir is not None
+    command = [*COMMAND, "keys", "create", "--name", "reader", "--scopes", "read-only", "--data-dir", data_dir[1]]
+    key = subprocess.run(command, capture_output=True, check=True, text=True, env=environment()).stdout.strip()
+    reader = Http(server.process, server.url, key, server.client, "")
+
+    assert [tool["name"] for tool in reader.modern("tools/list")["result"]["tools"]] == ["search_memories"]
+    arguments = {"scope": "vault", "key": "k", "content": "c"}
+    answer = reader.modern("tools/call", {"name": "commit_memory", "arguments": arguments})
+    assert answer["error"]["code"] == -32602
+    assert answer["error"]["data"] == {"error": "scope_required", "scope": "write_memory"}
+
+
+def test_both_eras_share_one_memory(server: Http) -> None:
+    session = server.handshake()
+    arguments = {"scope": "vault", "key": "from the old", "content": "handshake words"}
+    server.legacy(session, "tools/call", {"name": "commit_memory", "arguments": arguments})
+
+    assert server.modern_call("search_memories", query="handshake")["results"][0]["key"] == "from the old"
+
+
+def test_another_keys_session_cannot_be_ridden_on(server: Http) -> None:
+    data_dir = re.search(r"Data +(\S+)", server.printed)
+    assert data_dir is not None
+    session = server.handshake()
+    command = [*COMMAND, "keys", "create", "--name", "other", "--data-dir", data_dir[1]]
+    key = subprocess.run(command, capture_output=True, check=True, text=True, env=environment()).stdout.strip()
+
+    answer = server.client.post(
+        "/mcp",
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+        headers=server.headers(**{"mcp-session-id": session, "Authorization": f"Bearer {key}"}),
+    )
+    assert answer.status_code == 404
+
+
+def test_legacy_sse_serves_a_whole_conversation(server: Http) -> None:
+    with server.client.stream("GET", "/mcp/sse", headers=server.headers()) as stream:
+        events = events_of(stream)
+        _, address = next(events)
+        assert address.startswith("/mcp/messages?session_id=")
+
+        def ask(id_: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+            message = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+            assert server.client.post(address, json=message, headers=server.headers()).status_code == 202
+            answers = (json.loads(data) for _, data in events)
+            return next(answer for answer in answers if answer.get("id") == id_)
+
+        assert ask(1, "initialize", HELLO)["result"]["protocolVersion"] == "2025-11-25"
+        arguments = {"scope": "vault", "key": "sse", "content": "c"}
+        answer = ask(2, "tools/call", {"name": "commit_memory", "arguments": arguments})
+        assert answer["result"]["structuredContent"]["committed"] is True
+
+
+def events_of(stream: httpx.Response) -> Iterator[tuple[str, str]]:
+    """(event, data) pairs of a text/event-stream."""
+    event = ""
+    for line in stream.iter_lines():
+        if line.startswith("event: "):
+            event = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield event, line.removeprefix("data: ")
+
+
+def test_every_listener_in_every_era_hears_of_a_change(server: Http) -> None:
+    session = server.handshake()
+    uri = "memory://vault/watched"
+    server.legacy(session, "resources/subscribe", {"uri": uri})
+    listen = {
+        "jsonrpc": "2.0",
+        "id": "L",
+        "method": "subscriptions/listen",
+        "params": {
+            "notifications": {"resourcesListChanged": True, "resourceSubscriptions": [uri]},
+            "_meta": modern_meta(),
+        },
+    }
+    modern_headers = server.headers(**server.modern_headers("subscriptions/listen", {}))
+    with (
+        server.client.stream("GET", "/mcp", headers=server.headers(**{"mcp-session-id": session})) as legacy,
+        server.client.stream("POST", "/mcp", json=listen, headers=modern_headers) as modern,
+    ):
+        modern_events = events_of(modern)
+        next(modern_events)  # the acknowledgement
+        server.modern_call("commit_memory", scope="vault", key="watched", content="one")
+
+        for events in (events_of(legacy), modern_events):
+            heard = [json.loads(next(events)[1]) for _ in range(2)]
+            assert {message["method"] for message in heard} == {
+                "notifications/resources/updated",
+                "notifications/resources/list_changed",
+            }
+            assert any(message["params"].get("uri") == uri for message in heard if "params" in message)
+
+
+def test_it_stops_within_a_second_with_streams_open_and_clears_sessions(tmp_path: Path) -> None:
+    with http_server(tmp_path) as server:
+        session = server.handshake()
+        arguments = {"scope": "session", "key": "k", "content": "c"}
+        server.legacy(session, "tools/call", {"name": "commit_memory", "arguments": arguments})
+        listen = {"notifications": {"resourcesListChanged": True}, "_meta": modern_meta()}
+        with (
+            server.client.stream("GET", "/mcp", headers=server.headers(**{"mcp-session-id": session})),
+            server.client.stream("GET", "/mcp/sse", headers=server.headers()),
+            server.client.stream(
+                "POST",
+                "/mcp",
+                json={"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": listen},
+                headers=server.headers(**server.modern_headers("subscriptions/listen", {})),
+            ) as modern,
+        ):
+            events = events_of(modern)
+            next(events)
+            started = time.monotonic()
+            assert server.stop() == 0
+            assert time.monotonic() - started < 1
+            assert "result" in json.loads(next(events)[1])  # a listen stream ends with its final frame
+    reopened = Stdio.start(tmp_path, "--session-id", "x")
+    assert reopened.read("memory://vault") == []
+    reopened.close()
+    assert not list((tmp_path / "servers").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("flags", "complaint"),
+    [
+        (["--host", "0.0.0.0"], "nobody has made a key"),
+        (["--host", "0.0.0.0", "--auth", "none"], "loopback only"),
+    ],
+)
+def test_other_machines_are_not_let_in_by_accident(tmp_path: Path, flags: list[str], complaint: str) -> None:
+    command = [*COMMAND, "--transport", "http", "--port", "0", "--data-dir", str(tmp_path), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+
+    assert done.returncode == 1
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_taken_port_is_explained(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [*COMMAND, "--transport", "http", "--port", port, "--data-dir", str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+
+    assert done.returncode == 1
+    assert "Choose another --port" in done.stderr
+    assert "mmcp_" not in done.stdout
+
+
+def test_without_auth_no_key_is_asked_for_on_loopback(tmp_path: Path) -> None:
+    with http_server(tmp_path, "--auth", "none") as server:
+        assert server.key is None
+        assert server.modern_call("commit_memory", scope="vault", key="k", content="c")["committed"]
+
+
+def test_a_body_too_large_or_broken_is_refused_without_a_trace(server: Http) -> None:
+    headers = server.headers(**{"Content-Type": "application/json"})
+    for body in (b"{", b"\xff\xfe", b"[" * 100_000, b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"\\ud800"}'):
+        answer = server.client.post("/mcp", content=body, headers=headers)
+        assert 400 <= answer.status_code < 500
+        assert "Traceback" not in answer.text
+    assert server.client.post("/mcp", content=b"x" * 5_000_000, headers=headers).status_code == 413
+
+
+def test_the_front_page_says_how_to_connect(server: Http) -> None:
+    page = server.client.get("/")
+
+    assert page.status_code == 200
+    assert "claude mcp add" in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert server.client.get("/healthz").json()["status"] == "ok"
+
+
+def test_no_key_reaches_the_log(tmp_path: Path) -> None:
+    command = [*COMMAND, "--transport", "http", "--port", "0", "--log-level", "debug", "--data-dir", str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        printed = "".join(iter(process.stdout.readline, "\n"))
+        while "VS Code" not in printed:
+            printed += process.stdout.readline()
+        url, key = re.search(r"http://\S+:\d+", printed), re.search(r"mmcp_\w{12}_[\w-]{43}", printed)
+        assert url is not None
+        assert key is not None
+        for _ in range(100):
+            try:
+                httpx.post(f"{url[0]}/mcp", headers={"Authorization": f"Bearer {key[0]}"})
+                break
+            except httpx.ConnectError:
+                time.sleep(0.05)
+        process.terminate()
+        log = process.stderr.read()
+    assert key[0] not in log
+    assert all(json.loads(line)["time"] for line in log.splitlines())

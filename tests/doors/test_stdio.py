@@ -1,0 +1,186 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from tests.wire import COMMAND, HELLO, Stdio, environment, modern_meta
+
+
+def test_a_first_minute_over_the_raw_wire(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path)
+    server.call("commit_memory", scope="vault", key="greeting", content="hello wörld 🎉")
+
+    assert server.call("search_memories", query="hello")["results"][0]["content"] == "hello wörld 🎉"
+    assert {"jsonrpc": "2.0", "method": "notifications/resources/list_changed"} in server.notifications
+    assert server.close() == 0
+
+
+def test_requests_before_the_end_of_input_are_answered(tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": HELLO},
+        {"method": "notifications/initialized"},
+        {
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "commit_memory", "arguments": {"scope": "vault", "key": "k", "content": "c"}},
+        },
+    ]
+    text = "".join(json.dumps({"jsonrpc": "2.0", **line}) + "\n" for line in lines)
+    done = subprocess.run(
+        [*COMMAND, "--data-dir", str(tmp_path)], input=text, capture_output=True, encoding="utf-8", check=True
+    )
+
+    assert {json.loads(line).get("id") for line in done.stdout.splitlines()} >= {1, 2}
+
+
+def test_the_process_is_the_session_where_requests_stand_alone(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, hello=False)
+
+    def call(tool: str, **arguments: Any) -> Any:
+        params = {"name": tool, "arguments": arguments, "_meta": modern_meta()}
+        return server.ask("tools/call", params)["result"]["structuredContent"]
+
+    call("commit_memory", scope="session", key="k", content="scratch")
+    assert call("search_memories", query="scratch", scope="session")["total_searched"] == 1
+    call("set_session_id", session_id="other")
+    assert call("search_memories", query="scratch", scope="session")["total_searched"] == 0
+    assert server.close() == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "id_", "code"),
+    [
+        ("not json", None, -32700),
+        ('{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{"a":"\\ud800"}}}', 7, -32600),
+        ("[]", None, -32600),
+        ('{"id": 3}', 3, -32600),
+    ],
+)
+def test_a_line_nobody_can_read_is_answered(tmp_path: Path, line: str, id_: int | None, code: int) -> None:
+    server = Stdio.start(tmp_path)
+    assert server.process.stdin is not None
+    server.process.stdin.write(line + "\n")
+    server.process.stdin.flush()
+
+    answer = server.receive()
+    assert answer["id"] == id_
+    assert answer["error"]["code"] == code
+    assert server.ask("ping")["result"] == {}
+    server.close()
+
+
+def test_a_vector_with_nan_on_the_wire_is_refused(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, "--embedding-dim", "2")
+    answer = server.ask(
+        "tools/call",
+        {
+            "name": "commit_memory",
+            "arguments": {"scope": "vault", "key": "k", "content": "c", "embedding": [float("nan"), 1.0]},
+        },
+    )
+    assert answer["error"]["code"] == -32602
+    assert server.read("memory://vault") == []
+    server.close()
+
+
+def test_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
+    env = environment(LC_ALL="C", LANG="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    server = Stdio.start(tmp_path / "données", env=env)
+    server.call("commit_memory", scope="vault", key="ключ", content="数据 🎉")
+
+    assert server.read("memory://vault")[0]["key"] == "ключ"
+    assert server.close() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_at_once_and_clears_its_session(tmp_path: Path, number: signal.Signals) -> None:
+    server = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="mine"))
+    server.call("commit_memory", scope="session", key="k", content="c")
+
+    started = time.monotonic()
+    server.process.send_signal(number)
+    assert server.process.wait(timeout=10) == 0
+    assert time.monotonic() - started < 1
+    server.kill()
+    assert sessions_left(tmp_path) == []
+
+
+def test_it_ends_when_its_parent_dies_even_if_stdin_stays_open(tmp_path: Path) -> None:
+    script = f"""
+import subprocess, sys
+server = subprocess.Popen({[*COMMAND, "--data-dir", str(tmp_path)]!r}, stdin=sys.stdin, stdout=sys.stdout)
+print(server.pid, file=sys.stderr, flush=True)
+sys.stderr.close()
+import time; time.sleep(60)
+"""
+    reading, writing = os.pipe()  # the test keeps the other end of the server's stdin open all the time
+    with os.fdopen(reading), os.fdopen(writing, "w") as stdin:
+        parent = subprocess.Popen(
+            [sys.executable, "-c", script], stdin=reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert parent.stderr is not None
+        assert parent.stdout is not None
+        pid = int(parent.stderr.readline())
+        stdin.write(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}) + "\n")
+        stdin.flush()
+        parent.stdout.readline()
+        parent.kill()
+        parent.wait()
+        assert gone(pid)
+        parent.stdout.close()
+        parent.stderr.close()
+
+
+def gone(pid: int) -> bool:
+    for _ in range(100):
+        stat = Path(f"/proc/{pid}/stat")
+        if not stat.exists() or stat.read_text().rsplit(")", 1)[1].split()[0] == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_an_idle_server_uses_no_cpu(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path)
+    server.call("search_memories", query="warm up")
+    before = ticks(server.process.pid)
+    time.sleep(2)
+    assert ticks(server.process.pid) == before
+    server.close()
+
+
+def ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+@pytest.mark.parametrize(
+    ("scopes", "tools"),
+    [
+        ("read-only", ["search_memories"]),
+        ("read_memory,write_memory", ["commit_memory", "search_memories", "set_session_id"]),
+        ("read-write", ["commit_memory", "search_memories", "prune_memory", "set_session_id"]),
+    ],
+)
+def test_scopes_narrow_what_is_listed_and_what_is_allowed(tmp_path: Path, scopes: str, tools: list[str]) -> None:
+    server = Stdio.start(tmp_path, "--scopes", scopes)
+    listed = [tool["name"] for tool in server.ask("tools/list")["result"]["tools"]]
+    assert listed == tools
+
+    answer = server.ask("tools/call", {"name": "prune_memory", "arguments": {"scope": "session"}})
+    if "prune_memory" not in tools:
+        assert answer["error"]["code"] == -32602
+        assert answer["error"]["data"] == {"error": "scope_required", "scope": "delete_memory"}
+    server.close()
+
+
+def sessions_left(data_dir: Path) -> list[str]:
+    connection = apsw.Connection(str(data_dir / "memory.db"))
+    return [str(session_id) for (session_id,) in connection.execute("SELECT session_id FROM session_memories")]

@@ -1,0 +1,102 @@
+"""What goes when a session ends, and what stays."""
+
+import time
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tests.wire import Stdio, environment, http_server
+
+MINE = environment(MEMORY_MCP_SESSION_ID="mine")
+
+
+def scratch(data_dir: Path) -> list[str]:
+    """The keys of the session called 'mine', read from the file."""
+    connection = apsw.Connection(str(data_dir / "memory.db"))
+    rows = connection.execute("SELECT key FROM session_memories WHERE session_id = 'mine' ORDER BY id").fetchall()
+    connection.close()
+    return [str(key) for (key,) in rows]
+
+
+def remember(server: Stdio, key: str = "k") -> None:
+    server.call("commit_memory", scope="session", key=key, content="c")
+
+
+def test_a_session_goes_with_its_connection(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, env=MINE)
+    remember(server)
+    server.call("commit_memory", scope="vault", key="stays", content="c")
+    server.close()
+
+    assert scratch(tmp_path) == []
+    again = Stdio.start(tmp_path)
+    assert [memory["key"] for memory in again.read("memory://vault")] == ["stays"]
+    again.close()
+
+
+@pytest.mark.parametrize("ending", ["close", "kill"])
+def test_a_session_that_shall_persist_does(tmp_path: Path, ending: str) -> None:
+    server = Stdio.start(tmp_path, env={**MINE, "MEMORY_MCP_SESSION_PERSIST": "true"})
+    remember(server)
+    getattr(server, ending)()
+
+    next_one = Stdio.start(tmp_path, env=MINE)
+    assert [memory["key"] for memory in next_one.read("memory://session/mine")] == ["k"]
+    next_one.close()
+    assert scratch(tmp_path) == ["k"]
+
+
+def test_a_starting_server_clears_the_dead_and_not_the_living(tmp_path: Path) -> None:
+    dead = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="dead"))
+    living = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="living"))
+    remember(dead)
+    remember(living)
+    dead.kill()
+
+    starting = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="dead"))
+    assert starting.read("memory://session/dead") == []
+    assert len(living.read("memory://session/living")) == 1
+    starting.close()
+    living.close()
+    assert list((tmp_path / "servers").iterdir()) == []
+
+
+def test_a_session_two_processes_share_lives_until_both_are_gone(tmp_path: Path) -> None:
+    one, two = Stdio.start(tmp_path, env=MINE), Stdio.start(tmp_path, env=MINE)
+    remember(one, "from one")
+    remember(two, "from two")
+    one.close()
+
+    assert {m["key"] for m in two.read("memory://session/mine")} == {"from one", "from two"}
+    two.close()
+    assert scratch(tmp_path) == []
+
+
+def test_over_http_a_delete_ends_it(tmp_path: Path) -> None:
+    with http_server(tmp_path) as server:
+        session = server.handshake({"name": "c", "version": "1", "extra": {"sessionId": "mine"}})
+        arguments = {"scope": "session", "key": "k", "content": "c"}
+        server.legacy(session, "tools/call", {"name": "commit_memory", "arguments": arguments})
+        assert scratch(tmp_path) == ["k"]
+        server.client.delete("/mcp", headers=server.headers(**{"mcp-session-id": session}))
+        assert until_empty(tmp_path)
+
+
+def test_where_requests_stand_alone_an_idle_session_ends(tmp_path: Path) -> None:
+    with http_server(tmp_path, "--session-idle", "1") as server:
+        named = {"memory-mcp/sessionId": "mine"}
+        server.modern_call("commit_memory", named, scope="session", key="k", content="c")
+        assert scratch(tmp_path) == ["k"]
+        assert until_empty(tmp_path)
+        server.modern_call("commit_memory", named, scope="session", key="again", content="c")
+        assert scratch(tmp_path) == ["again"]
+
+
+def until_empty(data_dir: Path) -> bool:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if not scratch(data_dir):
+            return True
+        time.sleep(0.05)
+    return False

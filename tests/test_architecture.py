@@ -1,0 +1,87 @@
+"""The laws of DESIGN, held by reading the imports."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[1] / "src" / "memory_mcp"
+ROOMS = {"vault", "notes", "stores", "graph", "portals", "recall"}
+SERVICES = {"access", "sessions", "search", "embedding", "sqlite", "sync", "server_db"}
+STOPS = ("storage", "operations", "tools")  # in a room, each may import those before it
+SDK = {"mcp", "mcp_types"}
+
+
+def modules() -> Iterator[tuple[tuple[str, ...], set[str]]]:
+    """(path inside the package, what it imports when it runs) of every module."""
+    for path in PACKAGE.rglob("*.py"):
+        yield path.relative_to(PACKAGE).with_suffix("").parts, set(imports(path))
+
+
+def imports(path: Path) -> Iterator[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing_only = {id(node) for block in ast.walk(tree) if is_typing_only(block) for node in ast.walk(block)}
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def is_typing_only(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def own(names: set[str]) -> set[str]:
+    """The parts of our package among imported names: {'vault', 'sqlite', ...}."""
+    return {name.split(".")[1] for name in names if name.startswith("memory_mcp.")}
+
+
+def test_rooms_never_import_rooms_nor_doors() -> None:
+    for (part, *_), names in modules():
+        if part in ROOMS - {"recall"}:
+            assert not own(names) & ((ROOMS - {part}) | {"doors", "app", "cli"}), part
+
+
+def test_services_know_no_room_and_no_door() -> None:
+    for (part, *_), names in modules():
+        if part in SERVICES:
+            assert not own(names) & (ROOMS | {"doors", "app", "cli"}), part
+
+
+def test_in_a_room_imports_point_from_tools_to_operations_to_storage() -> None:
+    for (part, *rest), names in modules():
+        if part in ROOMS and rest and rest[0] in STOPS:
+            later = STOPS[STOPS.index(rest[0]) + 1 :]
+            assert not [name for name in names for stop in later if name.startswith(f"memory_mcp.{part}.{stop}")]
+
+
+def test_storage_is_the_only_place_with_sql() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        inside = path.relative_to(PACKAGE).parts
+        if inside[0] == "sqlite" or path.name == "storage.py" or inside == ("search", "words.py"):
+            continue
+        text = path.read_text(encoding="utf-8")
+        assert not [word for word in ("SELECT ", "INSERT INTO", "DELETE FROM", "UPDATE ") if word in text], path
+
+
+def test_the_sdk_is_known_in_doors_only() -> None:
+    for (part, *_), names in modules():
+        if part != "doors":
+            assert not {name.split(".")[0] for name in names} & SDK, part
+
+
+def test_the_sdks_private_names_are_touched_in_one_module() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if path.relative_to(PACKAGE).parts == ("doors", "sdk.py"):
+            continue
+        private = [name for name in imports(path) if name.startswith("mcp.") and "._" in name]
+        assert not private, path
+        assert "._connection" not in path.read_text(encoding="utf-8").replace("self._connection", ""), path
+
+
+def test_only_app_constructs_rooms() -> None:
+    for (part, *_), names in modules():
+        if part != "app" and part not in ROOMS:
+            assert "memory_mcp.vault.Vault" not in names, part

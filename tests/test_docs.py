@@ -1,0 +1,61 @@
+"""Docs are part of the product: what the code offers has its heading in the docs."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.app import FAMILIES
+from memory_mcp.errors import WORDS
+from memory_mcp.settings import Settings, env_name, flag
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def headings(page: str) -> set[str]:
+    return set(re.findall(r"^#+ (.+)$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_every_tool_has_its_heading() -> None:
+    assert {tool for family in FAMILIES.values() for tool in family.tools} <= headings("tools.md")
+
+
+def test_every_setting_has_its_heading_its_flag_and_its_variable() -> None:
+    page = (DOCS / "settings.md").read_text(encoding="utf-8")
+    assert set(Settings.model_fields) <= headings("settings.md")
+    for name in Settings.model_fields:
+        assert f"`{flag(name)}` · `{env_name(name)}`" in page
+
+
+def test_every_error_word_raised_in_the_code_has_its_heading() -> None:
+    raised = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.keyword) and node.arg == "word" and isinstance(node.value, ast.Constant):
+                raised.add(str(node.value.value))
+    assert raised <= set(WORDS) <= headings("errors.md")
+
+
+def test_the_generated_pages_are_fresh() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.make_docs", "--check"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *DOCS.rglob("*.md")], ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_ten_lines_of_the_readme_work(tmp_path: Path) -> None:
+    [program] = re.findall(r"```python\n(.+?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    command = f'command="{Path(sys.executable).parent / "memory-mcp"}", args=["--data-dir", "{tmp_path}"]'
+    program = program.replace('command=".venv/bin/memory-mcp"', command)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "We back up nightly." in done.stdout

@@ -1,0 +1,211 @@
+"""The product as a process, spoken to over its raw wire."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+import httpx
+
+COMMAND = [sys.executable, "-m", "memory_mcp"]
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "wire", "version": "1"}}
+MODERN = "2026-07-28"
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Ours, without settings somebody exported."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_MCP_")}
+    return kept | more
+
+
+def modern_meta(**more: Any) -> dict[str, Any]:
+    return {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "wire", "version": "1"},
+        **more,
+    }
+
+
+@dataclass
+class Stdio:
+    """A stdio server and the one client it has."""
+
+    process: subprocess.Popen[str]
+    notifications: list[dict[str, Any]] = field(default_factory=list)
+    _ids: int = 0
+
+    @classmethod
+    def start(cls, data_dir: Path, *flags: str, env: dict[str, str] | None = None, hello: bool = True) -> "Stdio":
+        process = subprocess.Popen(
+            [*COMMAND, "--data-dir", str(data_dir), *flags],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=env or environment(),
+            encoding="utf-8",
+        )
+        server = cls(process)
+        if hello:
+            server.ask("initialize", HELLO)
+            server.send({"method": "notifications/initialized"})
+        return server
+
+    def send(self, message: dict[str, Any]) -> None:
+        stdin = cast(IO[str], self.process.stdin)
+        stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        stdin.flush()
+
+    def post(self, method: str, params: dict[str, Any] | None = None) -> int:
+        """Send a request without waiting for its answer."""
+        self._ids += 1
+        self.send({"id": self._ids, "method": method, "params": params or {}})
+        return self._ids
+
+    def ask(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The whole answer, with its result or error."""
+        id_ = self.post(method, params)
+        while (message := self.receive()).get("id") != id_:
+            self.notifications.append(message)
+        return message
+
+    def receive(self) -> dict[str, Any]:
+        line = cast(IO[str], self.process.stdout).readline()
+        if not line:
+            raise EOFError("the server closed its stdout")
+        return cast(dict[str, Any], json.loads(line))
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The structured content of a tool call that must succeed."""
+        answer = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        assert "result" in answer, answer
+        return cast(dict[str, Any], answer["result"]["structuredContent"])
+
+    def read(self, uri: str) -> Any:
+        return json.loads(self.ask("resources/read", {"uri": uri})["result"]["contents"][0]["text"])
+
+    def close(self) -> int:
+        """Close stdin, as a client does, and wait for the server to end by itself."""
+        cast(IO[str], self.process.stdin).close()
+        code = self.process.wait(timeout=10)
+        cast(IO[str], self.process.stdout).close()
+        return code
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            with suppress(BrokenPipeError):
+                cast(IO[str], stream).close()
+
+
+@dataclass
+class Http:
+    """An HTTP server as a process, and a plain HTTP client at its door."""
+
+    process: subprocess.Popen[str]
+    url: str
+    key: str | None
+    client: httpx.Client
+    printed: str
+
+    def headers(self, **more: str) -> dict[str, str]:
+        bearer = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        return {"Accept": "application/json, text/event-stream", **bearer, **more}
+
+    def modern(self, method: str, params: dict[str, Any] | None = None, **meta: Any) -> dict[str, Any]:
+        """One request of the sessionless era."""
+        response = self.client.post(
+            "/mcp",
+            json={
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": method,
+                "params": {**(params or {}), "_meta": modern_meta(**meta)},
+            },
+            headers=self.headers(**self.modern_headers(method, params or {})),
+        )
+        return cast(dict[str, Any], response.json())
+
+    @staticmethod
+    def modern_headers(method: str, params: dict[str, Any]) -> dict[str, str]:
+        name = params.get("name") or params.get("uri")
+        return {"MCP-Protocol-Version": MODERN, "Mcp-Method": method} | ({"Mcp-Name": name} if name else {})
+
+    def modern_call(self, tool: str, _meta: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+        answer = self.modern("tools/call", {"name": tool, "arguments": arguments}, **(_meta or {}))
+        assert "result" in answer, answer
+        return cast(dict[str, Any], answer["result"]["structuredContent"])
+
+    def handshake(self, client_info: dict[str, Any] | None = None) -> str:
+        """Open a session of the handshake era and return its id."""
+        hello = HELLO | ({"clientInfo": client_info} if client_info else {})
+        response = self.client.post(
+            "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, headers=self.headers()
+        )
+        response.raise_for_status()
+        session = response.headers["mcp-session-id"]
+        note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        self.client.post("/mcp", json=note, headers=self.headers(**{"mcp-session-id": session}))
+        return str(session)
+
+    def legacy(self, session: str, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+        response = self.client.post(
+            "/mcp",
+            json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}},
+            headers=self.headers(**{"mcp-session-id": session}),
+        )
+        response.raise_for_status()
+        answers = [json.loads(data) for data in re.findall(r"^data: (.+)$", response.text, re.MULTILINE)]
+        return next(cast(dict[str, Any], answer) for answer in answers if "id" in answer)
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(timeout=10)
+
+
+@contextmanager
+def http_server(data_dir: Path, *flags: str) -> Iterator[Http]:
+    process = subprocess.Popen(
+        [*COMMAND, "--transport", "http", "--port", "0", "--data-dir", str(data_dir), *flags],
+        stdout=subprocess.PIPE,
+        env=environment(),
+        encoding="utf-8",
+    )
+    printed = _read_banner(process)
+    url = re.search(r"http://\S+?:\d+", printed)
+    key = re.search(r"^  (mmcp_\S+)$", printed, re.MULTILINE)
+    assert url is not None, printed
+    try:
+        with httpx.Client(base_url=url[0], timeout=20) as client:
+            _wait_until_up(client)
+            yield Http(process, url[0], key[1] if key else None, client, printed)
+    finally:
+        process.kill()
+        process.wait()
+        cast(IO[str], process.stdout).close()
+
+
+def _read_banner(process: subprocess.Popen[str]) -> str:
+    lines: list[str] = []
+    for line in cast(IO[str], process.stdout):
+        lines.append(line)
+        if "VS Code" in line:
+            break
+    return "".join(lines)
+
+
+def _wait_until_up(client: httpx.Client) -> None:
+    for _ in range(200):
+        try:
+            client.get("/healthz")
+        except httpx.ConnectError:
+            time.sleep(0.05)
+        else:
+            return

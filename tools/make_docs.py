@@ -1,0 +1,142 @@
+"""Make docs/tools.md, settings.md, errors.md and schema.md from the code; with --check, say which are stale."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from memory_mcp import server_db
+from memory_mcp.app import FAMILIES
+from memory_mcp.doors import schemas
+from memory_mcp.errors import WORDS
+from memory_mcp.families import Tool
+from memory_mcp.settings import Settings, env_name, flag
+from memory_mcp.sqlite.migrations import Migration
+from memory_mcp.vault import schema as vault_schema
+
+DOCS = Path(__file__).parents[1] / "docs"
+MADE = "<!-- Made by tools/make_docs.py from the code. Change it there, then run `make format`. -->\n"
+FILES = {"server.db": server_db.SCHEMA, "memory.db": vault_schema.SCHEMA}
+
+
+def tools() -> Iterator[str]:
+    yield "# Tools"
+    yield "What each tool takes and gives. How errors are told: [errors.md](errors.md)."
+    for family in FAMILIES.values():
+        yield f"## {family.name}\n\nFor {family.purpose}."
+        for tool in family.tools.values():
+            yield from tool_section(tool)
+        yield "### Resources"
+        yield "\n".join(f"- `{template.uri_template}`: {template.description}" for template in family.templates)
+
+
+def tool_section(tool: Tool) -> Iterator[str]:
+    yield f"### {tool.name}"
+    yield f"{tool.description} Needs the scope `{tool.needs}`."
+    given = schemas.input_schema(tool)
+    rows = [
+        f"| `{name}` | {kind(field)} | {'yes' if name in given.get('required', []) else default(field)} "
+        f"| {field.get('description', '')} |"
+        for name, field in given["properties"].items()
+    ]
+    yield "\n".join(["| argument | type | required | meaning |", "|---|---|---|---|", *rows])
+    yield f"Answers with\n\n```json\n{json.dumps(schemas.output_schema(tool), indent=2)}\n```"
+
+
+def kind(field: dict[str, Any]) -> str:
+    if "enum" in field:
+        return " or ".join(f"`{value}`" for value in field["enum"])
+    bounds = [
+        f"{name} {field[name]}"
+        for name in ("minimum", "maximum", "minLength", "maxLength", "maxItems")
+        if name in field
+    ]
+    inner = f" of {field['items']['type']}" if "items" in field else ""
+    return ", ".join([field.get("type", "any") + inner, *bounds])
+
+
+def default(field: dict[str, Any]) -> str:
+    return f"no, `{json.dumps(field['default'])}`" if "default" in field else "no"
+
+
+def settings() -> Iterator[str]:
+    yield "# Settings"
+    yield (
+        "Each is, first found wins: a flag, an environment variable, a line in `config.toml` in the data directory, "
+        "the default. `memory-mcp config` prints each value and where it came from."
+    )
+    for name, field in Settings.model_fields.items():
+        shown = "the platform's user data folder" if name == "data_dir" else f"`{plain(field.get_default())}`"
+        yield f"## {name}"
+        yield f"{field.description}\n\n`{flag(name)}` · `{env_name(name)}` · default {shown}"
+
+
+def plain(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value) or "all" if value else "none given"
+    return "none given" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def errors() -> Iterator[str]:
+    yield "# Errors"
+    yield (
+        "Every error has a word that programs can rely on and a message that says what to do. Tools of the vault "
+        "answer with a JSON-RPC error, code -32602 for what the caller can mend and -32603 for what failed on our "
+        'side, and `data` = `{"error": word, …}`. Resources answer the same way. An unknown tool is -32602.'
+    )
+    for word, meaning in WORDS.items():
+        yield f"## {word}\n\n{meaning}"
+    yield "# Over HTTP, before MCP is reached"
+    yield (
+        'The body is `{"error": word, "message": text, "data": {}}`, with a `WWW-Authenticate` header: 401 with '
+        "`missing_bearer`, `invalid_token`, `expired` or `revoked`. A Host that is not ours is 421, an Origin that is "
+        "not ours 403, a body over 4 MiB 413."
+    )
+
+
+def schema() -> Iterator[str]:
+    yield "# Files and tables"
+    yield "What each SQLite file in the data directory holds, as the migrations make it."
+    for name, migrations in FILES.items():
+        yield f"## {name}"
+        yield f"Schema version {migrations[-1].number} (`PRAGMA user_version`)."
+        yield f"```sql\n{statements(migrations)}\n```"
+
+
+def statements(migrations: tuple[Migration, ...]) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        connection = apsw.Connection(str(Path(folder) / "x.db"))
+        for migration in migrations:
+            connection.execute(migration.sql).fetchall()
+        hidden = [row[0] for row in connection.execute("SELECT name FROM pragma_table_list WHERE type = 'shadow'")]
+        rows = connection.execute(
+            "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
+        ).fetchall()
+        connection.close()
+    return "\n\n".join(f"{sql};" for name, sql in rows if name not in hidden)
+
+
+PAGES = {"tools.md": tools, "settings.md": settings, "errors.md": errors, "schema.md": schema}
+
+
+def main() -> int:
+    stale = []
+    for name, page in PAGES.items():
+        text = MADE + "\n" + "\n\n".join(page()) + "\n"
+        path = DOCS / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(name)
+            if "--check" not in sys.argv:
+                path.write_text(text, encoding="utf-8")
+    if stale and "--check" in sys.argv:
+        print(f"Stale: {', '.join(stale)}. Run `make format`.")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
