@@ -6,8 +6,8 @@ from collections.abc import Sequence
 BM25_SHARE = 0.4  # the vault spec's blend
 COSINE_SHARE = 0.6
 
-COVERED_SHARE = 0.5  # how a lexical score is made up; together below 1, which is kept for an exact match
-BEST_SHARE = 0.45
+COVERED_SHARE = 0.85  # how a lexical score is made up; together below 1, which is kept for an exact match
+BEST_SHARE = 0.10  # more of bm25 finds less: docs/decisions/0002-relevance.md
 
 COMMON = 0.05  # a word that stands in more memories than this says little
 COMMON_FROM = 1000  # memories from which on such a word is left out when rarer ones remain
