@@ -158,27 +158,30 @@ def _start(command: Sequence[str | Path], request: Request, into: Timed) -> None
 
 
 def measure_processes(size: Size, folder: Path) -> None:
-    """3. Commits of eight processes on one data directory, over those of one process; none lost, none refused."""
-    data_dir = folder / "processes"
+    """3. Commits of eight processes on one data directory, over those of one alone; none lost, none refused."""
     timed = {1: Timed(), PROCESSES: Timed()}
+    data_dirs = {count: folder / f"processes-{count}" for count in timed}
     seconds = dict.fromkeys(timed, 0.0)
     written: set[tuple[str, str]] = set()
     with ExitStack() as running:
-        servers = [running.enter_context(ServerProcess(memory_mcp(data_dir))) for _ in range(PROCESSES)]
-        for server in servers:
+        servers = {
+            count: [running.enter_context(ServerProcess(memory_mcp(data_dir))) for _ in range(count)]
+            for count, data_dir in data_dirs.items()
+        }
+        for server in itertools.chain(*servers.values()):
             server.shake_hands()
         for number, count in itertools.product(range(THROUGHPUT_ROUNDS), timed):
             prefixes = [f"{number}-{count}-{place}-" for place in range(count)]
             shares = [list(_commits(size.commits // count, prefix)) for prefix in prefixes]
             written |= {(memory["key"], memory["content"]) for share in shares for _, memory in share}
-            seconds[count] += _together(servers[:count], shares, timed[count])
+            seconds[count] += _together(servers[count], shares, timed[count])
     rate = {count: len(of.walls) / seconds[count] for count, of in timed.items()}
     rows = [["processes", "commits", "per second", "ratio", "p50 ms", "p95 ms", "longest ms"]]
     for count, of in timed.items():
         speed = [str(len(of.walls)), f"{rate[count]:.0f}", f"{rate[count] / rate[1]:.2f}"]
         rows.append([str(count), *speed, _ms(of.p50), _ms(of.p95), _ms(max(of.walls))])
     _tell(f"3. Durable commits by {PROCESSES} processes on one data directory", rows)
-    lost = written - _kept(data_dir)
+    lost = written.difference(*map(_kept, data_dirs.values()))
     print(f"  {len(written)} memories written, {len(lost)} lost, no call refused")
     if lost:
         raise SystemExit(f"Lost: {sorted(lost)[:5]}")

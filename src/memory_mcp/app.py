@@ -54,6 +54,7 @@ def open_app(settings: Settings, *, clock: Clock = utc_now) -> Iterator[App]:
         neighbours = Neighbours(settings.data_dir / "servers")
         changes.listen(neighbours.tell)
         closing.callback(neighbours.close)
+        closing.callback(changes.close)
         sessions = Sessions(
             server,
             settings.data_dir / "servers",

@@ -1,8 +1,11 @@
 """What changed, told to whoever listens: rooms say it, doors pass it on to their clients."""
 
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+GATHER = 0.05  # seconds in which changes are gathered, so that a thousand writes are not a thousand notifications
 MOST_AT_ONCE = 100  # resources named in one change
 
 
@@ -14,15 +17,48 @@ class Change:
 
 
 class Changes:
+    """Gathers what rooms say and tells it from a thread of its own, so that no write waits for it."""
+
     def __init__(self) -> None:
         self._listeners: list[Callable[[Change], None]] = []
+        self._guard = threading.Lock()
+        self._something = threading.Event()
+        self._uris: dict[str, dict[str, None]] = {}  # by user, in the order they changed
+        self._lists: set[str] = set()
+        self._closing = False
+        threading.Thread(target=self._run, name="changes", daemon=True).start()
 
     def listen(self, listener: Callable[[Change], None]) -> None:
-        """Call `listener` for every change from now on, from whatever thread made it."""
+        """Call `listener` for every change from now on."""
         self._listeners.append(listener)
 
-    def tell(self, user: str, uris: Sequence[str], *, list_changed: bool) -> None:
-        for start in range(0, len(uris), MOST_AT_ONCE):
-            change = Change(user, tuple(uris[start : start + MOST_AT_ONCE]), list_changed)
-            for listener in self._listeners:
-                listener(change)
+    def tell(self, user: str, uris: Iterable[str], *, list_changed: bool) -> None:
+        with self._guard:
+            self._uris.setdefault(user, {}).update(dict.fromkeys(uris))
+            if list_changed:
+                self._lists.add(user)
+        self._something.set()
+
+    def close(self) -> None:
+        """Tell what is left."""
+        self._closing = True
+        self._something.set()
+        self._flush()
+
+    def _run(self) -> None:
+        while not self._closing:
+            self._something.wait()
+            time.sleep(0 if self._closing else GATHER)
+            self._something.clear()
+            self._flush()
+
+    def _flush(self) -> None:
+        with self._guard:
+            gathered, self._uris = self._uris, {}
+            lists, self._lists = self._lists, set()
+        for user, changed in gathered.items():
+            uris = tuple(changed)
+            for start in range(0, len(uris), MOST_AT_ONCE):
+                change = Change(user, uris[start : start + MOST_AT_ONCE], user in lists and start == 0)
+                for listener in self._listeners:
+                    listener(change)

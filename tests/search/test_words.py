@@ -1,3 +1,5 @@
+import string
+
 import apsw
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +31,8 @@ def test_no_query_ever_fails(query: str) -> None:
         search(words.either(terms))
 
 
-written = st.text(st.characters(exclude_categories=["Cn", "Co", "Cs"]), min_size=1)
+marks = st.sampled_from(string.punctuation + "—…。、「」“”🥑🎉→")
+written = st.text(st.one_of(st.characters(categories=["L", "M", "N", "Z"]), marks), min_size=1)
 
 
 @given(written)

@@ -155,6 +155,7 @@ _CJK = (
 )
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _CJK_RUN = re.compile(f"[{_CJK}]+")
+_PICTURE = re.compile("[\u2190-\u2bff\U0001f000-\U0001fbff]")  # FTS5 takes newer emoji for letters
 _WORD = re.compile(r"[^\W_]+")
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\x00-\x7f]+")
 _QUOTED_OR_NOT = re.compile(r'"(?:[^"]|"")*"|[^"]+')
@@ -163,8 +164,8 @@ _SYNTAX = re.compile(r'["*]|\b(?:AND|OR|NOT|NEAR)\b|[\w}]\s*:|(?:^|\s)\^')
 
 
 def spaced(text: str) -> str:
-    """Text as it goes into an index of plain words: every CJK character a word of its own."""
-    text = unicodedata.normalize("NFKC", text)
+    """Text as it goes into an index of plain words: every CJK character a word of its own, pictures out of words."""
+    text = _PICTURE.sub(" ", unicodedata.normalize("NFKC", text))
     return _CJK_CHARACTER.sub(r" \g<0> ", text)
 
 
@@ -210,8 +211,9 @@ def _phrases(query: str) -> Iterator[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Runs of letters, digits and the marks that belong to them. What is inside a run is left to FTS5."""
-    return "".join(character if unicodedata.category(character)[0] in "LMN" else " " for character in text).split()
+    """What stands between punctuation, symbols, spaces and control characters. The rest is left to FTS5."""
+    apart = (" " if unicodedata.category(c)[0] in "PSZ" or unicodedata.category(c) == "Cc" else c for c in text)
+    return "".join(apart).split()
 
 
 def _camel(word: str) -> list[str]:

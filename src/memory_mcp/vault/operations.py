@@ -1,9 +1,9 @@
-import json
+import heapq
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memory_mcp.access import Tenants
@@ -30,7 +30,6 @@ from memory_mcp.vault.model import (
     session_uri,
     uri_of,
 )
-from memory_mcp.vault.storage import Candidate
 
 if TYPE_CHECKING:
     from memory_mcp.search.vectors import PackedVectors
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
 BY_WORDS = 200  # candidates each way of searching brings into the running
 BY_VECTOR = 100
+WHOLE = 0.999999  # the share of a question that counts as all of it, floating-point sums being what they are
 
 
 @dataclass
@@ -90,8 +90,12 @@ class Vault:
         if not question.query and not question.tags and question.embedding is None:
             raise Invalid("An empty query needs tags to list by. Give words to look for, or tags.", field="query")
         with self._tenants.database(caller.user).read() as tx:
-            places = [place for place in storage.PLACES if question.covers(place)]
-            total = sum(storage.count(tx, place, session.id, question.tags) for place in places)
+            counts = {
+                place: storage.count(tx, place, session.id, question.tags)
+                for place in storage.PLACES
+                if question.covers(place)
+            }
+            places = [place for place, count in counts.items() if count]
             if question.query or question.embedding is not None:
                 hits = self._ranked(tx, caller, session, question, places)
             else:
@@ -102,7 +106,7 @@ class Vault:
             note = (
                 f"{len(hits) - len(shown)} more matched. Narrow the query or the tags, or ask with limit={len(shown)}."
             )
-        return Found(list(shown), total, note)
+        return Found(list(shown), sum(counts.values()), note)
 
     def prune(self, caller: Caller, session: Session, asked: Pruning) -> Pruned:
         """Delete what matches every filter. Raises Invalid for a prune of the vault without any."""
@@ -177,30 +181,26 @@ class Vault:
             self._changes.tell(caller.user, [VAULT_URI, *map(uri_of, keys)], list_changed=list_changed)
 
     def _ranked(self, tx: Read, caller: Caller, session: Session, question: Question, places: list[Place]) -> list[Hit]:
-        cosines = self._cosines(tx, caller, question.embedding) if question.embedding and "vault" in places else {}
-        scored: dict[tuple[Place, int], tuple[float, Candidate]] = {}
+        scores: dict[Place, dict[int, float]] = {}
         for place in places:
-            for candidate, lexical in _by_words(tx, session, question, place):
-                scored[place, candidate.id] = (lexical, candidate)
-        for candidate in self._by_vector(tx, question, cosines):
-            scored.setdefault(("vault", candidate.id), (0.0, candidate))
-        hits = [
-            (
-                _relevance(question, lexical, cosines.get(id_) if place == "vault" else None, candidate),
-                id_,
-                candidate,
-            )
-            for (place, id_), (lexical, candidate) in scored.items()
-        ]
-        hits.sort(key=lambda hit: (-hit[0], hit[2].place, hit[1]))
-        return [_hit(candidate, relevance) for relevance, _, candidate in hits[: question.limit]]
+            lexical, exact = _by_words(tx, session, question, place)
+            if place == "vault" and question.embedding is not None:
+                lexical = self._blended(tx, question, lexical, self._cosines(tx, caller, question.embedding))
+            scores[place] = lexical | dict.fromkeys(exact, 1.0)
+        ranked = sorted((-score, place, id_) for place, found in scores.items() for id_, score in found.items())
+        return _hits(tx, [(place, id_, -score) for score, place, id_ in ranked[: question.limit]])
 
-    def _by_vector(self, tx: Read, question: Question, cosines: dict[int, float]) -> Iterable[Candidate]:
-        if not cosines:
-            return []
+    def _blended(
+        self, tx: Read, question: Question, lexical: dict[int, float], cosines: dict[int, float]
+    ) -> dict[int, float]:
+        """Words and vectors together. What only the vector finds is in the running, unless it points away."""
         allowed = storage.ids_with_tags(tx, question.tags) if question.tags else cosines.keys()
-        near = sorted((id_ for id_ in allowed if cosines.get(id_, 0.0) > 0), key=lambda id_: -cosines[id_])
-        return storage.with_ids(tx, near[: max(BY_VECTOR, question.limit)])
+        near = [id_ for id_ in allowed if cosines.get(id_, 0.0) > 0]
+        nearest = heapq.nlargest(max(BY_VECTOR, question.limit), near, key=cosines.__getitem__)
+        return {
+            id_: ranking.blend(lexical.get(id_, 0.0), cosines[id_]) if id_ in cosines else lexical[id_]
+            for id_ in {*lexical, *nearest}
+        }
 
     def _cosines(self, tx: Read, caller: Caller, vector: tuple[float, ...]) -> dict[int, float]:
         """The cosine of every vault memory that has a vector, by id."""
@@ -225,28 +225,32 @@ def _fits_float32(vector: tuple[float, ...]) -> bool:
         return False
 
 
-def _by_words(tx: Read, session: Session, question: Question, place: Place) -> list[tuple[Candidate, float]]:
-    """Candidates with their lexical score in [0, 1]."""
-    asked = (place, session.id, question.tags, max(BY_WORDS, question.limit))
+def _by_words(tx: Read, session: Session, question: Question, place: Place) -> tuple[dict[int, float], set[int]]:
+    """The lexical score in [0, 1] of each memory that words find, and which of them the query equals."""
+    own = (place, session.id, question.tags)
+    limit = max(BY_WORDS, question.limit)
     expression = words.syntax(question.query, storage.COLUMNS)
+    covered: Callable[[int], float] = lambda _: 1.0  # noqa: E731  # where a match is all there is to know
     if expression is not None:
         index = "words" if words.has_cjk(expression) else "fts"
-        scored = _scored(storage.matching(tx, index, expression, *asked), lambda _: 1.0)
+        found = storage.matching(tx, index, expression, *own, limit)
     elif terms := words.terms(question.query):
-        holders = _holders(tx, place, terms)
-        found = storage.matching(tx, "words", words.either(holders), *asked)
-        scored = _scored(found, _coverage(storage.documents(tx, place), list(holders.values())))
-    elif question.query:
-        scored = _scored(storage.containing(tx, question.query, *asked), lambda _: 1.0)
+        documents = storage.documents(tx, place)
+        holders = _holders(tx, place, terms, documents)
+        found = storage.matching(tx, "words", words.either(holders), *own, limit)
+        covered = _coverage(documents, list(holders.values()))
     else:
-        return []
-    named = storage.with_key(tx, question.query, *asked)
-    return scored + [(candidate, 1.0) for candidate in named]
+        found = storage.containing(tx, question.query, *own, limit) if question.query else {}
+    shares = {id_: covered(id_) for id_ in found}
+    best = max(found.values(), default=0.0)
+    scores = {id_: ranking.lexical(shares[id_], bm25, best) for id_, bm25 in found.items()}
+    whole = [id_ for id_, share in shares.items() if share > WHOLE]
+    return scores, storage.equal_to(tx, question.query, *own, whole)
 
 
-def _holders(tx: Read, place: Place, terms: list[str]) -> dict[str, set[int]]:
+def _holders(tx: Read, place: Place, terms: list[str], documents: int) -> dict[str, set[int]]:
     """The memories that hold each term. Terms too common to tell memories apart are left out if others remain."""
-    cap = ranking.common_from(storage.documents(tx, place))
+    cap = ranking.common_from(documents)
     holders = {term: storage.holding(tx, place, term, cap) for term in terms}
     return {term: ids for term, ids in holders.items() if len(ids) < cap} or holders
 
@@ -257,29 +261,26 @@ def _coverage(documents: int, holders: list[set[int]]) -> Callable[[int], float]
     return lambda id_: ranking.coverage(weights, [id_ in ids for ids in holders])
 
 
-def _scored(found: list[Candidate], covered: Callable[[int], float]) -> list[tuple[Candidate, float]]:
-    best = max((candidate.bm25 for candidate in found), default=0.0)
-    return [(candidate, ranking.lexical(covered(candidate.id), candidate.bm25, best)) for candidate in found]
-
-
-def _relevance(question: Question, lexical: float, cosine: float | None, candidate: Candidate) -> float:
-    if question.query and question.query in (candidate.key, candidate.content):
-        return 1.0
-    return lexical if cosine is None else ranking.blend(lexical, cosine)
-
-
 def _newest(tx: Read, session: Session, question: Question, places: list[Place]) -> list[Hit]:
     """Every memory that has the tags, the one last written first. Nothing was asked, so all are as relevant."""
     found = [
-        dated for place in places for dated in storage.with_tags(tx, place, session.id, question.tags, question.limit)
+        (updated, place, id_)
+        for place in places
+        for updated, id_ in storage.newest(tx, place, session.id, question.tags, question.limit)
     ]
-    found.sort(key=lambda dated: (dated[0], dated[1].place, dated[1].id), reverse=True)
-    return [_hit(candidate, 1.0) for _, candidate in found[: question.limit]]
+    found.sort(reverse=True)
+    return _hits(tx, [(place, id_, 1.0) for _, place, id_ in found[: question.limit]])
 
 
-def _hit(candidate: Candidate, relevance: float) -> Hit:
-    return Hit(candidate.key, candidate.content, candidate.tags, candidate.place, round(relevance, 6))
+def _hits(tx: Read, ranked: list[tuple[Place, int, float]]) -> list[Hit]:
+    """What was found, in the order given."""
+    relevances: dict[Place, dict[int, float]] = {}
+    for place, id_, relevance in ranked:
+        relevances.setdefault(place, {})[id_] = relevance
+    found = {place: storage.hits(tx, place, wanted) for place, wanted in relevances.items()}
+    return [found[place][id_] for place, id_, _ in ranked if id_ in found[place]]
 
 
 def _size(item: Hit | Memory) -> int:
-    return len(json.dumps(asdict(item), ensure_ascii=False).encode())
+    """About how many bytes of JSON it makes."""
+    return 100 + len(item.key.encode()) + len(item.content.encode()) + sum(len(tag) + 4 for tag in item.tags)

@@ -2,30 +2,17 @@
 
 import json
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_mcp.search import words
 from memory_mcp.sqlite import Read, Write
-from memory_mcp.vault.model import Memory, NewMemory, Place, Pruning, Range
+from memory_mcp.vault.model import Hit, Memory, NewMemory, Place, Pruning, Range
 
 COLUMNS = ("key", "content", "tags")
 PLACES: tuple[Place, ...] = ("session", "vault")
 OWN = {"session": "session_id = :session_id", "vault": "TRUE"}
 """Which rows of a place belong to the caller's session; every row of the vault does."""
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A memory in the running. `bm25` is higher for a better match, and 0 when words did not find it."""
-
-    id: int
-    place: Place
-    key: str
-    content: str
-    tags: list[str]
-    bm25: float
 
 
 def upsert(tx: Write, session_id: str, memory: NewMemory) -> bool:
@@ -130,99 +117,93 @@ def prune(tx: Write, place: Place, session_id: str, asked: Pruning) -> list[str]
 
 def count(tx: Read, place: Place, session_id: str, tags: Sequence[str]) -> int:
     return tx.number(
-        f"SELECT count(*) FROM {place}_memories WHERE {OWN[place]} AND {_tagged(place, tags)}",
-        {"session_id": session_id, **_tag_values(tags)},
+        f"SELECT count(*) FROM {place}_memories {_where(place, tags)}", {"session_id": session_id, **_tag_values(tags)}
     )
-
-
-def matching(
-    tx: Read, index: str, expression: str, place: Place, session_id: str, tags: Sequence[str], limit: int
-) -> list[Candidate]:
-    """The best matches by bm25. `index` is 'words' for plain words or 'fts' for the spec's own index."""
-    table = f"{place}_{index}"
-    filters = [OWN[place]] if place == "session" else []
-    filters += [_tagged(place, tags)] if tags else []
-    # The plus keeps SQLite from running MATCH once per row of the subquery (11.9 s against 6 ms at 100k).
-    allowed = (
-        f"AND +{table}.rowid IN (SELECT id FROM {place}_memories WHERE {' AND '.join(filters)})" if filters else ""
-    )
-    rows = tx.all(
-        f"""
-        SELECT memory.id, memory.key, memory.content, memory.tags, hit.score
-        FROM (
-            SELECT rowid AS id, -rank AS score FROM {table}
-            WHERE {table} MATCH :expression {allowed}
-            ORDER BY rank LIMIT :limit
-        ) AS hit
-        JOIN {place}_memories AS memory ON memory.id = hit.id
-        """,
-        {"expression": expression, "session_id": session_id, "limit": limit, **_tag_values(tags)},
-    )
-    return [_candidate(place, *row) for row in rows]
-
-
-def containing(tx: Read, text: str, place: Place, session_id: str, tags: Sequence[str], limit: int) -> list[Candidate]:
-    """Memories that hold a text without any word in it, such as an emoji: no index knows it."""
-    rows = tx.all(
-        f"""
-        SELECT id, key, content, tags, 1.0 FROM {place}_memories
-        WHERE {OWN[place]} AND {_tagged(place, tags)} AND (instr(key, :text) OR instr(content, :text))
-        ORDER BY id DESC LIMIT :limit
-        """,
-        {"session_id": session_id, "text": text, "limit": limit, **_tag_values(tags)},
-    )
-    return [_candidate(place, *row) for row in rows]
-
-
-def with_key(tx: Read, key: str, place: Place, session_id: str, tags: Sequence[str], limit: int) -> list[Candidate]:
-    rows = tx.all(
-        f"""
-        SELECT id, key, content, tags, 0.0 FROM {place}_memories
-        WHERE {OWN[place]} AND key = :key AND {_tagged(place, tags)} LIMIT :limit
-        """,
-        {"session_id": session_id, "key": key, "limit": limit, **_tag_values(tags)},
-    )
-    return [_candidate(place, *row) for row in rows]
-
-
-def with_tags(tx: Read, place: Place, session_id: str, tags: Sequence[str], limit: int) -> list[tuple[str, Candidate]]:
-    """The newest first, each with the time it was last written."""
-    rows = tx.all(
-        f"""
-        SELECT {_updated_at(place)} AS updated, memory.id, key, content, tags, 0.0
-        FROM {_joined(place)}
-        WHERE {OWN[place]} AND {_tagged(place, tags, "memory.id")}
-        ORDER BY updated DESC, memory.id DESC LIMIT :limit
-        """,
-        {"session_id": session_id, "limit": limit, **_tag_values(tags)},
-    )
-    return [(updated, _candidate(place, *row)) for updated, *row in rows]
-
-
-def with_ids(tx: Read, ids: Sequence[int]) -> list[Candidate]:
-    rows = tx.all(
-        "SELECT id, key, content, tags, 0.0 FROM vault_memories WHERE id IN (SELECT value FROM json_each(:ids))",
-        {"ids": _json(ids)},
-    )
-    return [_candidate("vault", *row) for row in rows]
-
-
-def ids_with_tags(tx: Read, tags: Sequence[str]) -> set[int]:
-    rows = tx.all(f"SELECT id FROM vault_memories WHERE {_tagged('vault', tags)}", _tag_values(tags))
-    return {id_ for (id_,) in rows}
 
 
 def documents(tx: Read, place: Place) -> int:
-    """How many rows the place's index of words has: every session's, as bm25 counts them."""
+    """How many memories the place's indexes hold, every session's counted."""
     return tx.number(f"SELECT count(*) FROM {place}_memories")
 
 
 def holding(tx: Read, place: Place, term: str, limit: int) -> set[int]:
     """The ids of up to `limit` memories that hold a term."""
     rows = tx.all(
-        f"SELECT rowid FROM {place}_words WHERE {place}_words MATCH :term LIMIT :limit",
-        {"term": term, "limit": limit},
+        f"SELECT rowid FROM {place}_words WHERE {place}_words MATCH :term LIMIT :limit", {"term": term, "limit": limit}
     )
+    return {id_ for (id_,) in rows}
+
+
+def matching(
+    tx: Read, index: str, expression: str, place: Place, session_id: str, tags: Sequence[str], limit: int
+) -> dict[int, float]:
+    """The bm25 of the best matches, higher for better. `index` is 'words' for plain words, 'fts' for the spec's own."""
+    table = f"{place}_{index}"
+    # The plus before rowid keeps SQLite from running MATCH once per row of the subquery (11.9 s against 6 ms at 100k
+    # memories), the one before rank from FTS5's own sorter, which is slower than SQLite's.
+    where = _where(place, tags)
+    own = f"AND +{table}.rowid IN (SELECT id FROM {place}_memories {where})" if where else ""
+    rows = tx.all(
+        f"SELECT rowid, -rank FROM {table} WHERE {table} MATCH :expression {own} ORDER BY +rank LIMIT :limit",
+        {"expression": expression, "session_id": session_id, "limit": limit, **_tag_values(tags)},
+    )
+    return dict(rows)
+
+
+def containing(tx: Read, text: str, place: Place, session_id: str, tags: Sequence[str], limit: int) -> dict[int, float]:
+    """The newest memories that hold a text without any word in it, such as an emoji: no index knows it."""
+    rows = tx.all(
+        f"""
+        SELECT id, 1.0 FROM {place}_memories
+        WHERE {OWN[place]} AND {_tagged(place, tags)} AND (instr(key, :text) OR instr(content, :text))
+        ORDER BY id DESC LIMIT :limit
+        """,
+        {"session_id": session_id, "text": text, "limit": limit, **_tag_values(tags)},
+    )
+    return dict(rows)
+
+
+def equal_to(tx: Read, text: str, place: Place, session_id: str, tags: Sequence[str], among: Sequence[int]) -> set[int]:
+    """The memories whose key is the text, and those `among` the given ids whose content is."""
+    values = {"text": text, "session_id": session_id, "among": _json(among), **_tag_values(tags)}
+    named = tx.all(
+        f"SELECT id FROM {place}_memories WHERE {OWN[place]} AND key = :text AND {_tagged(place, tags)}", values
+    )
+    same = tx.all(
+        f"""
+        SELECT id FROM {place}_memories
+        WHERE id IN (SELECT value FROM json_each(:among)) AND content = :text
+        """,
+        values,
+    )
+    return {id_ for (id_,) in named + same}
+
+
+def newest(tx: Read, place: Place, session_id: str, tags: Sequence[str], limit: int) -> list[tuple[str, int]]:
+    """(when it was last written, id) of the memories last written."""
+    return tx.all(
+        f"""
+        SELECT {_updated_at(place)} AS updated, memory.id
+        FROM {_joined(place)} {_where(place, tags, "memory.id")}
+        ORDER BY updated DESC, memory.id DESC LIMIT :limit
+        """,
+        {"session_id": session_id, "limit": limit, **_tag_values(tags)},
+    )
+
+
+def hits(tx: Read, place: Place, relevances: Mapping[int, float]) -> dict[int, Hit]:
+    """The memories with these ids as a search answers with them, by id."""
+    rows = tx.all(
+        f"SELECT id, key, content, tags FROM {place}_memories WHERE id IN (SELECT value FROM json_each(:ids))",
+        {"ids": _json(list(relevances))},
+    )
+    return {
+        id_: Hit(key, content, json.loads(tags), place, round(relevances[id_], 6)) for id_, key, content, tags in rows
+    }
+
+
+def ids_with_tags(tx: Read, tags: Sequence[str]) -> set[int]:
+    rows = tx.all(f"SELECT id FROM vault_memories {_where('vault', tags)}", _tag_values(tags))
     return {id_ for (id_,) in rows}
 
 
@@ -309,6 +290,13 @@ def _tagged(place: Place, tags: Sequence[str], id_: str = "id") -> str:
     )"""
 
 
+def _where(place: Place, tags: Sequence[str], id_: str = "id") -> str:
+    """The caller's own memories with all of :tags. Empty when that is all of them, so that SQLite counts fast."""
+    conditions = [OWN[place]] if place == "session" else []
+    conditions += [_tagged(place, tags, id_)] if tags else []
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
 def _tag_values(tags: Sequence[str]) -> dict[str, Any]:
     return {"tags": _json(tags), "tag_count": len(tags)}
 
@@ -325,10 +313,6 @@ def _updated_at(place: Place) -> str:
 
 def _json(values: Sequence[Any]) -> str:
     return json.dumps(list(values), ensure_ascii=False)
-
-
-def _candidate(place: Place, id_: int, key: str, content: str, tags: str, bm25: float) -> Candidate:
-    return Candidate(id_, place, key, content, json.loads(tags), bm25)
 
 
 def _memory(place: Place, key: str, content: str, tags: str, created_at: str, updated_at: str) -> Memory:
