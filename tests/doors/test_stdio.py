@@ -18,6 +18,8 @@ def test_a_first_minute_over_the_raw_wire(tmp_path: Path) -> None:
     server.call("commit_memory", scope="vault", key="greeting", content="hello wörld 🎉")
 
     assert server.call("search_memories", query="hello")["results"][0]["content"] == "hello wörld 🎉"
+    if not server.notifications:
+        server.notifications.append(server.receive())
     assert {"jsonrpc": "2.0", "method": "notifications/resources/list_changed"} in server.notifications
     assert server.close() == 0
 
@@ -60,6 +62,7 @@ def test_the_process_is_the_session_where_requests_stand_alone(tmp_path: Path) -
         ("not json", None, -32700),
         ('{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{"a":"\\ud800"}}}', 7, -32600),
         ("[]", None, -32600),
+        ("[" * 100_000, None, -32700),
         ('{"id": 3}', 3, -32600),
     ],
 )
@@ -74,6 +77,38 @@ def test_a_line_nobody_can_read_is_answered(tmp_path: Path, line: str, id_: int 
     assert answer["error"]["code"] == code
     assert server.ask("ping")["result"] == {}
     server.close()
+
+
+def test_a_line_too_long_is_answered_and_the_next_one_served(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path)
+    server.call("commit_memory", scope="vault", key="k", content="x" * 1_000_000)
+    server.post("tools/call", {"name": "search_memories", "arguments": {"query": "x" * (17 * 1024 * 1024)}})
+    while "error" not in (answer := server.receive()):
+        pass
+    assert answer["error"]["code"] == -32700
+    assert server.ask("ping")["result"] == {}
+    server.close()
+
+
+def test_a_client_that_stops_listening_ends_it_quietly(tmp_path: Path) -> None:
+    with (tmp_path / "stderr").open("w+") as errors:
+        process = subprocess.Popen(
+            [*COMMAND, "--data-dir", str(tmp_path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        server = Stdio(process)
+        server.ask("initialize", HELLO)
+        assert process.stdout is not None
+        process.stdout.close()
+        server.post("ping")
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(timeout=10)
+        errors.seek(0)
+        assert "Traceback" not in errors.read()
 
 
 def test_a_vector_with_nan_on_the_wire_is_refused(tmp_path: Path) -> None:

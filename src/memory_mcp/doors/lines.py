@@ -1,0 +1,198 @@
+"""JSON-RPC, one message per line, over a pair of file descriptors such as stdin and stdout.
+
+The SDK's own stdio transport hops to a thread three times for each call and drops lines it cannot read. This one waits
+in the event loop where the system lets it, answers every line, and at the end of input lets calls under way finish.
+"""
+
+import asyncio
+import json
+import os
+import select
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import anyio.to_thread
+import mcp_types as types
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+AT_ONCE = 65536  # bytes read at once
+SAFE_WRITE = 4096  # bytes that a pipe takes without blocking once it says it takes any (PIPE_BUF)
+LONGEST_LINE = 16 * 1024 * 1024
+TOO_LONG = b"(too long)"  # stands for such a line, and is no JSON
+LAST_WORDS = 5.0  # seconds that requests sent just before the end of input have to be answered
+
+
+class Answers:
+    """The way out. Messages are written whole, one after another."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._turn = anyio.Lock()
+        self._owed: set[types.RequestId] = set()
+        self._settled = anyio.Event()
+
+    async def send(self, item: SessionMessage, /) -> None:
+        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        async with self._turn:
+            try:
+                await _write(self._fd, line)
+            except OSError as exc:  # the client has closed its end
+                raise anyio.BrokenResourceError from exc
+        self.no_longer_owed(getattr(item.message, "id", None))
+
+    def owed(self, id_: types.RequestId) -> None:
+        self._owed.add(id_)
+
+    def no_longer_owed(self, id_: Any) -> None:
+        if isinstance(id_, int | str):
+            self._owed.discard(id_)
+        if not self._owed:
+            self._settled.set()
+
+    async def settle(self) -> None:
+        """Wait until every request is answered, for a while."""
+        self._settled = anyio.Event()
+        if self._owed:
+            with anyio.move_on_after(LAST_WORDS):
+                await self._settled.wait()
+
+    async def aclose(self) -> None:
+        """The descriptor belongs to the process."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+class Requests:
+    """The way in: every line that is a message. The others are answered here."""
+
+    def __init__(self, fd: int, answers: Answers) -> None:
+        self._fd = fd
+        self._answers = answers
+        self._lines: list[bytes] = []  # read and not handed on yet, the next one last
+        self._begun = bytearray()  # a line whose end has not come
+        self._too_long = False  # whether that line is past bearing: the rest of it is read and forgotten
+
+    async def receive(self) -> SessionMessage:
+        """The next message. Raises EndOfStream when there will be no more and all have been answered."""
+        while True:
+            line = await self._next_line()
+            try:
+                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValidationError as exc:
+                # Dropped, it would leave whoever sent it waiting for ever.
+                await self._answers.send(SessionMessage(_unreadable(line, exc)))
+                continue
+            self._note(message)
+            return SessionMessage(message)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        """The descriptor belongs to the process."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+    def _note(self, message: types.JSONRPCMessage) -> None:
+        if isinstance(message, types.JSONRPCRequest) and message.method != "subscriptions/listen":
+            self._answers.owed(message.id)
+        elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._answers.no_longer_owed((message.params or {}).get("requestId"))
+
+    async def _next_line(self) -> bytes:
+        while not self._lines:
+            chunk = await _read(self._fd)
+            if not chunk:
+                await self._answers.settle()
+                raise anyio.EndOfStream
+            self._take(chunk)
+        return self._lines.pop()
+
+    def _take(self, chunk: bytes) -> None:
+        *whole, rest = chunk.split(b"\n")
+        if whole:
+            whole[0] = TOO_LONG if self._too_long else bytes(self._begun) + whole[0]
+            self._begun.clear()
+            self._too_long = False
+            self._lines = [line for line in reversed(whole) if line.strip()]
+        self._begun += rest
+        if len(self._begun) > LONGEST_LINE:
+            self._too_long = True
+            self._begun.clear()
+
+
+async def _read(fd: int) -> bytes:
+    """Some bytes, or none at the end of input."""
+    if await _ready(fd, asyncio.get_running_loop().add_reader, asyncio.get_running_loop().remove_reader):
+        return os.read(fd, AT_ONCE)
+    return await anyio.to_thread.run_sync(os.read, fd, AT_ONCE, abandon_on_cancel=True)
+
+
+async def _write(fd: int, line: bytes) -> None:
+    """All of it. Never blocks the event loop, whoever is slow to read."""
+    rest = memoryview(line)
+    while rest:
+        if _takes_bytes(fd):
+            rest = rest[os.write(fd, rest[:SAFE_WRITE]) :]
+        elif not await _ready(fd, asyncio.get_running_loop().add_writer, asyncio.get_running_loop().remove_writer):
+            written = await anyio.to_thread.run_sync(os.write, fd, rest[:AT_ONCE])
+            rest = rest[written:]
+
+
+async def _ready(fd: int, watch: Callable[..., None], forget: Callable[[int], object]) -> bool:
+    """Wait until a descriptor is ready. False where the loop cannot tell: Windows, and files."""
+    ready = asyncio.Event()
+    try:
+        watch(fd, ready.set)
+    except (NotImplementedError, PermissionError):
+        return False
+    try:
+        await ready.wait()
+    finally:
+        forget(fd)
+    return True
+
+
+def _takes_bytes(fd: int) -> bool:
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    return any(event & select.POLLOUT for _, event in poll.poll(0))
+
+
+def _unreadable(line: bytes, exc: ValidationError) -> types.JSONRPCError:
+    """The answer to a line that is no JSON-RPC message, under its id if it has one."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        why = f"This line is over {LONGEST_LINE} bytes long." if line is TOO_LONG else "This line is not JSON."
+        error = types.ErrorData(code=types.PARSE_ERROR, message=why)
+        return types.JSONRPCError(jsonrpc="2.0", id=None, error=error)
+    id_ = message.get("id") if isinstance(message, dict) else None
+    broken_text = exc.errors()[0]["type"] == "json_invalid"
+    error = types.ErrorData(
+        code=types.INVALID_REQUEST,
+        message="Its text holds half of a surrogate pair." if broken_text else "This is not a JSON-RPC 2.0 message.",
+        data={"error": "invalid"},
+    )
+    return types.JSONRPCError(jsonrpc="2.0", id=id_ if isinstance(id_, int | str) else None, error=error)
