@@ -12,7 +12,7 @@ import apsw
 from memory_mcp import server_db
 from memory_mcp.app import FAMILIES
 from memory_mcp.doors import schemas
-from memory_mcp.errors import WORDS
+from memory_mcp.errors import KEY_WORDS, WORDS
 from memory_mcp.families import Tool
 from memory_mcp.settings import Settings, env_name, flag
 from memory_mcp.sqlite.migrations import Migration
@@ -70,15 +70,16 @@ def settings() -> Iterator[str]:
         "the default. `memory-mcp config` prints each value and where it came from."
     )
     for name, field in Settings.model_fields.items():
-        shown = "the platform's user data folder" if name == "data_dir" else f"`{plain(field.get_default())}`"
+        default = field.get_default()
+        shown = f" · default `{plain(default)}`" if default not in (None, ()) else ""
         yield f"## {name}"
-        yield f"{field.description}\n\n`{flag(name)}` · `{env_name(name)}` · default {shown}"
+        yield f"{field.description}\n\n`{flag(name)}` · `{env_name(name)}`{shown}"
 
 
 def plain(value: Any) -> str:
     if isinstance(value, tuple):
-        return ",".join(value) or "all" if value else "none given"
-    return "none given" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def errors() -> Iterator[str]:
@@ -92,10 +93,12 @@ def errors() -> Iterator[str]:
         yield f"## {word}\n\n{meaning}"
     yield "# Over HTTP, before MCP is reached"
     yield (
-        'The body is `{"error": word, "message": text, "data": {}}`, with a `WWW-Authenticate` header: 401 with '
-        "`missing_bearer`, `invalid_token`, `expired` or `revoked`. A Host that is not ours is 421, an Origin that is "
-        "not ours 403, a body over 4 MiB 413."
+        'The body is `{"error": word, "message": text, "data": {}}`. A key that opens nothing gets 401 and a '
+        "`WWW-Authenticate` header, under one of the words below; a Host that is not ours with 421, an Origin that is "
+        "not ours with 403, a body over 4 MiB with 413."
     )
+    for word, meaning in KEY_WORDS.items():
+        yield f"## {word}\n\n{meaning}"
 
 
 def schema() -> Iterator[str]:

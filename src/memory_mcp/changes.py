@@ -1,9 +1,12 @@
 """What changed, told to whoever listens: rooms say it, doors pass it on to their clients."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+log = logging.getLogger(__name__)
 
 GATHER = 0.05  # seconds in which changes are gathered, so that a thousand writes are not a thousand notifications
 MOST_AT_ONCE = 100  # resources named in one change
@@ -59,6 +62,11 @@ class Changes:
         for user, changed in gathered.items():
             uris = tuple(changed)
             for start in range(0, len(uris), MOST_AT_ONCE):
-                change = Change(user, uris[start : start + MOST_AT_ONCE], user in lists and start == 0)
-                for listener in self._listeners:
-                    listener(change)
+                self._pass_on(Change(user, uris[start : start + MOST_AT_ONCE], user in lists and start == 0))
+
+    def _pass_on(self, change: Change) -> None:
+        for listener in self._listeners:
+            try:
+                listener(change)
+            except Exception:
+                log.exception("A listener failed; the others are told all the same")

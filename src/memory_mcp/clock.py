@@ -13,7 +13,8 @@ def utc_now() -> datetime:
 
 def stamp(instant: datetime) -> str:
     """ISO 8601 in UTC with a Z, to the second: the one form in which times are stored and shown."""
-    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # Not strftime: its %Y does not pad, and these are compared as text.
+    return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def new_id() -> str:

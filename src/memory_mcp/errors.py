@@ -1,11 +1,11 @@
 """Every error this server raises on purpose.
 
 AppError            the caller may read the message, which says what to do next
-  Invalid           the arguments make no sense            (invalid, too_large, no_active_project, ...)
-  NotFound          no such thing, or not this caller's    (not_found, store_not_registered)
-  Conflict          someone else got there first           (conflict)
-  Forbidden         the caller lacks a scope               (scope_required)
-  Unavailable       a disk, model or peer is down          (unavailable, rate_limited)
+  Invalid           the arguments make no sense           (invalid, too_large)
+  NotFound          no such thing, or not this caller's   (not_found)
+  Conflict          someone else got there first          (conflict)
+  Forbidden         the caller lacks a scope              (scope_required; of a key: access.Refused)
+  Unavailable       a disk, model or peer is down         (unavailable)
 
 Each carries a `word` that programs can rely on and `data` that goes with it. Anything that is not an
 AppError is a bug: the door logs it whole and tells the caller nothing of it.
@@ -14,15 +14,22 @@ AppError is a bug: the door logs it whole and tells the caller nothing of it.
 from typing import Any, ClassVar
 
 WORDS = {
-    "invalid": "An argument is missing, malformed or out of bounds. `data.field` names it.",
+    "invalid": "An argument is missing, malformed or out of bounds. `data.field` names it where one is to blame.",
     "not_found": "Nothing by that name, or nothing this caller may see: the two look the same.",
     "conflict": "Something by that name exists, or somebody else changed it first.",
     "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",
     "too_large": "A field is over 1 MiB. Split it, or keep the bulk elsewhere and remember where.",
-    "expired": "The key's time is over. Make a new one with `memory-mcp keys create`.",
-    "unavailable": "The disk, a model or a peer does not answer. Nothing was changed; trying again may help.",
+    "unavailable": "The disk, another program or a part of the server is in the way. Trying again may help.",
 }
-"""The words a tool's error can carry, and what each means. docs/errors.md is made from this."""
+"""The words an error of a tool or resource can carry, and what each means."""
+
+KEY_WORDS = {
+    "missing_bearer": "No key was sent. Send it as `Authorization: Bearer mmcp_…`.",
+    "invalid_token": "This server does not know the key. Check that it was copied whole.",
+    "expired": "The key's time is over. Make a new one with `memory-mcp keys create`.",
+    "revoked": "The key was revoked. Make a new one with `memory-mcp keys create`.",
+}
+"""The words of a 401 answer, before MCP is reached. docs/errors.md is made from these two."""
 
 
 class AppError(Exception):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from memory_mcp.caller import Caller, Scope
+from memory_mcp.errors import Invalid
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -139,6 +140,10 @@ class Family:
             return run
 
         return offer
+
+
+def bad_cursor() -> Invalid:
+    return Invalid("This cursor is not one of ours. Start again without a cursor.", field="cursor")
 
 
 T = TypeVar("T")

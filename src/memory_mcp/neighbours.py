@@ -6,6 +6,7 @@ are not told.
 """
 
 import json
+import logging
 import os
 import socket
 import threading
@@ -16,6 +17,8 @@ from pathlib import Path
 
 from memory_mcp.changes import Change
 from memory_mcp.clock import new_id
+
+log = logging.getLogger(__name__)
 
 LONGEST_NAME = 100  # bytes of a socket's path that every system takes
 LONGEST_MESSAGE = 1 << 20
@@ -31,12 +34,18 @@ class Neighbours:
         """Call `listener` for every change another server tells of, from a thread of its own."""
         if not hasattr(socket, "AF_UNIX"):
             return
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        with _address(self._own) as address:
-            self._socket.bind(address)
+        receiving = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _address(self._own) as address:
+                receiving.bind(address)
+        except OSError as exc:  # a file system without sockets
+            receiving.close()
+            log.warning("Clients will not hear of other servers' changes: %s", exc.strerror)
+            return
+        self._socket = receiving
         self._reach(lambda sending, address: sending.connect(address))
-        threading.Thread(target=self._receive, args=(self._socket, listener), daemon=True).start()
+        threading.Thread(target=self._receive, args=(receiving, listener), name="neighbours", daemon=True).start()
 
     def tell(self, change: Change) -> None:
         """Tell every other server. Never waits and never fails: whoever does not listen misses it."""
@@ -52,26 +61,32 @@ class Neighbours:
 
     def _reach(self, greet: Callable[[socket.socket, str], object]) -> None:
         """Reach out to every other server, and forget those that died."""
-        others = [path for path in self._folder.glob("*.sock") if path != self._own]
-        if not others:
-            return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
-            sending.setblocking(False)
+        with suppress(OSError):
+            others = [path for path in self._folder.glob("*.sock") if path != self._own]
             for path in others:
-                try:
-                    with _address(path) as address:
-                        greet(sending, address)
-                except ConnectionRefusedError:
-                    path.unlink(missing_ok=True)
-                except OSError:
-                    pass  # it is too busy to listen, or just leaving
+                with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
+                    sending.setblocking(False)
+                    _greet(sending, path, greet)
 
     @staticmethod
     def _receive(receiving: socket.socket, listener: Callable[[Change], None]) -> None:
         with suppress(OSError):  # closed: the server stops
             while message := receiving.recv(LONGEST_MESSAGE):
-                fields = json.loads(message)
-                listener(Change(fields["user"], tuple(fields["uris"]), fields["list_changed"]))
+                try:
+                    fields = json.loads(message)
+                    listener(Change(fields["user"], tuple(fields["uris"]), fields["list_changed"]))
+                except (ValueError, KeyError, TypeError):
+                    log.warning("A neighbour said something nobody understands")
+
+
+def _greet(sending: socket.socket, path: Path, greet: Callable[[socket.socket, str], object]) -> None:
+    try:
+        with _address(path) as address:
+            greet(sending, address)
+    except ConnectionRefusedError:
+        path.unlink(missing_ok=True)  # its server died
+    except OSError:
+        pass  # it is too busy to listen, or just leaving
 
 
 @contextmanager

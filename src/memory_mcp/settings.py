@@ -168,6 +168,10 @@ def _from_config(data_dir: Path) -> dict[str, Origin]:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
         raise Invalid(f"{path} is not valid TOML: {exc}. Mend or remove it.") from exc
+    except OSError as exc:
+        raise Invalid(f"{path} cannot be read ({exc.strerror}). Mend or remove it.") from exc
+    if "data_dir" in table:
+        raise Invalid(f"{path} cannot say where the data directory is: it lies in it. Use --data-dir.")
     if unknown := sorted(set(table) - set(Settings.model_fields)):
         raise Invalid(f"{path} has settings nobody knows: {', '.join(unknown)}. `memory-mcp config` lists them.")
     return {name: Origin(name, value, CONFIG_FILE) for name, value in table.items()}

@@ -23,7 +23,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
 def word(keys: Keys, raw: str | None) -> str:
     with pytest.raises(Refused) as caught:
         keys.check(raw)
-    return caught.value.word
+    return caught.value.error
 
 
 def test_a_key_has_the_shape_of_the_contract_and_opens(db: Database, clock: Clock) -> None:

@@ -41,8 +41,18 @@ def cosine(a: tuple[float, ...], b: tuple[float, ...]) -> float:
     return float(np.dot(one, two) / lengths) if lengths else 0.0
 
 
-def test_a_vector_of_another_length_is_left_out() -> None:
+def test_what_is_no_vector_of_this_length_is_left_out() -> None:
+    for other in (packed((1.0, 0.0)), b"bytes", b"", packed((1.0, float("nan"), 0.0))):
+        ours = PackedVectors(3)
+        ours.put(1, packed((1.0, 0.0, 0.0)))
+        ours.put(1, other)
+        assert ours.cosines(packed((1.0, 0.0, 0.0))) == {}
+
+
+def test_there_is_room_for_many() -> None:
     ours = PackedVectors(3)
-    ours.put(1, packed((1.0, 0.0, 0.0)))
-    ours.put(1, packed((1.0, 0.0)))
-    assert ours.cosines(packed((1.0, 0.0, 0.0))) == {}
+    for id_ in range(1000):
+        ours.put(id_, packed((float(id_), 1.0, 0.0)))
+    found = ours.cosines(packed((0.0, 1.0, 0.0)))
+    assert len(found) == 1000
+    assert found[0] == 1.0

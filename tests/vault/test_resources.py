@@ -40,7 +40,7 @@ async def test_the_vault_is_read_in_pages(client: Client) -> None:
     assert [m["key"] for m in await read(client, "memory://vault?limit=2")] == ["k0", "k1"]
     assert await read(client, "memory://vault?offset=7") == []
     contents = (await client.read_resource("memory://vault?offset=5&limit=1")).contents[0]
-    assert contents.meta == {"memory-mcp/total": 7, "memory-mcp/next": "memory://vault?offset=6"}
+    assert contents.meta == {"memory-mcp/total": 7, "memory-mcp/next": "memory://vault?offset=6&limit=1"}
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "offset=-1", "limit=", "offset=1.5", "limit=٣"])
@@ -59,7 +59,7 @@ async def test_a_page_too_long_for_a_model_ends_earlier_and_says_where_to_go_on(
 
     contents = (await client.read_resource("memory://vault")).contents[0]
     assert len(json.loads(contents.text)) == 2  # type: ignore[union-attr]
-    assert contents.meta == {"memory-mcp/total": 5, "memory-mcp/next": "memory://vault?offset=2"}
+    assert contents.meta == {"memory-mcp/total": 5, "memory-mcp/next": "memory://vault?offset=2&limit=100"}
 
 
 async def test_the_list_pages_through_every_memory_once(client: Client) -> None:
@@ -78,7 +78,9 @@ async def test_the_list_pages_through_every_memory_once(client: Client) -> None:
     assert uris[2:] == [f"memory://vault/k{number}" for number in range(230)]
 
 
-@pytest.mark.parametrize("cursor", ["x", "", "dmF1bHQveA==", "bm90ZXMvMQ==", "ü"])
+@pytest.mark.parametrize(
+    "cursor", ["x", "", "dmF1bHQveA==", "bm90ZXMvMQ==", "ü", "dmF1bHQvOTk5OTk5OTk5OTk5OTk5OTk5OTk5OTk="]
+)
 async def test_a_cursor_that_is_not_ours_is_refused(client: Client, cursor: str) -> None:
     with pytest.raises(MCPError) as caught:
         await client.list_resources(cursor=cursor)

@@ -7,13 +7,14 @@ import string
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from memory_mcp.access import storage
 from memory_mcp.access.model import IssuedKey, Key, Maker, Refused
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Scope
 from memory_mcp.clock import Clock, stamp, utc_now
-from memory_mcp.errors import NotFound
+from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.sqlite import Database
 
 RAW_KEY = re.compile(r"mmcp_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
@@ -88,13 +89,13 @@ class Keys:
     def check(self, raw: str | None) -> Key:
         """The key behind a bearer token. Raises Refused saying why it opens nothing."""
         if not raw:
-            raise Refused("missing_bearer", "Send your key as 'Authorization: Bearer mmcp_…'.")
+            raise Refused("Send your key as 'Authorization: Bearer mmcp_…'.", word="missing_bearer")
         verified = self._verify(raw)
         now = stamp(self._clock())
         if verified.key.revoked_at is not None:
-            raise Refused("revoked", "This key was revoked. Make a new one with `memory-mcp keys create`.")
+            raise Refused("This key was revoked. Make a new one with `memory-mcp keys create`.", word="revoked")
         if not verified.key.is_live(now):
-            raise Refused("expired", "This key's time is over. Make a new one with `memory-mcp keys create`.")
+            raise Refused("This key's time is over. Make a new one with `memory-mcp keys create`.", word="expired")
         self._note_use(verified.key)
         return verified.key
 
@@ -134,9 +135,9 @@ class Keys:
         now = time.monotonic()
         if now - self._noted.get(key.id, -NOTE_USE_EVERY) >= NOTE_USE_EVERY:
             self._noted[key.id] = now
-            with self._db.write() as tx:
+            with suppress(Unavailable), self._db.write() as tx:  # a courtesy: nobody is kept out for it
                 storage.note_use(tx, key.id)
 
 
 def _unknown() -> Refused:
-    return Refused("invalid_token", "This server does not know this key. Check that it was copied whole.")
+    return Refused("This server does not know this key. Check that it was copied whole.", word="invalid_token")

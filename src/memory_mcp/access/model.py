@@ -2,6 +2,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory_mcp.caller import Scope
+from memory_mcp.errors import Forbidden
 
 Maker = Literal["first-start", "person"]
 
@@ -35,10 +36,5 @@ class IssuedKey:
     raw: str
 
 
-class Refused(Exception):
-    """A presented key opens nothing. `word` and the message are for the 401 answer."""
-
-    def __init__(self, word: str, message: str) -> None:
-        super().__init__(message)
-        self.word = word
-        self.message = message
+class Refused(Forbidden):
+    """A presented key opens nothing. Its word says why, for the 401 answer."""

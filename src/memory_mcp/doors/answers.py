@@ -2,6 +2,8 @@
 
 import json
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import mcp_types as types
@@ -36,7 +38,20 @@ def rpc_error(error: AppError) -> MCPError:
     return MCPError(code, error.message, {"error": error.error, **error.data})
 
 
+@contextmanager
+def rpc_errors(what: str) -> Iterator[None]:
+    """Tell whatever goes wrong in the block as a JSON-RPC error."""
+    try:
+        yield
+    except AppError as exc:
+        raise rpc_error(exc) from exc
+    except MCPError:
+        raise
+    except Exception as exc:  # the border: a bug is logged whole and told to nobody
+        raise rpc_error(failure(what)) from exc
+
+
 def failure(what: str) -> Unavailable:
     """For a bug: log it whole, tell the caller nothing of our insides. Call from an except block."""
     log.exception("%s failed", what)
-    return Unavailable("The server failed to do this. Its log says why; nothing was changed.")
+    return Unavailable("The server failed here, and its log says why. What you asked for may or may not be done.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.authentication import AuthCredentials
@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memory_mcp.access import Key, Keys, Refused
 from memory_mcp.caller import Caller
 from memory_mcp.doors.mcp import CALLER
+from memory_mcp.errors import AppError
 
 
 class BearerGuard:
@@ -25,20 +26,22 @@ class BearerGuard:
         self._families = frozenset(families)
         self._protects = protects
         self._anyone = anyone
+        self._checking = CapacityLimiter(8)  # of its own, so that a busy memory does not keep anyone at the door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(self._protects) and scope["method"] != "OPTIONS":
             try:
                 scope[CALLER] = await self._caller(scope)
-            except Refused as refused:
-                await _unauthorized(refused)(scope, receive, send)
+            except AppError as error:
+                await _refusal(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
     async def _caller(self, scope: Scope) -> Caller:
         if self._anyone is not None:
             return self._anyone
-        key = await to_thread.run_sync(self._keys.check, _bearer(Headers(scope=scope)))
+        bearer = _bearer(Headers(scope=scope))
+        key = await to_thread.run_sync(self._keys.check, bearer, limiter=self._checking)
         # The SDK ties each handshake session to this, so that nobody rides on another key's session.
         scope["user"] = AuthenticatedUser(AccessToken(token=key.id, client_id=key.id, scopes=sorted(key.scopes)))
         scope["auth"] = AuthCredentials(sorted(key.scopes))
@@ -54,10 +57,9 @@ def _bearer(headers: Headers) -> str | None:
     return token.strip() if scheme.lower() == "bearer" else None
 
 
-def _unauthorized(refused: Refused) -> JSONResponse:
-    error = "" if refused.word == "missing_bearer" else f', error="invalid_token", error_description="{refused.word}"'
-    return JSONResponse(
-        {"error": refused.word, "message": refused.message, "data": {}},
-        401,
-        {"WWW-Authenticate": f'Bearer realm="memory-mcp"{error}'},
-    )
+def _refusal(error: AppError) -> JSONResponse:
+    body = {"error": error.error, "message": error.message, "data": error.data}
+    if not isinstance(error, Refused):
+        return JSONResponse(body, 503)
+    why = "" if error.error == "missing_bearer" else f', error="invalid_token", error_description="{error.error}"'
+    return JSONResponse(body, 401, {"WWW-Authenticate": f'Bearer realm="memory-mcp"{why}'})

@@ -30,12 +30,13 @@ from memory_mcp.doors import sdk, welcome
 from memory_mcp.doors.bearer import BearerGuard
 from memory_mcp.doors.guard import LOOPBACK, HostGuard
 from memory_mcp.doors.mcp import CALLER, Line, McpDoor, local_caller
-from memory_mcp.errors import Invalid
+from memory_mcp.errors import AppError, Invalid
 from memory_mcp.sessions import Connection
 from memory_mcp.settings import Settings
 
 log = logging.getLogger(__name__)
 
+MOST_SESSIONS = 1000  # of the handshake era, open at once
 HOUSEKEEPING = 60.0  # seconds between two looks for idle sessions and dead servers
 
 
@@ -65,7 +66,7 @@ class HttpDoor:
         self._app = app
         self.mcp = door or McpDoor(app)
         self._manager = StreamableHTTPSessionManager(
-            app=self.mcp.server, session_idle_timeout=settings.session_idle, max_sessions=1000
+            app=self.mcp.server, session_idle_timeout=settings.session_idle, max_sessions=MOST_SESSIONS
         )
         self._sse = SseServerTransport("/mcp/messages")
         self._sse_lines: set[anyio.CancelScope] = set()
@@ -116,8 +117,11 @@ class HttpDoor:
         pause = min(HOUSEKEEPING, self._app.settings.session_idle / 4)
         while True:
             await anyio.sleep(pause)
-            await anyio.to_thread.run_sync(self._app.sessions.end_the_idle)
-            await anyio.to_thread.run_sync(self._app.sessions.clear_the_dead)
+            for chore in (self._app.sessions.end_the_idle, self._app.sessions.clear_the_dead):
+                try:
+                    await anyio.to_thread.run_sync(chore)
+                except AppError as exc:
+                    log.warning("Housekeeping waits: %s", exc.message)
 
     async def _serve_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = scope[CALLER]
@@ -125,8 +129,10 @@ class HttpDoor:
         async with self._sse.connect_sse(scope, receive, send) as (read, write):
             with anyio.CancelScope() as until_the_end:
                 self._sse_lines.add(until_the_end)
-                await self.mcp.serve(line, read, write)
-            self._sse_lines.discard(until_the_end)
+                try:
+                    await self.mcp.serve(line, read, write)
+                finally:
+                    self._sse_lines.discard(until_the_end)
 
     async def _front_page(self, request: Request) -> HTMLResponse:
         page = welcome.page(self._app.settings, str(request.base_url))
@@ -176,7 +182,8 @@ async def _health(_: Request) -> JSONResponse:
 
 
 def _origins(hosts: list[str]) -> str:
-    return rf"https?://({'|'.join(map(re.escape, hosts))})(:\d+)?"
+    """Every origin that HostGuard lets through may read what it gets."""
+    return rf"(?i)https?://({'|'.join(map(re.escape, hosts))})(:\d+)?"
 
 
 def is_loopback(host: str) -> bool:

@@ -38,7 +38,8 @@ class Answers:
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         async with self._turn:
             try:
-                await _write(self._fd, line)
+                with anyio.CancelScope(shield=True):  # half a line would spoil the next one
+                    await _write(self._fd, line)
             except OSError as exc:  # the client has closed its end
                 raise anyio.BrokenResourceError from exc
         self.no_longer_owed(getattr(item.message, "id", None))
@@ -121,10 +122,10 @@ class Requests:
     async def _next_line(self) -> bytes:
         while not self._lines:
             chunk = await _read(self._fd)
-            if not chunk:
+            if not chunk and not self._begun:
                 await self._answers.settle()
                 raise anyio.EndOfStream
-            self._take(chunk)
+            self._take(chunk or b"\n")  # the last line may lack its end
         return self._lines.pop()
 
     def _take(self, chunk: bytes) -> None:

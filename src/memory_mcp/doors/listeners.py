@@ -12,15 +12,19 @@ from mcp.server.subscriptions import (
     ResourceUpdated,
 )
 
+from memory_mcp.caller import Caller, Scope
 from memory_mcp.changes import Change
+from memory_mcp.errors import Invalid
+
+MOST_SUBSCRIBED = 1000  # resources one client may watch
 
 
 class HandshakeListener:
     """One client of the handshake era. Changes it has not been told yet are kept once each, so it cannot fall far
     behind however slowly it reads."""
 
-    def __init__(self, user: str, connection: Connection) -> None:
-        self.user = user
+    def __init__(self, caller: Caller, connection: Connection) -> None:
+        self._caller = caller
         self.subscribed: set[str] = set()
         self._connection = connection
         self._list_changed = False
@@ -28,6 +32,8 @@ class HandshakeListener:
         self._sending: asyncio.Task[None] | None = None
 
     def tell(self, change: Change) -> None:
+        if change.user != self._caller.user or Scope.READ not in self._caller.scopes:
+            return
         self._list_changed |= change.list_changed
         self._updated |= dict.fromkeys(uri for uri in change.uris if uri in self.subscribed)
         if self._sending is None or self._sending.done():
@@ -80,15 +86,19 @@ class Listeners:
 
         return tell
 
-    def add(self, user: str, connection: Connection) -> None:
-        self._handshake[connection] = HandshakeListener(user, connection)
+    def add(self, caller: Caller, connection: Connection) -> None:
+        self._handshake[connection] = HandshakeListener(caller, connection)
 
     def remove(self, connection: Connection) -> None:
         if listener := self._handshake.pop(connection, None):
             listener.close()
 
     def subscribe(self, connection: Connection, uri: str) -> None:
-        self._handshake[connection].subscribed.add(uri)
+        """Raises Invalid beyond what one client may watch."""
+        subscribed = self._handshake[connection].subscribed
+        if len(subscribed) >= MOST_SUBSCRIBED:
+            raise Invalid(f"At most {MOST_SUBSCRIBED} resources can be watched. Unsubscribe from some.", field="uri")
+        subscribed.add(uri)
 
     def unsubscribe(self, connection: Connection, uri: str) -> None:
         self._handshake[connection].subscribed.discard(uri)
@@ -103,8 +113,7 @@ class Listeners:
 
     def _tell(self, change: Change) -> None:
         for listener in self._handshake.values():
-            if listener.user == change.user:
-                listener.tell(change)
+            listener.tell(change)
         if change.user in self._users:
             task = asyncio.get_running_loop().create_task(self._users[change.user].tell(change))
             self._telling.add(task)

@@ -1,16 +1,17 @@
 """The MCP door: one server object that serves any transport, in both protocol eras."""
 
+import asyncio
 import base64
 import binascii
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, cast
-from uuid import NAMESPACE_URL, uuid5
 
 import anyio
-import anyio.from_thread
 import anyio.to_thread
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult
@@ -29,13 +30,14 @@ from memory_mcp.doors import answers, arguments, schemas, sdk
 from memory_mcp.doors.listeners import Listeners
 from memory_mcp.doors.sdk import Context, ReadStream, WriteStream
 from memory_mcp.errors import AppError, Invalid, NotFound
-from memory_mcp.families import Call, Family, Tool
+from memory_mcp.families import Call, Family, Tool, bad_cursor
 from memory_mcp.sessions import Connection, Session
 
 SESSION_META = "memory-mcp/sessionId"
 CLIENT_INFO_META = "io.modelcontextprotocol/clientInfo"
 CALLER = "memory_mcp.caller"  # where the HTTP door leaves the caller on a request
 MOST_COMPLETIONS = 100  # the protocol's bound
+LONGEST_SESSION_ID = 128
 
 T = TypeVar("T")
 
@@ -71,7 +73,10 @@ class McpDoor:
         self.listeners = Listeners()
         self._tools = {name: tool for family in app.families.values() for name, tool in family.tools.items()}
         self._offers = {name: _offer(tool) for name, tool in self._tools.items()}
-        self._sessionless: dict[tuple[str, str | None, str], Connection] = {}
+        self._reading = ThreadPoolExecutor(32, thread_name_prefix="reading")
+        self._writing = ThreadPoolExecutor(
+            8, thread_name_prefix="writing"
+        )  # apart, so that waiting writers stop no reader
         self.server = self._build()
         self.server.middleware[:] = [self._meet]
 
@@ -126,8 +131,7 @@ class McpDoor:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}", {"error": "not_found"})
         try:
             caller.require(tool.needs)
-            asked = arguments.parse(tool, params.arguments)
-            return answers.result(tool, await self._run(ctx, tool.run, asked))
+            return await self._run(ctx, _answer, tool, params.arguments, reads=tool.reads_only)
         except AppError as exc:
             return answers.refusal(self.app.families[tool.family], exc)
         except Exception:  # noqa: BLE001  # the border: a bug is logged whole and told to nobody
@@ -139,7 +143,8 @@ class McpDoor:
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         families = self._readable(ctx)
-        return await self._telling("resources/list", self._resource_page, ctx, families, params and params.cursor)
+        with answers.rpc_errors("resources/list"):
+            return await self._resource_page(ctx, families, params.cursor if params else None)
 
     async def _resource_page(
         self, ctx: Context, families: list[Family], cursor: str | None
@@ -178,7 +183,8 @@ class McpDoor:
         )
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        return await self._telling("resources/read", self._read, ctx, params.uri)
+        with answers.rpc_errors("resources/read"):
+            return await self._read(ctx, params.uri)
 
     async def _read(self, ctx: Context, uri: str) -> types.ReadResourceResult:
         self._caller(ctx).require(Scope.READ)
@@ -199,16 +205,22 @@ class McpDoor:
         return types.ReadResourceResult(contents=[contents])
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        self.listeners.subscribe(sdk.connection(ctx), params.uri)
+        with answers.rpc_errors("resources/subscribe"):
+            self._caller(ctx).require(Scope.READ)
+            self.listeners.subscribe(sdk.connection(ctx), params.uri)
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        self.listeners.unsubscribe(sdk.connection(ctx), params.uri)
+        with answers.rpc_errors("resources/unsubscribe"):
+            self._caller(ctx).require(Scope.READ)
+            self.listeners.unsubscribe(sdk.connection(ctx), params.uri)
         return types.EmptyResult()
 
     async def listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
+        with answers.rpc_errors("subscriptions/listen"):
+            self._caller(ctx).require(Scope.READ)
         return await self.listeners.of(self._caller(ctx).user).handler(ctx, params)
 
     # Prompts and completions
@@ -221,7 +233,8 @@ class McpDoor:
         raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name}", {"error": "not_found"})
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        return await self._telling("completion/complete", self._complete, ctx, params)
+        with answers.rpc_errors("completion/complete"):
+            return await self._complete(ctx, params)
 
     async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         found: list[str] = []
@@ -254,27 +267,18 @@ class McpDoor:
             return ctx.lifespan_context.connection
         if not sdk.is_modern(ctx):
             return cast(Connection, sdk.connection(ctx).state[CALLER])
-        return self._sessionless_connection(ctx)
-
-    def _sessionless_connection(self, ctx: Context) -> Connection:
-        """Where the protocol has no connections, the key and the client's name stand for one."""
-        caller = self._caller(ctx)
-        name = str(_client_info(ctx).get("name", ""))
-        key = (caller.user, caller.key_id, name)
-        if key not in self._sessionless:
-            own = uuid5(NAMESPACE_URL, f"memory-mcp:{caller.user}/{caller.key_id}/{name}").hex
-            self._sessionless[key] = Connection(caller.user, own, idles=True)
-        return self._sessionless[key]
+        return self.app.sessions.sessionless(self._caller(ctx), str(_client_info(ctx).get("name", "")))
 
     def _session(self, ctx: Context) -> Session:
         """The session of a call: chosen on the connection, named on the request, announced, or the connection's."""
         connection = self._connection(ctx)
         named = (ctx.meta or {}).get(SESSION_META)
         announced = _announced(_client_info(ctx)) if sdk.is_modern(ctx) else connection.announced_session
-        found = connection.chosen_session or named or announced or connection.own_session
-        if not isinstance(found, str) or len(found) > 128:
-            raise Invalid("A session id is a text of 1 to 128 characters.", field=f"_meta.{SESSION_META}")
-        return Session(found, connection)
+        for field, found in ((f"_meta.{SESSION_META}", named), ("clientInfo.extra.sessionId", announced)):
+            if found is not None and not (isinstance(found, str) and 0 < len(found) <= LONGEST_SESSION_ID):
+                raise Invalid(f"{field} must be a text of 1 to {LONGEST_SESSION_ID} characters.", field=field)
+        session_id = connection.chosen_session or named or announced or connection.own_session
+        return Session(unicodedata.normalize("NFC", str(session_id)), connection)
 
     async def _meet(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Middleware: get to know a client of the handshake era, and see it off when it leaves."""
@@ -295,32 +299,23 @@ class McpDoor:
         # The SDK's models drop what they do not know; the raw handshake still has it.
         connection.announced_session = _announced((ctx.params or {}).get("clientInfo"))
         wire.state[CALLER] = connection
-        self.listeners.add(caller.user, wire)
+        self.listeners.add(caller, wire)
         wire.exit_stack.callback(self.listeners.remove, wire)
 
     # Running rooms
 
-    async def _run(self, ctx: Context, work: Callable[..., T], *rest: Any) -> T:
+    async def _run(self, ctx: Context, work: Callable[..., T], *rest: Any, reads: bool = True) -> T:
         """Run a room's synchronous code in a thread, with a line back for progress and cancellation."""
         session = self._session(ctx)
         cancelled = threading.Event()
-        call = Call(self.app, self._caller(ctx), session, partial(_progress, ctx), cancelled)
+        loop = asyncio.get_running_loop()
+        call = Call(self.app, self._caller(ctx), session, partial(_progress, loop, ctx), cancelled)
         self.app.sessions.touch(call.caller.user, session)
         try:
-            return await anyio.to_thread.run_sync(partial(work, call, *rest), abandon_on_cancel=True)
-        except anyio.get_cancelled_exc_class():
+            return await loop.run_in_executor(self._reading if reads else self._writing, partial(work, call, *rest))
+        except asyncio.CancelledError:
             cancelled.set()
             raise
-
-    async def _telling(self, what: str, work: Callable[..., Awaitable[T]], *rest: Any) -> T:
-        try:
-            return await work(*rest)
-        except AppError as exc:
-            raise answers.rpc_error(exc) from exc
-        except MCPError:
-            raise
-        except Exception as exc:  # the border, as in call_tool
-            raise answers.rpc_error(answers.failure(what)) from exc
 
 
 def local_caller(app: App) -> Caller:
@@ -357,8 +352,15 @@ def _offer(tool: Tool) -> types.Tool:
     )
 
 
-def _progress(ctx: Context, done: float, total: float | None, message: str | None) -> None:
-    anyio.from_thread.run(ctx.session.report_progress, done, total, message)
+def _answer(call: Call, tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
+    """A tool call from its raw arguments to its result, all of it in a thread: both may be long."""
+    return answers.result(tool, tool.run(call, arguments.parse(tool, given)))
+
+
+def _progress(
+    loop: asyncio.AbstractEventLoop, ctx: Context, done: float, total: float | None, message: str | None
+) -> None:
+    asyncio.run_coroutine_threadsafe(ctx.session.report_progress(done, total, message), loop).result()
 
 
 def _client_info(ctx: Context) -> Mapping[str, Any]:
@@ -366,7 +368,8 @@ def _client_info(ctx: Context) -> Mapping[str, Any]:
     return info if isinstance(info, Mapping) else {}
 
 
-def _announced(client_info: Any) -> str | None:
+def _announced(client_info: Any) -> Any:
+    """clientInfo.extra.sessionId, whatever it is."""
     extra = client_info.get("extra") if isinstance(client_info, Mapping) else None
     return extra.get("sessionId") if isinstance(extra, Mapping) else None
 
@@ -374,11 +377,7 @@ def _announced(client_info: Any) -> str | None:
 def _no_cursor(params: types.PaginatedRequestParams | None) -> None:
     """For lists that fit on one page."""
     if params is not None and params.cursor is not None:
-        raise answers.rpc_error(_bad_cursor())
-
-
-def _bad_cursor() -> Invalid:
-    return Invalid("This cursor is not one of ours. Start again without a cursor.", field="cursor")
+        raise answers.rpc_error(bad_cursor())
 
 
 def _encode_cursor(family: str, position: str) -> str:
@@ -389,7 +388,7 @@ def _decode_cursor(cursor: str, families: list[str]) -> tuple[str, str | None]:
     try:
         family, _, position = base64.urlsafe_b64decode(cursor.encode()).decode().partition("/")
     except (binascii.Error, ValueError) as exc:
-        raise _bad_cursor() from exc
+        raise bad_cursor() from exc
     if family not in families:
-        raise _bad_cursor()
+        raise bad_cursor()
     return family, position or None

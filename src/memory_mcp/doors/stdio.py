@@ -48,9 +48,10 @@ def _leave_when_told(app: App) -> None:
     process leaves without it, after everything that must be kept or cleared has been."""
 
     def leave() -> None:
-        app.sessions.close_all()
-        app.neighbours.close()
-        os._exit(0)
+        try:
+            app.stop()
+        finally:
+            os._exit(0)
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

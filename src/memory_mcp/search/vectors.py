@@ -20,12 +20,12 @@ class PackedVectors:
         self._row_of: dict[int, int] = {}
 
     def put(self, id_: int, blob: bytes) -> None:
-        """Add or replace. A vector of another length belongs to another model and is left out."""
-        vector = unpack(blob)
-        if len(vector) != self._dimensions:
+        """Add or replace. What is not a vector of this length belongs to another model and is left out."""
+        if len(blob) != 4 * self._dimensions or not np.isfinite(vector := unpack(blob)).all():
             self.drop(id_)
             return
-        self._block[self._row(id_)] = _unit(vector)
+        row = self._row(id_)  # may replace the block
+        self._block[row] = _unit(vector)
 
     def drop(self, id_: int) -> None:
         row = self._row_of.pop(id_, None)

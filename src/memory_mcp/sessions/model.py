@@ -9,7 +9,7 @@ class Connection:
 
     user: str
     own_session: str  # the session of a client that names none
-    idles: bool = False  # the protocol has no close: sessions end after an idle time
+    idles: bool = False  # the protocol has no close: its sessions end after an idle time
     chosen_session: str | None = None  # by set_session_id
     announced_session: str | None = None  # by clientInfo.extra.sessionId in the handshake
     closed: bool = False

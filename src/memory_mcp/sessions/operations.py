@@ -2,22 +2,36 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from uuid import NAMESPACE_URL, uuid5
 
 import filelock
 
+from memory_mcp.caller import Caller
 from memory_mcp.clock import new_id
 from memory_mcp.errors import Unavailable
 from memory_mcp.sessions import storage
 from memory_mcp.sessions.model import Connection, Session
-from memory_mcp.sqlite import Database
+from memory_mcp.sqlite import Database, Write
 
 
 class Hold(NamedTuple):
     connection_id: str
     user: str
     session_id: str
+
+
+@dataclass
+class _Used:
+    """A hold's connection, and when it was last in use."""
+
+    connection: Connection
+    at: float
+
+    def is_over(self, oldest: float) -> bool:
+        return self.connection.closed or (self.connection.idles and self.at <= oldest)
 
 
 class Sessions:
@@ -35,14 +49,26 @@ class Sessions:
         self._idle_seconds = idle_seconds
         self._server_id = new_id()
         self._alive: filelock.BaseFileLock | None = None
-        self._changing = threading.Lock()
-        self._last_used: dict[Hold, float] = {}
-        self._idling: set[Hold] = set()
+        self._changing = threading.RLock()  # holding and releasing, with the writes that go with them
+        self._guard = threading.Lock()  # the two dictionaries below, for an instant
+        self._held: dict[Hold, _Used] = {}
+        self._sessionless: dict[tuple[str, str | None, str], _Used] = {}
         self._forgetters: list[Callable[[str, str], None]] = []
 
     def on_end(self, forget: Callable[[str, str], None]) -> None:
         """Call `forget(user, session_id)` when a session ends."""
         self._forgetters.append(forget)
+
+    def sessionless(self, caller: Caller, client_name: str) -> Connection:
+        """What stands for a connection where the protocol has none: the key and the client's name."""
+        who = (caller.user, caller.key_id, client_name)
+        with self._guard:
+            if who not in self._sessionless:
+                own = uuid5(NAMESPACE_URL, f"memory-mcp:{caller.user}/{caller.key_id}/{client_name}").hex
+                self._sessionless[who] = _Used(Connection(caller.user, own, idles=True), 0.0)
+            used = self._sessionless[who]
+            used.at = time.monotonic()
+            return used.connection
 
     def choose(self, session: Session, session_id: str) -> Session:
         """Name the session of a connection. It comes before every other way of naming one."""
@@ -59,39 +85,43 @@ class Sessions:
         with self._changing:
             if session.connection.closed:
                 raise Unavailable("The connection this call came from is closed.")
-            if held not in self._last_used:
-                self._hold(held)
-            if session.connection.idles:
-                self._idling.add(held)
-            self._last_used[held] = time.monotonic()
+            if held not in self._held:
+                self._hold(held, session.connection)
+            self.touch(user, session)
             yield
 
     def touch(self, user: str, session: Session) -> None:
         """Note that a session is in use, so that it is not taken for idle."""
-        held = Hold(session.connection.id, user, session.id)
-        if held in self._last_used:
-            self._last_used[held] = time.monotonic()
+        with self._guard:
+            if used := self._held.get(Hold(session.connection.id, user, session.id)):
+                used.at = time.monotonic()
 
     def close(self, connection: Connection) -> None:
         """The connection is gone: end the sessions that only it held."""
-        connection.closed = True
-        self._release(held for held in list(self._last_used) if held.connection_id == connection.id)
+        with self._changing:
+            connection.closed = True
+            self._release([held for held in self._held if held.connection_id == connection.id])
 
     def close_all(self) -> None:
         """This server stops."""
-        self._release(list(self._last_used))
         with self._changing:
+            self._release(list(self._held))
             if self._alive is None:
                 return
             with self._db.write() as tx:
                 storage.remove_server(tx, self._server_id)
-            self._bury(self._server_id, self._alive)
+            self._bury(self._alive)
             self._alive = None
 
     def end_the_idle(self) -> None:
-        """End sessions of a protocol without connections that nobody has used for the idle time."""
+        """End sessions of a protocol without connections that nobody has used for the idle time, and those of closed
+        connections that could not be ended when they closed."""
         oldest = time.monotonic() - self._idle_seconds
-        self._release(held for held in list(self._idling) if self._last_used.get(held, oldest) <= oldest)
+        with self._changing:
+            self._release([held for held, used in self._held.items() if used.is_over(oldest)])
+        with self._guard:
+            for who in [who for who, used in self._sessionless.items() if used.is_over(oldest)]:
+                del self._sessionless[who]
 
     def clear_the_dead(self) -> None:
         """End the sessions of servers that no longer live, and of no others."""
@@ -103,36 +133,41 @@ class Sessions:
                 lock.acquire(timeout=0)
             except filelock.Timeout:
                 continue  # it lives
-            with self._db.write() as tx:
-                left = [Hold(*row) for row in storage.held_by(tx, server_id)]
-                keep = storage.persists(tx, server_id)
-                for held in left:
-                    if storage.release(tx, server_id, *held) and not keep:
-                        self._forget(held)
-                storage.remove_server(tx, server_id)
-            self._bury(server_id, lock)
+            try:
+                self._end_all_of(server_id)
+                self._bury(lock)
+            finally:
+                lock.release()
 
-    def _hold(self, held: Hold) -> None:
+    def _end_all_of(self, server_id: str) -> None:
+        with self._db.write() as tx:
+            persists = storage.persists(tx, server_id)
+            for row in storage.held_by(tx, server_id):
+                self._let_go(tx, server_id, Hold(*row), persists)
+            storage.remove_server(tx, server_id)
+
+    def _hold(self, held: Hold, connection: Connection) -> None:
         self._show_alive()
         with self._db.write() as tx:
             storage.add_server(tx, self._server_id, self._persist)
             storage.hold(tx, self._server_id, *held)
+        with self._guard:
+            self._held[held] = _Used(connection, time.monotonic())
 
     def _release(self, holds: Iterable[Hold]) -> None:
-        with self._changing:
-            for held in holds:
-                if self._last_used.pop(held, None) is None:
-                    continue
-                self._idling.discard(held)
-                # Forgetting happens inside: whoever takes the session up again waits here until it is empty, so
-                # that nothing new is forgotten with the old.
-                with self._db.write() as tx:
-                    if storage.release(tx, self._server_id, *held) and not self._persist:
-                        self._forget(held)
+        """Let go of holds one by one. What fails stays held, and is tried again by `end_the_idle`."""
+        for held in holds:
+            with self._db.write() as tx:
+                self._let_go(tx, self._server_id, held, self._persist)
+            with self._guard:
+                del self._held[held]
 
-    def _forget(self, held: Hold) -> None:
-        for forget in self._forgetters:
-            forget(held.user, held.session_id)
+    def _let_go(self, tx: Write, server_id: str, held: Hold, persists: bool) -> None:
+        # Forgetting happens inside the transaction: whoever takes the session up again waits until it is empty, so
+        # that nothing new is forgotten with the old.
+        if storage.release(tx, server_id, *held) and not persists:
+            for forget in self._forgetters:
+                forget(held.user, held.session_id)
 
     def _show_alive(self) -> None:
         if self._alive is None:
@@ -144,6 +179,6 @@ class Sessions:
         return filelock.FileLock(self._lock_folder / f"{server_id}.lock", thread_local=False)
 
     @staticmethod
-    def _bury(server_id: str, lock: filelock.BaseFileLock) -> None:
+    def _bury(lock: filelock.BaseFileLock) -> None:
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()

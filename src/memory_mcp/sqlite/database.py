@@ -1,16 +1,16 @@
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import apsw
 
 from memory_mcp.clock import Clock, stamp, utc_now
 from memory_mcp.errors import Unavailable
 from memory_mcp.sqlite import migrations
+from memory_mcp.sqlite.connections import Durability, connect, transaction
 from memory_mcp.sqlite.turns import Turns
 
 Row = tuple[Any, ...]
@@ -24,6 +24,10 @@ class Read:
 
     def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]:
         return self.connection.execute(sql, values or {}).fetchall()
+
+    def each(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        """Rows one by one, for more than fits in memory."""
+        return iter(self.connection.execute(sql, values or {}))
 
     def one(self, sql: str, values: Mapping[str, Any] | None = None) -> Row | None:
         rows = self.all(sql, values)
@@ -46,10 +50,7 @@ class Write(Read):
 
 
 class Database:
-    """One SQLite file that many threads and processes share.
-
-    Readers are never blocked. Writers queue: threads at a lock, processes at a file lock beside the file.
-    """
+    """One SQLite file that many threads and processes share. Readers are never blocked; writers take turns."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class Database:
         schema: tuple[migrations.Migration, ...],
         *,
         backups: Path,
-        durability: Literal["full", "normal"] = "full",
+        durability: Durability = "full",
         clock: Clock = utc_now,
     ) -> None:
         """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable saying why not."""
@@ -65,7 +66,6 @@ class Database:
         self._durability = durability
         self._clock = clock
         self._turns = Turns(path.with_name(path.name + ".lock"))
-        self._writing = threading.Lock()
         self._readers: list[apsw.Connection] = []
         with _telling(path):
             _touch(path)
@@ -86,33 +86,26 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Write]:
-        """Commit if the block finishes, undo everything if it raises."""
-        with _telling(self.path), self._writing, self._turns.take():
-            connection = self._writer
-            # IMMEDIATE takes the write lock now: a read that turns into a write fails when others write.
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield Write(connection, self._clock())
-                connection.execute("COMMIT")
-            except BaseException:
-                with suppress(apsw.SQLError):  # SQLite has rolled back by itself, as it does on a full disk
-                    connection.execute("ROLLBACK")
-                raise
+        """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the turn does not come."""
+        with _telling(self.path), self._turns.take(), transaction(self._writer):
+            yield Write(self._writer, self._clock())
 
     def close(self) -> None:
-        for connection in (*self._readers, self._writer):
-            connection.close()
+        """Let the write under way finish, then close."""
+        with self._turns.take():
+            for connection in (*self._readers, self._writer):
+                connection.close()
 
     def _borrow(self) -> apsw.Connection:
         try:
             return self._readers.pop()
         except IndexError:
-            return self._connect()
+            return connect(self.path, self._durability)
 
     def _open(self, schema: tuple[migrations.Migration, ...], backups: Path) -> apsw.Connection:
-        connection = self._connect()
+        connection = connect(self.path, self._durability)
         try:
-            if not migrations.is_current(connection, schema):
+            if not migrations.is_current(connection, schema) or connection.pragma("journal_mode") != "wal":
                 # WAL mode cannot be switched on while others use the file, so the first one does it alone.
                 with self._turns.take():
                     connection.pragma("journal_mode", "wal")
@@ -122,18 +115,11 @@ class Database:
             raise
         return connection
 
-    def _connect(self) -> apsw.Connection:
-        connection = apsw.Connection(migrations.sqlite_name(self.path))
-        connection.set_busy_timeout(5000)
-        connection.pragma("synchronous", self._durability)
-        connection.pragma("foreign_keys", "on")
-        connection.pragma("cache_size", -64000)
-        return connection
-
 
 def _touch(path: Path) -> None:
     """Make the file before SQLite does, readable by its owner alone; its WAL takes the same mode."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in reversed([folder for folder in path.parents if not folder.exists()]):
+        folder.mkdir(mode=0o700, exist_ok=True)
     if not path.exists():
         path.touch(mode=0o600)
 

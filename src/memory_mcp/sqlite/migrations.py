@@ -1,6 +1,5 @@
 """Numbered migrations: each runs once per file, whoever comes first; a newer file is refused, an older one copied."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +7,9 @@ import apsw
 
 from memory_mcp.clock import Clock
 from memory_mcp.errors import Unavailable
+from memory_mcp.sqlite.connections import sqlite_name, transaction
+
+APPLICATION_ID = 0x4D4D4350  # "MMCP", in the header of every file that is ours
 
 
 @dataclass(frozen=True)
@@ -22,18 +24,17 @@ def load(folder: Path) -> tuple[Migration, ...]:
     return tuple(Migration(int(f.name.split("_")[0]), f.read_text(encoding="utf-8")) for f in files)
 
 
-def sqlite_name(path: Path) -> str:
-    """A path as SQLite wants it: in UTF-8, also where the locale made Python read it as something else."""
-    return os.fsencode(path).decode()
-
-
 def version(connection: apsw.Connection) -> int:
     return int(connection.pragma("user_version"))
 
 
 def is_current(connection: apsw.Connection, migrations: tuple[Migration, ...]) -> bool:
-    """True if nothing is to be done. Raises Unavailable for a file from a newer version of the program."""
+    """True if nothing is to be done. Raises Unavailable for a file from a newer version, or another program."""
     known, found = migrations[-1].number, version(connection)
+    if found and connection.pragma("application_id") != APPLICATION_ID:
+        raise Unavailable(
+            f"{Path(connection.filename).name} belongs to another program. Nothing was changed; use another --data-dir."
+        )
     if found > known:
         raise Unavailable(
             f"{Path(connection.filename).name} was written by a newer Memory MCP (its schema is {found}, "
@@ -53,14 +54,10 @@ def run(connection: apsw.Connection, migrations: tuple[Migration, ...], backups:
 
 
 def _run_one(connection: apsw.Connection, migration: Migration) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         connection.execute(migration.sql).fetchall()
         connection.pragma("user_version", migration.number)
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
+        connection.pragma("application_id", APPLICATION_ID)
 
 
 def _copy_if_used(connection: apsw.Connection, backups: Path, clock: Clock) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
 BY_WORDS = 200  # candidates each way of searching brings into the running
 BY_VECTOR = 100
-WHOLE = 0.999999  # the share of a question that counts as all of it, floating-point sums being what they are
+MOST_TERMS = 64  # words of a query that are looked for: a pasted document is no question
 
 
 @dataclass
@@ -226,33 +226,40 @@ def _fits_float32(vector: tuple[float, ...]) -> bool:
 
 
 def _by_words(tx: Read, session: Session, question: Question, place: Place) -> tuple[dict[int, float], set[int]]:
-    """The lexical score in [0, 1] of each memory that words find, and which of them the query equals."""
+    """The lexical score in [0, 1] of each memory that words find, and which memories the query equals."""
     own = (place, session.id, question.tags)
-    limit = max(BY_WORDS, question.limit)
-    expression = words.syntax(question.query, storage.COLUMNS)
-    covered: Callable[[int], float] = lambda _: 1.0  # noqa: E731  # where a match is all there is to know
-    if expression is not None:
-        index = "words" if words.has_cjk(expression) else "fts"
-        found = storage.matching(tx, index, expression, *own, limit)
-    elif terms := words.terms(question.query):
-        documents = storage.documents(tx, place)
-        holders = _holders(tx, place, terms, documents)
-        found = storage.matching(tx, "words", words.either(holders), *own, limit)
-        covered = _coverage(documents, list(holders.values()))
-    else:
-        found = storage.containing(tx, question.query, *own, limit) if question.query else {}
-    shares = {id_: covered(id_) for id_ in found}
+    found, covered = _found(tx, session, question, place)
     best = max(found.values(), default=0.0)
-    scores = {id_: ranking.lexical(shares[id_], bm25, best) for id_, bm25 in found.items()}
-    whole = [id_ for id_, share in shares.items() if share > WHOLE]
-    return scores, storage.equal_to(tx, question.query, *own, whole)
+    scores = {id_: ranking.lexical(covered(id_), bm25, best) for id_, bm25 in found.items()}
+    return scores, storage.equal_to(tx, question.query, *own, list(found))
 
 
-def _holders(tx: Read, place: Place, terms: list[str], documents: int) -> dict[str, set[int]]:
+def _found(
+    tx: Read, session: Session, question: Question, place: Place
+) -> tuple[dict[int, float], Callable[[int], float]]:
+    """The bm25 of each match, and how to tell what share of the question a match covers."""
+    own = (place, session.id, question.tags, max(BY_WORDS, question.limit))
+    expression = words.syntax(question.query, storage.COLUMNS)
+    if expression is not None:
+        return storage.matching(tx, "words" if words.has_cjk(expression) else "fts", expression, *own), _wholly
+    if terms := words.terms(question.query)[:MOST_TERMS]:
+        documents = storage.count(tx, place, session.id, ())
+        holders = _holders(tx, place, session.id, terms, documents)
+        return storage.matching(tx, "words", words.either(holders), *own), _coverage(documents, list(holders.values()))
+    return storage.containing(tx, question.query, *own) if question.query else {}, _wholly
+
+
+def _wholly(_: int) -> float:
+    """Where a memory matches or does not, one that does covers all that was asked."""
+    return 1.0
+
+
+def _holders(tx: Read, place: Place, session_id: str, terms: list[str], documents: int) -> dict[str, set[int]]:
     """The memories that hold each term. Terms too common to tell memories apart are left out if others remain."""
     cap = ranking.common_from(documents)
-    holders = {term: storage.holding(tx, place, term, cap) for term in terms}
-    return {term: ids for term, ids in holders.items() if len(ids) < cap} or holders
+    holders = {term: storage.holding(tx, place, session_id, term, cap) for term in terms}
+    telling = {term: ids for term, ids in holders.items() if len(ids) < cap}
+    return telling or {term: storage.holding(tx, place, session_id, term, documents) for term in terms}
 
 
 def _coverage(documents: int, holders: list[set[int]]) -> Callable[[int], float]:

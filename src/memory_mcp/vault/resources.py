@@ -3,10 +3,10 @@
 import json
 import unicodedata
 from dataclasses import asdict
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import parse_qsl, unquote
 
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families import Call, Document, Listed, Page, Template
+from memory_mcp.families import Call, Document, Listed, Page, Template, bad_cursor
 from memory_mcp.vault.model import VAULT_URI, Range, session_uri, uri_of
 from memory_mcp.vault.operations import Part
 
@@ -31,11 +31,9 @@ def list_page(call: Call, position: str | None) -> Page:
             Listed(session_uri(call.session.id), "session", "All memories of this session."),
         ]
     )
-    try:
-        after = int(position or 0)
-    except ValueError as exc:
-        raise Invalid("This cursor is not one of ours. Start again without a cursor.", field="cursor") from exc
-    rows = call.app.vault.keys_after(call.caller, after, PAGE + 1)
+    if not _is_number(position or "0"):
+        raise bad_cursor()
+    rows = call.app.vault.keys_after(call.caller, int(position or 0), PAGE + 1)
     entries = [Listed(uri_of(key), key) for _, key in rows[:PAGE]]
     return Page([*first, *entries], str(rows[PAGE - 1][0]) if len(rows) > PAGE else None)
 
@@ -44,15 +42,16 @@ def read(call: Call, uri: str) -> Document:
     """Raises NotFound for whatever is not there, another session's memories included."""
     address, _, query = uri.partition("?")
     if address == VAULT_URI:
-        return _array(uri, VAULT_URI, call.app.vault.page(call.caller, _range(query)))
+        wanted = _range(query)
+        return _array(uri, address, wanted, call.app.vault.page(call.caller, wanted))
     if address.startswith(f"{VAULT_URI}/"):
         memory = call.app.vault.get(call.caller, _decoded(address.removeprefix(f"{VAULT_URI}/")))
         return Document(uri, json.dumps(asdict(memory), ensure_ascii=False))
     if address.startswith("memory://session/"):
         if _decoded(address.removeprefix("memory://session/")) != call.session.id:
             raise NotFound("There is no such session here. Yours is in resources/list.")
-        part = call.app.vault.session_page(call.caller, call.session, _range(query))
-        return _array(uri, address, part)
+        wanted = _range(query)
+        return _array(uri, address, wanted, call.app.vault.session_page(call.caller, call.session, wanted))
     raise NotFound("No resource has this address. resources/list shows what there is.")
 
 
@@ -64,10 +63,10 @@ def complete(call: Call, name: str, value: str) -> list[str]:
     return []
 
 
-def _array(uri: str, address: str, part: Part) -> Document:
+def _array(uri: str, address: str, wanted: Range, part: Part) -> Document:
     meta: dict[str, object] = {"memory-mcp/total": part.total}
     if part.next_offset is not None:
-        meta["memory-mcp/next"] = f"{address}?{urlencode({'offset': part.next_offset})}"
+        meta["memory-mcp/next"] = f"{address}?offset={part.next_offset}&limit={wanted.limit}"
     return Document(uri, json.dumps([asdict(memory) for memory in part.memories], ensure_ascii=False), meta=meta)
 
 
@@ -80,9 +79,13 @@ def _range(query: str) -> Range:
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 17 and least <= int(text) <= most):
+    if not (_is_number(text) and least <= int(text) <= most):
         raise Invalid(f"{name} must be a whole number from {least} to {most}.", field=name)
     return int(text)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 17
 
 
 def _decoded(part: str) -> str:

@@ -2,14 +2,15 @@
 
 import json
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from memory_mcp.search import words
 from memory_mcp.sqlite import Read, Write
 from memory_mcp.vault.model import Hit, Memory, NewMemory, Place, Pruning, Range
 
 COLUMNS = ("key", "content", "tags")
+Index = Literal["words", "fts"]
 PLACES: tuple[Place, ...] = ("session", "vault")
 OWN = {"session": "session_id = :session_id", "vault": "TRUE"}
 """Which rows of a place belong to the caller's session; every row of the vault does."""
@@ -121,30 +122,27 @@ def count(tx: Read, place: Place, session_id: str, tags: Sequence[str]) -> int:
     )
 
 
-def documents(tx: Read, place: Place) -> int:
-    """How many memories the place's indexes hold, every session's counted."""
-    return tx.number(f"SELECT count(*) FROM {place}_memories")
-
-
-def holding(tx: Read, place: Place, term: str, limit: int) -> set[int]:
-    """The ids of up to `limit` memories that hold a term."""
+def holding(tx: Read, place: Place, session_id: str, term: str, limit: int) -> set[int]:
+    """The ids of up to `limit` of the caller's memories that hold a term."""
+    table = f"{place}_words"
     rows = tx.all(
-        f"SELECT rowid FROM {place}_words WHERE {place}_words MATCH :term LIMIT :limit", {"term": term, "limit": limit}
+        f"SELECT rowid FROM {table} WHERE {table} MATCH :term {_own(table, place, ())} LIMIT :limit",
+        {"term": term, "session_id": session_id, "limit": limit},
     )
     return {id_ for (id_,) in rows}
 
 
 def matching(
-    tx: Read, index: str, expression: str, place: Place, session_id: str, tags: Sequence[str], limit: int
+    tx: Read, index: Index, expression: str, place: Place, session_id: str, tags: Sequence[str], limit: int
 ) -> dict[int, float]:
     """The bm25 of the best matches, higher for better. `index` is 'words' for plain words, 'fts' for the spec's own."""
     table = f"{place}_{index}"
-    # The plus before rowid keeps SQLite from running MATCH once per row of the subquery (11.9 s against 6 ms at 100k
-    # memories), the one before rank from FTS5's own sorter, which is slower than SQLite's.
-    where = _where(place, tags)
-    own = f"AND +{table}.rowid IN (SELECT id FROM {place}_memories {where})" if where else ""
+    # The plus keeps FTS5's own sorter out, which is slower than SQLite's.
     rows = tx.all(
-        f"SELECT rowid, -rank FROM {table} WHERE {table} MATCH :expression {own} ORDER BY +rank LIMIT :limit",
+        f"""
+        SELECT rowid, -rank FROM {table}
+        WHERE {table} MATCH :expression {_own(table, place, tags)} ORDER BY +rank LIMIT :limit
+        """,
         {"expression": expression, "session_id": session_id, "limit": limit, **_tag_values(tags)},
     )
     return dict(rows)
@@ -207,9 +205,9 @@ def ids_with_tags(tx: Read, tags: Sequence[str]) -> set[int]:
     return {id_ for (id_,) in rows}
 
 
-def changed_vectors(tx: Read, after: int) -> list[tuple[int, int, bytes | None]]:
-    """(seq, memory id, vector) of what changed after `after`; no vector for what was removed."""
-    return tx.all(
+def changed_vectors(tx: Read, after: int) -> Iterator[tuple[int, int, bytes | None]]:
+    """(seq, memory id, vector) of what changed after `after`, one by one; no vector for what was removed."""
+    return tx.each(
         """
         SELECT change.seq, change.memory_id, memory.embedding
         FROM vector_changes AS change LEFT JOIN vault_memories AS memory ON memory.id = change.memory_id
@@ -248,9 +246,8 @@ def keys_after(tx: Read, id_: int, limit: int) -> list[tuple[int, str]]:
 
 def keys_starting(tx: Read, prefix: str, limit: int) -> list[str]:
     rows = tx.all(
-        "SELECT key FROM vault_memories WHERE key >= :prefix AND substr(key, 1, length(:prefix)) = :prefix "
-        "ORDER BY key LIMIT :limit",
-        {"prefix": prefix, "limit": limit},
+        "SELECT key FROM vault_memories WHERE key >= :prefix AND key < :after ORDER BY key LIMIT :limit",
+        {"prefix": prefix, "after": prefix + chr(0x10FFFF), "limit": limit},
     )
     return [key for (key,) in rows]
 
@@ -295,6 +292,13 @@ def _where(place: Place, tags: Sequence[str], id_: str = "id") -> str:
     conditions = [OWN[place]] if place == "session" else []
     conditions += [_tagged(place, tags, id_)] if tags else []
     return f"WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _own(table: str, place: Place, tags: Sequence[str]) -> str:
+    """The same as a further condition on rows of an index."""
+    where = _where(place, tags)
+    # The plus keeps SQLite from running MATCH once per row of the subquery (11.9 s against 6 ms at 100k memories).
+    return f"AND +{table}.rowid IN (SELECT id FROM {place}_memories {where})" if where else ""
 
 
 def _tag_values(tags: Sequence[str]) -> dict[str, Any]:

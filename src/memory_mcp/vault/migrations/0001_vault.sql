@@ -124,7 +124,9 @@ CREATE TRIGGER vector_ad AFTER DELETE ON vault_memories WHEN old.embedding IS NO
     INSERT INTO vector_changes(memory_id) VALUES (old.id);
 END;
 
--- For a file that was taken over: its memories may not be in the spec's indexes yet.
+-- For a file that was taken over: its tags may not be a JSON array, and its memories not in the spec's indexes yet.
+UPDATE session_memories SET tags = '[]' WHERE NOT json_valid(tags) OR json_type(tags) <> 'array';
+UPDATE vault_memories SET tags = '[]' WHERE NOT json_valid(tags) OR json_type(tags) <> 'array';
 INSERT INTO session_fts(session_fts) VALUES ('rebuild');
 INSERT INTO vault_fts(vault_fts) VALUES ('rebuild');
 INSERT INTO vector_changes(memory_id) SELECT id FROM vault_memories WHERE embedding IS NOT NULL;

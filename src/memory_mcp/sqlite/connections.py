@@ -1,0 +1,39 @@
+"""One connection to one file: how it is opened, and its transactions."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import apsw
+
+Durability = Literal["full", "normal"]
+
+
+def connect(path: Path, durability: Durability) -> apsw.Connection:
+    connection = apsw.Connection(sqlite_name(path))
+    connection.set_busy_timeout(5000)
+    connection.pragma("synchronous", durability)
+    connection.pragma("foreign_keys", "on")
+    connection.pragma("cache_size", -64000)
+    return connection
+
+
+def sqlite_name(path: Path) -> str:
+    """A path as SQLite wants it: in UTF-8, also where the locale made Python read it as something else."""
+    return os.fsencode(path).decode()
+
+
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """Commit if the block finishes, undo everything if it raises."""
+    # IMMEDIATE takes the write lock now: a read that turns into a write fails when others write.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # on a full disk SQLite has undone it by itself
+            connection.execute("ROLLBACK")
+        raise
