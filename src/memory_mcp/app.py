@@ -41,10 +41,12 @@ class App:
     neighbours: Neighbours
 
     def stop(self) -> None:
-        """What must be done before the process ends, however it ends: sessions cleared, last changes told."""
-        self.sessions.close_all()
-        self.changes.close()
-        self.neighbours.close()
+        """The last things, however the process ends: sessions cleared, changes told, indexes tidied."""
+        for last_thing in (self.sessions.close_all, self.changes.close, self.neighbours.close, self.vault.tidy):
+            try:
+                last_thing()
+            except Unavailable as exc:
+                log.warning("Left undone at the end: %s", exc.message)
 
 
 @contextmanager

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,13 +15,20 @@ def test_a_words_weight_is_positive_and_falls_with_its_frequency(documents: int,
         assert ranking.weight(documents, containing) < ranking.weight(documents, containing - 1)
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 10), st.booleans()), min_size=1), st.floats(0, 50), st.floats(-1, 1))
-def test_every_score_lies_between_zero_and_one(words: list[tuple[float, bool]], bm25: float, cosine: float) -> None:
-    covered = ranking.coverage([weight for weight, _ in words], [held for _, held in words])
-    lexical = ranking.lexical(covered, bm25, max(bm25, 1.0))
-    assert 0 <= covered <= 1.000001
-    assert 0 <= lexical < 1
-    assert 0 <= ranking.blend(lexical, cosine) <= 1
+@given(st.lists(st.sets(st.integers(0, 20)), min_size=1), st.floats(0, 50), st.floats(-1, 1))
+def test_every_score_lies_between_zero_and_one(holders: list[set[int]], bm25: float, cosine: float) -> None:
+    for covered in ranking.coverage(range(21), 21, holders).values():
+        lexical = ranking.lexical(covered, bm25, max(bm25, 1.0))
+        assert 0 <= covered <= 1.000001
+        assert 0 <= lexical < 1
+        assert 0 <= ranking.blend(lexical, cosine) <= 1
+
+
+def test_a_memory_covers_the_words_it_holds_the_rare_ones_most() -> None:
+    shares = ranking.coverage([1, 2, 3], 100, [{1}, {1, 2, *range(4, 50)}])
+    assert shares[1] == pytest.approx(1.0)
+    assert 0 < shares[2] < 0.5
+    assert shares[3] == 0.0
 
 
 def test_common_words_count_only_among_many_memories() -> None:

@@ -24,8 +24,12 @@ class Tenants:
                 self._databases[user] = self._open(self._path(user))
             return self._databases[user]
 
+    def opened(self) -> list[Database]:
+        with self._opening:
+            return list(self._databases.values())
+
     def close(self) -> None:
-        for database in self._databases.values():
+        for database in self.opened():
             database.close()
 
     def _path(self, user: str) -> Path:

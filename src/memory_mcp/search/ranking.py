@@ -1,7 +1,7 @@
 """Scores as pure functions: every one in [0, 1], higher is better."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 
 BM25_SHARE = 0.4  # the vault spec's blend
 COSINE_SHARE = 0.6
@@ -19,9 +19,15 @@ def weight(documents: int, containing: int) -> float:
     return math.log1p((documents - containing + 0.5) / (containing + 0.5))
 
 
-def coverage(weights: Sequence[float], held: Sequence[bool]) -> float:
-    """The share of a question that a memory holds, its words weighed."""
-    return sum(w for w, holds in zip(weights, held, strict=True) if holds) / sum(weights)
+def coverage(found: Iterable[int], documents: int, holders: Sequence[Set[int]]) -> dict[int, float]:
+    """The share of a question that each memory found holds. `holders` are the memories that hold each of its words."""
+    weights = [weight(documents, len(ids)) for ids in holders]
+    whole = sum(weights)
+    shares = dict.fromkeys(found, 0.0)
+    for word, ids in zip(weights, holders, strict=True):
+        for id_ in shares.keys() & ids:
+            shares[id_] += word / whole
+    return shares
 
 
 def lexical(covered: float, bm25: float, best: float) -> float:

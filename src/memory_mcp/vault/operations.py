@@ -1,7 +1,6 @@
 import heapq
 import math
 import threading
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
 BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
 BY_WORDS = 200  # candidates each way of searching brings into the running
 BY_VECTOR = 100
+WHOLE = 0.999999  # a share of the question that counts as all of it, sums of floats being what they are
 MOST_TERMS = 64  # words of a query that are looked for: a pasted document is no question
 
 
@@ -72,6 +72,15 @@ class Vault:
     def open_local(self) -> None:
         """Open the local user's file now, so that a damaged or newer one is refused at the start."""
         self._tenants.database(LOCAL_USER)
+
+    def tidy(self) -> None:
+        """Make searches of the open files fast again after many writes. Not needed, and nobody should wait for it."""
+        for db in self._tenants.opened():
+            with db.read() as tx:
+                if storage.is_tidy(tx):
+                    continue
+            with db.write() as writing:
+                storage.tidy(writing)
 
     def commit(self, caller: Caller, session: Session, memory: NewMemory) -> Committed:
         """Store or replace one memory, findable at once. Raises Invalid for a vector that does not fit."""
@@ -227,31 +236,27 @@ def _fits_float32(vector: tuple[float, ...]) -> bool:
 
 def _by_words(tx: Read, session: Session, question: Question, place: Place) -> tuple[dict[int, float], set[int]]:
     """The lexical score in [0, 1] of each memory that words find, and which memories the query equals."""
-    own = (place, session.id, question.tags)
-    found, covered = _found(tx, session, question, place)
+    found, shares = _found(tx, session, question, place)
     best = max(found.values(), default=0.0)
-    scores = {id_: ranking.lexical(covered(id_), bm25, best) for id_, bm25 in found.items()}
-    return scores, storage.equal_to(tx, question.query, *own, list(found))
+    scores = {id_: ranking.lexical(shares[id_], bm25, best) for id_, bm25 in found.items()}
+    whole = [id_ for id_, share in shares.items() if share > WHOLE]
+    return scores, storage.equal_to(tx, question.query, place, session.id, question.tags, whole)
 
 
-def _found(
-    tx: Read, session: Session, question: Question, place: Place
-) -> tuple[dict[int, float], Callable[[int], float]]:
-    """The bm25 of each match, and how to tell what share of the question a match covers."""
+def _found(tx: Read, session: Session, question: Question, place: Place) -> tuple[dict[int, float], dict[int, float]]:
+    """The bm25 of each match, and the share of the question it covers."""
     own = (place, session.id, question.tags, max(BY_WORDS, question.limit))
     expression = words.syntax(question.query, storage.COLUMNS)
     if expression is not None:
-        return storage.matching(tx, "words" if words.has_cjk(expression) else "fts", expression, *own), _wholly
-    if terms := words.terms(question.query)[:MOST_TERMS]:
+        found = storage.matching(tx, "words" if words.has_cjk(expression) else "fts", expression, *own)
+    elif terms := words.terms(question.query)[:MOST_TERMS]:
         documents = storage.count(tx, place, session.id, ())
         holders = _holders(tx, place, session.id, terms, documents)
-        return storage.matching(tx, "words", words.either(holders), *own), _coverage(documents, list(holders.values()))
-    return storage.containing(tx, question.query, *own) if question.query else {}, _wholly
-
-
-def _wholly(_: int) -> float:
-    """Where a memory matches or does not, one that does covers all that was asked."""
-    return 1.0
+        found = storage.matching(tx, "words", words.either(holders), *own)
+        return found, ranking.coverage(found, documents, list(holders.values()))
+    else:
+        found = storage.containing(tx, question.query, *own) if question.query else {}
+    return found, dict.fromkeys(found, 1.0)
 
 
 def _holders(tx: Read, place: Place, session_id: str, terms: list[str], documents: int) -> dict[str, set[int]]:
@@ -260,12 +265,6 @@ def _holders(tx: Read, place: Place, session_id: str, terms: list[str], document
     holders = {term: storage.holding(tx, place, session_id, term, cap) for term in terms}
     telling = {term: ids for term, ids in holders.items() if len(ids) < cap}
     return telling or {term: storage.holding(tx, place, session_id, term, documents) for term in terms}
-
-
-def _coverage(documents: int, holders: list[set[int]]) -> Callable[[int], float]:
-    """How much of the question a memory holds, by its id."""
-    weights = [ranking.weight(documents, len(ids)) for ids in holders]
-    return lambda id_: ranking.coverage(weights, [id_ in ids for ids in holders])
 
 
 def _newest(tx: Read, session: Session, question: Question, places: list[Place]) -> list[Hit]:

@@ -36,6 +36,14 @@ CREATE VIRTUAL TABLE IF NOT EXISTS vault_fts USING fts5(
     content=vault_memories, content_rowid=id
 );
 
+-- For a file that was taken over: its memories may not be in the spec's indexes yet, its tags not a JSON array.
+INSERT INTO session_fts(session_fts) VALUES ('rebuild');
+INSERT INTO vault_fts(vault_fts) VALUES ('rebuild');
+UPDATE session_memories SET tags = '[]' WHERE NOT json_valid(tags) OR json_type(tags) <> 'array';
+UPDATE vault_memories SET tags = '[]' WHERE NOT json_valid(tags) OR json_type(tags) <> 'array';
+INSERT INTO session_fts(session_fts) VALUES ('rebuild');
+INSERT INTO vault_fts(vault_fts) VALUES ('rebuild');
+
 -- Triggers to keep FTS in sync
 CREATE TRIGGER IF NOT EXISTS session_ai AFTER INSERT ON session_memories BEGIN
     INSERT INTO session_fts(rowid, key, content, tags) VALUES (new.id, new.key, new.content, new.tags);
@@ -73,6 +81,10 @@ CREATE VIRTUAL TABLE vault_words USING fts5(
 INSERT INTO session_words(session_words, rank) VALUES ('rank', 'bm25(2.0, 1.0, 1.0, 0.5)');
 INSERT INTO vault_words(vault_words, rank) VALUES ('rank', 'bm25(2.0, 1.0, 1.0, 0.5)');
 
+-- storage.tidy merges an index as soon as two pieces of the same size lie about.
+INSERT INTO session_words(session_words, rank) VALUES ('usermerge', 2);
+INSERT INTO vault_words(vault_words, rank) VALUES ('usermerge', 2);
+
 -- Tags by name: json_each over every row takes 290 ms at a million memories, this 0.02.
 CREATE TABLE session_tags (
     tag       TEXT    NOT NULL,
@@ -100,6 +112,8 @@ CREATE TABLE vector_changes (
     memory_id INTEGER NOT NULL UNIQUE
 );
 
+INSERT INTO vector_changes(memory_id) SELECT id FROM vault_memories WHERE embedding IS NOT NULL;
+
 CREATE TRIGGER session_words_ad AFTER DELETE ON session_memories BEGIN
     DELETE FROM session_words WHERE rowid = old.id;
 END;
@@ -123,10 +137,3 @@ CREATE TRIGGER vector_ad AFTER DELETE ON vault_memories WHEN old.embedding IS NO
     DELETE FROM vector_changes WHERE memory_id = old.id;
     INSERT INTO vector_changes(memory_id) VALUES (old.id);
 END;
-
--- For a file that was taken over: its tags may not be a JSON array, and its memories not in the spec's indexes yet.
-UPDATE session_memories SET tags = '[]' WHERE NOT json_valid(tags) OR json_type(tags) <> 'array';
-UPDATE vault_memories SET tags = '[]' WHERE NOT json_valid(tags) OR json_type(tags) <> 'array';
-INSERT INTO session_fts(session_fts) VALUES ('rebuild');
-INSERT INTO vault_fts(vault_fts) VALUES ('rebuild');
-INSERT INTO vector_changes(memory_id) SELECT id FROM vault_memories WHERE embedding IS NOT NULL;

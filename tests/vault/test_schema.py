@@ -1,0 +1,174 @@
+"""The vault's file: the spec's schema to the letter, files of other programs, upkeep."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.errors import Unavailable
+from memory_mcp.sessions import Connection, Session
+from memory_mcp.vault.model import NewMemory, Question
+from tests.wire import Stdio
+
+ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"vault"}))
+HERE = Session("s", Connection(LOCAL_USER, "s"))
+
+TABLES = """
+CREATE TABLE session_memories (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id  TEXT    NOT NULL,
+    key         TEXT    NOT NULL,
+    content     TEXT    NOT NULL,
+    tags        TEXT    NOT NULL DEFAULT '[]',  -- JSON array of strings
+    created_at  TEXT    NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now')),
+    UNIQUE(session_id, key)
+);
+CREATE TABLE vault_memories (
+    id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    key         TEXT    NOT NULL UNIQUE,
+    content     TEXT    NOT NULL,
+    tags        TEXT    NOT NULL DEFAULT '[]',  -- JSON array of strings
+    embedding   BLOB,                           -- optional: float32 LE array (D=1536)
+    created_at  TEXT    NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now')),
+    updated_at  TEXT    NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
+);
+"""
+
+
+def squeezed(sql: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"--.*", "", sql)).strip()
+
+
+def test_the_tables_are_the_specs_to_the_letter(app: App, tmp_path: Path) -> None:
+    connection = apsw.Connection(str(tmp_path / "memory.db"))
+    made = {str(name): squeezed(str(sql)) for name, sql in connection.execute("SELECT name, sql FROM sqlite_master")}
+
+    for statement in TABLES.split(";\n")[:2]:
+        name = statement.split()[2]
+        assert made[name] == squeezed(statement)
+    for index in ("idx_session_memories_session", "idx_session_memories_tags", "idx_vault_memories_tags"):
+        assert index in made
+    for table in ("session", "vault"):
+        assert made[f"{table}_fts"] == (
+            f"CREATE VIRTUAL TABLE {table}_fts USING fts5( key, content, tags, "
+            f"content={table}_memories, content_rowid=id )"
+        )
+        assert {f"{table}_ai", f"{table}_ad", f"{table}_au"} <= made.keys()
+
+
+FTS = """
+CREATE VIRTUAL TABLE vault_fts USING fts5(key, content, tags, content=vault_memories, content_rowid=id);
+CREATE TRIGGER vault_ad AFTER DELETE ON vault_memories BEGIN
+    INSERT INTO vault_fts(vault_fts, rowid, key, content, tags) VALUES('delete', old.id, old.key, old.content, old.tags);
+END;
+CREATE TRIGGER vault_au AFTER UPDATE ON vault_memories BEGIN
+    INSERT INTO vault_fts(vault_fts, rowid, key, content, tags) VALUES('delete', old.id, old.key, old.content, old.tags);
+    INSERT INTO vault_fts(rowid, key, content, tags) VALUES (new.id, new.key, new.content, new.tags);
+END;
+"""
+
+
+@pytest.mark.parametrize("tables", [TABLES, TABLES + FTS])
+def test_a_file_of_another_implementation_is_taken_over(tmp_path: Path, tables: str) -> None:
+    foreign = apsw.Connection(str(tmp_path / "memory.db"))
+    foreign.execute(tables).fetchall()
+    foreign.execute(
+        """INSERT INTO vault_memories (key, content, tags, embedding) VALUES
+        ('old', 'written elsewhere', '["t"]', x'0102030405'), ('odd', 'tags are no array', 'none', NULL)"""
+    )
+    foreign.close()
+    server = Stdio.start(tmp_path)
+
+    assert server.call("search_memories", query="elsewhere", tags=["t"])["results"][0]["key"] == "old"
+    assert server.call("search_memories", query='"written elsewhere"')["results"][0]["key"] == "old"
+    assert server.call("search_memories", query="q", query_embedding=[1.0] * 1536)["results"] == []
+    assert {memory["key"] for memory in server.read("memory://vault")} == {"old", "odd"}
+    server.close()
+    assert len(list((tmp_path / "backups").glob("memory-v0-*.db"))) == 1
+
+
+def test_what_another_program_writes_is_found_after_the_next_start(tmp_path: Path) -> None:
+    first = Stdio.start(tmp_path)
+    first.call("commit_memory", scope="vault", key="k", content="before")
+    first.close()
+    other = apsw.Connection(str(tmp_path / "memory.db"))
+    other.execute("INSERT INTO vault_memories (key, content) VALUES ('new', 'by hand')")
+    other.execute("UPDATE vault_memories SET content = 'afterwards' WHERE key = 'k'")
+    other.close()
+
+    second = Stdio.start(tmp_path)
+    assert second.call("search_memories", query="hand")["results"][0]["key"] == "new"
+    assert second.call("search_memories", query="afterwards")["results"][0]["key"] == "k"
+    assert second.call("search_memories", query="before")["results"] == []
+    second.close()
+
+
+@pytest.fixture
+def options() -> dict[str, Any]:
+    return {"durability": "normal"}
+
+
+def remember(app: App, key: str, content: str) -> None:
+    app.vault.commit(ME, HERE, NewMemory("vault", key, content))
+
+
+def test_an_index_in_many_pieces_is_tidied_and_finds_the_same(app: App, tmp_path: Path) -> None:
+    for number in range(700):
+        remember(app, f"k{number}", f"word{number} shared{number % 7}")
+    connection = apsw.Connection(str(tmp_path / "memory.db"))
+
+    def pieces() -> int:
+        return len(connection.execute("SELECT DISTINCT segid FROM vault_words_idx").fetchall())
+
+    before = app.vault.search(ME, HERE, Question("shared3 word10", limit=500))
+    many = pieces()
+    app.vault.tidy()
+    assert pieces() < many
+    assert app.vault.search(ME, HERE, Question("shared3 word10", limit=500)) == before
+
+
+def test_when_every_word_is_common_every_memory_is_weighed_alike(app: App) -> None:
+    for number in range(1100):
+        remember(app, f"k{number}", "alpha and more" if number < 1099 else "alpha")
+
+    hits = app.vault.search(ME, HERE, Question("alpha", limit=500)).results
+    assert hits[0].key == "k1099"
+    assert hits[0].relevance == 1.0
+    assert min(hit.relevance for hit in hits) > 0.85
+
+
+def test_other_sessions_do_not_weigh_in(app: App) -> None:
+    for number in range(1200):
+        elsewhere = Session(f"other{number % 3}", HERE.connection)
+        app.vault.commit(ME, elsewhere, NewMemory("session", f"k{number}", "todo"))
+    app.vault.commit(ME, HERE, NewMemory("session", "mine", "a todo of mine"))
+
+    [hit] = app.vault.search(ME, HERE, Question("todo", scope="session")).results
+    assert hit.key == "mine"
+    assert hit.relevance > 0.9
+
+
+def test_a_pasted_document_is_searched_by_its_first_words(app: App) -> None:
+    remember(app, "k", "needle")
+    document = "needle " + " ".join(f"word{number}" for number in range(100_000))
+    assert app.vault.search(ME, HERE, Question(document)).results[0].key == "k"
+
+
+def test_a_year_of_three_digits_prunes_nothing(app: App) -> None:
+    from memory_mcp.families import Call
+    from memory_mcp.vault.tools import PruneMemory, prune_memory
+
+    remember(app, "k", "c")
+    call = Call(app, ME, HERE)
+    assert prune_memory(call, PruneMemory(scope="vault", older_than="0999-01-01")).pruned_count == 0
+
+
+def test_a_closed_connection_keeps_nothing_more(app: App) -> None:
+    connection = Connection(LOCAL_USER, "gone")
+    app.sessions.close(connection)
+    with pytest.raises(Unavailable):
+        app.vault.commit(ME, Session("gone", connection), NewMemory("session", "k", "c"))
