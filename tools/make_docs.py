@@ -15,7 +15,7 @@ from memory_mcp.doors import schemas
 from memory_mcp.errors import KEY_WORDS, WORDS
 from memory_mcp.families import Tool
 from memory_mcp.settings import Settings, env_name, flag
-from memory_mcp.sqlite.migrations import Migration
+from memory_mcp.sqlite.migrations import Schema
 from memory_mcp.vault import schema as vault_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -104,16 +104,16 @@ def errors() -> Iterator[str]:
 def schema() -> Iterator[str]:
     yield "# Files and tables"
     yield "What each SQLite file in the data directory holds, as the migrations make it."
-    for name, migrations in FILES.items():
+    for name, made in FILES.items():
         yield f"## {name}"
-        yield f"Schema version {migrations[-1].number} (`PRAGMA user_version`)."
-        yield f"```sql\n{statements(migrations)}\n```"
+        yield f"Schema version {made.version} (`PRAGMA user_version`). Any SQLite from 3.43 on can read and write it."
+        yield f"```sql\n{statements(made)}\n```"
 
 
-def statements(migrations: tuple[Migration, ...]) -> str:
+def statements(made: Schema) -> str:
     with tempfile.TemporaryDirectory() as folder:
         connection = apsw.Connection(str(Path(folder) / "x.db"))
-        for migration in migrations:
+        for migration in made.migrations:
             connection.execute(migration.sql).fetchall()
         hidden = [row[0] for row in connection.execute("SELECT name FROM pragma_table_list WHERE type = 'shadow'")]
         rows = connection.execute(

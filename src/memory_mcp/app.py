@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from memory_mcp import server_db
 from memory_mcp.access import Keys, Tenants
@@ -18,7 +19,7 @@ from memory_mcp.neighbours import Neighbours
 from memory_mcp.sessions import Sessions
 from memory_mcp.settings import Settings
 from memory_mcp.sqlite import Database
-from memory_mcp.sqlite.migrations import Migration
+from memory_mcp.sqlite.migrations import Schema
 from memory_mcp.vault import Vault
 from memory_mcp.vault import schema as vault_schema
 from memory_mcp.vault.tools import vault
@@ -53,9 +54,9 @@ class App:
 def open_app(settings: Settings, *, clock: Clock = utc_now) -> Iterator[App]:
     """Open everything a server needs, and close it. Raises AppError saying what to mend."""
 
-    def open_file(path: Path, schema: tuple[Migration, ...]) -> Database:
+    def open_file(path: Path, schema: Schema, **more: Any) -> Database:
         backups = settings.data_dir / "backups"
-        return Database(path, schema, backups=backups, durability=settings.durability, clock=clock)
+        return Database(path, schema, backups=backups, durability=settings.durability, clock=clock, **more)
 
     families = chosen_families(settings)
     with ExitStack() as closing:
@@ -73,7 +74,7 @@ def open_app(settings: Settings, *, clock: Clock = utc_now) -> Iterator[App]:
         vaults = Tenants(
             settings.data_dir,
             settings.vault_path,
-            lambda path: vault_schema.made_whole(open_file(path, vault_schema.SCHEMA)),
+            lambda path: open_file(path, vault_schema.SCHEMA, when_opened=vault_schema.take_in),
         )
         closing.callback(vaults.close)
         app = App(

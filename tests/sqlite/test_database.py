@@ -9,14 +9,14 @@ import pytest
 
 from memory_mcp.errors import Unavailable
 from memory_mcp.sqlite import Database
-from memory_mcp.sqlite.migrations import Migration
+from memory_mcp.sqlite.migrations import Migration, Schema
 
 FIRST = Migration(1, "CREATE TABLE numbers (n INTEGER);")
 SECOND = Migration(2, "ALTER TABLE numbers ADD COLUMN m INTEGER; INSERT INTO numbers (n) VALUES (2);")
 
 
-def opened(path: Path, *schema: Migration) -> Database:
-    return Database(path, schema or (FIRST,), backups=path.parent / "backups")
+def opened(path: Path, *steps: Migration, kind: int = 7) -> Database:
+    return Database(path, Schema(kind, steps or (FIRST,)), backups=path.parent / "backups")
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_an_older_file_is_migrated_after_a_copy(tmp_path: Path) -> None:
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     opened(path, FIRST).close()
-    with pytest.raises(apsw.SQLError):
+    with pytest.raises(Unavailable, match="another shape"):
         opened(path, FIRST, Migration(2, "CREATE TABLE fine (x); CREATE TABLE numbers (x);"))
 
     again = opened(path, FIRST)
@@ -132,6 +132,56 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, co
     with pytest.raises(Unavailable, match=r"x\.db"):
         opened(path)
     assert path.read_bytes() == content
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    opened(tmp_path / "x.db", kind=7).close()
+    with pytest.raises(Unavailable, match="another kind"):
+        opened(tmp_path / "x.db", kind=8)
+
+
+def test_a_copy_without_wal_gets_it_back(tmp_path: Path) -> None:
+    first = opened(tmp_path / "x.db")
+    with first.write() as tx:
+        tx.all("INSERT INTO numbers VALUES (1)")
+    first.close()
+    apsw.Connection(str(tmp_path / "x.db")).execute("VACUUM INTO ?", (str(tmp_path / "copy.db"),))
+    copy = opened(tmp_path / "copy.db")
+    with copy.read() as tx:
+        assert tx.connection.pragma("journal_mode") == "wal"
+    copy.close()
+
+
+def test_a_file_removed_while_open_is_made_anew_and_the_next_write_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    one, two = opened(path), opened(path)
+    for db in (one, two):
+        with db.write() as tx:
+            tx.all("INSERT INTO numbers VALUES (1)")
+    path.unlink()
+    assert count(one) == 0
+    with one.write() as tx:
+        tx.all("INSERT INTO numbers VALUES (2)")
+    two.close()  # it still had the removed file open, and must not take the new one's WAL along
+    third = opened(path)
+    assert count(third) == 1
+    with third.write() as tx:
+        tx.all("INSERT INTO numbers VALUES (3)")
+    one.close()
+    assert count(third) == 2
+    third.close()
+    assert apsw.Connection(str(path)).execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+def test_a_file_put_in_its_place_is_read(tmp_path: Path) -> None:
+    path, other = tmp_path / "x.db", tmp_path / "other.db"
+    db, replacement = opened(path), opened(other)
+    with replacement.write() as tx:
+        tx.all("INSERT INTO numbers VALUES (5)")
+    replacement.close()
+    other.replace(path)
+    assert count(db) == 1
+    db.close()
 
 
 def _open_at_once(

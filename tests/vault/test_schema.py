@@ -1,6 +1,7 @@
 """The vault's file: the spec's schema to the letter, files of other programs, upkeep."""
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.errors import Unavailable
 from memory_mcp.sessions import Connection, Session
 from memory_mcp.vault.model import NewMemory, Question
-from tests.wire import Stdio
+from tests.wire import COMMAND, Stdio
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"vault"}))
 HERE = Session("s", Connection(LOCAL_USER, "s"))
@@ -63,10 +64,12 @@ def test_the_tables_are_the_specs_to_the_letter(app: App, tmp_path: Path) -> Non
 FTS = """
 CREATE VIRTUAL TABLE vault_fts USING fts5(key, content, tags, content=vault_memories, content_rowid=id);
 CREATE TRIGGER vault_ad AFTER DELETE ON vault_memories BEGIN
-    INSERT INTO vault_fts(vault_fts, rowid, key, content, tags) VALUES('delete', old.id, old.key, old.content, old.tags);
+    INSERT INTO vault_fts(vault_fts, rowid, key, content, tags)
+    VALUES('delete', old.id, old.key, old.content, old.tags);
 END;
 CREATE TRIGGER vault_au AFTER UPDATE ON vault_memories BEGIN
-    INSERT INTO vault_fts(vault_fts, rowid, key, content, tags) VALUES('delete', old.id, old.key, old.content, old.tags);
+    INSERT INTO vault_fts(vault_fts, rowid, key, content, tags)
+    VALUES('delete', old.id, old.key, old.content, old.tags);
     INSERT INTO vault_fts(rowid, key, content, tags) VALUES (new.id, new.key, new.content, new.tags);
 END;
 """
@@ -76,9 +79,15 @@ END;
 def test_a_file_of_another_implementation_is_taken_over(tmp_path: Path, tables: str) -> None:
     foreign = apsw.Connection(str(tmp_path / "memory.db"))
     foreign.execute(tables).fetchall()
+    foreign.execute("INSERT INTO session_memories (session_id, key, content) VALUES ('default', 's', 'c')")
     foreign.execute(
         """INSERT INTO vault_memories (key, content, tags, embedding) VALUES
-        ('old', 'written elsewhere', '["t"]', x'0102030405'), ('odd', 'tags are no array', 'none', NULL)"""
+        ('old', 'written elsewhere', '["t"]', x'0102030405'),
+        ('odd', 'tags are no array', 'none', NULL),
+        ('numbers', 'nor of texts', '[1, null, "x"]', NULL),
+        ('bytes', x'6279746573', '[]', NULL),
+        ('broken', CAST(x'61ff62' AS TEXT), '[]', NULL),
+        (CAST(x'63616665cc81' AS TEXT), 'not in NFC', '[]', NULL)"""
     )
     foreign.close()
     server = Stdio.start(tmp_path)
@@ -86,9 +95,40 @@ def test_a_file_of_another_implementation_is_taken_over(tmp_path: Path, tables: 
     assert server.call("search_memories", query="elsewhere", tags=["t"])["results"][0]["key"] == "old"
     assert server.call("search_memories", query='"written elsewhere"')["results"][0]["key"] == "old"
     assert server.call("search_memories", query="q", query_embedding=[1.0] * 1536)["results"] == []
-    assert {memory["key"] for memory in server.read("memory://vault")} == {"old", "odd"}
+    memories = {memory["key"]: memory for memory in server.read("memory://vault")}
+    assert memories.keys() == {"old", "odd", "numbers", "bytes", "broken", "café"}
+    assert memories["odd"]["tags"] == []
+    assert memories["numbers"]["tags"] == ["x"]
+    assert memories["bytes"]["content"] == "bytes"
+    assert memories["broken"]["content"] == "a\ufffdb"
+    assert server.read("memory://vault/caf%C3%A9")["content"] == "not in NFC"
+    assert server.call("prune_memory", scope="vault", key="odd") == {"pruned_count": 1}
     server.close()
     assert len(list((tmp_path / "backups").glob("memory-v0-*.db"))) == 1
+    taken_over = apsw.Connection(str(tmp_path / "memory.db"))
+    assert taken_over.execute("SELECT * FROM session_memories").fetchall() == []
+    for index in ("vault_fts", "session_fts", "vault_words", "session_words"):
+        taken_over.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', 1)")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TABLE vault_memories (id INTEGER PRIMARY KEY, key TEXT, content TEXT, tags TEXT)",
+        TABLES + "PRAGMA user_version = 1",
+    ],
+)
+def test_tables_of_another_shape_are_refused_in_a_sentence(tmp_path: Path, sql: str) -> None:
+    apsw.Connection(str(tmp_path / "memory.db")).execute(sql).fetchall()
+    before = (tmp_path / "memory.db").read_bytes()
+    done = subprocess.run(
+        [*COMMAND, "--data-dir", str(tmp_path)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("memory-mcp: memory.db ")
+    assert "Traceback" not in done.stderr
+    assert apsw.Connection(str(tmp_path / "memory.db")).execute("SELECT count(*) FROM sqlite_master").fetchall()
+    assert before[:16] == (tmp_path / "memory.db").read_bytes()[:16]
 
 
 def test_what_another_program_writes_is_found_after_the_next_start(tmp_path: Path) -> None:

@@ -4,4 +4,4 @@ from pathlib import Path
 
 from memory_mcp.sqlite import migrations
 
-SCHEMA = migrations.load(Path(__file__).parent / "migrations")
+SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4353)  # "MMCS"

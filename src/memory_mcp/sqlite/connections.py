@@ -1,5 +1,6 @@
 """One connection to one file: how it is opened, and its transactions."""
 
+import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,12 @@ def connect(path: Path, durability: Durability) -> apsw.Connection:
     connection.pragma("foreign_keys", "on")
     connection.pragma("cache_size", -64000)
     return connection
+
+
+def leave_wal(connection: apsw.Connection) -> None:
+    """Keep SQLite from removing the WAL when it closes: the name may belong to another file by now."""
+    yes = ctypes.c_int(1)
+    connection.file_control("main", apsw.SQLITE_FCNTL_PERSIST_WAL, ctypes.addressof(yes))
 
 
 def sqlite_name(path: Path) -> str:

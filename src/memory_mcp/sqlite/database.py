@@ -1,5 +1,7 @@
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +12,7 @@ import apsw
 from memory_mcp.clock import Clock, stamp, utc_now
 from memory_mcp.errors import Unavailable
 from memory_mcp.sqlite import migrations
-from memory_mcp.sqlite.connections import Durability, connect, transaction
+from memory_mcp.sqlite.connections import Durability, connect, leave_wal, transaction
 from memory_mcp.sqlite.turns import Turns
 
 Row = tuple[Any, ...]
@@ -49,79 +51,164 @@ class Write(Read):
         return stamp(self.now)
 
 
+class _File:
+    """The connections to one file on disk. A file of the same name that took its place is another."""
+
+    def __init__(self, path: Path, durability: Durability) -> None:
+        self._path = path
+        self._durability = durability
+        self._identity = _identity(path)
+        self._idle: list[apsw.Connection] = []
+        self.writer = connect(path, durability)
+        self._wal_identity: tuple[int, int] | None = None
+
+    def begin(self) -> None:
+        """Note which WAL is this file's, once it has one."""
+        self.writer.execute("SELECT 1 FROM sqlite_master").fetchall()
+        self._wal_identity = _identity(_wal(self._path))
+
+    def set_wal_aside(self) -> None:
+        """For a file that another took the place of: SQLite would play the WAL left behind into the new one."""
+        if self._wal_identity == _identity(_wal(self._path)):
+            _set_aside(self._path)
+
+    def is_in_place(self) -> bool:
+        return self._identity == _identity(self._path)
+
+    @contextmanager
+    def reader(self) -> Iterator[apsw.Connection]:
+        connection = self._idle.pop() if self._idle else connect(self._path, self._durability)
+        try:
+            yield connection
+        finally:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        for connection in (*self._idle, self.writer):
+            if not self.is_in_place():
+                leave_wal(connection)
+            connection.close()
+
+
 class Database:
-    """One SQLite file that many threads and processes share. Readers are never blocked; writers take turns."""
+    """One SQLite file that many threads and processes share. Readers are never blocked; writers take turns.
+
+    When somebody removes or replaces the file while it is open, the next call goes to what lies there now: a write
+    into a file that nobody can find again would be lost.
+    """
 
     def __init__(
         self,
         path: Path,
-        schema: tuple[migrations.Migration, ...],
+        schema: migrations.Schema,
         *,
         backups: Path,
         durability: Durability = "full",
         clock: Clock = utc_now,
+        when_opened: Callable[["Database"], None] = lambda db: None,
     ) -> None:
-        """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable saying why not."""
+        """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable saying why not.
+
+        `when_opened` is called then, and again when another file has taken its place.
+        """
         self.path = path
+        self._schema = schema
+        self._backups = backups
         self._durability = durability
         self._clock = clock
+        self._when_opened = when_opened
         self._turns = Turns(path.with_name(path.name + ".lock"))
-        self._readers: list[apsw.Connection] = []
+        self._reopening = threading.RLock()
         with _telling(path):
-            _touch(path)
-            self._writer = self._open(schema, backups)
+            self._file = self._open()
+            when_opened(self)
 
     @contextmanager
     def read(self) -> Iterator[Read]:
-        with _telling(self.path):
-            connection = self._borrow()
+        with _telling(self.path), self._in_place().reader() as connection:
+            connection.execute("BEGIN")
             try:
-                connection.execute("BEGIN")
-                try:
-                    yield Read(connection)
-                finally:
-                    connection.execute("COMMIT")
+                yield Read(connection)
             finally:
-                self._readers.append(connection)
+                connection.execute("COMMIT")
 
     @contextmanager
     def write(self) -> Iterator[Write]:
         """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the turn does not come."""
-        with _telling(self.path), self._turns.take(), transaction(self._writer):
-            yield Write(self._writer, self._clock())
+        with _telling(self.path):
+            file = self._in_place()
+            with self._turns.take(), transaction(file.writer):
+                yield Write(file.writer, self._clock())
+            if not file.is_in_place():
+                raise Unavailable(f"{self.path.name} was moved away while it was written to. Try again.")
 
     def close(self) -> None:
         """Let the write under way finish, then close."""
-        with self._turns.take():
-            for connection in (*self._readers, self._writer):
-                connection.close()
+        with suppress(Unavailable), self._turns.take():
+            self._file.close()
 
-    def _borrow(self) -> apsw.Connection:
-        try:
-            return self._readers.pop()
-        except IndexError:
-            return connect(self.path, self._durability)
+    def _in_place(self) -> _File:
+        if not self._file.is_in_place():
+            with self._reopening:
+                if not self._file.is_in_place():
+                    former = self._file
+                    with self._turns.take():
+                        former.set_wal_aside()
+                    self._file = self._open()
+                    former.close()
+                    self._when_opened(self)
+        return self._file
 
-    def _open(self, schema: tuple[migrations.Migration, ...], backups: Path) -> apsw.Connection:
-        connection = connect(self.path, self._durability)
+    def _open(self) -> _File:
+        for folder in reversed([folder for folder in self.path.parents if not folder.exists()]):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        if not self.path.exists():
+            with self._turns.take():
+                _make(self.path)
+        file = _File(self.path, self._durability)
         try:
-            if not migrations.is_current(connection, schema) or connection.pragma("journal_mode") != "wal":
-                # WAL mode cannot be switched on while others use the file, so the first one does it alone.
-                with self._turns.take():
-                    connection.pragma("journal_mode", "wal")
-                    migrations.run(connection, schema, backups, self._clock)
+            self._bring_up_to_date(file.writer)
+            file.begin()
         except BaseException:
-            connection.close()
+            file.close()
             raise
-        return connection
+        return file
+
+    def _bring_up_to_date(self, connection: apsw.Connection) -> None:
+        if migrations.is_current(connection, self._schema) and connection.pragma("journal_mode") == "wal":
+            return
+        # WAL mode cannot be switched on while others use the file, so the first one does it alone.
+        with self._turns.take():
+            connection.pragma("journal_mode", "wal")
+            migrations.run(connection, self._schema, self._backups, self._clock)
 
 
-def _touch(path: Path) -> None:
-    """Make the file before SQLite does, readable by its owner alone; its WAL takes the same mode."""
-    for folder in reversed([folder for folder in path.parents if not folder.exists()]):
-        folder.mkdir(mode=0o700, exist_ok=True)
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116  # on every call, and Path.stat takes twice as long
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _make(path: Path) -> None:
+    """Make the file before SQLite does, readable by its owner alone; its WAL takes the same mode.
+
+    A WAL without its file belongs to one that was removed: SQLite would play it into the new one.
+    """
     if not path.exists():
+        _set_aside(path)
         path.touch(mode=0o600)
+
+
+def _set_aside(path: Path) -> None:
+    for orphan in (_wal(path), path.with_name(path.name + "-shm")):
+        if orphan.exists():
+            orphan.replace(orphan.with_name(orphan.name + ".orphan"))
+
+
+def _wal(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
 
 
 @contextmanager

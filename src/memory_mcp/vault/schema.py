@@ -5,14 +5,13 @@ from pathlib import Path
 from memory_mcp.sqlite import Database, migrations
 from memory_mcp.vault import storage
 
-SCHEMA = migrations.load(Path(__file__).parent / "migrations")
+SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4356)  # "MMCV"
 
 
-def made_whole(db: Database) -> Database:
-    """Index what another program wrote into the file, so that it is found like everything else."""
+def take_in(db: Database) -> None:
+    """Take in what another program wrote into the file, so that it is read and found like everything else."""
     with db.read() as tx:
         if storage.is_indexed(tx):
-            return db
+            return
     with db.write() as writing:
-        storage.index_the_missing(writing)
-    return db
+        storage.take_in(writing)

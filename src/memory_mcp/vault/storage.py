@@ -2,6 +2,7 @@
 
 import json
 import struct
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ def upsert(tx: Write, session_id: str, memory: NewMemory) -> bool:
         "session_id": session_id,
         "key": memory.key,
         "content": memory.content,
-        "tags": json.dumps(memory.tags, ensure_ascii=False),
+        "tags": _json(memory.tags),
         "embedding": None if memory.embedding is None else packed(memory.embedding),
         "now": tx.stamp,
     }
@@ -196,9 +197,7 @@ def hits(tx: Read, place: Place, relevances: Mapping[int, float]) -> dict[int, H
         f"SELECT id, key, content, tags FROM {place}_memories WHERE id IN (SELECT value FROM json_each(:ids))",
         {"ids": _json(list(relevances))},
     )
-    return {
-        id_: Hit(key, content, json.loads(tags), place, round(relevances[id_], 6)) for id_, key, content, tags in rows
-    }
+    return {id_: Hit(key, content, _tags(tags), place, round(relevances[id_], 6)) for id_, key, content, tags in rows}
 
 
 def ids_with_tags(tx: Read, tags: Sequence[str]) -> set[int]:
@@ -253,16 +252,23 @@ def keys_starting(tx: Read, prefix: str, limit: int) -> list[str]:
     return [key for (key,) in rows]
 
 
-def index_the_missing(tx: Write) -> None:
-    """Index memories that another program wrote into the spec's tables."""
+def take_in(tx: Write) -> None:
+    """Index memories that another program wrote into the spec's tables, mended where they are not as ours are."""
     for place in PLACES:
-        for id_, key, content, tags in tx.all(
+        for id_, *raw in tx.all(
             f"""
-            SELECT id, key, content, tags FROM {place}_memories
+            SELECT id, CAST(key AS BLOB), CAST(content AS BLOB), CAST(tags AS BLOB) FROM {place}_memories
             WHERE id NOT IN (SELECT id FROM {place}_words_docsize)
             """
         ):
-            _index(tx, id_, NewMemory(place, key, content, tuple(dict.fromkeys(json.loads(tags)))))
+            key, content, tags = (unicodedata.normalize("NFC", part.decode(errors="replace")) for part in raw)
+            memory = NewMemory(place, key, content, tuple(dict.fromkeys(_tags(tags))))
+            # A key that is ours already once it is normalised stays as it was.
+            tx.all(
+                f"UPDATE OR IGNORE {place}_memories SET key = :key, content = :content, tags = :tags WHERE id = :id",
+                {"id": id_, "key": key, "content": content, "tags": _json(memory.tags)},
+            )
+            _index(tx, id_, memory)
 
 
 def is_indexed(tx: Read) -> bool:
@@ -326,9 +332,18 @@ def _updated_at(place: Place) -> str:
     return "updated_at" if place == "vault" else "coalesce(later.updated_at, created_at)"
 
 
+def _tags(text: str) -> list[str]:
+    """The tags in a JSON array; none where another program wrote something else."""
+    try:
+        tags = json.loads(text)
+    except ValueError:
+        return []
+    return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+
+
 def _json(values: Sequence[Any]) -> str:
     return json.dumps(list(values), ensure_ascii=False)
 
 
 def _memory(place: Place, key: str, content: str, tags: str, created_at: str, updated_at: str) -> Memory:
-    return Memory(key, content, json.loads(tags), place, created_at, updated_at)
+    return Memory(key, content, _tags(tags), place, created_at, updated_at)

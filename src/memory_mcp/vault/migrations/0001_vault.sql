@@ -36,13 +36,11 @@ CREATE VIRTUAL TABLE IF NOT EXISTS vault_fts USING fts5(
     content=vault_memories, content_rowid=id
 );
 
--- For a file that was taken over: its memories may not be in the spec's indexes yet, its tags not a JSON array.
+-- For a file that was taken over: the spec clears sessions at a restart, and its memories may not be in its indexes yet.
 INSERT INTO session_fts(session_fts) VALUES ('rebuild');
 INSERT INTO vault_fts(vault_fts) VALUES ('rebuild');
-UPDATE session_memories SET tags = '[]' WHERE NOT json_valid(tags) OR json_type(tags) <> 'array';
-UPDATE vault_memories SET tags = '[]' WHERE NOT json_valid(tags) OR json_type(tags) <> 'array';
+DELETE FROM session_memories;
 INSERT INTO session_fts(session_fts) VALUES ('rebuild');
-INSERT INTO vault_fts(vault_fts) VALUES ('rebuild');
 
 -- Triggers to keep FTS in sync
 CREATE TRIGGER IF NOT EXISTS session_ai AFTER INSERT ON session_memories BEGIN
