@@ -3,6 +3,7 @@
 Serving is on the fast path: a client waits for it at every start. Other verbs load the command line.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -25,33 +26,40 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def serve(argv: Sequence[str]) -> int:
+    """Serve until the client leaves. 0: done, 1: refused or failed, 2: a setting makes no sense."""
     from memory_mcp import logs, settings
     from memory_mcp.errors import AppError
 
+    arguments = settings.parser("memory-mcp serve", DESCRIPTION).parse_args(argv)
     try:
-        loaded, _ = settings.from_argv("memory-mcp serve", DESCRIPTION, argv)
-        logs.configure(loaded.settings.log_level)
-        _open_door(loaded.settings)
+        chosen = settings.load(vars(arguments)).settings
     except AppError as exc:
-        sys.stderr.write(f"memory-mcp: {exc.message}\n")
-        return 1
-    except KeyboardInterrupt:
-        return 0
+        return _complain(exc.message, 2)
+    logs.configure(chosen.log_level)
+    try:
+        _open_door(chosen)
+    except AppError as exc:
+        return _complain(exc.message, 1)
     return 0
 
 
 def _open_door(chosen: "Settings") -> None:
+    gc.disable()  # importing makes many objects and no garbage: a tenth of the start would go into looking for some
     from memory_mcp.app import open_app
 
+    if chosen.transport == "stdio":
+        from memory_mcp.doors.stdio import run
+    else:
+        from memory_mcp.doors.http import run
+    gc.freeze()
+    gc.enable()
     with open_app(chosen) as app:
-        if chosen.transport == "stdio":
-            from memory_mcp.doors import stdio
+        run(app)
 
-            stdio.run(app)
-        else:
-            from memory_mcp.doors import http
 
-            http.run(app)
+def _complain(message: str, code: int) -> int:
+    sys.stderr.write(f"memory-mcp: {message}\n")
+    return code
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter
 
 from memory_mcp.caller import Caller, Scope
-from memory_mcp.errors import Invalid
+from memory_mcp.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 TOKEN_BUDGET = 20_000  # what one answer may cost a model
 BYTES_PER_TOKEN = 4  # a cautious average for JSON
+
+
+def _whole(value: object) -> object:
+    """10.0 is an integer to JSON Schema, and to clients whose language has one kind of number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
 
 
 class Arguments(BaseModel):
@@ -95,6 +103,10 @@ class Page:
     next_position: str | None = None  # where the next page starts; None on the last
 
 
+def _nothing_to_read(call: Call, uri: str) -> Document:
+    raise NotFound("No resource has this address. resources/list shows what there is.")
+
+
 @dataclass(frozen=True)
 class Family:
     """A room's offering. `errors` says how its specification wants errors told."""
@@ -106,7 +118,8 @@ class Family:
     tools: dict[str, Tool] = field(default_factory=dict)
     templates: tuple[Template, ...] = ()
     list_resources: Callable[[Call, str | None], Page] = lambda call, position: Page(())
-    read_resource: Callable[[Call, str], Document] | None = None
+    read_resource: Callable[[Call, str], Document] = _nothing_to_read
+    may_watch: Callable[[Call, str], bool] = lambda call, uri: False  # who may be told of changes to a resource
     complete: Callable[[Call, str, str], Sequence[str]] = lambda call, name, value: ()
 
     def tool(

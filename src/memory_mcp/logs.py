@@ -29,12 +29,18 @@ class JsonLines(logging.Formatter):
         return _KEY.sub("mmcp_***", json.dumps(line, ensure_ascii=False, default=str))
 
 
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    """A client that hangs up in the middle of a request is nobody's fault."""
+    return not (record.exc_info and type(record.exc_info[1]).__name__ == "ClientDisconnect")
+
+
 def configure(level: str) -> None:
     """Send every logger's lines to stderr, in UTF-8 whatever the locale says."""
     if isinstance(sys.stderr, TextIOWrapper):
         sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
+    handler.addFilter(_is_worth_a_line)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for chatty in ("mcp", "uvicorn", "sse_starlette"):  # the libraries report every request at info
         logging.getLogger(chatty).setLevel("DEBUG" if level == "debug" else "WARNING")

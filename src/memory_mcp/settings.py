@@ -7,7 +7,7 @@ directory, the default. `memory-mcp config` shows which.
 import argparse
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 import platformdirs
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from memory_mcp.caller import parse_scopes
 from memory_mcp.errors import Invalid
 
 ENV_PREFIX = "MEMORY_MCP_"
@@ -26,6 +27,13 @@ def _names(value: object) -> object:
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
+def _path(value: object) -> object:
+    if value == "":
+        raise ValueError("Must not be empty")
+    return value
+
+
+Folder = Annotated[Path, BeforeValidator(_path)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
 
@@ -37,11 +45,11 @@ class Settings(BaseModel):
     transport: Literal["stdio", "http"] = Field("stdio", description="How clients connect.")
     host: str = Field("127.0.0.1", description="Address the HTTP server binds to.")
     port: int = Field(8765, ge=0, le=65535, description="Port of the HTTP server; 0 takes a free one.")
-    data_dir: Path = Field(
+    data_dir: Folder = Field(
         default_factory=lambda: platformdirs.user_data_path("memory-mcp", appauthor=False),
         description="Folder that holds everything. The default is the platform's user data folder.",
     )
-    db_path: Path | None = Field(
+    db_path: Folder | None = Field(
         None, description="The vault's SQLite file. The default is memory.db in the data directory."
     )
     families: Names = Field((), description="Families to switch on, comma-separated. The default is all.")
@@ -77,6 +85,13 @@ class Settings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much goes to the log on stderr."
     )
+
+    @property
+    def url_host(self) -> str:
+        """The host as a URL on this machine names it."""
+        if self.host in ("0.0.0.0", "::", "[::]"):  # noqa: S104  # every address of this machine: loopback is one
+            return "127.0.0.1" if self.host == "0.0.0.0" else "[::1]"  # noqa: S104
+        return f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
 
     @property
     def vault_path(self) -> Path:
@@ -126,17 +141,12 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> L
     given = _from_environ(environ) | _from_flags(flags)
     given = _from_config(_data_dir(given)) | given
     settings = _validated(given)
+    parse_scopes(settings.scopes)
     origins = (
         Origin(name, getattr(settings, name), given[name].source if name in given else "default")
         for name in Settings.model_fields
     )
     return Loaded(settings, tuple(origins))
-
-
-def from_argv(prog: str, description: str, argv: Sequence[str]) -> tuple[Loaded, argparse.Namespace]:
-    """Parse flags and load. Leaves with status 2 and a usage line when a flag is unknown, as argparse does."""
-    arguments = parser(prog, description).parse_args(argv)
-    return load(vars(arguments)), arguments
 
 
 def _from_flags(flags: Mapping[str, Any]) -> dict[str, Origin]:
@@ -157,7 +167,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Origin]:
 
 def _data_dir(given: Mapping[str, Origin]) -> Path:
     chosen = given.get("data_dir")
-    return Path(chosen.value) if chosen else Settings().data_dir
+    return Path(chosen.value).expanduser() if chosen else Settings().data_dir
 
 
 def _from_config(data_dir: Path) -> dict[str, Origin]:

@@ -29,29 +29,53 @@ def test_help_names_the_verbs_and_serving() -> None:
     assert run("--version").stdout.strip() == f"memory-mcp {__version__}"
 
 
-@pytest.mark.parametrize("arguments", [["--bogus"], ["bogus"], ["keys"], ["keys", "create"], ["serve", "extra"]])
-def test_bad_usage_leaves_with_two(arguments: list[str]) -> None:
-    done = run(*arguments)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--bogus"],
+        ["bogus"],
+        ["keys"],
+        ["keys", "create"],
+        ["serve", "extra"],
+        ["--port", "x"],
+        ["--transport", "pigeon"],
+        ["--scopes", "all"],
+        ["--data-dir", ""],
+        ["config", "--port", "x"],
+        ["keys", "create", "--name", "a", "--expires", "soon"],
+        ["keys", "create", "--name", "a", "--scopes", "everything"],
+        ["keys", "create", "--name", "a", "--families", "poems"],
+    ],
+)
+def test_bad_usage_leaves_with_two(tmp_path: Path, arguments: list[str]) -> None:
+    done = run(*arguments, MEMORY_MCP_DATA_DIR=str(tmp_path))
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--port", "x"],
-        ["--families", "poems"],
-        ["--scopes", "all"],
-        ["keys", "revoke", "nope"],
-        ["keys", "create", "--name", "a", "--expires", "soon"],
-        ["keys", "create", "--name", "a", "--scopes", "everything"],
-    ],
+    "arguments", [["--families", "poems"], ["keys", "revoke", "nope"], ["keys", "create", "--name", ""]]
 )
 def test_what_is_refused_leaves_with_one_and_says_why(tmp_path: Path, arguments: list[str]) -> None:
     done = run(*arguments, MEMORY_MCP_DATA_DIR=str(tmp_path))
     assert done.returncode == 1
     assert done.stderr.startswith("memory-mcp: ")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "file/inside"])
+def test_a_data_directory_that_cannot_be_made_is_explained(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("in the way")
+    done = run("--data-dir", str(tmp_path / name))
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+
+
+def test_without_stdin_it_says_what_it_needs(tmp_path: Path) -> None:
+    command = ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "--data-dir", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("memory-mcp: Over stdio")
 
 
 def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ def test_host_and_origin_are_checked_on_every_route(server: Http, route: str) ->
         assert refused.status_code == 403
         assert refused.json()["error"] == "invalid"
     assert server.client.get("/healthz", headers={"Origin": "null"}).status_code == 403
+    two = [("Origin", "http://localhost"), ("Origin", "http://evil.example")]
+    assert server.client.get("/healthz", headers=two).status_code == 403
     assert server.client.get("/healthz", headers={"Origin": "http://localhost:6274"}).status_code == 200
     assert server.client.get("/healthz", headers={"Host": "LOCALHOST:1"}).status_code == 200
 
@@ -62,7 +64,7 @@ def test_host_and_origin_are_checked_on_every_route(server: Http, route: str) ->
 def test_without_a_key_that_opens_nothing_is_reached(
     server: Http, route: str, header: dict[str, str], word: str
 ) -> None:
-    for method in ("GET", "POST"):
+    for method in ("GET", "POST", "OPTIONS"):
         answer = server.client.request(method, route, headers=header)
         assert answer.status_code == 401
         assert answer.json()["error"] == word
@@ -251,7 +253,15 @@ def test_a_body_too_large_or_broken_is_refused_without_a_trace(server: Http) -> 
         answer = server.client.post("/mcp", content=body, headers=headers)
         assert 400 <= answer.status_code < 500
         assert "Traceback" not in answer.text
-    assert server.client.post("/mcp", content=b"x" * 5_000_000, headers=headers).status_code == 413
+        assert "pydantic" not in answer.text
+    for body in (b"[]", b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"secret"}'):
+        answer = server.client.post("/mcp", content=body, headers=headers)
+        assert answer.json()["error"]["message"] == "This is not a JSON-RPC 2.0 message."
+        assert "secret" not in answer.text
+    refused = server.client.post("/mcp", content=b"x" * 5_000_000, headers=headers)
+    assert (refused.status_code, refused.json()["error"]) == (413, "too_large")
+    missing = server.client.get("/nothing")
+    assert (missing.status_code, missing.json()["error"]) == (404, "not_found")
 
 
 def test_the_front_page_says_how_to_connect(server: Http) -> None:

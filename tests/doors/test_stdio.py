@@ -60,7 +60,9 @@ def test_the_process_is_the_session_where_requests_stand_alone(tmp_path: Path) -
     ("line", "id_", "code"),
     [
         ("not json", None, -32700),
-        ('{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{"a":"\\ud800"}}}', 7, -32600),
+        ('{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{"a":"\\ud800"}}}', 7, -32602),
+        ('{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', None, -32602),
+        ('{"jsonrpc":"2.0","id":7,"method":"ping","params":"x"}', 7, -32600),
         ("[]", None, -32600),
         ("[" * 100_000, None, -32700),
         ('{"id": 3}', 3, -32600),
@@ -75,6 +77,21 @@ def test_a_line_nobody_can_read_is_answered(tmp_path: Path, line: str, id_: int 
     answer = server.receive()
     assert answer["id"] == id_
     assert answer["error"]["code"] == code
+    assert server.ask("ping")["result"] == {}
+    server.close()
+
+
+@pytest.mark.parametrize("depth", [900, 1_000, 3_000, 50_000])
+def test_deep_nesting_is_refused_and_survived(tmp_path: Path, depth: int) -> None:
+    server = Stdio.start(tmp_path)
+    assert server.process.stdin is not None
+    for method in ("ping", "tools/call", "nothing"):
+        nested = "[" * depth + "]" * depth
+        server.process.stdin.write(
+            f'{{"jsonrpc":"2.0","id":9,"method":"{method}","params":{{"name":"search_memories","arguments":{nested}}}}}\n'
+        )
+        server.process.stdin.flush()
+        server.receive()
     assert server.ask("ping")["result"] == {}
     server.close()
 

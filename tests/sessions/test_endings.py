@@ -37,11 +37,12 @@ def test_a_session_goes_with_its_connection(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["close", "kill"])
 def test_a_session_that_shall_persist_does(tmp_path: Path, ending: str) -> None:
-    server = Stdio.start(tmp_path, env={**MINE, "MEMORY_MCP_SESSION_PERSIST": "true"})
+    persisting = {**MINE, "MEMORY_MCP_SESSION_PERSIST": "true"}
+    server = Stdio.start(tmp_path, env=persisting)
     remember(server)
     getattr(server, ending)()
 
-    next_one = Stdio.start(tmp_path, env=MINE)
+    next_one = Stdio.start(tmp_path, env=persisting)
     assert [memory["key"] for memory in next_one.read("memory://session/mine")] == ["k"]
     next_one.close()
     assert scratch(tmp_path) == ["k"]
@@ -70,6 +71,17 @@ def test_a_session_two_processes_share_lives_until_both_are_gone(tmp_path: Path)
 
     assert {m["key"] for m in two.read("memory://session/mine")} == {"from one", "from two"}
     two.close()
+    assert scratch(tmp_path) == []
+
+
+def test_a_session_lasts_while_anyone_uses_it_also_without_writing(tmp_path: Path) -> None:
+    writer, reader = Stdio.start(tmp_path, env=MINE), Stdio.start(tmp_path)
+    remember(writer)
+    reader.call("set_session_id", session_id="mine")
+    writer.close()
+
+    assert len(reader.read("memory://session/mine")) == 1
+    reader.close()
     assert scratch(tmp_path) == []
 
 

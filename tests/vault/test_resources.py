@@ -39,11 +39,12 @@ async def test_the_vault_is_read_in_pages(client: Client) -> None:
     assert [m["key"] for m in await read(client, "memory://vault?offset=2&limit=3")] == ["k2", "k3", "k4"]
     assert [m["key"] for m in await read(client, "memory://vault?limit=2")] == ["k0", "k1"]
     assert await read(client, "memory://vault?offset=7") == []
+    assert len(await read(client, "memory://vault?offset=&limit=")) == 7
     contents = (await client.read_resource("memory://vault?offset=5&limit=1")).contents[0]
     assert contents.meta == {"memory-mcp/total": 7, "memory-mcp/next": "memory://vault?offset=6&limit=1"}
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "offset=-1", "limit=", "offset=1.5", "limit=٣"])
+@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "offset=-1", "offset=1.5", "limit=٣"])
 async def test_a_page_out_of_bounds_is_refused(client: Client, query: str) -> None:
     with pytest.raises(MCPError) as caught:
         await client.read_resource(f"memory://vault?{query}")
@@ -98,6 +99,17 @@ async def test_another_session_is_not_found(door: McpDoor, era: str) -> None:
         with pytest.raises(MCPError) as caught:
             await yours.read_resource(address)
         assert caught.value.error.data == {"error": "not_found", "uri": address}
+
+
+@pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
+async def test_another_session_cannot_be_listened_to(door: McpDoor) -> None:
+    async with connected(door) as mine, connected(door) as yours:
+        address = next(r.uri for r in (await mine.list_resources()).resources if "session" in r.uri)
+        await mine.subscribe_resource(address)
+        for uri in (address, "memory://elsewhere", "junk"):
+            with pytest.raises(MCPError) as caught:
+                await yours.subscribe_resource(uri)
+            assert caught.value.error.data == {"error": "not_found", "uri": uri}
 
 
 async def test_templates_and_their_completions(client: Client) -> None:

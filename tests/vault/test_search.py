@@ -159,6 +159,11 @@ async def test_a_limit_out_of_bounds_is_refused(client: Client, limit: object) -
     assert refused.error.data == {"error": "invalid", "field": "limit"}
 
 
+async def test_a_whole_number_may_be_written_as_a_float(client: Client) -> None:
+    await commit(client, "k", "word")
+    assert await found_keys(client, "word", limit=10.0) == ["k"]
+
+
 async def test_the_limit_is_kept_and_the_order_is_stable(client: Client) -> None:
     for number in range(30):
         await commit(client, f"k{number}", "same words here")

@@ -14,7 +14,7 @@ from memory_mcp.access import storage
 from memory_mcp.access.model import IssuedKey, Key, Maker, Refused
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Scope
 from memory_mcp.clock import Clock, stamp, utc_now
-from memory_mcp.errors import NotFound, Unavailable
+from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.sqlite import Database
 
 RAW_KEY = re.compile(r"mmcp_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
@@ -22,6 +22,7 @@ BCRYPT_ROUNDS = 10  # the secret has 256 random bits: stretching adds nothing, a
 FRESH = 0.5  # seconds a key's row is trusted, so that a revocation works in every process within a second
 NOTE_USE_EVERY = 60.0  # seconds between two writes of last_used_at
 MOST_VERIFIED = 10_000
+LONGEST_NAME = 100
 
 
 @dataclass
@@ -50,8 +51,11 @@ class Keys:
         expires_at: str | None = None,
         made_by: Maker = "person",
     ) -> IssuedKey:
+        """Make a key. Raises Invalid for a name nobody could read in a list."""
         import bcrypt
 
+        if not (0 < len(name) <= LONGEST_NAME and name.isprintable()):
+            raise Invalid(f"A key's name has 1 to {LONGEST_NAME} printable characters.", field="name")
         key_id = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(12))
         secret = secrets.token_urlsafe(32)
         raw = f"mmcp_{key_id}_{secret}"

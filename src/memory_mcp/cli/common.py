@@ -31,8 +31,18 @@ def telling() -> Iterator[None]:
 
 
 @contextmanager
+def usage() -> Iterator[None]:
+    """For reading options: what makes no sense is bad usage, and leaves with status 2."""
+    try:
+        yield
+    except AppError as exc:
+        raise typer.BadParameter(exc.message) from exc
+
+
+@contextmanager
 def opened(data_dir: Path | None) -> Iterator[App]:
-    loaded = settings.load({"data_dir": data_dir})
+    with usage():
+        loaded = settings.load({"data_dir": data_dir})
     with open_app(loaded.settings) as app:
         yield app
 

@@ -3,7 +3,7 @@ from rich.console import Console
 from rich.table import Table
 
 from memory_mcp import settings
-from memory_mcp.cli.common import print_json
+from memory_mcp.cli.common import print_json, usage
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 """For verbs whose flags are the settings: settings.py parses those, so that there is one list of them."""
@@ -15,7 +15,8 @@ def show(context: typer.Context) -> None:
     parser.add_argument("--json", action="store_true", dest="as_json", help="Print JSON for programs.")
     arguments = vars(parser.parse_args(context.args))
     as_json = arguments.pop("as_json")
-    origins = settings.load(arguments).origins
+    with usage():
+        origins = settings.load(arguments).origins
     if as_json:
         print_json({origin.name: {"value": origin.value, "source": origin.source} for origin in origins})
         return

@@ -11,7 +11,7 @@ from rich.table import Table
 from memory_mcp.access import Key
 from memory_mcp.app import FAMILIES
 from memory_mcp.caller import parse_scopes
-from memory_mcp.cli.common import AsJson, DataDir, opened, print_json
+from memory_mcp.cli.common import AsJson, DataDir, opened, print_json, usage
 from memory_mcp.clock import stamp, utc_now
 from memory_mcp.errors import Invalid
 
@@ -30,10 +30,12 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Make a key. It is shown once and kept nowhere."""
-    granted = parse_scopes(_split(scopes))
-    chosen = _known_families(_split(families))
+    with usage():
+        granted = parse_scopes(_split(scopes))
+        chosen = _known_families(_split(families))
+        until = _moment(expires)
     with opened(data_dir) as app:
-        issued = app.keys.create(name=name, scopes=granted, families=chosen, expires_at=_moment(expires))
+        issued = app.keys.create(name=name, scopes=granted, families=chosen, expires_at=until)
     if as_json:
         print_json({**_shown(issued.key), "key": issued.raw})
     else:
@@ -59,7 +61,9 @@ def list_keys(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         "revoked_at",
         "last_used_at",
     )
-    table = Table(*columns, box=None)
+    table = Table(box=None)
+    for column in columns:
+        table.add_column(column, no_wrap=column == "id")
     for key in keys:
         table.add_row(*(", ".join(v) if isinstance(v := key[column], list) else v or "" for column in columns))
     Console().print(table)

@@ -29,7 +29,7 @@ class BearerGuard:
         self._checking = CapacityLimiter(8)  # of its own, so that a busy memory does not keep anyone at the door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].startswith(self._protects) and scope["method"] != "OPTIONS":
+        if scope["type"] == "http" and scope["path"].startswith(self._protects):
             try:
                 scope[CALLER] = await self._caller(scope)
             except AppError as error:

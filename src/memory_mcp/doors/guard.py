@@ -26,8 +26,7 @@ class HostGuard:
     def _refusal(self, headers: Headers) -> JSONResponse | None:
         if _host_name(headers.get("host", "")) not in self._hosts:
             return _refused(421, "This server is not known by that Host. Add it with --allowed-hosts.")
-        origin = headers.get("origin")
-        if origin is not None and not self.is_ours(origin):
+        if not all(map(self.is_ours, headers.getlist("origin"))):
             return _refused(403, "Web pages of that Origin may not use this server. Add its host with --allowed-hosts.")
         return None
 

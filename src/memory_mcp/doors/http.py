@@ -30,6 +30,7 @@ from memory_mcp.doors import sdk, welcome
 from memory_mcp.doors.bearer import BearerGuard
 from memory_mcp.doors.guard import LOOPBACK, HostGuard
 from memory_mcp.doors.mcp import CALLER, Line, McpDoor, local_caller
+from memory_mcp.doors.refusals import PlainRefusals
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.sessions import Connection
 from memory_mcp.settings import Settings
@@ -61,7 +62,7 @@ class HttpDoor:
 
     def __init__(self, app: App, door: McpDoor | None = None) -> None:
         settings = app.settings
-        hosts = [*LOOPBACK, settings.host, *settings.allowed_hosts]
+        hosts = [*LOOPBACK, settings.url_host, *settings.allowed_hosts]
         anyone = local_caller(app) if settings.auth == "none" else None
         self._app = app
         self.mcp = door or McpDoor(app)
@@ -79,6 +80,7 @@ class HttpDoor:
                 Route("/", self._front_page, methods=["GET"]),
             ],
             middleware=[
+                Middleware(PlainRefusals),
                 Middleware(HostGuard, hosts=hosts),
                 Middleware(
                     CORSMiddleware,

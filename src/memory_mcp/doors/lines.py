@@ -187,13 +187,15 @@ def _unreadable(line: bytes, exc: ValidationError) -> types.JSONRPCError:
         message = json.loads(line)
     except (ValueError, RecursionError):
         why = f"This line is over {LONGEST_LINE} bytes long." if line is TOO_LONG else "This line is not JSON."
-        error = types.ErrorData(code=types.PARSE_ERROR, message=why)
-        return types.JSONRPCError(jsonrpc="2.0", id=None, error=error)
+        return _error(None, types.PARSE_ERROR, why)
     id_ = message.get("id") if isinstance(message, dict) else None
-    broken_text = exc.errors()[0]["type"] == "json_invalid"
-    error = types.ErrorData(
-        code=types.INVALID_REQUEST,
-        message="Its text holds half of a surrogate pair." if broken_text else "This is not a JSON-RPC 2.0 message.",
-        data={"error": "invalid"},
-    )
-    return types.JSONRPCError(jsonrpc="2.0", id=id_ if isinstance(id_, int | str) else None, error=error)
+    if exc.errors()[0]["type"] == "json_invalid":  # Python reads half a surrogate pair, and nobody can write it
+        return _error(id_, types.INVALID_PARAMS, "A text in this message holds half of a surrogate pair.")
+    return _error(id_, types.INVALID_REQUEST, "This is not a JSON-RPC 2.0 message.")
+
+
+def _error(id_: Any, code: int, message: str) -> types.JSONRPCError:
+    if not (isinstance(id_, int) or (isinstance(id_, str) and id_.isprintable())):
+        id_ = None
+    error = types.ErrorData(code=code, message=message, data={"error": "invalid"})
+    return types.JSONRPCError(jsonrpc="2.0", id=id_, error=error)

@@ -188,11 +188,8 @@ class McpDoor:
 
     async def _read(self, ctx: Context, uri: str) -> types.ReadResourceResult:
         self._caller(ctx).require(Scope.READ)
-        family = next((family for family in self._readable(ctx) if uri.startswith(family.uri_prefix)), None)
-        if family is None or family.read_resource is None:
-            raise NotFound("No resource has this address. resources/list shows what there is.", uri=uri)
         try:
-            document = await self._run(ctx, family.read_resource, uri)
+            document = await self._run(ctx, self._family_of(ctx, uri).read_resource, uri)
         except AppError as exc:
             exc.data.setdefault("uri", uri)
             raise
@@ -206,13 +203,12 @@ class McpDoor:
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         with answers.rpc_errors("resources/subscribe"):
-            self._caller(ctx).require(Scope.READ)
+            await self._check_watched(ctx, [params.uri])
             self.listeners.subscribe(sdk.connection(ctx), params.uri)
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         with answers.rpc_errors("resources/unsubscribe"):
-            self._caller(ctx).require(Scope.READ)
             self.listeners.unsubscribe(sdk.connection(ctx), params.uri)
         return types.EmptyResult()
 
@@ -220,8 +216,16 @@ class McpDoor:
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         with answers.rpc_errors("subscriptions/listen"):
-            self._caller(ctx).require(Scope.READ)
+            await self._check_watched(ctx, params.notifications.resource_subscriptions or [])
         return await self.listeners.of(self._caller(ctx).user).handler(ctx, params)
+
+    async def _check_watched(self, ctx: Context, uris: list[str]) -> None:
+        """Changes are told only to those who may read what changed. Raises NotFound as reading would."""
+        self._caller(ctx).require(Scope.READ)
+        for uri in uris:
+            family = self._family_of(ctx, uri)
+            if not await self._run(ctx, family.may_watch, uri):
+                raise _no_such_resource(uri)
 
     # Prompts and completions
 
@@ -256,6 +260,12 @@ class McpDoor:
         if Scope.READ not in caller.scopes:
             return []
         return [family for name, family in self.app.families.items() if name in caller.families]
+
+    def _family_of(self, ctx: Context, uri: str) -> Family:
+        for family in self._readable(ctx):
+            if uri.startswith(family.uri_prefix):
+                return family
+        raise _no_such_resource(uri)
 
     def _caller(self, ctx: Context) -> Caller:
         if isinstance(ctx.lifespan_context, Line):
@@ -310,12 +320,16 @@ class McpDoor:
         cancelled = threading.Event()
         loop = asyncio.get_running_loop()
         call = Call(self.app, self._caller(ctx), session, partial(_progress, loop, ctx), cancelled)
-        self.app.sessions.touch(call.caller.user, session)
+        workers = self._reading if reads else self._writing
         try:
-            return await loop.run_in_executor(self._reading if reads else self._writing, partial(work, call, *rest))
+            return await loop.run_in_executor(workers, partial(_in_session, call, work, *rest))
         except asyncio.CancelledError:
             cancelled.set()
             raise
+
+
+def _no_such_resource(uri: str) -> NotFound:
+    return NotFound("No resource has this address. resources/list shows what there is.", uri=uri)
 
 
 def local_caller(app: App) -> Caller:
@@ -350,6 +364,11 @@ def _offer(tool: Tool) -> types.Tool:
         ),
         _meta=dict(tool.meta),
     )
+
+
+def _in_session(call: Call, work: Callable[..., T], *rest: Any) -> T:
+    call.app.sessions.join(call.caller.user, call.session)
+    return work(call, *rest)
 
 
 def _answer(call: Call, tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:

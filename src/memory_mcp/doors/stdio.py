@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -11,6 +12,7 @@ from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import new_id
 from memory_mcp.doors.lines import Answers, Requests
 from memory_mcp.doors.mcp import Line, McpDoor, local_caller
+from memory_mcp.errors import Unavailable
 from memory_mcp.sessions import Connection
 
 LOOK_FOR_PARENT = 2.0  # seconds between two looks, where the system cannot tell us
@@ -21,7 +23,8 @@ def run(app: App) -> None:
 
 
 def local_line(app: App) -> Line:
-    return Line(local_caller(app), Connection(LOCAL_USER, app.settings.session_id or new_id()))
+    named = app.settings.session_id
+    return Line(local_caller(app), Connection(LOCAL_USER, named or new_id(), own_is_named=named is not None))
 
 
 async def _serve(app: App, line: Line) -> None:
@@ -35,6 +38,8 @@ async def _serve(app: App, line: Line) -> None:
 
 def _claim_wire() -> tuple[int, int]:
     """Take stdin and stdout for the protocol alone: a stray print goes to stderr, and a child reads nothing."""
+    if sys.stdin is None or sys.stdout is None:  # closed: their numbers belong to other files by now
+        raise Unavailable("Over stdio, stdin and stdout must be open: a client starts the server that way.")
     wire_in, wire_out = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -54,7 +59,7 @@ def _leave_when_told(app: App) -> None:
             os._exit(0)
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGTERM)):
         with suppress(NotImplementedError):  # Windows: the default handlers stay
             loop.add_signal_handler(number, leave)
     _watch_parent(loop, leave)

@@ -11,7 +11,7 @@ PLACEHOLDER = "YOUR_KEY"
 
 def text(settings: Settings, port: int, new_key: str | None) -> str:
     """Everything to open and to paste. A new key is shown here and nowhere else."""
-    base = f"http://{settings.host}:{port}"
+    base = f"http://{settings.url_host}:{port}"
     lines = [
         f"Memory MCP {__version__}",
         "",

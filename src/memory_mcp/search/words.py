@@ -15,6 +15,8 @@ from functools import cache
 
 import apsw
 
+LONGEST_QUERY = 4000  # characters that are looked at: a pasted document is no question
+
 STOP_WORDS = frozenset(
     [
         "a",
@@ -176,7 +178,7 @@ def parts(text: str) -> str:
 
 def terms(query: str) -> list[str]:
     """What to look for, each as an FTS5 phrase and once: the query's words, without stop words if others remain."""
-    found = list(dict.fromkeys(_phrases(unicodedata.normalize("NFKC", query))))
+    found = list(dict.fromkeys(_phrases(unicodedata.normalize("NFKC", query[:LONGEST_QUERY]))))
     return [phrase for phrase in found if phrase.strip('"').casefold() not in STOP_WORDS] or found
 
 
@@ -193,7 +195,7 @@ def syntax(query: str, columns: Sequence[str]) -> str | None:
 
     CJK words in it become phrases of single characters when there are any, as `spaced` indexes them.
     """
-    if not _SYNTAX.search(query):
+    if len(query) > LONGEST_QUERY or not _SYNTAX.search(query):
         return None
     expression = "".join(_phrased(piece) for piece in _QUOTED_OR_NOT.findall(query)) if has_cjk(query) else query
     return expression if _checker(tuple(columns)).accepts(expression) else None

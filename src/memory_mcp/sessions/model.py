@@ -9,6 +9,7 @@ class Connection:
 
     user: str
     own_session: str  # the session of a client that names none
+    own_is_named: bool = False  # somebody chose that name, so others may use it too
     idles: bool = False  # the protocol has no close: its sessions end after an idle time
     chosen_session: str | None = None  # by set_session_id
     announced_session: str | None = None  # by clientInfo.extra.sessionId in the handshake
@@ -22,3 +23,8 @@ class Session:
 
     id: str
     connection: Connection
+
+    @property
+    def is_named(self) -> bool:
+        """Whether another connection may be in the same session."""
+        return self.id != self.connection.own_session or self.connection.own_is_named

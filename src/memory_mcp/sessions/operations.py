@@ -1,3 +1,4 @@
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,8 @@ from memory_mcp.errors import Unavailable
 from memory_mcp.sessions import storage
 from memory_mcp.sessions.model import Connection, Session
 from memory_mcp.sqlite import Database, Write
+
+log = logging.getLogger(__name__)
 
 
 class Hold(NamedTuple):
@@ -37,9 +40,9 @@ class _Used:
 class Sessions:
     """Which sessions this server holds, and what is cleared when one ends.
 
-    A session is held from its first write until its connection closes. What a session leaves behind goes when
-    nobody holds it any more, here or in another process. A server that died is known by its free lock file, and
-    the next one to start ends its sessions.
+    A session is held from its first write, or its first use if it has a name that others may use, until its connection
+    closes. What a session leaves behind goes when nobody holds it any more, here or in another process. A server that
+    died is known by its free lock file, and the next one to start ends its sessions.
     """
 
     def __init__(self, db: Database, lock_folder: Path, *, persist: bool, idle_seconds: int) -> None:
@@ -73,7 +76,19 @@ class Sessions:
     def choose(self, session: Session, session_id: str) -> Session:
         """Name the session of a connection. It comes before every other way of naming one."""
         session.connection.chosen_session = session_id
-        return Session(session_id, session.connection)
+        chosen = Session(session_id, session.connection)
+        self.join(session.connection.user, chosen)
+        return chosen
+
+    def join(self, user: str, session: Session) -> None:
+        """Be in a session, so that it lasts while this connection does, whoever else leaves it."""
+        self.touch(user, session)
+        if session.is_named and Hold(session.connection.id, user, session.id) not in self._held:
+            try:
+                with self.keeping(user, session):
+                    pass
+            except Unavailable as exc:  # reading goes on all the same
+                log.warning("A session could not be held: %s", exc.message)
 
     @contextmanager
     def keeping(self, user: str, session: Session) -> Iterator[None]:

@@ -96,7 +96,7 @@ class Vault:
         """The best matches first; the newest first where there is no query to match."""
         if question.embedding is not None:
             self._check_vector(question.embedding, "query_embedding")
-        if not question.query and not question.tags and question.embedding is None:
+        if not question.query and not question.tags:
             raise Invalid("An empty query needs tags to list by. Give words to look for, or tags.", field="query")
         with self._tenants.database(caller.user).read() as tx:
             counts = {
@@ -252,7 +252,7 @@ def _found(tx: Read, session: Session, question: Question, place: Place) -> tupl
     elif terms := words.terms(question.query)[:MOST_TERMS]:
         documents = storage.count(tx, place, session.id, ())
         holders = _holders(tx, place, session.id, terms, documents)
-        found = storage.matching(tx, "words", words.either(holders), *own)
+        found = storage.matching(tx, "words", words.either(_rarest(holders, at_least=own[-1])), *own)
         return found, ranking.coverage(found, documents, list(holders.values()))
     else:
         found = storage.containing(tx, question.query, *own) if question.query else {}
@@ -265,6 +265,18 @@ def _holders(tx: Read, place: Place, session_id: str, terms: list[str], document
     holders = {term: storage.holding(tx, place, session_id, term, cap) for term in terms}
     telling = {term: ids for term, ids in holders.items() if len(ids) < cap}
     return telling or {term: storage.holding(tx, place, session_id, term, documents) for term in terms}
+
+
+def _rarest(holders: dict[str, set[int]], *, at_least: int) -> list[str]:
+    """The rarest terms that together bring enough memories into the running. A memory that holds only commoner ones
+    would come after those in any case."""
+    chosen, brought = [], 0
+    for term in sorted(holders, key=lambda term: len(holders[term])):
+        chosen.append(term)
+        brought += len(holders[term])
+        if brought >= at_least:
+            break
+    return chosen
 
 
 def _newest(tx: Read, session: Session, question: Question, places: list[Place]) -> list[Hit]:

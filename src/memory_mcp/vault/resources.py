@@ -55,6 +55,12 @@ def read(call: Call, uri: str) -> Document:
     raise NotFound("No resource has this address. resources/list shows what there is.")
 
 
+def may_watch(call: Call, uri: str) -> bool:
+    """The vault, any memory in it, also one that is still to come, and the caller's own session."""
+    address, _, _ = uri.partition("?")
+    return address == VAULT_URI or address.startswith(f"{VAULT_URI}/") or address == session_uri(call.session.id)
+
+
 def complete(call: Call, name: str, value: str) -> list[str]:
     if name == "key":
         return call.app.vault.keys_starting(call.caller, value, COMPLETIONS + 1)
@@ -73,8 +79,8 @@ def _array(uri: str, address: str, wanted: Range, part: Part) -> Document:
 def _range(query: str) -> Range:
     asked = dict(parse_qsl(query, keep_blank_values=True))
     return Range(
-        offset=_number("offset", asked.get("offset", "0"), 0, 2**53),
-        limit=_number("limit", asked.get("limit", "100"), 1, MOST),
+        offset=_number("offset", asked.get("offset") or "0", 0, 2**53),
+        limit=_number("limit", asked.get("limit") or "100", 1, MOST),
     )
 
 

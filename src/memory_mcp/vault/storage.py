@@ -165,18 +165,15 @@ def containing(tx: Read, text: str, place: Place, session_id: str, tags: Sequenc
 
 def equal_to(tx: Read, text: str, place: Place, session_id: str, tags: Sequence[str], among: Sequence[int]) -> set[int]:
     """The memories whose key is the text, and those `among` the given ids whose content is."""
-    values = {"text": text, "session_id": session_id, "among": _json(among), **_tag_values(tags)}
-    named = tx.all(
-        f"SELECT id FROM {place}_memories WHERE {OWN[place]} AND key = :text AND {_tagged(place, tags)}", values
-    )
-    same = tx.all(
+    rows = tx.all(
         f"""
-        SELECT id FROM {place}_memories
-        WHERE id IN (SELECT value FROM json_each(:among)) AND content = :text
+        SELECT id FROM {place}_memories WHERE {OWN[place]} AND key = :text AND {_tagged(place, tags)}
+        UNION ALL
+        SELECT id FROM {place}_memories WHERE id IN (SELECT value FROM json_each(:among)) AND content = :text
         """,
-        values,
+        {"text": text, "session_id": session_id, "among": _json(among), **_tag_values(tags)},
     )
-    return {id_ for (id_,) in named + same}
+    return {id_ for (id_,) in rows}
 
 
 def newest(tx: Read, place: Place, session_id: str, tags: Sequence[str], limit: int) -> list[tuple[str, int]]:

@@ -6,7 +6,7 @@ from pydantic import Field
 from memory_mcp.caller import Scope
 from memory_mcp.clock import stamp
 from memory_mcp.errors import Invalid
-from memory_mcp.families import Arguments, Call, Family
+from memory_mcp.families import Arguments, Call, Family, Whole
 from memory_mcp.vault import resources
 from memory_mcp.vault.model import (
     Committed,
@@ -34,6 +34,7 @@ vault = Family(
     templates=resources.TEMPLATES,
     list_resources=resources.list_page,
     read_resource=resources.read,
+    may_watch=resources.may_watch,
     complete=resources.complete,
 )
 
@@ -51,6 +52,7 @@ class CommitMemory(Arguments):
     answers=Committed,
     title="Commit a memory",
     needs=Scope.WRITE,
+    destructive=True,  # it overwrites
     idempotent=True,
     capability="CommitMemory",
 )
@@ -70,7 +72,7 @@ class SearchMemories(Arguments):
     query_embedding: Vector | None = Field(
         None, description="Optional: embedding of the query for semantic re-ranking."
     )
-    limit: int = Field(10, ge=1, le=500, description="Max results to return.")
+    limit: Whole = Field(10, ge=1, le=500, description="Max results to return.")
 
 
 @vault.tool(
