@@ -241,6 +241,8 @@ def _seeded(folder: Path, count: int) -> Path:
             with db.write() as tx:
                 for memory in memories[first : first + SEEDED_TOGETHER]:
                     storage.upsert(tx, "", memory)
+        with db.write() as tx:
+            storage.tidy(tx)  # as a server does a few seconds after writes
     return data_dir
 
 

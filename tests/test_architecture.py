@@ -7,7 +7,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "src" / "memory_mcp"
 ROOMS = {"vault", "notes", "stores", "graph", "portals", "recall"}
 SERVICES = {"access", "sessions", "search", "embedding", "sqlite", "sync", "server_db"}
-STOPS = ("storage", "operations", "tools")  # in a room, each may import those before it
+STOPS = ("model", "storage", "operations", "resources", "tools")  # in a room, each may import those before it
+SHARED = {"errors", "caller", "clock", "changes", "neighbours", "families", "logs", "settings"}
 SDK = {"mcp", "mcp_types"}
 
 
@@ -48,6 +49,22 @@ def test_services_know_no_room_and_no_door() -> None:
     for (part, *_), names in modules():
         if part in SERVICES:
             assert not own(names) & (ROOMS | {"doors", "app", "cli"}), part
+
+
+def test_what_everybody_shares_knows_neither_rooms_nor_doors() -> None:
+    for (part, *_), names in modules():
+        if part in SHARED:
+            assert not own(names) & (ROOMS | SERVICES | {"doors", "app", "cli"}), part
+
+
+def test_every_part_of_the_house_is_known_here() -> None:
+    assert {part for (part, *_), _ in modules()} <= ROOMS | SERVICES | SHARED | {
+        "__init__",
+        "__main__",
+        "app",
+        "cli",
+        "doors",
+    }
 
 
 def test_in_a_room_imports_point_from_tools_to_operations_to_storage() -> None:

@@ -114,6 +114,7 @@ class Http:
     key: str | None
     client: httpx.Client
     printed: str
+    data_dir: Path
 
     def headers(self, **more: str) -> dict[str, str]:
         bearer = {"Authorization": f"Bearer {self.key}"} if self.key else {}
@@ -185,7 +186,7 @@ def http_server(data_dir: Path, *flags: str) -> Iterator[Http]:
     try:
         with httpx.Client(base_url=url[0], timeout=20) as client:
             _wait_until_up(client)
-            yield Http(process, url[0], key[1] if key else None, client, printed)
+            yield Http(process, url[0], key[1] if key else None, client, printed, data_dir)
     finally:
         process.kill()
         process.wait()

@@ -4,13 +4,15 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpx
 import pytest
 
-from tests.wire import COMMAND, HELLO, Http, Stdio, environment, http_server, modern_meta
+from tests.wire import COMMAND, HELLO, Http, environment, http_server, modern_meta
 
 ROUTES = ["/", "/healthz", "/mcp", "/mcp/sse", "/mcp/messages", "/nothing"]
 
@@ -71,31 +73,27 @@ def test_without_a_key_that_opens_nothing_is_reached(
         assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_revoked_and_expired_keys_say_so(server: Http, tmp_path: Path) -> None:
-    data_dir = re.search(r"Data +(\S+)", server.printed)
-    assert data_dir is not None
+def keys(data_dir: Path, *arguments: str) -> dict[str, Any]:
+    command = [*COMMAND, "keys", *arguments, "--data-dir", str(data_dir), "--json"]
+    done = subprocess.run(command, capture_output=True, check=True, env=environment())
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
 
-    def keys(*arguments: str) -> dict[str, Any]:
-        command = [*COMMAND, "keys", *arguments, "--data-dir", data_dir[1], "--json"]
-        done = subprocess.run(command, capture_output=True, check=True, env=environment())
-        made: dict[str, Any] = json.loads(done.stdout)
-        return made
 
-    made = keys("create", "--name", "short")
+def test_a_key_revoked_elsewhere_stops_within_a_second(server: Http) -> None:
+    made = keys(server.data_dir, "create", "--name", "short")
     bearer = {"Authorization": f"Bearer {made['key']}"}
     assert server.client.get("/mcp", headers=bearer).status_code != 401
-    keys("revoke", made["id"])
-    time.sleep(1)
-    answer = server.client.get("/mcp", headers=bearer)
-    assert (answer.status_code, answer.json()["error"]) == (401, "revoked")
+    keys(server.data_dir, "revoke", made["id"])
+    deadline = time.monotonic() + 1
+    while (answer := server.client.get("/mcp", headers=bearer)).status_code != 401:
+        assert time.monotonic() < deadline
+    assert answer.json()["error"] == "revoked"
 
 
 def test_a_narrow_key_sees_and_does_only_what_it_may(server: Http) -> None:
-    data_dir = re.search(r"Data +(\S+)", server.printed)
-    assert data_dir is not None
-    command = [*COMMAND, "keys", "create", "--name", "reader", "--scopes", "read-only", "--data-dir", data_dir[1]]
-    key = subprocess.run(command, capture_output=True, check=True, text=True, env=environment()).stdout.strip()
-    reader = Http(server.process, server.url, key, server.client, "")
+    key = keys(server.data_dir, "create", "--name", "reader", "--scopes", "read-only")["key"]
+    reader = replace(server, key=key)
 
     assert [tool["name"] for tool in reader.modern("tools/list")["result"]["tools"]] == ["search_memories"]
     arguments = {"scope": "vault", "key": "k", "content": "c"}
@@ -113,11 +111,8 @@ def test_both_eras_share_one_memory(server: Http) -> None:
 
 
 def test_another_keys_session_cannot_be_ridden_on(server: Http) -> None:
-    data_dir = re.search(r"Data +(\S+)", server.printed)
-    assert data_dir is not None
     session = server.handshake()
-    command = [*COMMAND, "keys", "create", "--name", "other", "--data-dir", data_dir[1]]
-    key = subprocess.run(command, capture_output=True, check=True, text=True, env=environment()).stdout.strip()
+    key = keys(server.data_dir, "create", "--name", "other")["key"]
 
     answer = server.client.post(
         "/mcp",
@@ -208,9 +203,8 @@ def test_it_stops_within_a_second_with_streams_open_and_clears_sessions(tmp_path
             assert server.stop() == 0
             assert time.monotonic() - started < 1
             assert "result" in json.loads(next(events)[1])  # a listen stream ends with its final frame
-    reopened = Stdio.start(tmp_path, "--session-id", "x")
-    assert reopened.read("memory://vault") == []
-    reopened.close()
+    rows = apsw.Connection(str(tmp_path / "memory.db")).execute("SELECT * FROM session_memories").fetchall()
+    assert rows == []
     assert not list((tmp_path / "servers").iterdir())
 
 

@@ -4,7 +4,10 @@ import pytest
 from mcp import Client
 
 from memory_mcp.app import App
-from memory_mcp.caller import LOCAL_USER
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.errors import Invalid
+from memory_mcp.sessions import Connection, Session
+from memory_mcp.vault.model import NewMemory
 from tests.conftest import Clock
 from tests.vault.calls import call, commit, found_keys, read, refusal
 
@@ -51,7 +54,7 @@ async def test_the_full_text_indexes_stay_whole_through_overwrites(client: Clien
             await commit(client, "k", f"content {number}", scope)
 
     with database(app).write() as tx:
-        for index in ("vault_fts", "session_fts"):
+        for index in ("vault_fts", "session_fts", "vault_words", "session_words"):
             tx.all(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', 1)")
 
 
@@ -147,8 +150,8 @@ def database(app: App):  # type: ignore[no-untyped-def]  # a look behind the roo
 
 
 def test_nan_and_infinity_are_refused(app: App) -> None:
-    from memory_mcp.errors import Invalid
-
+    caller = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"vault"}))
     for bad in (math.nan, math.inf):
+        memory = NewMemory("vault", "k", "c", embedding=(1.0, 2.0, bad))
         with pytest.raises(Invalid, match="D = 3"):
-            app.vault._check_vector((1.0, 2.0, bad), "embedding")
+            app.vault.commit(caller, Session("s", Connection(LOCAL_USER, "s")), memory)

@@ -119,7 +119,7 @@ class HttpDoor:
         pause = min(HOUSEKEEPING, self._app.settings.session_idle / 4)
         while True:
             await anyio.sleep(pause)
-            for chore in (self._app.sessions.end_the_idle, self._app.sessions.clear_the_dead, self._app.vault.tidy):
+            for chore in (self._app.sessions.end_the_idle, self._app.sessions.clear_the_dead):
                 try:
                     await anyio.to_thread.run_sync(chore)
                 except AppError as exc:

@@ -1,4 +1,4 @@
-"""The vault: facts under a key, for good or for this session (specs/vault.md)."""
+"""The vault: facts under a key, for good or for this session."""
 
 from memory_mcp.vault.operations import Vault
 

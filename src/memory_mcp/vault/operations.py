@@ -1,14 +1,15 @@
 import heapq
 import math
 import threading
-from contextlib import nullcontext
+import time
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
-from memory_mcp.changes import Changes
-from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.changes import Change, Changes
+from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.families import within_budget
 from memory_mcp.search import ranking, words
 from memory_mcp.sessions import Session, Sessions
@@ -37,6 +38,7 @@ BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
 BY_WORDS = 200  # candidates each way of searching brings into the running
 BY_VECTOR = 100
 WHOLE = 0.999999  # a share of the question that counts as all of it, sums of floats being what they are
+TIDY_EVERY = 5.0  # seconds at least between two tidyings
 MOST_TERMS = 64  # words of a query that are looked for: a pasted document is no question
 
 
@@ -67,7 +69,9 @@ class Vault:
         self._dimensions = dimensions
         self._following = threading.Lock()
         self._followed: dict[str, _Followed] = {}
+        self._tidied_at = 0.0
         sessions.on_end(self.forget_session)
+        changes.listen(self._tidy_now_and_then)
 
     def open_local(self) -> None:
         """Open the local user's file now, so that a damaged or newer one is refused at the start."""
@@ -81,6 +85,13 @@ class Vault:
                     continue
             with db.write() as writing:
                 storage.tidy(writing)
+
+    def _tidy_now_and_then(self, _: Change) -> None:
+        """After a change has been told, in the thread that told it: nobody waits for it there."""
+        if time.monotonic() - self._tidied_at > TIDY_EVERY:
+            self._tidied_at = time.monotonic()
+            with suppress(Unavailable):
+                self.tidy()
 
     def commit(self, caller: Caller, session: Session, memory: NewMemory) -> Committed:
         """Store or replace one memory, findable at once. Raises Invalid for a vector that does not fit."""

@@ -16,7 +16,7 @@ CREATE TABLE keys (
     created_at   TEXT NOT NULL,
     expires_at   TEXT,
     revoked_at   TEXT,
-    last_used_at TEXT                       -- to the minute, so that a busy key does not write all the time
+    last_used_at TEXT                       -- noted once a minute at most
 ) STRICT;
 
 -- Owned by sessions/.

@@ -1,4 +1,4 @@
--- The schema of specs/vault.md §2, to the letter. IF NOT EXISTS lets a file made by another implementation of the
+-- The schema of the vault's specification, to the letter. IF NOT EXISTS lets a file made by another implementation of the
 -- spec be taken over with its memories.
 CREATE TABLE IF NOT EXISTS session_memories (
     id          INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -64,7 +64,7 @@ CREATE TRIGGER IF NOT EXISTS vault_au AFTER UPDATE ON vault_memories BEGIN
     INSERT INTO vault_fts(rowid, key, content, tags) VALUES (new.id, new.key, new.content, new.tags);
 END;
 
--- What search needs beyond the spec stands in tables of its own (CONTRACT §8).
+-- What search needs beyond the spec stands in tables of its own.
 
 -- Plain words, stemmed; other scripts spaced out and camelCase taken apart by search/words.py before they come here.
 CREATE VIRTUAL TABLE session_words USING fts5(
