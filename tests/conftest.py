@@ -11,7 +11,8 @@ from mcp.shared.memory import create_client_server_memory_streams
 
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
-from memory_mcp.doors.mcp import Line, McpDoor
+from memory_mcp.doors.asking import Line
+from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.doors.stdio import local_line
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

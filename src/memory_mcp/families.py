@@ -114,7 +114,7 @@ class Family:
     name: str
     purpose: str  # one line in the server's instructions
     errors: Literal["json-rpc", "tool-result"]
-    uri_prefix: str  # which resources are this family's
+    uri_prefixes: tuple[str, ...]  # which resources are this family's
     tools: dict[str, Tool] = field(default_factory=dict)
     templates: tuple[Template, ...] = ()
     list_resources: Callable[[Call, str | None], Page] = lambda call, position: Page(())

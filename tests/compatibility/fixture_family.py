@@ -44,10 +44,11 @@ fixtures = Family(
     name="fixtures",
     purpose="what the conformance suite calls by name",
     errors="tool-result",
-    uri_prefix="test://",
+    uri_prefixes=("test://",),
     templates=(Template(TEMPLATE, "template", "Data under an id."),),
     list_resources=list_page,
     read_resource=read,
+    may_watch=lambda call, uri: True,
     complete=complete,
 )
 

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from memory_mcp import logs, settings
 from memory_mcp.app import App, open_app
-from memory_mcp.doors import http, welcome
+from memory_mcp.doors import asking, http, welcome
 from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.doors.sdk import Context
 from tests.compatibility import fixture_prompts, fixture_tools
@@ -53,7 +53,7 @@ class FixtureDoor(McpDoor):
             return await self.call_tool(ctx, params)
         # The listeners of this user, as the door finds them. The product's lists of tools and prompts never change,
         # so only here is there anything to say.
-        publish = self.listeners.of(self._caller(ctx).user)._bus.publish
+        publish = self.listeners.of(asking.caller(ctx).user)._bus.publish
         call = FixtureCall(ctx, params.arguments or {}, params.input_responses or {}, params.request_state, publish)
         return await TOOLS[params.name].run(call)
 

@@ -33,7 +33,7 @@ class Done:
 
 @pytest.fixture
 def workshop() -> Family:
-    family = Family(name="workshop", purpose="trying the door", errors="tool-result", uri_prefix="workshop://")
+    family = Family(name="workshop", purpose="trying the door", errors="tool-result", uri_prefixes=("workshop://",))
 
     @family.tool(Nothing, answers=Done, title="Step", needs=Scope.READ)
     def step(call: Call, asked: Nothing) -> Done:

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp.access import Key, Keys, Refused
 from memory_mcp.caller import Caller
-from memory_mcp.doors.mcp import CALLER
+from memory_mcp.doors.asking import CALLER
 from memory_mcp.errors import AppError
 
 

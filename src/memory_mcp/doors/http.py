@@ -27,9 +27,10 @@ from memory_mcp import __version__
 from memory_mcp.app import App
 from memory_mcp.clock import new_id
 from memory_mcp.doors import sdk, welcome
+from memory_mcp.doors.asking import CALLER, Line, local_caller
 from memory_mcp.doors.bearer import BearerGuard
 from memory_mcp.doors.guard import LOOPBACK, HostGuard
-from memory_mcp.doors.mcp import CALLER, Line, McpDoor, local_caller
+from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.doors.refusals import PlainRefusals
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.sessions import Connection

@@ -1,8 +1,27 @@
-"""JSON Schemas of tools, small and plain enough for every client and model."""
+"""Tools as clients see them, with JSON Schemas small and plain enough for every client and model."""
 
 from typing import Any
 
+import mcp_types as types
+
 from memory_mcp.families import Tool
+
+
+def offer(tool: Tool) -> types.Tool:
+    return types.Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=input_schema(tool),
+        output_schema=output_schema(tool),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.reads_only,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+        _meta=dict(tool.meta),
+    )
 
 
 def input_schema(tool: Tool) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from contextlib import suppress
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import new_id
+from memory_mcp.doors.asking import Line, local_caller
 from memory_mcp.doors.lines import Answers, Requests
-from memory_mcp.doors.mcp import Line, McpDoor, local_caller
+from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.errors import Unavailable
 from memory_mcp.sessions import Connection
 

@@ -38,15 +38,13 @@ def load(folder: Path, application_id: int) -> Schema:
 def is_current(connection: apsw.Connection, schema: Schema) -> bool:
     """True if nothing is to be done. Raises Unavailable for a file from a newer version, or of another kind."""
     name, found = Path(connection.filename).name, version(connection)
-    if found and connection.pragma("application_id") != schema.application_id:
-        raise Unavailable(
-            f"{name} is a file of another kind. Nothing was changed; choose another file or data directory."
-        )
     if found > schema.version:
         raise Unavailable(
             f"{name} was written by a newer Memory MCP (its schema is {found}, this program knows {schema.version}). "
             "Nothing was changed. Upgrade memory-mcp, or use another --data-dir."
         )
+    if found and connection.pragma("application_id") != schema.application_id:
+        raise Unavailable(f"{name} is a file of another kind. Nothing was changed; choose another file or --data-dir.")
     return found == schema.version
 
 

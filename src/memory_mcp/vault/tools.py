@@ -30,7 +30,7 @@ vault = Family(
     purpose="facts under a key, kept for good (scope 'vault') or as this session's scratchpad (scope 'session'): "
     "commit_memory, search_memories, prune_memory",
     errors="json-rpc",
-    uri_prefix="memory://",
+    uri_prefixes=("memory://vault", "memory://session/"),
     templates=resources.TEMPLATES,
     list_resources=resources.list_page,
     read_resource=resources.read,

@@ -1,0 +1,71 @@
+"""Who is asking: the caller, the connection and the session behind a request, on every transport and in both eras."""
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from starlette.requests import Request
+
+from memory_mcp.app import App
+from memory_mcp.caller import LOCAL_USER, Caller, parse_scopes
+from memory_mcp.doors import sdk
+from memory_mcp.doors.sdk import Context
+from memory_mcp.errors import Invalid
+from memory_mcp.sessions import Connection, Session, Sessions
+
+CALLER = "memory_mcp.caller"  # where the HTTP door leaves the caller on a request
+CONNECTION = "memory_mcp.connection"  # where the handshake leaves the connection on the SDK's
+SESSION_META = "memory-mcp/sessionId"
+CLIENT_INFO_META = "io.modelcontextprotocol/clientInfo"
+LONGEST_SESSION_ID = 128
+
+
+@dataclass(frozen=True)
+class Line:
+    """One pair of byte streams with one client behind it, such as stdin and stdout."""
+
+    caller: Caller
+    connection: Connection
+
+
+def local_caller(app: App) -> Caller:
+    """Whoever comes without a key: the local user, who may do what --scopes and --families say."""
+    return Caller(LOCAL_USER, parse_scopes(app.settings.scopes), frozenset(app.families))
+
+
+def caller(ctx: Context) -> Caller:
+    if isinstance(ctx.lifespan_context, Line):
+        return ctx.lifespan_context.caller
+    return cast(Caller, cast(Request, ctx.request).scope[CALLER])
+
+
+def session(ctx: Context, sessions: Sessions) -> Session:
+    """The session of a call: chosen on the connection, named on the request, announced, or the connection's own."""
+    line = _connection(ctx, sessions)
+    named = (ctx.meta or {}).get(SESSION_META)
+    announced = announced_session(_client_info(ctx)) if sdk.is_modern(ctx) else line.announced_session
+    for field, found in ((f"_meta.{SESSION_META}", named), ("clientInfo.extra.sessionId", announced)):
+        if found is not None and not (isinstance(found, str) and 0 < len(found) <= LONGEST_SESSION_ID):
+            raise Invalid(f"{field} must be a text of 1 to {LONGEST_SESSION_ID} characters.", field=field)
+    session_id = line.chosen_session or named or announced or line.own_session
+    return Session(unicodedata.normalize("NFC", str(session_id)), line)
+
+
+def announced_session(client_info: Any) -> Any:
+    """clientInfo.extra.sessionId, whatever it is."""
+    extra = client_info.get("extra") if isinstance(client_info, Mapping) else None
+    return extra.get("sessionId") if isinstance(extra, Mapping) else None
+
+
+def _connection(ctx: Context, sessions: Sessions) -> Connection:
+    if isinstance(ctx.lifespan_context, Line):
+        return ctx.lifespan_context.connection
+    if not sdk.is_modern(ctx):
+        return cast(Connection, sdk.connection(ctx).state[CONNECTION])
+    return sessions.sessionless(caller(ctx), str(_client_info(ctx).get("name", "")))
+
+
+def _client_info(ctx: Context) -> Mapping[str, Any]:
+    info = (ctx.meta or {}).get(CLIENT_INFO_META)
+    return info if isinstance(info, Mapping) else {}
