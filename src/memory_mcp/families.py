@@ -1,4 +1,4 @@
-"""What a room offers to the doors: tools, resources and completions, as plain values that know no protocol.
+"""What a room offers to the doors: tools, prompts, resources and completions, as plain values that know no protocol.
 
 Everything a tool needs at its entry (scope, argument bounds) and its exit (result shape, how errors are told) is
 declared here and done once, by the door.
@@ -70,6 +70,24 @@ class Tool:
 
 
 @dataclass(frozen=True)
+class PromptArgument:
+    name: str
+    description: str
+    required: bool = True
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A request a person can pick in a client; `write` puts it into words for the model."""
+
+    name: str
+    title: str
+    description: str
+    arguments: tuple[PromptArgument, ...]
+    write: Callable[[Call, Mapping[str, str]], str]
+
+
+@dataclass(frozen=True)
 class Document:
     """What reading a resource gives."""
 
@@ -116,11 +134,12 @@ class Family:
     errors: Literal["json-rpc", "tool-result"]
     uri_prefixes: tuple[str, ...]  # which resources are this family's
     tools: dict[str, Tool] = field(default_factory=dict)
+    prompts: tuple[Prompt, ...] = ()
     templates: tuple[Template, ...] = ()
     list_resources: Callable[[Call, str | None], Page] = lambda call, position: Page(())
     read_resource: Callable[[Call, str], Document] = _nothing_to_read
     may_watch: Callable[[Call, str], bool] = lambda call, uri: False  # who may be told of changes to a resource
-    complete: Callable[[Call, str, str], Sequence[str]] = lambda call, name, value: ()
+    complete: Callable[[Call, str, str], Sequence[str]] = lambda call, name, value: ()  # an argument's values
 
     def tool(
         self,

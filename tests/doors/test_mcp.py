@@ -10,12 +10,13 @@ import anyio
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
+from mcp_types import PromptReference
 
 from memory_mcp.app import App
 from memory_mcp.caller import Scope
 from memory_mcp.doors.mcp import McpDoor, instructions
 from memory_mcp.errors import Conflict
-from memory_mcp.families import Arguments, Call, Family
+from memory_mcp.families import Arguments, Call, Family, Prompt, PromptArgument
 from memory_mcp.vault import storage
 from tests.conftest import connected
 
@@ -33,7 +34,22 @@ class Done:
 
 @pytest.fixture
 def workshop() -> Family:
-    family = Family(name="workshop", purpose="trying the door", errors="tool-result", uri_prefixes=("workshop://",))
+    family = Family(
+        name="workshop",
+        purpose="trying the door",
+        errors="tool-result",
+        uri_prefixes=("workshop://",),
+        prompts=(
+            Prompt(
+                "build",
+                "Build",
+                "Ask for something to be built.",
+                (PromptArgument("what", "The thing."), PromptArgument("colour", "Its colour.", required=False)),
+                lambda call, given: f"Build {given['what']} in {given.get('colour', 'any colour')}.",
+            ),
+        ),
+        complete=lambda call, name, value: [c for c in ("red", "rose") if name == "colour" and c.startswith(value)],
+    )
 
     @family.tool(Nothing, answers=Done, title="Step", needs=Scope.READ)
     def step(call: Call, asked: Nothing) -> Done:
@@ -126,6 +142,32 @@ async def test_a_bug_is_logged_whole_and_told_to_nobody(
     assert told.value.error.data == listed.value.error.data == {"error": "unavailable"}
     assert "secret" not in f"{result.content}{told.value.error.message}{listed.value.error.message}"
     assert caplog.text.count("secret.db") >= 3
+
+
+async def test_prompts_are_listed_written_and_completed(client: Client) -> None:
+    [prompt] = (await client.list_prompts()).prompts
+    assert (prompt.name, prompt.title, prompt.description) == ("build", "Build", "Ask for something to be built.")
+    assert [(argument.name, argument.required) for argument in prompt.arguments or []] == [
+        ("what", True),
+        ("colour", False),
+    ]
+
+    written = await client.get_prompt("build", {"what": "a boat"})
+    assert written.messages[0].content.text == "Build a boat in any colour."  # type: ignore[union-attr]  # it is a text
+    completed = await client.complete(
+        PromptReference(type="ref/prompt", name="build"), {"name": "colour", "value": "ro"}
+    )
+    assert completed.completion.values == ["rose"]
+
+
+@pytest.mark.parametrize(
+    ("given", "field"), [({}, "what"), ({"what": " "}, "what"), ({"what": "x", "size": "y"}, "size")]
+)
+async def test_prompt_arguments_that_do_not_fit_are_refused(client: Client, given: dict[str, str], field: str) -> None:
+    with pytest.raises(MCPError) as caught:
+        await client.get_prompt("build", given)
+    assert caught.value.error.code == -32602
+    assert caught.value.error.data == {"error": "invalid", "field": field}
 
 
 async def test_an_unknown_tool_prompt_or_method_is_an_error_of_the_protocol(client: Client) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from memory_mcp.errors import Invalid
-from memory_mcp.families import Arguments, Tool
+from memory_mcp.families import Arguments, Prompt, Tool
 
 MOST_BYTES = 1024 * 1024  # of one field
 
@@ -21,6 +21,17 @@ def parse(tool: Tool, given: Mapping[str, Any] | None) -> Arguments:
         first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))
         raise Invalid(f"{field}: {first['msg']}.", field=field) from exc
+
+
+def parse_prompt(prompt: Prompt, given: Mapping[str, str] | None) -> dict[str, str]:
+    """A prompt's arguments are texts. Raises Invalid naming the one that is missing or unknown."""
+    texts = {name: _text(value, name) for name, value in (given or {}).items()}
+    for name in texts.keys() - {argument.name for argument in prompt.arguments}:
+        raise Invalid(f"{name}: this prompt takes no such argument.", field=name)
+    for argument in prompt.arguments:
+        if argument.required and not texts.get(argument.name, "").strip():
+            raise Invalid(f"{argument.name}: this prompt cannot do without it.", field=argument.name)
+    return texts
 
 
 def _cleaned(value: Any, field: str) -> Any:

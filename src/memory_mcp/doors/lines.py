@@ -25,7 +25,20 @@ TOO_LONG = b"(too long)"  # stands for such a line, and is no JSON
 LAST_WORDS = 5.0  # seconds that requests sent just before the end of input have to be answered
 
 
-class Answers:
+class _End:
+    """One end of the wire as the SDK wants it: something that can be closed. The descriptor belongs to the process."""
+
+    async def aclose(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+class Answers(_End):
     """The way out. Messages are written whole, one after another."""
 
     def __init__(self, fd: int) -> None:
@@ -60,18 +73,8 @@ class Answers:
             with anyio.move_on_after(LAST_WORDS):
                 await self._settled.wait()
 
-    async def aclose(self) -> None:
-        """The descriptor belongs to the process."""
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
-
-
-class Requests:
+class Requests(_End):
     """The way in: every line that is a message. The others are answered here."""
 
     def __init__(self, fd: int, answers: Answers) -> None:
@@ -102,16 +105,6 @@ class Requests:
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
-
-    async def aclose(self) -> None:
-        """The descriptor belongs to the process."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None: ...
 
     def _note(self, message: types.JSONRPCMessage) -> None:
         if isinstance(message, types.JSONRPCRequest) and message.method != "subscriptions/listen":

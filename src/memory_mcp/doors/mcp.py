@@ -27,7 +27,7 @@ from memory_mcp.doors import answers, arguments, asking, schemas, sdk
 from memory_mcp.doors.listeners import Listeners
 from memory_mcp.doors.sdk import Context, ReadStream, WriteStream
 from memory_mcp.errors import AppError, NotFound
-from memory_mcp.families import Call, Family, Tool, bad_cursor
+from memory_mcp.families import Call, Family, Prompt, Tool, bad_cursor
 from memory_mcp.sessions import Connection
 
 MOST_COMPLETIONS = 100  # the protocol's bound
@@ -215,10 +215,23 @@ class McpDoor:
 
     async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         _no_cursor(params)
-        return types.ListPromptsResult(prompts=[])
+        offers = [schemas.prompt_offer(prompt) for family in self._readable(ctx) for prompt in family.prompts]
+        return types.ListPromptsResult(prompts=offers)
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name}", {"error": "not_found"})
+        with answers.rpc_errors("prompts/get"):
+            prompt = self._prompt(ctx, params.name)
+            given = arguments.parse_prompt(prompt, params.arguments)
+            text = await self._run(ctx, prompt.write, given)
+        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        return types.GetPromptResult(description=prompt.description, messages=[message])
+
+    def _prompt(self, ctx: Context, name: str) -> Prompt:
+        for family in self._readable(ctx):
+            for prompt in family.prompts:
+                if prompt.name == name:
+                    return prompt
+        raise NotFound(f"Unknown prompt: {name}")
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         with answers.rpc_errors("completion/complete"):
@@ -226,10 +239,9 @@ class McpDoor:
 
     async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         found: list[str] = []
-        if isinstance(params.ref, types.ResourceTemplateReference):
-            for family in self._readable(ctx):
-                if any(template.uri_template == params.ref.uri for template in family.templates):
-                    found += await self._run(ctx, family.complete, params.argument.name, params.argument.value)
+        for family in self._readable(ctx):
+            if _completes(family, params.ref):
+                found += await self._run(ctx, family.complete, params.argument.name, params.argument.value)
         return types.CompleteResult(
             completion=types.Completion(values=found[:MOST_COMPLETIONS], has_more=len(found) > MOST_COMPLETIONS)
         )
@@ -287,6 +299,12 @@ class McpDoor:
         except asyncio.CancelledError:
             cancelled.set()
             raise
+
+
+def _completes(family: Family, ref: types.ResourceTemplateReference | types.PromptReference) -> bool:
+    if isinstance(ref, types.PromptReference):
+        return any(prompt.name == ref.name for prompt in family.prompts)
+    return any(template.uri_template == ref.uri for template in family.templates)
 
 
 def _no_such_resource(uri: str) -> NotFound:

@@ -4,7 +4,7 @@ from typing import Any
 
 import mcp_types as types
 
-from memory_mcp.families import Tool
+from memory_mcp.families import Prompt, Tool
 
 
 def offer(tool: Tool) -> types.Tool:
@@ -21,6 +21,18 @@ def offer(tool: Tool) -> types.Tool:
             open_world_hint=False,
         ),
         _meta=dict(tool.meta),
+    )
+
+
+def prompt_offer(prompt: Prompt) -> types.Prompt:
+    return types.Prompt(
+        name=prompt.name,
+        title=prompt.title,
+        description=prompt.description,
+        arguments=[
+            types.PromptArgument(name=argument.name, description=argument.description, required=argument.required)
+            for argument in prompt.arguments
+        ],
     )
 
 
