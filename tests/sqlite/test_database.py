@@ -173,6 +173,19 @@ def test_a_file_removed_while_open_is_made_anew_and_the_next_write_is_kept(tmp_p
     assert apsw.Connection(str(path)).execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
+def test_a_reader_of_a_removed_file_takes_nothing_along(tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    db = opened(path)
+    with db.read() as tx:
+        path.unlink()
+        with db.write() as writing:
+            writing.all("INSERT INTO numbers VALUES (1)")
+        assert tx.number("SELECT count(*) FROM numbers") == 0
+    assert path.with_name("x.db-wal").exists()
+    assert count(db) == 1
+    db.close()
+
+
 def test_a_file_put_in_its_place_is_read(tmp_path: Path) -> None:
     path, other = tmp_path / "x.db", tmp_path / "other.db"
     db, replacement = opened(path), opened(other)

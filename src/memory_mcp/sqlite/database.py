@@ -59,6 +59,7 @@ class _File:
         self._durability = durability
         self._identity = _identity(path)
         self._idle: list[apsw.Connection] = []
+        self._closed = False
         self.writer = connect(path, durability)
         self._wal_identity: tuple[int, int] | None = None
 
@@ -81,13 +82,20 @@ class _File:
         try:
             yield connection
         finally:
-            self._idle.append(connection)
+            if self._closed:  # another file took its place meanwhile
+                self._let_go(connection)
+            else:
+                self._idle.append(connection)
 
     def close(self) -> None:
+        self._closed = True
         for connection in (*self._idle, self.writer):
-            if not self.is_in_place():
-                leave_wal(connection)
-            connection.close()
+            self._let_go(connection)
+
+    def _let_go(self, connection: apsw.Connection) -> None:
+        if not self.is_in_place():
+            leave_wal(connection)
+        connection.close()
 
 
 class Database:
