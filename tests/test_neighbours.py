@@ -1,6 +1,7 @@
 """Clients of one server hear of what another one, on the same data directory, has changed."""
 
 from pathlib import Path
+from urllib.parse import quote
 
 from tests.wire import Stdio
 
@@ -42,3 +43,33 @@ def test_a_server_that_died_is_forgotten(tmp_path: Path) -> None:
     writer.receive()  # when its own client is told, the neighbours have been
     assert len(list((tmp_path / "servers").glob("*.sock"))) == 1
     writer.close()
+
+
+def test_long_addresses_and_many_of_them_arrive(tmp_path: Path) -> None:
+    reader, writer = Stdio.start(tmp_path), Stdio.start(tmp_path)
+    keys = [f"{'长' * 400}{number}" for number in range(60)]
+    for key in keys:
+        writer.call("commit_memory", scope="vault", key=key, content="c", tags=["t"])
+    watched = [f"memory://vault/{quote(key, safe='')}" for key in keys]
+    for uri in watched:
+        reader.ask("resources/subscribe", {"uri": uri})
+    writer.call("prune_memory", scope="vault", tags=["t"])
+
+    heard: set[str] = set()
+    while heard != set(watched):
+        heard.add(reader.receive().get("params", {}).get("uri", watched[0]))
+    reader.close()
+    writer.close()
+
+
+def test_an_address_is_told_as_the_client_spells_it(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path)
+    spellings = ["memory://vault/a%2fé b", "memory://vault/a/%c3%a9%20b", "memory://vault?limit=10"]
+    for uri in spellings:
+        assert "result" in server.ask("resources/subscribe", {"uri": uri})
+    server.call("commit_memory", scope="vault", key="a/é b", content="c")
+
+    heard: set[str] = set()
+    while heard != set(spellings):
+        heard |= {message["params"]["uri"] for message in [server.receive()] if "params" in message}
+    server.close()

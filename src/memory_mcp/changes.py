@@ -3,13 +3,13 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 
 GATHER = 0.05  # seconds in which changes are gathered, so that a thousand writes are not a thousand notifications
-MOST_AT_ONCE = 100  # resources named in one change
+MOST_BYTES = 1500  # of addresses in one change
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,8 @@ class Changes:
             gathered, self._uris = self._uris, {}
             lists, self._lists = self._lists, set()
         for user, changed in gathered.items():
-            uris = tuple(changed)
-            for start in range(0, len(uris), MOST_AT_ONCE):
-                self._pass_on(Change(user, uris[start : start + MOST_AT_ONCE], user in lists and start == 0))
+            for number, uris in enumerate(_portions(changed)):
+                self._pass_on(Change(user, uris, user in lists and number == 0))
 
     def _pass_on(self, change: Change) -> None:
         for listener in self._listeners:
@@ -70,3 +69,16 @@ class Changes:
                 listener(change)
             except Exception:
                 log.exception("A listener failed; the others are told all the same")
+
+
+def _portions(uris: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Few enough at once for any kind of message."""
+    portion: list[str] = []
+    size = 0
+    for uri in uris:
+        if portion and size + len(uri) > MOST_BYTES:
+            yield tuple(portion)
+            portion, size = [], 0
+        portion.append(uri)
+        size += len(uri)
+    yield tuple(portion)

@@ -138,7 +138,8 @@ class Family:
     templates: tuple[Template, ...] = ()
     list_resources: Callable[[Call, str | None], Page] = lambda call, position: Page(())
     read_resource: Callable[[Call, str], Document] = _nothing_to_read
-    may_watch: Callable[[Call, str], bool] = lambda call, uri: False  # who may be told of changes to a resource
+    watched: Callable[[Call, str], str | None] = lambda call, uri: None
+    """The address under which changes of a resource are told; None if the caller may not learn of them."""
     complete: Callable[[Call, str, str], Sequence[str]] = lambda call, name, value: ()  # an argument's values
 
     def tool(

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -21,7 +22,9 @@ from memory_mcp.clock import new_id
 log = logging.getLogger(__name__)
 
 LONGEST_NAME = 100  # bytes of a socket's path that every system takes
-LONGEST_MESSAGE = 1 << 20
+LONGEST_MESSAGE = 1 << 16
+PATIENCE = 0.1  # seconds for a server to take a message: its queue is short, and emptied fast
+DEAF = 5.0  # seconds in which one that did not is left alone
 
 
 class Neighbours:
@@ -29,6 +32,7 @@ class Neighbours:
         self._folder = folder
         self._own = folder / f"{new_id()[:12]}.sock"
         self._socket: socket.socket | None = None
+        self._deaf_until: dict[Path, float] = {}
 
     def hear(self, listener: Callable[[Change], None]) -> None:
         """Call `listener` for every change another server tells of, from a thread of its own."""
@@ -48,7 +52,7 @@ class Neighbours:
         threading.Thread(target=self._receive, args=(receiving, listener), name="neighbours", daemon=True).start()
 
     def tell(self, change: Change) -> None:
-        """Tell every other server. Never waits and never fails: whoever does not listen misses it."""
+        """Tell every other server. Never fails: whoever does not listen misses it."""
         message = json.dumps(asdict(change)).encode()
         self._reach(lambda sending, address: sending.sendto(message, address))
 
@@ -64,9 +68,12 @@ class Neighbours:
         with suppress(OSError):
             others = [path for path in self._folder.glob("*.sock") if path != self._own]
             for path in others:
+                if time.monotonic() < self._deaf_until.get(path, 0.0):
+                    continue
                 with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
-                    sending.setblocking(False)
-                    _greet(sending, path, greet)
+                    sending.settimeout(PATIENCE)
+                    if not _greet(sending, path, greet):
+                        self._deaf_until[path] = time.monotonic() + DEAF
 
     @staticmethod
     def _receive(receiving: socket.socket, listener: Callable[[Change], None]) -> None:
@@ -79,14 +86,16 @@ class Neighbours:
                     log.warning("A neighbour said something nobody understands")
 
 
-def _greet(sending: socket.socket, path: Path, greet: Callable[[socket.socket, str], object]) -> None:
+def _greet(sending: socket.socket, path: Path, greet: Callable[[socket.socket, str], object]) -> bool:
+    """False if the other server does not take the message."""
     try:
         with _address(path) as address:
             greet(sending, address)
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, FileNotFoundError):
         path.unlink(missing_ok=True)  # its server died
     except OSError:
-        pass  # it is too busy to listen, or just leaving
+        return False
+    return True
 
 
 @contextmanager

@@ -48,7 +48,7 @@ fixtures = Family(
     templates=(Template(TEMPLATE, "template", "Data under an id."),),
     list_resources=list_page,
     read_resource=read,
-    may_watch=lambda call, uri: True,
+    watched=lambda call, uri: uri,
     complete=complete,
 )
 

@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,75 @@ def test_a_client_that_stops_listening_ends_it_quietly(tmp_path: Path) -> None:
         process.wait(timeout=10)
         errors.seek(0)
         assert "Traceback" not in errors.read()
+
+
+def unread(data_dir: Path) -> Stdio:
+    """A server with a pipe full of answers that nobody has read."""
+    server = Stdio.start(data_dir, env=environment(MEMORY_MCP_SESSION_ID="mine"))
+    server.call("commit_memory", scope="session", key="k", content="c")
+    server.call("commit_memory", scope="vault", key="k", content="x" * 200_000)
+    for _ in range(20):
+        server.post("resources/read", {"uri": "memory://vault/k"})
+    return server
+
+
+def test_a_client_that_leaves_with_answers_unread_is_given_up(tmp_path: Path) -> None:
+    server = unread(tmp_path)
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    assert server.process.wait(timeout=15) == 0
+    assert sessions_left(tmp_path) == []
+    server.kill()
+
+
+def test_a_full_pipe_whose_reader_is_gone_ends_quietly(tmp_path: Path) -> None:
+    server = unread(tmp_path)
+    assert server.process.stdin is not None
+    assert server.process.stdout is not None
+    server.process.stdout.close()
+    server.process.stdin.close()
+    assert server.process.wait(timeout=15) is not None
+    assert sessions_left(tmp_path) == []
+
+
+def test_a_client_that_reads_late_gets_every_answer(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path)
+    asked = 3000
+    sending = threading.Thread(target=lambda: [server.post("tools/list") for _ in range(asked)])
+    sending.start()
+    time.sleep(1)
+    assert sum("result" in server.receive() for _ in range(asked)) == asked
+    sending.join()
+    server.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "field"),
+    [
+        ("tools/call", {}, "name"),
+        ("tools/call", {"name": "search_memories", "arguments": []}, "arguments"),
+        ("resources/read", {}, "uri"),
+        ("resources/list", {"cursor": 5}, "cursor"),
+    ],
+)
+def test_malformed_parameters_are_told_like_arguments(
+    tmp_path: Path, method: str, params: dict[str, Any], field: str
+) -> None:
+    server = Stdio.start(tmp_path)
+    answer = server.ask(method, params)
+    assert answer["error"]["code"] == -32602
+    assert answer["error"]["data"]["error"] == "invalid"
+    assert field in answer["error"]["data"]["field"]
+    server.close()
+
+
+def test_before_the_handshake_it_says_what_to_send(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, hello=False)
+    answer = server.ask("tools/list")
+    assert answer["error"]["code"] == -32602
+    assert answer["error"]["data"] == {"error": "invalid"}
+    assert "initialize" in answer["error"]["message"]
+    server.close()
 
 
 def test_a_vector_with_nan_on_the_wire_is_refused(tmp_path: Path) -> None:

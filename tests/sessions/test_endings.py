@@ -105,6 +105,50 @@ def test_where_requests_stand_alone_an_idle_session_ends(tmp_path: Path) -> None
         assert scratch(tmp_path) == ["again"]
 
 
+def test_any_request_shows_that_somebody_is_there(tmp_path: Path) -> None:
+    with http_server(tmp_path, "--session-idle", "2") as server:
+        named = {"memory-mcp/sessionId": "mine"}
+        server.modern_call("commit_memory", named, scope="session", key="k", content="c")
+        for _ in range(8):
+            time.sleep(0.5)
+            server.modern("tools/list", None, **named)
+        assert scratch(tmp_path) == ["k"]
+
+
+def test_holds_survive_the_removal_of_the_file_they_stand_in(tmp_path: Path) -> None:
+    living, visitor = Stdio.start(tmp_path, env=MINE), Stdio.start(tmp_path, env=MINE)
+    remember(living)
+    for name in ("server.db", "server.db-wal", "server.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    remember(living, "again")
+    remember(visitor, "visited")
+    visitor.close()
+
+    assert scratch(tmp_path) == ["k", "again", "visited"]
+    living.kill()
+    Stdio.start(tmp_path).close()
+    assert scratch(tmp_path) == []
+
+
+def test_many_sessions_end_fast(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path)
+    for number in range(300):
+        answer = server.ask(
+            "tools/call",
+            {
+                "name": "commit_memory",
+                "arguments": {"scope": "session", "key": "k", "content": "c"},
+                "_meta": {"memory-mcp/sessionId": f"s{number}"},
+            },
+        )
+        assert "result" in answer
+    started = time.monotonic()
+    server.process.terminate()
+    server.process.wait(timeout=10)
+    assert time.monotonic() - started < 1
+    server.kill()
+
+
 def until_empty(data_dir: Path) -> bool:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:

@@ -78,3 +78,16 @@ def test_key_and_client_name_stand_for_a_session_where_requests_stand_alone(tmp_
         assert server.modern_call("search_memories", other, query="kept", scope="session")["total_searched"] == 0
         server.modern_call("set_session_id", session_id="chosen")
         assert server.modern_call("search_memories", query="kept", scope="session")["total_searched"] == 0
+
+
+def test_where_requests_stand_alone_what_one_agent_chose_does_not_move_another(tmp_path: Path) -> None:
+    with http_server(tmp_path) as server:
+        named = {"memory-mcp/sessionId": "B"}
+        server.modern_call("commit_memory", named, scope="session", key="k", content="of B")
+        server.modern_call("set_session_id", session_id="ZZ")
+        server.modern_call("commit_memory", scope="session", key="k", content="of ZZ")
+
+        [hit] = server.modern_call("search_memories", named, query="of", scope="session")["results"]
+        assert hit["content"] == "of B"
+        [hit] = server.modern_call("search_memories", query="of", scope="session")["results"]
+        assert hit["content"] == "of ZZ"

@@ -1,4 +1,7 @@
 import multiprocessing
+import os
+import shutil
+import signal
 import stat
 import threading
 from collections.abc import Iterator
@@ -194,6 +197,47 @@ def test_a_file_put_in_its_place_is_read(tmp_path: Path) -> None:
     replacement.close()
     other.replace(path)
     assert count(db) == 1
+    db.close()
+
+
+def _write_and_die(path: Path) -> None:
+    db = opened(path)
+    for number in range(300):
+        with db.write() as tx:
+            tx.all("INSERT INTO numbers VALUES (:n)", {"n": number})
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_backup_put_in_place_after_a_crash_is_read_as_it_was(tmp_path: Path) -> None:
+    path, backup = tmp_path / "x.db", tmp_path / "backup.db"
+    first = opened(path)
+    with first.write() as tx:
+        tx.all("INSERT INTO numbers VALUES (7)")
+    first.close()
+    apsw.Connection(str(path)).execute("VACUUM INTO ?", (str(backup),))
+    worker = multiprocessing.get_context("spawn").Process(target=_write_and_die, args=(path,))
+    worker.start()
+    worker.join()
+    assert path.with_name("x.db-wal").stat().st_size
+    backup.replace(path)
+
+    db = opened(path)
+    with db.read() as tx:
+        assert tx.all("SELECT n FROM numbers") == [(7,)]
+        assert tx.all("PRAGMA integrity_check") == [("ok",)]
+    assert path.with_name("x.db-wal.orphan").exists()
+    db.close()
+
+
+def test_a_folder_copied_after_a_crash_keeps_what_is_in_the_wal(tmp_path: Path) -> None:
+    original = tmp_path / "original"
+    worker = multiprocessing.get_context("spawn").Process(target=_write_and_die, args=(original / "x.db",))
+    worker.start()
+    worker.join()
+    shutil.copytree(original, tmp_path / "copy")
+
+    db = opened(tmp_path / "copy" / "x.db")
+    assert count(db) == 300
     db.close()
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
+from pydantic import ValidationError
 
-from memory_mcp.errors import AppError, Unavailable
+from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families import Family, Tool
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,21 @@ def rpc_errors(what: str) -> Iterator[None]:
         raise
     except Exception as exc:  # the border: a bug is logged whole and told to nobody
         raise rpc_error(failure(what)) from exc
+
+
+@contextmanager
+def plain_parameters() -> Iterator[None]:
+    """Tell what the SDK finds wrong with a request's parameters as we tell it of arguments."""
+    try:
+        yield
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise rpc_error(Invalid(f"{field}: {first['msg']}.", field=field)) from exc
+    except MCPError as exc:
+        if exc.error.code == types.INVALID_PARAMS and not exc.error.data:
+            raise rpc_error(Invalid("This cannot be asked before the handshake. Send initialize first.")) from exc
+        raise
 
 
 def failure(what: str) -> Unavailable:

@@ -48,7 +48,10 @@ def session(ctx: Context, sessions: Sessions) -> Session:
     for field, found in ((f"_meta.{SESSION_META}", named), ("clientInfo.extra.sessionId", announced)):
         if found is not None and not (isinstance(found, str) and 0 < len(found) <= LONGEST_SESSION_ID):
             raise Invalid(f"{field} must be a text of 1 to {LONGEST_SESSION_ID} characters.", field=field)
-    session_id = line.chosen_session or named or announced or line.own_session
+    if line.idles:  # no connection chose anything: a request that names its session means it
+        session_id = named or announced or line.chosen_session or line.own_session
+    else:
+        session_id = line.chosen_session or named or announced or line.own_session
     return Session(unicodedata.normalize("NFC", str(session_id)), line)
 
 

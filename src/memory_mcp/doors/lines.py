@@ -22,6 +22,7 @@ AT_ONCE = 65536  # bytes read at once
 SAFE_WRITE = 4096  # bytes that a pipe takes without blocking once it says it takes any (PIPE_BUF)
 LONGEST_LINE = 16 * 1024 * 1024
 TOO_LONG = b"(too long)"  # stands for such a line, and is no JSON
+MOST_OWED = 256  # requests under way at once
 LAST_WORDS = 5.0  # seconds that requests sent just before the end of input have to be answered
 
 
@@ -44,18 +45,26 @@ class Answers(_End):
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._turn = anyio.Lock()
+        self._writing: anyio.CancelScope | None = None
+        self._given_up = False
         self._owed: set[types.RequestId] = set()
-        self._settled = anyio.Event()
+        self._fewer = anyio.Event()
 
     async def send(self, item: SessionMessage, /) -> None:
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         async with self._turn:
-            try:
-                with anyio.CancelScope(shield=True):  # half a line would spoil the next one
-                    await _write(self._fd, line)
-            except OSError as exc:  # the client has closed its end
-                raise anyio.BrokenResourceError from exc
+            if not self._given_up:
+                await self._write(line)
+        if self._given_up:
+            raise anyio.BrokenResourceError
         self.no_longer_owed(getattr(item.message, "id", None))
+
+    async def _write(self, line: bytes) -> None:
+        try:
+            with anyio.CancelScope(shield=True) as self._writing:  # half a line would spoil the next one
+                await _write(self._fd, line)
+        except OSError:  # the client has closed its end
+            self._given_up = True
 
     def owed(self, id_: types.RequestId) -> None:
         self._owed.add(id_)
@@ -63,15 +72,22 @@ class Answers(_End):
     def no_longer_owed(self, id_: Any) -> None:
         if isinstance(id_, int | str):
             self._owed.discard(id_)
-        if not self._owed:
-            self._settled.set()
+        self._fewer.set()
+
+    async def owing_at_most(self, count: int) -> None:
+        """Wait until no more requests than that are unanswered, or nobody listens to answers."""
+        while len(self._owed) > count and not self._given_up:
+            self._fewer = anyio.Event()
+            await self._fewer.wait()
 
     async def settle(self) -> None:
-        """Wait until every request is answered, for a while."""
-        self._settled = anyio.Event()
-        if self._owed:
-            with anyio.move_on_after(LAST_WORDS):
-                await self._settled.wait()
+        """Wait until every request is answered; give up on a client that has left and does not read."""
+        with anyio.move_on_after(LAST_WORDS):
+            await self.owing_at_most(0)
+            return
+        self._given_up = True
+        if self._writing is not None:
+            self._writing.cancel()
 
 
 class Requests(_End):
@@ -87,6 +103,7 @@ class Requests(_End):
     async def receive(self) -> SessionMessage:
         """The next message. Raises EndOfStream when there will be no more and all have been answered."""
         while True:
+            await self._answers.owing_at_most(MOST_OWED)  # who does not read answers is not read either
             line = await self._next_line()
             try:
                 message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -171,7 +188,8 @@ def _takes_bytes(fd: int) -> bool:
         return False
     poll = select.poll()
     poll.register(fd, select.POLLOUT)
-    return any(event & select.POLLOUT for _, event in poll.poll(0))
+    # An error or a closed other end counts: only writing tells which.
+    return bool(poll.poll(0))
 
 
 def _unreadable(line: bytes, exc: ValidationError) -> types.JSONRPCError:

@@ -25,7 +25,7 @@ class HandshakeListener:
 
     def __init__(self, caller: Caller, connection: Connection) -> None:
         self._caller = caller
-        self.subscribed: set[str] = set()
+        self.subscribed: dict[str, str] = {}  # an address as the client spells it -> as changes are told
         self._connection = connection
         self._list_changed = False
         self._updated: dict[str, None] = {}  # in the order they changed
@@ -35,7 +35,7 @@ class HandshakeListener:
         if change.user != self._caller.user or Scope.READ not in self._caller.scopes:
             return
         self._list_changed |= change.list_changed
-        self._updated |= dict.fromkeys(uri for uri in change.uris if uri in self.subscribed)
+        self._updated |= dict.fromkeys(spelled for spelled, uri in self.subscribed.items() if uri in change.uris)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.get_running_loop().create_task(self._send())
 
@@ -93,15 +93,15 @@ class Listeners:
         if listener := self._handshake.pop(connection, None):
             listener.close()
 
-    def subscribe(self, connection: Connection, uri: str) -> None:
-        """Raises Invalid beyond what one client may watch."""
+    def subscribe(self, connection: Connection, uri: str, spelled: str) -> None:
+        """Tell a client of changes of `uri`, in its own spelling. Raises Invalid beyond what one client may watch."""
         subscribed = self._handshake[connection].subscribed
         if len(subscribed) >= MOST_SUBSCRIBED:
             raise Invalid(f"At most {MOST_SUBSCRIBED} resources can be watched. Unsubscribe from some.", field="uri")
-        subscribed.add(uri)
+        subscribed[spelled] = uri
 
-    def unsubscribe(self, connection: Connection, uri: str) -> None:
-        self._handshake[connection].subscribed.discard(uri)
+    def unsubscribe(self, connection: Connection, spelled: str) -> None:
+        self._handshake[connection].subscribed.pop(spelled, None)
 
     def of(self, user: str) -> UserListeners:
         return self._users.setdefault(user, UserListeners())

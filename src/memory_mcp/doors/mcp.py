@@ -6,6 +6,7 @@ import binascii
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -187,8 +188,7 @@ class McpDoor:
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         with answers.rpc_errors("resources/subscribe"):
-            await self._check_watched(ctx, [params.uri])
-            self.listeners.subscribe(sdk.connection(ctx), params.uri)
+            self.listeners.subscribe(sdk.connection(ctx), await self._watched(ctx, params.uri), params.uri)
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
@@ -200,16 +200,22 @@ class McpDoor:
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         with answers.rpc_errors("subscriptions/listen"):
-            await self._check_watched(ctx, params.notifications.resource_subscriptions or [])
-        return await self.listeners.of(asking.caller(ctx).user).handler(ctx, params)
+            caller = asking.caller(ctx)
+            caller.require(Scope.READ)
+            session = asking.session(ctx, self.app.sessions)
+            uris = [await self._watched(ctx, uri) for uri in params.notifications.resource_subscriptions or []]
+        honoured = params.notifications.model_copy(update={"resource_subscriptions": uris or None})
+        handler = self.listeners.of(caller.user).handler
+        with self.app.sessions.staying(session):
+            return await handler(ctx, params.model_copy(update={"notifications": honoured}))
 
-    async def _check_watched(self, ctx: Context, uris: list[str]) -> None:
-        """Changes are told only to those who may read what changed. Raises NotFound as reading would."""
+    async def _watched(self, ctx: Context, uri: str) -> str:
+        """The address under which its changes are told. Raises NotFound, as reading would, for who may not read."""
         asking.caller(ctx).require(Scope.READ)
-        for uri in uris:
-            family = self._family_of(ctx, uri)
-            if not await self._run(ctx, family.may_watch, uri):
-                raise _no_such_resource(uri)
+        address = await self._run(ctx, self._family_of(ctx, uri).watched, uri)
+        if address is None:
+            raise _no_such_resource(uri)
+        return address
 
     # Prompts and completions
 
@@ -264,8 +270,13 @@ class McpDoor:
         raise _no_such_resource(uri)
 
     async def _meet(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Middleware: get to know a client of the handshake era, and see it off when it leaves."""
-        answer = await call_next(ctx)
+        """Middleware: get to know a client of the handshake era, note that one of the later era is there, and say what
+        is wrong with parameters in our words."""
+        if sdk.is_modern(ctx) and ctx.request is not None:
+            with suppress(AppError):
+                self.app.sessions.touch(asking.caller(ctx).user, asking.session(ctx, self.app.sessions))
+        with answers.plain_parameters():
+            answer = await call_next(ctx)
         if ctx.method == "initialize" and not sdk.is_modern(ctx):
             self._welcome(ctx)
         return answer

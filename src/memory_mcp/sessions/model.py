@@ -14,6 +14,7 @@ class Connection:
     chosen_session: str | None = None  # by set_session_id
     announced_session: str | None = None  # by clientInfo.extra.sessionId in the handshake
     closed: bool = False
+    streams: int = 0  # open ones, which need no calls to stay
     id: str = field(default_factory=new_id)
 
 

@@ -1,7 +1,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,8 @@ class _Used:
     at: float
 
     def is_over(self, oldest: float) -> bool:
-        return self.connection.closed or (self.connection.idles and self.at <= oldest)
+        idle = self.connection.idles and not self.connection.streams and self.at <= oldest
+        return self.connection.closed or idle
 
 
 class Sessions:
@@ -56,10 +57,11 @@ class Sessions:
         self._guard = threading.Lock()  # the two dictionaries below, for an instant
         self._held: dict[Hold, _Used] = {}
         self._sessionless: dict[tuple[str, str | None, str], _Used] = {}
-        self._forgetters: list[Callable[[str, str], None]] = []
+        self._forgetters: list[Callable[[str, Sequence[str]], None]] = []
+        db.when_reopened(self._hold_again)
 
-    def on_end(self, forget: Callable[[str, str], None]) -> None:
-        """Call `forget(user, session_id)` when a session ends."""
+    def on_end(self, forget: Callable[[str, Sequence[str]], None]) -> None:
+        """Call `forget(user, session_ids)` when sessions end."""
         self._forgetters.append(forget)
 
     def sessionless(self, caller: Caller, client_name: str) -> Connection:
@@ -100,7 +102,9 @@ class Sessions:
         with self._changing:
             if session.connection.closed:
                 raise Unavailable("The connection this call came from is closed.")
-            if held not in self._held:
+            if held in self._held:
+                self._db.look()  # a hold that was removed with its file is written down anew
+            else:
                 self._hold(held, session.connection)
             self.touch(user, session)
             yield
@@ -110,6 +114,15 @@ class Sessions:
         with self._guard:
             if used := self._held.get(Hold(session.connection.id, user, session.id)):
                 used.at = time.monotonic()
+
+    @contextmanager
+    def staying(self, session: Session) -> Iterator[None]:
+        """A stream of this session is open for the block: its connection is in use without any calls."""
+        session.connection.streams += 1
+        try:
+            yield
+        finally:
+            session.connection.streams -= 1
 
     def close(self, connection: Connection) -> None:
         """The connection is gone: end the sessions that only it held."""
@@ -156,10 +169,18 @@ class Sessions:
 
     def _end_all_of(self, server_id: str) -> None:
         with self._db.write() as tx:
-            persists = storage.persists(tx, server_id)
-            for row in storage.held_by(tx, server_id):
-                self._let_go(tx, server_id, Hold(*row), persists)
+            held = [Hold(*row) for row in storage.held_by(tx, server_id)]
+            self._let_go(tx, server_id, held, storage.persists(tx, server_id))
             storage.remove_server(tx, server_id)
+
+    def _hold_again(self, db: Database) -> None:
+        """Somebody removed the file with our holds: write them down anew."""
+        with self._guard:
+            held = list(self._held)
+        with db.write() as tx:
+            storage.add_server(tx, self._server_id, self._persist)
+            for one in held:
+                storage.hold(tx, self._server_id, *one)
 
     def _hold(self, held: Hold, connection: Connection) -> None:
         self._show_alive()
@@ -169,20 +190,26 @@ class Sessions:
         with self._guard:
             self._held[held] = _Used(connection, time.monotonic())
 
-    def _release(self, holds: Iterable[Hold]) -> None:
-        """Let go of holds one by one. What fails stays held, and is tried again by `end_the_idle`."""
-        for held in holds:
-            with self._db.write() as tx:
-                self._let_go(tx, self._server_id, held, self._persist)
-            with self._guard:
-                del self._held[held]
+    def _release(self, holds: Sequence[Hold]) -> None:
+        """Let go of holds. If that fails they stay held, and `end_the_idle` tries again."""
+        if not holds:
+            return
+        with self._db.write() as tx:
+            self._let_go(tx, self._server_id, holds, self._persist)
+        with self._guard:
+            for held in holds:
+                self._held.pop(held, None)
 
-    def _let_go(self, tx: Write, server_id: str, held: Hold, persists: bool) -> None:
-        # Forgetting happens inside the transaction: whoever takes the session up again waits until it is empty, so
-        # that nothing new is forgotten with the old.
-        if storage.release(tx, server_id, *held) and not persists:
+    def _let_go(self, tx: Write, server_id: str, holds: Sequence[Hold], persists: bool) -> None:
+        # Forgetting happens inside the transaction: whoever takes a session up again waits until it is empty, so that
+        # nothing new is forgotten with the old.
+        ended: dict[str, list[str]] = {}
+        for held in holds:
+            if storage.release(tx, server_id, *held) and not persists:
+                ended.setdefault(held.user, []).append(held.session_id)
+        for user, session_ids in ended.items():
             for forget in self._forgetters:
-                forget(held.user, held.session_id)
+                forget(user, session_ids)
 
     def _show_alive(self) -> None:
         if self._alive is None:

@@ -58,38 +58,34 @@ class _File:
         self._path = path
         self._durability = durability
         self._identity = _identity(path)
+        self._guard = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._closed = False
         self.writer = connect(path, durability)
-        self._wal_identity: tuple[int, int] | None = None
-
-    def begin(self) -> None:
-        """Note which WAL is this file's, once it has one."""
-        self.writer.execute("SELECT 1 FROM sqlite_master").fetchall()
-        self._wal_identity = _identity(_wal(self._path))
-
-    def set_wal_aside(self) -> None:
-        """For a file that another took the place of: SQLite would play the WAL left behind into the new one."""
-        if self._wal_identity == _identity(_wal(self._path)):
-            _set_aside(self._path)
 
     def is_in_place(self) -> bool:
         return self._identity == _identity(self._path)
 
     @contextmanager
     def reader(self) -> Iterator[apsw.Connection]:
-        connection = self._idle.pop() if self._idle else connect(self._path, self._durability)
+        with self._guard:
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or connect(self._path, self._durability)
         try:
             yield connection
         finally:
-            if self._closed:  # another file took its place meanwhile
+            with self._guard:
+                keep = not self._closed  # unless another file took its place meanwhile
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
                 self._let_go(connection)
-            else:
-                self._idle.append(connection)
 
     def close(self) -> None:
-        self._closed = True
-        for connection in (*self._idle, self.writer):
+        with self._guard:
+            self._closed = True
+            connections, self._idle = [*self._idle, self.writer], []
+        for connection in connections:
             self._let_go(connection)
 
     def _let_go(self, connection: apsw.Connection) -> None:
@@ -150,6 +146,15 @@ class Database:
             if not file.is_in_place():
                 raise Unavailable(f"{self.path.name} was moved away while it was written to. Try again.")
 
+    def look(self) -> None:
+        """Notice whether another file has taken the place of this one, without reading or writing."""
+        with _telling(self.path):
+            self._in_place()
+
+    def when_reopened(self, callback: Callable[["Database"], None]) -> None:
+        """Call `callback` when another file has taken the place of this one."""
+        self._when_opened = callback
+
     def close(self) -> None:
         """Let the write under way finish, then close."""
         with suppress(Unavailable), self._turns.take():
@@ -159,27 +164,26 @@ class Database:
         if not self._file.is_in_place():
             with self._reopening:
                 if not self._file.is_in_place():
-                    former = self._file
-                    with self._turns.take():
-                        former.set_wal_aside()
-                    self._file = self._open()
-                    former.close()
+                    former, self._file = self._file, self._open()
+                    with self._turns.take():  # a write under way in the former file ends first
+                        former.close()
                     self._when_opened(self)
         return self._file
 
     def _open(self) -> _File:
         for folder in reversed([folder for folder in self.path.parents if not folder.exists()]):
             folder.mkdir(mode=0o700, exist_ok=True)
-        if not self.path.exists():
-            with self._turns.take():
-                _make(self.path)
+        with self._turns.take():
+            _make_ready(self.path, self._turns.note())
         file = _File(self.path, self._durability)
         try:
             self._bring_up_to_date(file.writer)
-            file.begin()
+            file.writer.execute("SELECT 1 FROM sqlite_master").fetchall()  # from here on it has a WAL
         except BaseException:
             file.close()
             raise
+        with self._turns.take():
+            self._turns.make_note(_identities(self.path))
         return file
 
     def _bring_up_to_date(self, connection: apsw.Connection) -> None:
@@ -199,20 +203,27 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _make(path: Path) -> None:
-    """Make the file before SQLite does, readable by its owner alone; its WAL takes the same mode.
+def _identities(path: Path) -> str:
+    """Which file this is, and which WAL is its own."""
+    return f"{_identity(path)} {_identity(_wal(path))}"
 
-    A WAL without its file belongs to one that was removed: SQLite would play it into the new one.
+
+def _make_ready(path: Path, known: str) -> None:
+    """Make the file if it is missing, and see that the WAL beside it is its own.
+
+    SQLite plays any WAL it finds into a file of that name. So one that belonged to a file that was removed or replaced
+    since it was last opened (`known`) is set aside. A folder copied as a whole has other identities throughout, and
+    keeps its WAL. The file is made here so that only its owner can read it; its WAL takes the same mode.
     """
-    if not path.exists():
-        _set_aside(path)
+    wal = str(_identity(_wal(path)))
+    missing = not path.exists()
+    replaced = bool(known) and known.endswith(wal) and not known.startswith(str(_identity(path)))
+    if missing or (replaced and wal != str(None)):
+        for orphan in (_wal(path), path.with_name(path.name + "-shm")):
+            if orphan.exists():
+                orphan.replace(orphan.with_name(orphan.name + ".orphan"))
+    if missing:
         path.touch(mode=0o600)
-
-
-def _set_aside(path: Path) -> None:
-    for orphan in (_wal(path), path.with_name(path.name + "-shm")):
-        if orphan.exists():
-            orphan.replace(orphan.with_name(orphan.name + ".orphan"))
 
 
 def _wal(path: Path) -> Path:

@@ -40,6 +40,18 @@ class Turns:
         finally:
             self._threads.release()
 
+    def note(self) -> str:
+        """What the last holder of a turn noted for the next."""
+        try:
+            return self._path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+
+    def make_note(self, text: str) -> None:
+        """Leave word for whoever opens the file next. Only while holding the turn."""
+        if self.note() != text:
+            self._path.write_text(text, encoding="utf-8")
+
     @contextmanager
     def _flock(self, deadline: float) -> Iterator[None]:
         # Opened for each turn: flock belongs to the open file, and a file somebody removed must not be kept.

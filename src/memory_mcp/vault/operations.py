@@ -2,6 +2,7 @@ import heapq
 import math
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -70,7 +71,7 @@ class Vault:
         self._following = threading.Lock()
         self._followed: dict[str, _Followed] = {}
         self._tidied_at = 0.0
-        sessions.on_end(self.forget_session)
+        sessions.on_end(self.forget_sessions)
         changes.listen(self._tidy_now_and_then)
 
     def open_local(self) -> None:
@@ -164,10 +165,11 @@ class Vault:
         with self._tenants.database(caller.user).read() as tx:
             return storage.keys_starting(tx, prefix, limit)
 
-    def forget_session(self, user: str, session_id: str) -> None:
-        """Delete everything a session kept. It is over."""
+    def forget_sessions(self, user: str, session_ids: Sequence[str]) -> None:
+        """Delete everything these sessions kept. They are over."""
         with self._tenants.database(user).write() as tx:
-            storage.prune(tx, "session", session_id, Pruning("session"))
+            for session_id in session_ids:
+                storage.prune(tx, "session", session_id, Pruning("session"))
 
     def _part(self, caller: Caller, place: Place, session_id: str, wanted: Range) -> Part:
         with self._tenants.database(caller.user).read() as tx:

@@ -55,10 +55,17 @@ def read(call: Call, uri: str) -> Document:
     raise NotFound("No resource has this address. resources/list shows what there is.")
 
 
-def may_watch(call: Call, uri: str) -> bool:
-    """The vault, any memory in it, also one that is still to come, and the caller's own session."""
+def watched(call: Call, uri: str) -> str | None:
+    """The vault, any memory in it, also one that is still to come, and the caller's own session, however spelled."""
     address, _, _ = uri.partition("?")
-    return address == VAULT_URI or address.startswith(f"{VAULT_URI}/") or address == session_uri(call.session.id)
+    if address == VAULT_URI:
+        return VAULT_URI
+    if address.startswith(f"{VAULT_URI}/"):
+        return uri_of(_decoded(address.removeprefix(f"{VAULT_URI}/")))
+    if address.startswith("memory://session/"):
+        named = _decoded(address.removeprefix("memory://session/"))
+        return session_uri(named) if named == call.session.id else None
+    return None
 
 
 def complete(call: Call, name: str, value: str) -> list[str]:

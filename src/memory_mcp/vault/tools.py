@@ -20,6 +20,7 @@ from memory_mcp.vault.model import (
     Question,
 )
 
+Text = Annotated[str, Field(max_length=1024 * 1024)]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
 Vector = Annotated[list[float], Field(max_length=65536)]
@@ -28,13 +29,13 @@ Vector = Annotated[list[float], Field(max_length=65536)]
 vault = Family(
     name="vault",
     purpose="facts under a key, kept for good (scope 'vault') or as this session's scratchpad (scope 'session'): "
-    "commit_memory, search_memories, prune_memory",
+    "commit_memory, search_memories, prune_memory; set_session_id names the session",
     errors="json-rpc",
     uri_prefixes=("memory://vault", "memory://session/"),
     templates=resources.TEMPLATES,
     list_resources=resources.list_page,
     read_resource=resources.read,
-    may_watch=resources.may_watch,
+    watched=resources.watched,
     complete=resources.complete,
 )
 
@@ -42,7 +43,7 @@ vault = Family(
 class CommitMemory(Arguments):
     scope: Place = Field(description="'vault' keeps it for good, 'session' until this session ends.")
     key: Key = Field(description="Unique identifier for this memory within its scope.")
-    content: str = Field(min_length=1, description="The memory content to store.")
+    content: Text = Field(min_length=1, description="The memory content to store.")
     tags: Tags = Field([], description="Categorization tags for retrieval.")
     embedding: Vector | None = Field(None, description="Optional pre-computed embedding (float32[D]); vault only.")
 
@@ -64,7 +65,7 @@ def commit_memory(call: Call, asked: CommitMemory) -> Committed:
 
 
 class SearchMemories(Arguments):
-    query: str = Field(
+    query: Text = Field(
         description="Full-text search query: plain words, a question, or FTS5 syntax. May be empty with tags."
     )
     scope: Places = Field("all", description="Which scope(s) to search.")
@@ -95,7 +96,9 @@ class PruneMemory(Arguments):
     scope: Places
     key: Key | None = Field(None, description="If provided, delete only this key (within scope).")
     older_than: str | None = Field(
-        None, description="ISO 8601 datetime (UTC unless it names a zone). Delete entries created before it."
+        None,
+        max_length=64,
+        description="ISO 8601 datetime (UTC unless it names a zone). Delete entries created before it.",
     )
     tags: Tags = Field([], description="Delete entries matching ALL these tags.")
 
