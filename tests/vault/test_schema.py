@@ -198,6 +198,19 @@ def test_a_pasted_document_is_searched_by_its_first_words(app: App) -> None:
     assert app.vault.search(ME, HERE, Question(document)).results[0].key == "k"
 
 
+def test_vectors_of_a_removed_file_are_forgotten_with_it(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, "--embedding-dim", "2")
+    for number in range(3):
+        server.call("commit_memory", scope="vault", key=f"old{number}", content="x", embedding=[1, number])
+    server.call("search_memories", query="q", query_embedding=[1, 0])
+    (tmp_path / "memory.db").unlink()
+    server.call("commit_memory", scope="vault", key="new", content="y", embedding=[0, 1])
+
+    [hit] = server.call("search_memories", query="q", query_embedding=[0, 1])["results"]
+    assert (hit["key"], hit["relevance"]) == ("new", 0.6)
+    server.close()
+
+
 def test_a_year_of_three_digits_prunes_nothing(app: App) -> None:
     from memory_mcp.families import Call
     from memory_mcp.vault.tools import PruneMemory, prune_memory

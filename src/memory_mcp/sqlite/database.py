@@ -116,6 +116,7 @@ class Database:
         `when_opened` is called then, and again when another file has taken its place.
         """
         self.path = path
+        self.generation = 0  # grows when another file has taken the place of this one
         self._schema = schema
         self._backups = backups
         self._durability = durability
@@ -165,6 +166,7 @@ class Database:
             with self._reopening:
                 if not self._file.is_in_place():
                     former, self._file = self._file, self._open()
+                    self.generation += 1
                     with self._turns.take():  # a write under way in the former file ends first
                         former.close()
                     self._when_opened(self)

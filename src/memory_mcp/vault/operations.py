@@ -48,6 +48,7 @@ class _Followed:
     """This process's packed copy of one tenant's vectors, and how far it has followed the file."""
 
     vectors: "PackedVectors"
+    generation: int  # of the file
     seq: int = 0
 
 
@@ -124,9 +125,7 @@ class Vault:
         shown = within_budget(hits, _size)
         note = None
         if len(shown) < len(hits):
-            note = (
-                f"{len(hits) - len(shown)} more matched. Narrow the query or the tags, or ask with limit={len(shown)}."
-            )
+            note = f"{len(hits) - len(shown)} more matched, too long to show at once. Narrow the query or the tags."
         return Found(list(shown), sum(counts.values()), note)
 
     def prune(self, caller: Caller, session: Session, asked: Pruning) -> Pruned:
@@ -228,8 +227,11 @@ class Vault:
         """The cosine of every vault memory that has a vector, by id."""
         from memory_mcp.search.vectors import PackedVectors  # NumPy: only who brings vectors pays for it
 
+        generation = self._tenants.database(caller.user).generation
         with self._following:
-            followed = self._followed.setdefault(caller.user, _Followed(PackedVectors(self._dimensions)))
+            followed = self._followed.get(caller.user)
+            if followed is None or followed.generation != generation:
+                followed = self._followed[caller.user] = _Followed(PackedVectors(self._dimensions), generation)
             for seq, id_, blob in storage.changed_vectors(tx, followed.seq):
                 if blob is None:
                     followed.vectors.drop(id_)
