@@ -31,6 +31,11 @@ def test_a_memory_covers_the_words_it_holds_the_rare_ones_most() -> None:
     assert shares[3] == 0.0
 
 
+def test_a_word_that_nobody_holds_counts_like_the_others() -> None:
+    assert ranking.coverage([1], 1, [{1}, set()]) == {1: pytest.approx(0.5)}
+    assert ranking.coverage([1], 1, [set()]) == {1: 0.0}
+
+
 def test_common_words_count_only_among_many_memories() -> None:
     assert ranking.common_from(10) == 11
     assert ranking.common_from(10_000) == 501

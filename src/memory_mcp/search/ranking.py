@@ -20,11 +20,14 @@ def weight(documents: int, containing: int) -> float:
 
 
 def coverage(found: Iterable[int], documents: int, holders: Sequence[Set[int]]) -> dict[int, float]:
-    """The share of a question that each memory found holds. `holders` are the memories that hold each of its words."""
-    weights = [weight(documents, len(ids)) for ids in holders]
-    whole = sum(weights)
+    """The share of a question that each memory found holds. `holders` are the memories that hold each of its words.
+
+    A word that nobody holds may be rare or mistyped; it counts as much as the others do on average.
+    """
+    weights = [weight(documents, len(ids)) for ids in holders if ids]
+    whole = sum(weights) / len(weights) * len(holders) if weights else 1.0
     shares = dict.fromkeys(found, 0.0)
-    for word, ids in zip(weights, holders, strict=True):
+    for word, ids in zip(weights, filter(None, holders), strict=True):
         for id_ in shares.keys() & ids:
             shares[id_] += word / whole
     return shares
