@@ -64,7 +64,14 @@ class Answers(_End):
             with anyio.CancelScope(shield=True) as self._writing:  # half a line would spoil the next one
                 await _write(self._fd, line)
         except OSError:  # the client has closed its end
-            self._given_up = True
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Nobody reads any more: whoever waits for answers to go out need not."""
+        self._given_up = True
+        self._fewer.set()
+        if self._writing is not None:
+            self._writing.cancel()
 
     def owed(self, id_: types.RequestId) -> None:
         self._owed.add(id_)
@@ -85,9 +92,7 @@ class Answers(_End):
         with anyio.move_on_after(LAST_WORDS):
             await self.owing_at_most(0)
             return
-        self._given_up = True
-        if self._writing is not None:
-            self._writing.cancel()
+        self._give_up()
 
 
 class Requests(_End):
