@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from memory_mcp import server_db
 from memory_mcp.access import Keys, Tenants
@@ -53,14 +53,9 @@ class App:
 @contextmanager
 def open_app(settings: Settings, *, clock: Clock = utc_now) -> Iterator[App]:
     """Open everything a server needs, and close it. Raises AppError saying what to mend."""
-
-    def open_file(path: Path, schema: Schema, **more: Any) -> Database:
-        backups = settings.data_dir / "backups"
-        return Database(path, schema, backups=backups, durability=settings.durability, clock=clock, **more)
-
     families = chosen_families(settings)
     with ExitStack() as closing:
-        server = open_file(settings.data_dir / "server.db", server_db.SCHEMA)
+        server = _server_file(settings, clock)
         closing.callback(server.close)
         changes = Changes()
         neighbours = Neighbours(settings.data_dir / "servers")
@@ -74,7 +69,7 @@ def open_app(settings: Settings, *, clock: Clock = utc_now) -> Iterator[App]:
         vaults = Tenants(
             settings.data_dir,
             settings.vault_path,
-            lambda path: open_file(path, vault_schema.SCHEMA, when_opened=vault_schema.take_in),
+            partial(_vault_file, settings, clock),
         )
         closing.callback(vaults.close)
         app = App(
@@ -90,6 +85,30 @@ def open_app(settings: Settings, *, clock: Clock = utc_now) -> Iterator[App]:
         _clear_the_dead(sessions)
         closing.callback(app.stop)
         yield app
+
+
+@contextmanager
+def open_keys(settings: Settings) -> Iterator[Keys]:
+    """The keys alone: a damaged vault must not keep anyone from revoking one."""
+    server = _server_file(settings, utc_now)
+    try:
+        yield Keys(server)
+    finally:
+        server.close()
+
+
+def _server_file(settings: Settings, clock: Clock) -> Database:
+    return _open_file(settings, clock, settings.data_dir / "server.db", server_db.SCHEMA)
+
+
+def _vault_file(settings: Settings, clock: Clock, path: Path) -> Database:
+    db = _open_file(settings, clock, path, vault_schema.SCHEMA)
+    db.whenever_opened(vault_schema.take_in)
+    return db
+
+
+def _open_file(settings: Settings, clock: Clock, path: Path, schema: Schema) -> Database:
+    return Database(path, schema, backups=settings.data_dir / "backups", durability=settings.durability, clock=clock)
 
 
 def _clear_the_dead(sessions: Sessions) -> None:

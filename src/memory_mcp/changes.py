@@ -67,7 +67,7 @@ class Changes:
         for listener in self._listeners:
             try:
                 listener(change)
-            except Exception:
+            except Exception:  # whatever it is, it must not end the thread that tells everybody
                 log.exception("A listener failed; the others are told all the same")
 
 

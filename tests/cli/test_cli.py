@@ -101,3 +101,10 @@ def test_a_data_directory_that_cannot_be_used_is_explained(tmp_path: Path) -> No
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "data directory" in done.stderr
+
+
+def test_a_damaged_vault_does_not_keep_anyone_from_revoking_a_key(tmp_path: Path) -> None:
+    where = ["--data-dir", str(tmp_path)]
+    made = json.loads(run("keys", "create", "--name", "lost", "--json", *where).stdout)
+    (tmp_path / "memory.db").write_bytes(b"no database, and long enough to be taken for one" * 50)
+    assert run("keys", "revoke", made["id"], *where).returncode == 0

@@ -1,5 +1,6 @@
 """What goes when a session ends, and what stays."""
 
+import shutil
 import time
 from pathlib import Path
 
@@ -126,6 +127,16 @@ def test_holds_survive_the_removal_of_the_file_they_stand_in(tmp_path: Path) -> 
 
     assert scratch(tmp_path) == ["k", "again", "visited"]
     living.kill()
+    Stdio.start(tmp_path).close()
+    assert scratch(tmp_path) == []
+
+
+def test_a_missing_folder_of_lock_files_stops_nobody(tmp_path: Path) -> None:
+    dead = Stdio.start(tmp_path, env=MINE)
+    remember(dead)
+    dead.kill()
+    shutil.rmtree(tmp_path / "servers")
+
     Stdio.start(tmp_path).close()
     assert scratch(tmp_path) == []
 

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from memory_mcp import settings
-from memory_mcp.app import App, open_app
+from memory_mcp.access import Keys
+from memory_mcp.app import open_keys
 from memory_mcp.errors import AppError
 
 DataDir = Annotated[
@@ -40,11 +41,11 @@ def usage() -> Iterator[None]:
 
 
 @contextmanager
-def opened(data_dir: Path | None) -> Iterator[App]:
+def opened_keys(data_dir: Path | None) -> Iterator[Keys]:
     with usage():
         loaded = settings.load({"data_dir": data_dir})
-    with open_app(loaded.settings) as app:
-        yield app
+    with open_keys(loaded.settings) as keys:
+        yield keys
 
 
 def print_json(value: Any) -> None:

@@ -11,7 +11,7 @@ from rich.table import Table
 from memory_mcp.access import Key
 from memory_mcp.app import FAMILIES
 from memory_mcp.caller import parse_scopes
-from memory_mcp.cli.common import AsJson, DataDir, opened, print_json, usage
+from memory_mcp.cli.common import AsJson, DataDir, opened_keys, print_json, usage
 from memory_mcp.clock import stamp, utc_now
 from memory_mcp.errors import Invalid
 
@@ -34,8 +34,8 @@ def create(
         granted = parse_scopes(_split(scopes))
         chosen = _known_families(_split(families))
         until = _moment(expires)
-    with opened(data_dir) as app:
-        issued = app.keys.create(name=name, scopes=granted, families=chosen, expires_at=until)
+    with opened_keys(data_dir) as kept:
+        issued = kept.create(name=name, scopes=granted, families=chosen, expires_at=until)
     if as_json:
         print_json({**_shown(issued.key), "key": issued.raw})
     else:
@@ -45,8 +45,8 @@ def create(
 @cli.command("list")
 def list_keys(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show every key, without its secret."""
-    with opened(data_dir) as app:
-        keys = [_shown(key) for key in app.keys.all()]
+    with opened_keys(data_dir) as kept:
+        keys = [_shown(key) for key in kept.all()]
     if as_json:
         print_json({"keys": keys})
         return
@@ -74,8 +74,8 @@ def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID")], data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Stop a key for good, in every running server within a second."""
-    with opened(data_dir) as app:
-        app.keys.revoke(key_id)
+    with opened_keys(data_dir) as kept:
+        kept.revoke(key_id)
     if as_json:
         print_json({"id": key_id, "revoked": True})
     else:

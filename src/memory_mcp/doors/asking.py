@@ -42,17 +42,17 @@ def caller(ctx: Context) -> Caller:
 
 def session(ctx: Context, sessions: Sessions) -> Session:
     """The session of a call: chosen on the connection, named on the request, announced, or the connection's own."""
-    line = _connection(ctx, sessions)
+    connection = _connection(ctx, sessions)
     named = (ctx.meta or {}).get(SESSION_META)
-    announced = announced_session(_client_info(ctx)) if sdk.is_modern(ctx) else line.announced_session
+    announced = announced_session(_client_info(ctx)) if sdk.is_modern(ctx) else connection.announced_session
     for field, found in ((f"_meta.{SESSION_META}", named), ("clientInfo.extra.sessionId", announced)):
         if found is not None and not (isinstance(found, str) and 0 < len(found) <= LONGEST_SESSION_ID):
             raise Invalid(f"{field} must be a text of 1 to {LONGEST_SESSION_ID} characters.", field=field)
-    if line.idles:  # no connection chose anything: a request that names its session means it
-        session_id = named or announced or line.chosen_session or line.own_session
+    if connection.idles:  # no connection chose anything: a request that names its session means it
+        session_id = named or announced or connection.chosen_session or connection.own_session
     else:
-        session_id = line.chosen_session or named or announced or line.own_session
-    return Session(unicodedata.normalize("NFC", str(session_id)), line)
+        session_id = connection.chosen_session or named or announced or connection.own_session
+    return Session(unicodedata.normalize("NFC", str(session_id)), connection)
 
 
 def announced_session(client_info: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-WORDS = {404: "not_found", 413: "too_large", 503: "unavailable"}
+STATUS_WORDS = {404: "not_found", 413: "too_large", 503: "unavailable"}
 
 
 class PlainRefusals:
@@ -51,7 +51,7 @@ def _plain(status: int, content_type: str, body: bytes) -> dict[str, Any] | None
     """What to say instead; None if what was said is fine."""
     if not content_type.startswith("application/json"):
         text = body.decode(errors="replace").strip() or f"HTTP {status}"
-        return {"error": WORDS.get(status, "invalid"), "message": text, "data": {}}
+        return {"error": STATUS_WORDS.get(status, "invalid"), "message": text, "data": {}}
     try:
         said: dict[str, Any] = json.loads(body)
     except ValueError:

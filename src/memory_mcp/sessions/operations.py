@@ -58,7 +58,7 @@ class Sessions:
         self._held: dict[Hold, _Used] = {}
         self._sessionless: dict[tuple[str, str | None, str], _Used] = {}
         self._forgetters: list[Callable[[str, Sequence[str]], None]] = []
-        db.when_reopened(self._hold_again)
+        db.whenever_opened(self._hold_again)
 
     def on_end(self, forget: Callable[[str, Sequence[str]], None]) -> None:
         """Call `forget(user, session_ids)` when sessions end."""
@@ -76,7 +76,7 @@ class Sessions:
             return used.connection
 
     def choose(self, session: Session, session_id: str) -> Session:
-        """Name the session of a connection. It comes before every other way of naming one."""
+        """Name the session of a connection, for every call that does not name one in a stronger way."""
         session.connection.chosen_session = session_id
         chosen = Session(session_id, session.connection)
         self.join(session.connection.user, chosen)
@@ -138,7 +138,8 @@ class Sessions:
                 return
             with self._db.write() as tx:
                 storage.remove_server(tx, self._server_id)
-            self._bury(self._alive)
+            Path(self._alive.lock_file).unlink(missing_ok=True)
+            self._alive.release()
             self._alive = None
 
     def end_the_idle(self) -> None:
@@ -163,7 +164,7 @@ class Sessions:
                 continue  # it lives
             try:
                 self._end_all_of(server_id)
-                self._bury(lock)
+                Path(lock.lock_file).unlink(missing_ok=True)
             finally:
                 lock.release()
 
@@ -174,9 +175,11 @@ class Sessions:
             storage.remove_server(tx, server_id)
 
     def _hold_again(self, db: Database) -> None:
-        """Somebody removed the file with our holds: write them down anew."""
+        """If somebody removed the file with our holds, write them down anew."""
         with self._guard:
             held = list(self._held)
+        if not held:
+            return
         with db.write() as tx:
             storage.add_server(tx, self._server_id, self._persist)
             for one in held:
@@ -219,8 +222,3 @@ class Sessions:
 
     def _lock_of(self, server_id: str) -> filelock.BaseFileLock:
         return filelock.FileLock(self._lock_folder / f"{server_id}.lock", thread_local=False)
-
-    @staticmethod
-    def _bury(lock: filelock.BaseFileLock) -> None:
-        Path(lock.lock_file).unlink(missing_ok=True)
-        lock.release()

@@ -109,24 +109,19 @@ class Database:
         backups: Path,
         durability: Durability = "full",
         clock: Clock = utc_now,
-        when_opened: Callable[["Database"], None] = lambda db: None,
     ) -> None:
-        """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable saying why not.
-
-        `when_opened` is called then, and again when another file has taken its place.
-        """
+        """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable saying why not."""
         self.path = path
         self.generation = 0  # grows when another file has taken the place of this one
         self._schema = schema
         self._backups = backups
         self._durability = durability
         self._clock = clock
-        self._when_opened = when_opened
+        self._when_opened: list[Callable[[Database], None]] = []
         self._turns = Turns(path.with_name(path.name + ".lock"))
         self._reopening = threading.RLock()
         with _telling(path):
             self._file = self._open()
-            when_opened(self)
 
     @contextmanager
     def read(self) -> Iterator[Read]:
@@ -152,9 +147,10 @@ class Database:
         with _telling(self.path):
             self._in_place()
 
-    def when_reopened(self, callback: Callable[["Database"], None]) -> None:
-        """Call `callback` when another file has taken the place of this one."""
-        self._when_opened = callback
+    def whenever_opened(self, callback: Callable[["Database"], None]) -> None:
+        """Call `callback` now, and again each time another file has taken the place of this one."""
+        self._when_opened.append(callback)
+        callback(self)
 
     def close(self) -> None:
         """Let the write under way finish, then close."""
@@ -169,7 +165,8 @@ class Database:
                     self.generation += 1
                     with self._turns.take():  # a write under way in the former file ends first
                         former.close()
-                    self._when_opened(self)
+                    for callback in self._when_opened:
+                        callback(self)
         return self._file
 
     def _open(self) -> _File:

@@ -1,6 +1,6 @@
 """Write turns: writers wait for a database here, because SQLite's own waiting is unfair.
 
-With eight writing processes SQLite lets one wait up to 3 s; here the longest wait was 0.07 s (`make bench`).
+With eight writing processes SQLite lets one wait up to 3 s; here the longest wait was 0.1 s (`make bench`).
 """
 
 import os
