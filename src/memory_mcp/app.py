@@ -11,11 +11,16 @@ from pathlib import Path
 
 from memory_mcp import server_db
 from memory_mcp.access import Keys, Tenants
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
+from memory_mcp.embedding import Embedders, Options, model_files
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families import Family
 from memory_mcp.neighbours import Neighbours
+from memory_mcp.notes import Notes
+from memory_mcp.notes import schema as notes_schema
+from memory_mcp.notes.tools import notes
 from memory_mcp.sessions import Sessions
 from memory_mcp.settings import Settings
 from memory_mcp.sqlite import Database
@@ -26,7 +31,7 @@ from memory_mcp.vault.tools import vault
 
 log = logging.getLogger(__name__)
 
-FAMILIES = {family.name: family for family in (vault,)}
+FAMILIES = {family.name: family for family in (vault, notes)}
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class App:
     settings: Settings
     families: dict[str, Family]
     vault: Vault
+    notes: Notes
     sessions: Sessions
     keys: Keys
     changes: Changes
@@ -43,7 +49,14 @@ class App:
 
     def stop(self) -> None:
         """The last things, however the process ends: sessions cleared, changes told, indexes tidied."""
-        for last_thing in (self.sessions.close_all, self.changes.close, self.neighbours.close, self.vault.tidy):
+        for last_thing in (
+            self.notes.worker.stop,
+            self.sessions.close_all,
+            self.changes.close,
+            self.neighbours.close,
+            self.vault.tidy,
+            self.notes.tidy,
+        ):
             try:
                 last_thing()
             except Unavailable as exc:
@@ -72,16 +85,23 @@ def open_app(settings: Settings, *, clock: Clock = utc_now) -> Iterator[App]:
             partial(_vault_file, settings, clock),
         )
         closing.callback(vaults.close)
+        notes_files = _notes_files(settings, clock)
+        closing.callback(notes_files.close)
         app = App(
             settings=settings,
             families=families,
             vault=Vault(vaults, sessions, changes, dimensions=settings.embedding_dim),
+            notes=Notes(notes_files, changes, Embedders(embedding_options(settings))),
             sessions=sessions,
             keys=Keys(server, clock),
             changes=changes,
             neighbours=neighbours,
         )
-        app.vault.open_local()
+        if "vault" in families:
+            app.vault.open_local()
+        if "notes" in families:
+            app.notes.open_local()
+            app.notes.worker.start()
         _clear_the_dead(sessions)
         closing.callback(app.stop)
         yield app
@@ -97,14 +117,46 @@ def open_keys(settings: Settings) -> Iterator[Keys]:
         server.close()
 
 
+@contextmanager
+def open_notes(settings: Settings) -> Iterator[tuple[Notes, Caller]]:
+    """The local user's notes alone, for the command line. Nothing is embedded here."""
+    tenants = _notes_files(settings, utc_now)
+    changes = Changes()
+    try:
+        notes = Notes(tenants, changes, Embedders(embedding_options(settings)))
+        yield notes, Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
+    finally:
+        changes.close()
+        tenants.close()
+
+
 def _server_file(settings: Settings, clock: Clock) -> Database:
     return _open_file(settings, clock, settings.data_dir / "server.db", server_db.SCHEMA)
+
+
+def _notes_files(settings: Settings, clock: Clock) -> Tenants:
+    return Tenants(
+        settings.data_dir,
+        settings.data_dir / "notes.db",
+        partial(_open_file, settings, clock, schema=notes_schema.SCHEMA),
+    )
 
 
 def _vault_file(settings: Settings, clock: Clock, path: Path) -> Database:
     db = _open_file(settings, clock, path, vault_schema.SCHEMA)
     db.whenever_opened(vault_schema.take_in)
     return db
+
+
+def embedding_options(settings: Settings) -> Options:
+    return Options(
+        kind=settings.embedder,
+        model=settings.embed_model,
+        ollama_host=settings.ollama_host,
+        openai_base_url=settings.openai_base_url,
+        openai_api_key=settings.openai_api_key,
+        model_folder=settings.models_dir or model_files.default_folder(),
+    )
 
 
 def _open_file(settings: Settings, clock: Clock, path: Path, schema: Schema) -> Database:

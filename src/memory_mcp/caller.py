@@ -27,6 +27,7 @@ class Caller:
     scopes: frozenset[Scope]
     families: frozenset[str]
     key_id: str | None = None  # which key was presented; None on stdio
+    namespace: str = "default"  # of notes that name none
 
     def require(self, scope: Scope) -> None:
         if scope not in self.scopes:

@@ -12,9 +12,18 @@ def utc_now() -> datetime:
 
 
 def stamp(instant: datetime) -> str:
-    """ISO 8601 in UTC with a Z, to the second: the one form in which times are stored and shown."""
+    """ISO 8601 in UTC with a Z, to the second."""
+    return _text(instant, "seconds")
+
+
+def precise_stamp(instant: datetime) -> str:
+    """The same to the millisecond, for what is ordered by when it happened."""
+    return _text(instant, "milliseconds")
+
+
+def _text(instant: datetime, to_the: str) -> str:
     # Not strftime: its %Y does not pad, and these are compared as text.
-    return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+    return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=to_the) + "Z"
 
 
 def new_id() -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import Invalid, NotFound
@@ -30,6 +30,10 @@ def _whole(value: object) -> object:
 
 
 Whole = Annotated[int, BeforeValidator(_whole)]
+
+
+LEFT_OUT = Field(exclude_if=lambda value: value is None)
+"""Marks a field of an answer that is not there when it has no value. Every other one is null then."""
 
 
 class Arguments(BaseModel):

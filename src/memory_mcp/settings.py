@@ -19,6 +19,14 @@ from memory_mcp.caller import parse_scopes
 from memory_mcp.errors import Invalid
 
 ENV_PREFIX = "MEMORY_MCP_"
+OTHER_ENV = {
+    "embed_model": "MCP_EMBED_MODEL",
+    "ollama_host": "OLLAMA_HOST",
+    "openai_base_url": "OPENAI_BASE_URL",
+    "openai_api_key": "OPENAI_API_KEY",
+}
+"""Variables that other programs use for the same thing. Ours come first."""
+SECRETS = {"openai_api_key"}
 CONFIG_FILE = "config.toml"
 
 
@@ -77,6 +85,22 @@ class Settings(BaseModel):
     embedding_dim: int = Field(
         1536, ge=1, le=65536, description="Length of the vectors the vault takes (D in its spec)."
     )
+    embedder: Literal["auto", "builtin", "ollama", "openai", "none"] = Field(
+        "auto",
+        description="Who makes the vectors that notes are found by. auto: whoever made those there are, else Ollama if "
+        "it answers, else the built-in model if `memory-mcp models pull` has installed it.",
+    )
+    embed_model: str | None = Field(
+        None, description="The model Ollama or the service is asked for. The default is nomic-embed-text for Ollama."
+    )
+    ollama_host: str = Field("127.0.0.1:11434", description="Where Ollama listens.")
+    openai_base_url: str = Field(
+        "https://api.openai.com/v1", description="Where a service that speaks OpenAI's protocol listens."
+    )
+    openai_api_key: str | None = Field(None, description="The key that service wants, if any.")
+    models_dir: Folder | None = Field(
+        None, description="Folder of the built-in model. The default is in the platform's user cache folder."
+    )
     durability: Literal["full", "normal"] = Field(
         "full",
         description="full: an acknowledged write survives a power cut. normal: it survives a crash of the server, "
@@ -121,6 +145,11 @@ def env_name(name: str) -> str:
     return ENV_PREFIX + name.upper()
 
 
+def env_names(name: str) -> list[str]:
+    """Every variable that sets it, the strongest first."""
+    return [env_name(name), *([OTHER_ENV[name]] if name in OTHER_ENV else [])]
+
+
 def parser(prog: str, description: str) -> argparse.ArgumentParser:
     """The flags of every setting, under the names the specs give them."""
     flags = argparse.ArgumentParser(prog=prog, description=description, allow_abbrev=False)
@@ -131,7 +160,7 @@ def parser(prog: str, description: str) -> argparse.ArgumentParser:
             nargs="?" if is_switch else None,
             const="true" if is_switch else None,
             metavar=name.upper(),
-            help=f"{field.description} [{env_name(name)}]".replace("%", "%%"),
+            help=f"{field.description} [{', '.join(env_names(name))}]".replace("%", "%%"),
         )
     return flags
 
@@ -143,10 +172,16 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> L
     settings = _validated(given)
     parse_scopes(settings.scopes)
     origins = (
-        Origin(name, getattr(settings, name), given[name].source if name in given else "default")
+        Origin(name, _shown(name, settings), given[name].source if name in given else "default")
         for name in Settings.model_fields
     )
     return Loaded(settings, tuple(origins))
+
+
+def _shown(name: str, settings: Settings) -> Any:
+    """The value as it may be printed."""
+    value = getattr(settings, name)
+    return "(hidden)" if value and name in SECRETS else value
 
 
 def _from_flags(flags: Mapping[str, Any]) -> dict[str, Origin]:
@@ -158,11 +193,8 @@ def _from_flags(flags: Mapping[str, Any]) -> dict[str, Origin]:
 
 
 def _from_environ(environ: Mapping[str, str]) -> dict[str, Origin]:
-    return {
-        name: Origin(name, environ[env_name(name)], env_name(name))
-        for name in Settings.model_fields
-        if environ.get(env_name(name))
-    }
+    variables = [(name, variable) for name in Settings.model_fields for variable in reversed(env_names(name))]
+    return {name: Origin(name, environ[variable], variable) for name, variable in variables if environ.get(variable)}
 
 
 def _data_dir(given: Mapping[str, Origin]) -> Path:
@@ -193,10 +225,12 @@ def _validated(given: Mapping[str, Origin]) -> Settings:
     except ValidationError as exc:
         first = exc.errors()[0]
         name = str(first["loc"][0])
-        raise Invalid(f"{given[name].source}: {first['msg']} (got {given[name].value!r}).", field=name) from exc
+        shown = "a hidden value" if name in SECRETS else repr(given[name].value)
+        raise Invalid(f"{given[name].source}: {first['msg']} (got {shown}).", field=name) from exc
     return settings.model_copy(
         update={
             "data_dir": settings.data_dir.expanduser().absolute(),
             "db_path": settings.db_path and settings.db_path.expanduser().absolute(),
+            "models_dir": settings.models_dir and settings.models_dir.expanduser().absolute(),
         }
     )

@@ -52,7 +52,13 @@ def session(ctx: Context, sessions: Sessions) -> Session:
         session_id = named or announced or connection.chosen_session or connection.own_session
     else:
         session_id = connection.chosen_session or named or announced or connection.own_session
-    return Session(unicodedata.normalize("NFC", str(session_id)), connection)
+    client = client_name(_client_info(ctx)) if sdk.is_modern(ctx) else connection.client
+    return Session(unicodedata.normalize("NFC", str(session_id)), connection, client)
+
+
+def client_name(client_info: Any) -> str:
+    name = client_info.get("name") if isinstance(client_info, Mapping) else None
+    return unicodedata.normalize("NFC", name) if isinstance(name, str) else ""
 
 
 def announced_session(client_info: Any) -> Any:

@@ -291,7 +291,9 @@ class McpDoor:
             connection = Connection(caller.user, new_id())
             wire.exit_stack.push_async_callback(anyio.to_thread.run_sync, self.app.sessions.close, connection)
         # The SDK's models drop what they do not know; the raw handshake still has it.
-        connection.announced_session = asking.announced_session((ctx.params or {}).get("clientInfo"))
+        client_info = (ctx.params or {}).get("clientInfo")
+        connection.announced_session = asking.announced_session(client_info)
+        connection.client = asking.client_name(client_info)
         wire.state[asking.CONNECTION] = connection
         self.listeners.add(caller, wire)
         wire.exit_stack.callback(self.listeners.remove, wire)

@@ -1,5 +1,6 @@
 """Tools as clients see them, with JSON Schemas small and plain enough for every client and model."""
 
+from collections.abc import Collection
 from typing import Any
 
 import mcp_types as types
@@ -50,8 +51,8 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _simplified(node: Any, definitions: dict[str, Any]) -> Any:
-    """Without generated titles, references and 'or null': an absent argument is left out, not null."""
+def _simplified(node: Any, definitions: dict[str, Any], *, required: bool = False) -> Any:
+    """Without generated titles and references, and without 'or null' where an absent value is left out."""
     if isinstance(node, list):
         return [_simplified(item, definitions) for item in node]
     if not isinstance(node, dict):
@@ -61,14 +62,19 @@ def _simplified(node: Any, definitions: dict[str, Any]) -> Any:
     node = dict(node)
     options = node.get("anyOf", [])
     if {"type": "null"} in options and len(options) == 2:
-        node |= next(option for option in options if option != {"type": "null"})
+        [other] = [option for option in options if option != {"type": "null"}]
+        node |= other | ({"type": [other["type"], "null"]} if required else {})
         del node["anyOf"]
     if node.get("default", 0) is None:
         del node["default"]
     return {
-        name: {key: _simplified(value, definitions) for key, value in part.items()}
+        name: _properties(part, node.get("required", ()), definitions)
         if name == "properties"
         else _simplified(part, definitions)
         for name, part in node.items()
         if not (name == "title" and isinstance(part, str))
     }
+
+
+def _properties(fields: dict[str, Any], required: Collection[str], definitions: dict[str, Any]) -> dict[str, Any]:
+    return {name: _simplified(field, definitions, required=name in required) for name, field in fields.items()}

@@ -13,6 +13,7 @@ class Connection:
     idles: bool = False  # the protocol has no close: its sessions end after an idle time
     chosen_session: str | None = None  # by set_session_id
     announced_session: str | None = None  # by clientInfo.extra.sessionId in the handshake
+    client: str = ""  # the client's name, by clientInfo in the handshake
     closed: bool = False
     streams: int = 0  # open ones, which need no calls to stay
     id: str = field(default_factory=new_id)
@@ -24,6 +25,7 @@ class Session:
 
     id: str
     connection: Connection
+    client: str = ""  # the name of the client that makes the call; empty if it does not tell
 
     @property
     def is_named(self) -> bool:

@@ -3,7 +3,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 from uuid import NAMESPACE_URL, uuid5
@@ -78,7 +78,7 @@ class Sessions:
     def choose(self, session: Session, session_id: str) -> Session:
         """Name the session of a connection, for every call that does not name one in a stronger way."""
         session.connection.chosen_session = session_id
-        chosen = Session(session_id, session.connection)
+        chosen = replace(session, id=session_id)
         self.join(session.connection.user, chosen)
         return chosen
 

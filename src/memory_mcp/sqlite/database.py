@@ -20,9 +20,10 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Read:
-    """One consistent view of the file: what others commit meanwhile is not seen."""
+    """One consistent view of the file: what others commit meanwhile is not seen. `now` is when it was opened."""
 
     connection: apsw.Connection
+    now: datetime
 
     def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]:
         return self.connection.execute(sql, values or {}).fetchall()
@@ -43,8 +44,6 @@ class Read:
 @dataclass(frozen=True)
 class Write(Read):
     """One unit of work: all of it is kept or none. `now` is the same instant for every row it writes."""
-
-    now: datetime
 
     @property
     def stamp(self) -> str:
@@ -128,7 +127,7 @@ class Database:
         with _telling(self.path), self._in_place().reader() as connection:
             connection.execute("BEGIN")
             try:
-                yield Read(connection)
+                yield Read(connection, self._clock())
             finally:
                 connection.execute("COMMIT")
 

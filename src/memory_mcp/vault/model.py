@@ -4,6 +4,8 @@ from urllib.parse import quote
 
 from pydantic import Field
 
+from memory_mcp.families import LEFT_OUT
+
 Place = Literal["session", "vault"]
 Places = Literal["session", "vault", "all"]
 
@@ -89,7 +91,9 @@ class Hit:
 class Found:
     results: list[Hit]
     total_searched: Annotated[int, Field(description="Memories in the searched scopes after the tag filter.")]
-    truncated: Annotated[str | None, Field(description="What to call for the results left out, if any.")] = None
+    truncated: Annotated[str | None, LEFT_OUT, Field(description="What to call for the results left out, if any.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Change, Changes
 from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.families import within_budget
-from memory_mcp.search import ranking, words
+from memory_mcp.search import finding, ranking
 from memory_mcp.sessions import Session, Sessions
 from memory_mcp.sqlite import Read
 from memory_mcp.vault import storage
@@ -40,7 +40,6 @@ BY_WORDS = 200  # candidates each way of searching brings into the running
 BY_VECTOR = 100
 WHOLE = 0.999999  # a share of the question that counts as all of it, sums of floats being what they are
 TIDY_EVERY = 5.0  # seconds at least between two tidyings
-MOST_TERMS = 64  # words of a query that are looked for: a pasted document is no question
 
 
 @dataclass
@@ -225,7 +224,7 @@ class Vault:
 
     def _cosines(self, tx: Read, caller: Caller, vector: tuple[float, ...]) -> dict[int, float]:
         """The cosine of every vault memory that has a vector, by id."""
-        from memory_mcp.search.vectors import PackedVectors  # NumPy: only who brings vectors pays for it
+        from memory_mcp.search.vectors import PackedVectors, unit, unpack  # NumPy: only who brings vectors pays for it
 
         generation = self._tenants.database(caller.user).generation
         with self._following:
@@ -236,9 +235,10 @@ class Vault:
                 if blob is None:
                     followed.vectors.drop(id_)
                 else:
-                    followed.vectors.put(id_, blob)
+                    followed.vectors.put(id_, [blob])
                 followed.seq = seq
-            return followed.vectors.cosines(storage.packed(vector))
+            found = followed.vectors.cosines(unit(unpack(storage.packed(vector))))
+            return dict(zip(found.owners.tolist(), found.values.tolist(), strict=True))
 
 
 def _fits_float32(vector: tuple[float, ...]) -> bool:
@@ -251,47 +251,10 @@ def _fits_float32(vector: tuple[float, ...]) -> bool:
 
 def _by_words(tx: Read, session: Session, question: Question, place: Place) -> tuple[dict[int, float], set[int]]:
     """The lexical score in [0, 1] of each memory that words find, and which memories the query equals."""
-    found, shares = _found(tx, session, question, place)
-    best = max(found.values(), default=0.0)
-    scores = {id_: ranking.lexical(shares[id_], bm25, best) for id_, bm25 in found.items()}
-    whole = [id_ for id_, share in shares.items() if share > WHOLE]
-    return scores, storage.equal_to(tx, question.query, place, session.id, question.tags, whole)
-
-
-def _found(tx: Read, session: Session, question: Question, place: Place) -> tuple[dict[int, float], dict[int, float]]:
-    """The bm25 of each match, and the share of the question it covers."""
-    own = (place, session.id, question.tags, max(BY_WORDS, question.limit))
-    expression = words.syntax(question.query, storage.COLUMNS)
-    if expression is not None:
-        found = storage.matching(tx, "words" if words.has_cjk(expression) else "fts", expression, *own)
-    elif terms := words.terms(question.query)[:MOST_TERMS]:
-        documents = storage.count(tx, place, session.id, ())
-        holders = _holders(tx, place, session.id, terms, documents)
-        found = storage.matching(tx, "words", words.either(_rarest(holders, at_least=own[-1])), *own)
-        return found, ranking.coverage(found, documents, list(holders.values()))
-    else:
-        found = storage.containing(tx, question.query, *own) if question.query else {}
-    return found, dict.fromkeys(found, 1.0)
-
-
-def _holders(tx: Read, place: Place, session_id: str, terms: list[str], documents: int) -> dict[str, set[int]]:
-    """The memories that hold each term. Terms too common to tell memories apart are left out if others remain."""
-    cap = ranking.common_from(documents)
-    holders = {term: storage.holding(tx, place, session_id, term, cap) for term in terms}
-    telling = {term: ids for term, ids in holders.items() if len(ids) < cap}
-    return telling or {term: storage.holding(tx, place, session_id, term, documents) for term in terms}
-
-
-def _rarest(holders: dict[str, set[int]], *, at_least: int) -> list[str]:
-    """The rarest terms that together bring enough memories into the running. A memory that holds only commoner ones
-    would come after those in any case."""
-    chosen, brought = [], 0
-    for term in sorted(holders, key=lambda term: len(holders[term])):
-        chosen.append(term)
-        brought += len(holders[term])
-        if brought >= at_least:
-            break
-    return chosen
+    index = storage.WordIndex(tx, place, session.id, question.tags)
+    matches = finding.by_words(index, question.query, max(BY_WORDS, question.limit))
+    whole = [id_ for id_, share in matches.covered.items() if share > WHOLE]
+    return matches.scores(), storage.equal_to(tx, question.query, place, session.id, question.tags, whole)
 
 
 def _newest(tx: Read, session: Session, question: Question, places: list[Place]) -> list[Hit]:

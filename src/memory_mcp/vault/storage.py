@@ -4,6 +4,7 @@ import json
 import struct
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory_mcp.search import words
@@ -124,43 +125,65 @@ def count(tx: Read, place: Place, session_id: str, tags: Sequence[str]) -> int:
     )
 
 
-def holding(tx: Read, place: Place, session_id: str, term: str, limit: int) -> set[int]:
-    """The ids of up to `limit` of the caller's memories that hold a term."""
-    table = f"{place}_words"
-    rows = tx.all(
-        f"SELECT rowid FROM {table} WHERE {table} MATCH :term {_own(table, place, ())} LIMIT :limit",
-        {"term": term, "session_id": session_id, "limit": limit},
-    )
-    return {id_ for (id_,) in rows}
+@dataclass(frozen=True)
+class WordIndex:
+    """The indexes of one place as search/finding.py asks them: the caller's own memories with all of some tags."""
 
+    tx: Read
+    place: Place
+    session_id: str
+    tags: Sequence[str]
 
-def matching(
-    tx: Read, index: Index, expression: str, place: Place, session_id: str, tags: Sequence[str], limit: int
-) -> dict[int, float]:
-    """The bm25 of the best matches, higher for better. `index` is 'words' for plain words, 'fts' for the spec's own."""
-    table = f"{place}_{index}"
-    # The plus keeps FTS5's own sorter out, which is slower than SQLite's.
-    rows = tx.all(
-        f"""
-        SELECT rowid, -rank FROM {table}
-        WHERE {table} MATCH :expression {_own(table, place, tags)} ORDER BY +rank LIMIT :limit
-        """,
-        {"expression": expression, "session_id": session_id, "limit": limit, **_tag_values(tags)},
-    )
-    return dict(rows)
+    columns = COLUMNS
 
+    def documents(self) -> int:
+        return count(self.tx, self.place, self.session_id, ())
 
-def containing(tx: Read, text: str, place: Place, session_id: str, tags: Sequence[str], limit: int) -> dict[int, float]:
-    """The newest memories that hold a text without any word in it, such as an emoji: no index knows it."""
-    rows = tx.all(
-        f"""
-        SELECT id, 1.0 FROM {place}_memories
-        WHERE {OWN[place]} AND {_tagged(place, tags)} AND (instr(key, :text) OR instr(content, :text))
-        ORDER BY id DESC LIMIT :limit
-        """,
-        {"session_id": session_id, "text": text, "limit": limit, **_tag_values(tags)},
-    )
-    return dict(rows)
+    def holding(self, term: str, most: int) -> dict[int, float]:
+        table = f"{self.place}_words"
+        rows = self.tx.all(
+            f"""
+            SELECT rowid, 1.0 FROM {table}
+            WHERE {table} MATCH :term {_own(table, self.place, ())} LIMIT :most
+            """,
+            self._values() | {"term": term, "most": most},
+        )
+        return dict(rows)
+
+    def matching(self, expression: str, most: int) -> dict[int, float]:
+        return self._matching("words", expression, most)
+
+    def matching_syntax(self, expression: str, most: int) -> dict[int, float]:
+        """In the spec's own index, if that can find the words at all."""
+        return self._matching("words" if words.has_cjk(expression) else "fts", expression, most)
+
+    def _matching(self, index: Index, expression: str, most: int) -> dict[int, float]:
+        table = f"{self.place}_{index}"
+        # The plus keeps FTS5's own sorter out, which is slower than SQLite's.
+        rows = self.tx.all(
+            f"""
+            SELECT rowid, -rank FROM {table}
+            WHERE {table} MATCH :expression {_own(table, self.place, self.tags)} ORDER BY +rank LIMIT :most
+            """,
+            self._values() | {"expression": expression, "most": most},
+        )
+        return dict(rows)
+
+    def containing(self, text: str, most: int) -> dict[int, float]:
+        """The newest ones."""
+        rows = self.tx.all(
+            f"""
+            SELECT id, 1.0 FROM {self.place}_memories
+            WHERE {OWN[self.place]} AND {_tagged(self.place, self.tags)}
+                AND (instr(key, :text) OR instr(content, :text))
+            ORDER BY id DESC LIMIT :most
+            """,
+            self._values() | {"text": text, "most": most},
+        )
+        return dict(rows)
+
+    def _values(self) -> dict[str, Any]:
+        return {"session_id": self.session_id, **_tag_values(self.tags)}
 
 
 def equal_to(tx: Read, text: str, place: Place, session_id: str, tags: Sequence[str], among: Sequence[int]) -> set[int]:

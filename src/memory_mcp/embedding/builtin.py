@@ -1,0 +1,78 @@
+"""The built-in embedder: snowflake-arctic-embed-s, int8, on the CPU through onnxruntime."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.embedding import model_files
+from memory_mcp.errors import Unavailable
+
+if TYPE_CHECKING:
+    from memory_mcp.embedding.model import Floats
+
+QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # without it recall halves
+MOST_TOKENS = 512
+
+
+class Builtin:
+    kind = "builtin"
+    model = model_files.MODEL
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._loading = threading.Lock()
+        self._loaded: tuple[Any, Any] | None = None
+
+    def is_there(self) -> bool:
+        return model_files.are_there(self._folder)
+
+    def documents(self, texts: Sequence[str]) -> "Floats":
+        import numpy as np
+
+        # One by one: with int8 weights a vector would depend on the texts it shares a batch with, and not be faster.
+        return np.stack([self._embed(text) for text in texts])
+
+    def query(self, text: str) -> "Floats":
+        return self._embed(QUERY_PREFIX + text)
+
+    def _embed(self, text: str) -> "Floats":
+        import numpy as np
+
+        tokenizer, session = self._load()
+        ids = np.array([tokenizer.encode(text).ids], dtype=np.int64)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        vector: Floats = session.run(None, inputs)[0][0, 0]  # the first token's state stands for the text
+        return vector / np.linalg.norm(vector)
+
+    def _load(self) -> tuple[Any, Any]:
+        with self._loading:
+            if self._loaded is None:
+                if not self.is_there():
+                    raise Unavailable("The built-in model is not installed. Run `memory-mcp models pull` once.")
+                self._loaded = _tokenizer(self._folder), _session(self._folder)
+            return self._loaded
+
+
+def _tokenizer(folder: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(folder / model_files.TOKENIZER_FILE))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MOST_TOKENS)
+    return tokenizer
+
+
+def _session(folder: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(
+            str(folder / model_files.MODEL_FILE), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as exc:  # onnxruntime has a dozen ways to say that a file is damaged
+        raise Unavailable("The built-in model cannot be loaded. `memory-mcp models pull` fetches it anew.") from exc

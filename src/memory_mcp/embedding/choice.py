@@ -1,0 +1,86 @@
+"""Which embedder makes the vectors."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from memory_mcp.embedding.builtin import Builtin
+from memory_mcp.embedding.model import Embedder, Space
+
+if TYPE_CHECKING:
+    from memory_mcp.embedding.services import Ollama, OpenAI
+
+Kind = Literal["auto", "builtin", "ollama", "openai", "none"]
+DEFAULT_MODELS = {"ollama": "nomic-embed-text", "openai": "text-embedding-3-small"}
+
+
+@dataclass(frozen=True)
+class Options:
+    kind: Kind
+    model: str | None  # of Ollama or the service; None: its usual one
+    ollama_host: str
+    openai_base_url: str
+    openai_api_key: str | None
+    model_folder: Path  # of the built-in one
+
+
+class Embedders:
+    """The embedders this server may use."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._builtin = Builtin(options.model_folder)
+
+    @property
+    def are_off(self) -> bool:
+        return self._options.kind == "none"
+
+    def choose(self, recorded: Space | None) -> Embedder | None:
+        """The embedder for new texts: the one asked for; with auto the one that made the vectors so far, else Ollama if
+        it answers, else the built-in one if it is installed."""
+        kind = self._options.kind
+        if kind == "auto":
+            return self.of(recorded) if recorded else self._found()
+        return self._named(kind, self._options.model)
+
+    def of(self, space: Space) -> Embedder | None:
+        """The embedder whose vectors may be compared with those of a space, if this server may use it."""
+        if self._options.kind == "auto":
+            return self._named(space.kind, space.model)
+        asked = self._named(self._options.kind, self._options.model)
+        return asked if asked and (asked.kind, asked.model) == (space.kind, space.model) else None
+
+    def are_ready(self) -> bool:
+        """Whether texts could be embedded now. May ask Ollama."""
+        if self._options.kind == "ollama":
+            return self._ollama(self._options.model).answers()
+        if self._options.kind == "builtin":
+            return self._builtin.is_there()
+        return self._options.kind == "openai" or (self._options.kind == "auto" and self._found() is not None)
+
+    def _found(self) -> Embedder | None:
+        ollama = self._ollama(self._options.model)
+        if ollama.answers():
+            return ollama
+        return self._builtin if self._builtin.is_there() else None
+
+    def _named(self, kind: str, model: str | None) -> Embedder | None:
+        if kind == "builtin":
+            return self._builtin
+        if kind == "ollama":
+            return self._ollama(model)
+        if kind == "openai":
+            return self._openai(model)
+        return None
+
+    # An HTTP client takes a while to import, and most servers never need one.
+
+    def _ollama(self, model: str | None) -> "Ollama":
+        from memory_mcp.embedding.services import Ollama
+
+        return Ollama(self._options.ollama_host, model or DEFAULT_MODELS["ollama"])
+
+    def _openai(self, model: str | None) -> "OpenAI":
+        from memory_mcp.embedding.services import OpenAI
+
+        return OpenAI(self._options.openai_base_url, self._options.openai_api_key, model or DEFAULT_MODELS["openai"])

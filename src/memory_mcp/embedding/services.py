@@ -1,0 +1,136 @@
+"""Embedders that are services: Ollama, and whatever speaks OpenAI's protocol."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import httpx2
+
+from memory_mcp.errors import Unavailable
+
+if TYPE_CHECKING:
+    from memory_mcp.embedding.model import Floats
+
+CONNECT_SECONDS = 2.0
+BATCH_SECONDS = 60.0  # a laptop embeds a batch of long notes in that time
+QUERY_SECONDS = 5.0  # somebody waits for the search
+PROBE_SECONDS = 10.0  # Ollama loads a model when it is first asked for it
+
+
+class Prefixes(NamedTuple):
+    """What a model wants before a text, by what the text is for."""
+
+    query: str = ""
+    document: str = ""
+
+
+KNOWN_PREFIXES = {
+    "nomic-embed-text": Prefixes("search_query: ", "search_document: "),
+    "snowflake-arctic-embed": Prefixes("Represent this sentence for searching relevant passages: "),
+    "mxbai-embed-large": Prefixes("Represent this sentence for searching relevant passages: "),
+}
+
+
+@dataclass(frozen=True)
+class Service:
+    """Somebody who answers JSON with JSON over HTTP."""
+
+    name: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    uses_proxy: bool = True
+
+    def ask(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        """Raises Unavailable unless a JSON object comes back in time."""
+        timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
+        try:
+            with httpx2.Client(timeout=timeout, trust_env=self.uses_proxy) as client:
+                response = client.post(self.url + path, json=body, headers=dict(self.headers))
+                answer = response.json() if response.is_success else None
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as exc:
+            raise Unavailable(f"{self.name} cannot be reached ({type(exc).__name__}).") from exc
+        if not isinstance(answer, dict):
+            raise Unavailable(f"{self.name} answered with status {response.status_code}.")
+        return answer
+
+    def vectors(self, found: Any, expected: int) -> "Floats":
+        """Unit vectors out of lists of numbers, all of one length. Raises Unavailable if they are not."""
+        import numpy as np
+
+        if not isinstance(found, list) or len(found) != expected:
+            raise Unavailable(f"{self.name} answered with other than {expected} vectors.")
+        try:
+            vectors = np.array(found, dtype=np.float32)
+        except (ValueError, TypeError) as exc:
+            raise Unavailable(f"{self.name} answered with vectors of different lengths.") from exc
+        lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+        if vectors.ndim != 2 or not vectors.size or not np.isfinite(lengths).all() or not lengths.all():
+            raise Unavailable(f"{self.name} answered with something that is no vector.")
+        units: Floats = vectors / lengths
+        return units
+
+
+class Ollama:
+    kind = "ollama"
+
+    def __init__(self, host: str, model: str) -> None:
+        self.model = model
+        self._service = Service("Ollama", ollama_url(host), uses_proxy=False)
+        self._prefixes = _prefixes(model)
+
+    def answers(self) -> bool:
+        """Whether Ollama is there and has the model."""
+        try:
+            self._embed(["hello"], PROBE_SECONDS)
+        except Unavailable:
+            return False
+        return True
+
+    def documents(self, texts: Sequence[str]) -> "Floats":
+        return self._embed([self._prefixes.document + text for text in texts], BATCH_SECONDS)
+
+    def query(self, text: str) -> "Floats":
+        vector: Floats = self._embed([self._prefixes.query + text], QUERY_SECONDS)[0]
+        return vector
+
+    def _embed(self, texts: list[str], seconds: float) -> "Floats":
+        answer = self._service.ask("/api/embed", {"model": self.model, "input": texts, "truncate": True}, seconds)
+        return self._service.vectors(answer.get("embeddings"), len(texts))
+
+
+class OpenAI:
+    kind = "openai"
+
+    def __init__(self, base_url: str, api_key: str | None, model: str) -> None:
+        self.model = model
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._service = Service("The embedding service", base_url.rstrip("/"), headers)
+        self._prefixes = _prefixes(model)
+
+    def documents(self, texts: Sequence[str]) -> "Floats":
+        return self._embed([self._prefixes.document + text for text in texts], BATCH_SECONDS)
+
+    def query(self, text: str) -> "Floats":
+        vector: Floats = self._embed([self._prefixes.query + text], QUERY_SECONDS)[0]
+        return vector
+
+    def _embed(self, texts: list[str], seconds: float) -> "Floats":
+        body = {"model": self.model, "input": texts, "encoding_format": "float"}
+        answer = self._service.ask("/embeddings", body, seconds)
+        try:
+            found = [entry["embedding"] for entry in sorted(answer["data"], key=lambda entry: entry["index"])]
+        except (KeyError, TypeError) as exc:
+            raise Unavailable(f"{self._service.name} answered in a form we do not know.") from exc
+        return self._service.vectors(found, len(texts))
+
+
+def ollama_url(host: str) -> str:
+    """OLLAMA_HOST as Ollama itself reads it: scheme and port may be missing, 0.0.0.0 means this machine."""
+    scheme, _, address = host.strip().rstrip("/").rpartition("://")
+    name, _, port = address.rpartition(":") if not address.endswith("]") and ":" in address else (address, "", "")
+    usual = {"http": "80", "https": "443"}.get(scheme, "11434")
+    return f"{scheme or 'http'}://{name.replace('0.0.0.0', '127.0.0.1') or '127.0.0.1'}:{port or usual}"  # noqa: S104
+
+
+def _prefixes(model: str) -> Prefixes:
+    return next((found for name, found in KNOWN_PREFIXES.items() if model.startswith(name)), Prefixes())

@@ -1,0 +1,215 @@
+"""The worker that takes texts from durable queues and gives back their vectors, in the background."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from memory_mcp.clock import new_id
+from memory_mcp.embedding.choice import Embedders
+from memory_mcp.embedding.model import Embedder, Space, space_of
+from memory_mcp.errors import Unavailable
+
+if TYPE_CHECKING:
+    from memory_mcp.embedding.model import Floats
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY = 30.0  # seconds: other processes may have died with work left, or a model may have been installed
+BOOT_SECONDS = 1.0  # before the first look, so that a starting server answers its client first
+SHORTEST_PAUSE = 1.0  # seconds after a failure, doubled by each further one
+LONGEST_PAUSE = 15.0
+PATIENCE = 1.0  # seconds that answers may wait for a vector, all together
+PATIENCE_REGAINED = 0.05  # of that, for each second that passes
+
+BACKGROUND = (
+    "The meeting starts at nine in the morning.",
+    "She bought bread, milk and a dozen eggs.",
+    "The function returns an error when the file is missing.",
+    "Our flight to Lisbon was delayed by two hours.",
+    "He has played the violin since he was six.",
+    "The invoice is due at the end of the month.",
+    "It rained for most of the weekend.",
+    "The new release fixes several security problems.",
+    "My sister lives in a small town near the coast.",
+    "Please use tabs instead of spaces in this project.",
+    "They decided to postpone the launch until spring.",
+    "The dog needs to see the vet next week.",
+    "A database index makes this query much faster.",
+    "I prefer tea to coffee in the afternoon.",
+    "The museum is closed on Mondays.",
+    "The server runs out of memory under heavy load.",
+    "We celebrated her birthday at an Italian restaurant.",
+    "The customer asked for a refund last Friday.",
+    "He is training for a half marathon.",
+    "The password must contain at least twelve characters.",
+    "There is a book about ancient Rome on the table.",
+    "The children go to school by bus.",
+    "Interest rates rose by a quarter of a percent.",
+    "The garden needs water every evening in summer.",
+)
+"""Sentences about nothing in particular: how near these are to a question is how near an unrelated text is."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A text whose turn it is."""
+
+    key: int
+    ticket: int
+    parts: tuple[str, ...]
+    context: str | None  # the text with what came before it, if anything did
+
+
+@dataclass(frozen=True)
+class Done:
+    job: Job
+    parts: "Floats"  # a row for each part
+    context: "Floats | None"
+
+
+class Pile(Protocol):
+    """One user's texts that wait for their vectors, in a queue that survives this process."""
+
+    def is_waiting(self) -> bool:
+        """Whether any text waits, also one that is not due yet."""
+
+    def space(self) -> Space | None:
+        """Of the vectors there are."""
+
+    def adopt(self, space: Space, background: "Floats") -> None:
+        """From now on keep vectors of this space; forget all others and put every text on the queue."""
+
+    def claim(self, worker: str) -> Sequence[Job]:
+        """Texts that are due and that no living worker has claimed, for this one alone."""
+
+    def keep(self, space: Space, done: Sequence[Done]) -> None:
+        """Keep vectors, except of texts that have changed since they were claimed, or of another space."""
+
+    def put_off(self, jobs: Sequence[Job], reason: str) -> None:
+        """Try again later."""
+
+
+class Worker:
+    """One thread that empties the piles. Whoever adds to one wakes it."""
+
+    def __init__(self, embedders: Embedders, piles: Callable[[], Iterable[Pile]]) -> None:
+        self._embedders = embedders
+        self._piles = piles
+        self._name = new_id()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._progress = threading.Condition()
+        self._failures = 0
+        self._settled: set[Pile] = set()  # those that have had this server's choice of model
+        self._patience, self._patience_at = PATIENCE, time.monotonic()
+        self._thread = threading.Thread(target=self._run, name="embedding", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what is at hand, if it does not take long. The queue keeps the rest."""
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2)
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def wait_for(self, is_done: Callable[[], bool]) -> None:
+        """Wait for a vector that should come soon. Not long in all, and not at all while something is wrong, so that a
+        thousand writes in a row are not held up."""
+        if self._failures or self._embedders.are_off or not self._thread.is_alive():
+            return
+        started = time.monotonic()
+        left = min(PATIENCE, self._patience + PATIENCE_REGAINED * (started - self._patience_at))
+        if left > 0:
+            with self._progress:
+                self._progress.wait_for(is_done, timeout=left)
+        self._patience_at = time.monotonic()
+        self._patience = left - (self._patience_at - started)
+
+    def _run(self) -> None:
+        self._wake.wait(BOOT_SECONDS)
+        if not self._embedders.are_ready():
+            log.warning("semantic search disabled (no embedding backend)")  # the spec's words
+        while not self._stopping.is_set():
+            try:
+                for pile in () if self._embedders.are_off else self._piles():
+                    self._empty(pile)
+                self._failures = 0
+            except Unavailable as exc:
+                self._pause(exc.message)
+            except Exception:
+                log.exception("The embedding worker failed; it goes on in a while")
+                self._pause("the server failed here")
+            else:
+                self._wake.wait(LOOK_EVERY)
+                self._wake.clear()
+
+    def _pause(self, reason: str) -> None:
+        self._failures += 1
+        pause = min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** (self._failures - 1))
+        log.warning("Embedding waits %.0f s: %s", pause, reason)
+        with self._progress:
+            self._progress.notify_all()
+        self._stopping.wait(pause)
+
+    def _empty(self, pile: Pile) -> None:
+        """Embed what waits. Raises Unavailable when that does not work for now."""
+        if pile in self._settled and not pile.is_waiting():
+            return
+        embedder = self._settle(pile)
+        space = pile.space()
+        while embedder and space and not self._stopping.is_set() and (jobs := pile.claim(self._name)):
+            try:
+                done = _embedded(embedder, space, jobs)
+            except Unavailable as exc:
+                pile.put_off(jobs, exc.message)
+                raise
+            pile.keep(space, done)
+            self._failures = 0
+            with self._progress:
+                self._progress.notify_all()
+
+    def _settle(self, pile: Pile) -> Embedder | None:
+        """The embedder for a pile; one of another model than before takes the pile over, once, when it answers.
+
+        None if there is none, or if another server has chosen another model since: two servers that disagree must not
+        embed everything in turns for ever.
+        """
+        recorded = pile.space()
+        if recorded is None and not pile.is_waiting():
+            return None
+        embedder = self._embedders.choose(recorded)
+        if embedder is None or (recorded and (recorded.kind, recorded.model) == (embedder.kind, embedder.model)):
+            self._settled.add(pile)
+            return embedder
+        if recorded and pile in self._settled:
+            return None
+        background = embedder.documents(BACKGROUND)
+        pile.adopt(space_of(embedder, background), background)
+        self._settled.add(pile)
+        return embedder
+
+
+def _embedded(embedder: Embedder, space: Space, jobs: Sequence[Job]) -> list[Done]:
+    """All in one request. Raises Unavailable if that fails, or if the vectors are not of the space."""
+    texts = [text for job in jobs for text in (*job.parts, *([job.context] if job.context else []))]
+    vectors = embedder.documents(texts)
+    if vectors.shape[1] != space.dimensions:
+        raise Unavailable(
+            f"{space.kind} answers with {vectors.shape[1]} numbers for {space.model} where {space.dimensions} are "
+            "kept. If the model has changed, run `memory-mcp models reindex`."
+        )
+    done = []
+    for job in jobs:
+        own, vectors = vectors[: len(job.parts)], vectors[len(job.parts) :]
+        context = vectors[0] if job.context else None
+        vectors = vectors[1:] if job.context else vectors
+        done.append(Done(job, own, context))
+    return done

@@ -1,0 +1,254 @@
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from memory_mcp.families import LEFT_OUT
+
+Source = Literal["mcp", "ui", "import", "sync"]
+Mode = Literal["hybrid", "lexical", "semantic"]
+
+DEFAULT_NAMESPACE = "default"
+DEFAULT_IMPORTANCE = 0.5
+ARCHIVED = "archived"  # the tag of a note that was deleted softly
+SYSTEM_TAGS = ("mcp", "memory")
+
+
+@dataclass(frozen=True)
+class Author:
+    """Who writes a note, and from where."""
+
+    user: str
+    source: Source = "mcp"
+    client: str | None = None  # kebab-case
+    session_id: str | None = None
+
+
+@dataclass(frozen=True)
+class NewNote:
+    content: str
+    title: str | None = None  # None: the content's first line
+    tags: tuple[str, ...] = ()
+    importance: float = DEFAULT_IMPORTANCE
+    namespace: str | None = None  # None: the caller's own
+    folder: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    expires_at: str | None = None
+    supersedes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What to change of a note; None leaves it as it is."""
+
+    content: str | None = None
+    title: str | None = None
+    folder: str | None = None
+    importance: float | None = None
+    namespace: str | None = None
+    tags: tuple[str, ...] | None = None  # instead of the user's tags so far
+    add_tags: tuple[str, ...] = ()
+    remove_tags: tuple[str, ...] = ()
+    metadata_patch: Mapping[str, Any] = field(default_factory=dict)  # None removes a key
+    expires_at: str | None = None  # empty: never
+    supersedes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which notes to look at: those that fit all of it."""
+
+    namespace: str | None = None
+    tags: tuple[str, ...] = ()
+    min_importance: float = 0.0
+    source: Source | None = None
+    created_after: str | None = None  # from this instant on
+    created_before: str | None = None  # until just before this one
+
+    @property
+    def is_empty(self) -> bool:
+        return self == Filter()
+
+
+@dataclass(frozen=True)
+class Question:
+    query: str
+    filter: Filter = Filter()
+    mode: Mode = "hybrid"
+    limit: int = 20
+
+
+# Answers go over the wire as they stand.
+
+
+@dataclass(frozen=True)
+class Link:
+    id: str
+    title: str
+
+
+@dataclass(frozen=True)
+class Links:
+    outgoing: list[Link]
+    incoming: list[Link]
+    dangling: Annotated[list[str], Field(description="Titles no note has yet.")]
+
+
+@dataclass(frozen=True)
+class Note:
+    id: str
+    user_id: str
+    namespace: str
+    title: str
+    content: str
+    folder: str
+    tags: list[str]
+    importance: float
+    metadata: dict[str, Any]
+    source: Source
+    client: str | None
+    created_at: str
+    updated_at: str
+    last_referenced_at: str | None
+    archived: bool
+    expires_at: str | None
+    superseded_by: Annotated[str | None, Field(description="Id of the note that replaces this one.")]
+    version: Annotated[int, Field(description="Grows with each change; memory_get gives former ones.")]
+    links: Annotated[Links | None, LEFT_OUT] = None
+    similar: Annotated[list[str] | None, LEFT_OUT, Field(description="Notes that say nearly the same.")] = None
+
+
+@dataclass(frozen=True)
+class Slim:
+    """A note as lists show it."""
+
+    id: str
+    title: str
+    snippet: str
+    namespace: str
+    tags: list[str]
+    importance: float
+    updated_at: str
+    last_referenced_at: str | None
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """The parts of a score, each in [0, 1]; null for a part that was not looked at."""
+
+    cosine: float | None
+    lexical: float | None
+    importance: float
+
+
+@dataclass(frozen=True)
+class Hit:
+    id: str
+    title: str
+    snippet: str
+    tags: list[str]
+    importance: float
+    last_referenced_at: str | None
+    score: float
+    score_breakdown: Breakdown
+    superseded_by: Annotated[str | None, LEFT_OUT, Field(description="A newer note replaces this one.")] = None
+
+
+@dataclass(frozen=True)
+class Found:
+    memories: list[Hit]
+    notice: Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to do about it.")] = None
+
+
+@dataclass(frozen=True)
+class Recent:
+    memories: list[Slim]
+    notice: Annotated[str | None, LEFT_OUT] = None
+
+
+@dataclass(frozen=True)
+class Deleted:
+    id: str
+    deleted: bool
+    soft: bool
+
+
+@dataclass(frozen=True)
+class Linked:
+    linked: int
+
+
+@dataclass(frozen=True)
+class Unlinked:
+    unlinked: int
+
+
+@dataclass(frozen=True)
+class Namespace:
+    namespace: str
+    count: int
+    updated_at: str
+
+
+@dataclass(frozen=True)
+class Namespaces:
+    namespaces: list[Namespace]
+
+
+@dataclass(frozen=True)
+class TagCount:
+    tag: str
+    count: int
+
+
+@dataclass(frozen=True)
+class TagCounts:
+    tags: list[TagCount]
+    notice: Annotated[str | None, LEFT_OUT] = None
+
+
+@dataclass(frozen=True)
+class Node:
+    id: str
+    title: str
+    depth: int
+
+
+@dataclass(frozen=True)
+class Edge:
+    source_id: str
+    target_id: str
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    nodes: list[Node]
+    edges: list[Edge]
+    truncated: bool
+
+
+@dataclass(frozen=True)
+class Counted:
+    name: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Stats:
+    total: int
+    by_source: dict[str, int]
+    by_namespace: dict[str, int]
+    top_tags: list[Counted]
+    top_clients: list[Counted]
+    avg_importance: float
+
+
+@dataclass(frozen=True)
+class EmbedStats:
+    queue_size: int
+    total: int
+    total_with_embedding: int
+    backend_name: str | None
+    backend_dim: int | None
+    enabled: bool

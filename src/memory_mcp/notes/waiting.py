@@ -1,0 +1,100 @@
+"""The notes of one user that wait for their vectors."""
+
+import random
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from memory_mcp.clock import precise_stamp
+from memory_mcp.embedding import Done, Job, Space
+from memory_mcp.embedding.parts import parts, with_context
+from memory_mcp.notes import storage
+from memory_mcp.sqlite import Database, Write
+
+if TYPE_CHECKING:
+    from memory_mcp.embedding.model import Floats
+
+MOST = 16  # notes at a time
+MOST_CHARACTERS = 100_000  # of those together, unless one note alone has more
+CLAIM_SECONDS = 120  # after which a worker that says nothing counts as dead
+LONGEST_WAIT = 300  # seconds between two tries of a note that fails
+
+
+class WaitingNotes:
+    """A pile for embedding's worker. Several processes may work on it at once, each on notes of its own."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def is_waiting(self) -> bool:
+        with self._db.read() as tx:
+            return storage.is_waiting(tx)
+
+    def space(self) -> Space | None:
+        with self._db.read() as tx:
+            found = storage.space(tx)
+        return Space.parse(found[0]) if found else None
+
+    def adopt(self, space: Space, background: "Floats") -> None:
+        from memory_mcp.search.vectors import pack
+
+        with self._db.write() as tx:
+            found = storage.space(tx)
+            if found is None or found[0] != space.name:
+                storage.set_space(tx, space.name, space.dimensions, pack(background))
+
+    def claim(self, worker: str) -> Sequence[Job]:
+        with self._db.read() as reading:
+            if not storage.due(reading, 1):
+                return ()
+        with self._db.write() as tx:
+            tickets = _batch(storage.due(tx, MOST))
+            until = precise_stamp(tx.now + timedelta(seconds=CLAIM_SECONDS))
+            return [_job(waiting) for waiting in storage.claim(tx, worker, tickets, until)]
+
+    def keep(self, space: Space, done: Sequence[Done]) -> None:
+        with self._db.write() as tx:
+            found = storage.space(tx)
+            if found is not None and found[0] == space.name:
+                for one in done:
+                    _keep(tx, one)
+
+    def put_off(self, jobs: Sequence[Job], reason: str) -> None:
+        with self._db.write() as tx:
+            for job in jobs:
+                seconds = min(LONGEST_WAIT, 2 ** storage.attempts(tx, job.ticket)) * random.uniform(0.5, 1)  # noqa: S311
+                storage.put_off(tx, job.ticket, precise_stamp(tx.now + timedelta(seconds=seconds)), reason)
+
+
+def _batch(due: Sequence[tuple[int, int, int]]) -> list[int]:
+    """The tickets to take together. A note that has failed before goes alone: it may be the one to blame."""
+    tickets: list[int] = []
+    characters = 0
+    for ticket, attempts, length in due:
+        characters += length
+        if tickets and (attempts or characters > MOST_CHARACTERS):
+            break
+        tickets.append(ticket)
+        if attempts:
+            break
+    return tickets
+
+
+def _job(waiting: storage.Waiting) -> Job:
+    text = _text(waiting)
+    context = with_context(waiting.context, text) if waiting.context else None
+    return Job(waiting.seq, waiting.ticket, tuple(part for _, part in parts(text)), context)
+
+
+def _text(waiting: storage.Waiting) -> str:
+    return f"{waiting.title}\n{waiting.content}" if waiting.title else waiting.content
+
+
+def _keep(tx: Write, done: Done) -> None:
+    from memory_mcp.search.vectors import pack
+
+    if storage.finish(tx, done.job.ticket):
+        vectors = {part: pack(vector) for part, vector in enumerate(done.parts)}
+        if done.context is not None:
+            vectors[-1] = pack(done.context)
+        storage.set_vectors(tx, done.job.key, vectors)
