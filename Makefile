@@ -12,6 +12,7 @@ $(STAMP): requirements-dev.txt pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/memory-mcp models pull || echo "Search goes by words until 'memory-mcp models pull' succeeds."
 	@touch $(STAMP)
 
 run: setup ## Start the HTTP server on loopback and print how to connect
@@ -36,6 +37,12 @@ format: setup ## Format the code and make the generated docs anew
 bench: setup ## Measure speed, as ratios within one run
 	$(BIN)/python -m benchmarks.vault $(ARGS)
 
+bench-notes: setup ## Measure the notes: search, writing, memory, at 1k, 10k and 100k notes
+	$(BIN)/python -m benchmarks.notes $(ARGS)
+
+bench-recall: setup ## Measure how much of what was asked for is found, on LoCoMo (LOCOMO_PATH)
+	$(BIN)/python -m benchmarks.recall $(ARGS)
+
 conformance: setup ## The official conformance suite and MCP Inspector against our door (needs the npm registry once)
 	$(BIN)/python -m tests.compatibility.conformance $(ARGS)
 
@@ -46,4 +53,4 @@ lock: setup ## Pin dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --group dev -o requirements-dev.txt
 
-.PHONY: help setup run test static check format bench conformance old-clients lock
+.PHONY: help setup run test static check format bench bench-notes bench-recall conformance old-clients lock

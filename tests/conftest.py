@@ -47,7 +47,7 @@ def options() -> dict[str, Any]:
 
 @pytest.fixture
 def app(tmp_path: Path, clock: Clock, options: dict[str, Any]) -> Iterator[App]:
-    loaded = settings.load({"data_dir": tmp_path, "embedding_dim": 3, **options}, environ={})
+    loaded = settings.load({"data_dir": tmp_path, "embedding_dim": 3, "embedder": "none", **options}, environ={})
     with open_app(loaded.settings, clock=clock) as opened:
         yield opened
 

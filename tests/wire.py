@@ -21,8 +21,9 @@ MODERN = "2026-07-28"
 
 def environment(**more: str) -> dict[str, str]:
     """Ours, without settings somebody exported."""
+    foreign = {"OLLAMA_HOST", "MCP_EMBED_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_MCP_")}
-    return kept | more
+    return {name: value for name, value in kept.items() if name not in foreign} | more
 
 
 def modern_meta(**more: Any) -> dict[str, Any]:

@@ -13,14 +13,15 @@ from memory_mcp import server_db
 from memory_mcp.app import FAMILIES
 from memory_mcp.doors import schemas
 from memory_mcp.errors import KEY_WORDS, WORDS
-from memory_mcp.families import Tool
-from memory_mcp.settings import Settings, env_name, flag
+from memory_mcp.families import Prompt, Tool
+from memory_mcp.notes import schema as notes_schema
+from memory_mcp.settings import Settings, env_name, env_names, flag
 from memory_mcp.sqlite.migrations import Schema
 from memory_mcp.vault import schema as vault_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
 MADE = "<!-- Made by tools/make_docs.py from the code. Change it there, then run `make format`. -->\n"
-FILES = {"server.db": server_db.SCHEMA, "memory.db": vault_schema.SCHEMA}
+FILES = {"server.db": server_db.SCHEMA, "memory.db": vault_schema.SCHEMA, "notes.db": notes_schema.SCHEMA}
 
 
 def tools() -> Iterator[str]:
@@ -30,8 +31,17 @@ def tools() -> Iterator[str]:
         yield f"## {family.name}\n\nFor {family.purpose}."
         for tool in family.tools.values():
             yield from tool_section(tool)
-        yield "### Resources"
+        yield f"### Resources of {family.name}"
         yield "\n".join(f"- `{template.uri_template}`: {template.description}" for template in family.templates)
+        if family.prompts:
+            yield f"### Prompts of {family.name}"
+            yield "\n".join(
+                f"- `{prompt.name}` ({_arguments(prompt)}): {prompt.description}" for prompt in family.prompts
+            )
+
+
+def _arguments(prompt: Prompt) -> str:
+    return ", ".join(f"{argument.name}{'' if argument.required else '?'}" for argument in prompt.arguments)
 
 
 def tool_section(tool: Tool) -> Iterator[str]:
@@ -73,7 +83,8 @@ def settings() -> Iterator[str]:
         default = field.get_default()
         shown = f" · default `{plain(default)}`" if default not in (None, ()) else ""
         yield f"## {name}"
-        yield f"{field.description}\n\n`{flag(name)}` · `{env_name(name)}`{shown}"
+        others = "".join(f", `{variable}`" for variable in env_names(name)[1:])
+        yield f"{field.description}\n\n`{flag(name)}` · `{env_name(name)}`{others}{shown}"
 
 
 def plain(value: Any) -> str:
@@ -87,7 +98,9 @@ def errors() -> Iterator[str]:
     yield (
         "Every error has a word that programs can rely on and a message that says what to do. Tools of the vault "
         "answer with a JSON-RPC error, code -32602 for what the caller can mend and -32603 for what failed on our "
-        'side, and `data` = `{"error": word, …}`. Resources answer the same way. An unknown tool is -32602.'
+        'side, and `data` = `{"error": word, …}`. Resources and prompts answer the same way. Tools of the notes answer '
+        'with a result whose `isError` is true and whose structured content is `{"error": word, "message": text, '
+        '"data": {…}}`. An unknown tool is -32602.'
     )
     for word, meaning in WORDS.items():
         yield f"## {word}\n\n{meaning}"

@@ -71,6 +71,7 @@ class Tool:
     destructive: bool
     idempotent: bool
     meta: Mapping[str, Any]
+    spells_out_answers: bool  # in tools/list; docs/tools.md always does
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,7 @@ class Family:
     purpose: str  # one line in the server's instructions
     errors: Literal["json-rpc", "tool-result"]
     uri_prefixes: tuple[str, ...]  # which resources are this family's
+    spells_out_answers: bool = False  # its specification prescribes the output schemas; others are kept short
     tools: dict[str, Tool] = field(default_factory=dict)
     prompts: tuple[Prompt, ...] = ()
     templates: tuple[Template, ...] = ()
@@ -173,6 +175,7 @@ class Family:
                 destructive=destructive,
                 idempotent=idempotent,
                 meta={"family": self.name, "scope": needs.value, **meta},
+                spells_out_answers=self.spells_out_answers,
             )
             return run
 

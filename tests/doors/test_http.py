@@ -92,7 +92,7 @@ def test_a_key_revoked_elsewhere_stops_within_a_second(server: Http) -> None:
 
 
 def test_a_narrow_key_sees_and_does_only_what_it_may(server: Http) -> None:
-    key = keys(server.data_dir, "create", "--name", "reader", "--scopes", "read-only")["key"]
+    key = keys(server.data_dir, "create", "--name", "reader", "--scopes", "read-only", "--families", "vault")["key"]
     reader = replace(server, key=key)
 
     assert [tool["name"] for tool in reader.modern("tools/list")["result"]["tools"]] == ["search_memories"]

@@ -272,6 +272,7 @@ def gone(pid: int) -> bool:
 def test_an_idle_server_uses_no_cpu(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path)
     server.call("search_memories", query="warm up")
+    time.sleep(1.5)  # it looks for an embedder, once, a second after it has started
     before = ticks(server.process.pid)
     time.sleep(2)
     assert ticks(server.process.pid) == before
@@ -292,7 +293,7 @@ def ticks(pid: int) -> int:
     ],
 )
 def test_scopes_narrow_what_is_listed_and_what_is_allowed(tmp_path: Path, scopes: str, tools: list[str]) -> None:
-    server = Stdio.start(tmp_path, "--scopes", scopes)
+    server = Stdio.start(tmp_path, "--families", "vault", "--scopes", scopes)
     listed = [tool["name"] for tool in server.ask("tools/list")["result"]["tools"]]
     assert listed == tools
 

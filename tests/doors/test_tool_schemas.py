@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
+from memory_mcp.app import FAMILIES
+from memory_mcp.caller import Scope
+
 SCHEMAS = Path(__file__).parents[1] / "tool_schemas"
 
 pytestmark = pytest.mark.anyio
@@ -40,8 +43,10 @@ async def test_every_tool_is_described_whole(client: Client) -> None:
             tool.annotations.idempotent_hint,
         )
         assert tool.meta is not None
-        assert tool.meta["family"] == "vault"
-        assert tool.meta["capability"] in ("SearchMemory", "CommitMemory", "PruneMemory")
+        assert tool.meta["family"] in FAMILIES
+        assert tool.meta["scope"] in set(Scope)
+        if tool.meta["family"] == "vault":
+            assert tool.meta["capability"] in ("SearchMemory", "CommitMemory", "PruneMemory")
 
 
 async def test_the_whole_list_stays_small(client: Client) -> None:

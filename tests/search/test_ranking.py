@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +16,11 @@ def test_a_words_weight_is_positive_and_falls_with_its_frequency(documents: int,
         assert ranking.weight(documents, containing) < ranking.weight(documents, containing - 1)
 
 
-@given(st.lists(st.sets(st.integers(0, 20)), min_size=1), st.floats(0, 50), st.floats(-1, 1))
-def test_every_score_lies_between_zero_and_one(holders: list[set[int]], bm25: float, cosine: float) -> None:
+holdings = st.dictionaries(st.integers(0, 20), st.floats(0, 1))
+
+
+@given(st.lists(holdings, min_size=1), st.floats(0, 50), st.floats(-1, 1))
+def test_every_score_lies_between_zero_and_one(holders: list[dict[int, float]], bm25: float, cosine: float) -> None:
     for covered in ranking.coverage(range(21), 21, holders).values():
         lexical = ranking.lexical(covered, bm25, max(bm25, 1.0))
         assert 0 <= covered <= 1.000001
@@ -25,17 +29,48 @@ def test_every_score_lies_between_zero_and_one(holders: list[set[int]], bm25: fl
 
 
 def test_a_memory_covers_the_words_it_holds_the_rare_ones_most() -> None:
-    shares = ranking.coverage([1, 2, 3], 100, [{1}, {1, 2, *range(4, 50)}])
+    shares = ranking.coverage([1, 2, 3], 100, [{1: 1.0}, dict.fromkeys([1, 2, *range(4, 50)], 1.0)])
     assert shares[1] == pytest.approx(1.0)
     assert 0 < shares[2] < 0.5
     assert shares[3] == 0.0
 
 
 def test_a_word_that_nobody_holds_counts_like_the_others() -> None:
-    assert ranking.coverage([1], 1, [{1}, set()]) == {1: pytest.approx(0.5)}
-    assert ranking.coverage([1], 1, [set()]) == {1: 0.0}
+    assert ranking.coverage([1], 1, [{1: 1.0}, {}]) == {1: pytest.approx(0.5)}
+    assert ranking.coverage([1], 1, [{}]) == {1: 0.0}
 
 
 def test_common_words_count_only_among_many_memories() -> None:
     assert ranking.common_from(10) == 11
     assert ranking.common_from(10_000) == 501
+
+
+def test_a_word_that_stands_only_in_the_context_counts_less() -> None:
+    shares = ranking.coverage([1, 2], 10, [{1: 1.0, 2: 0.6}])
+    assert shares == {1: pytest.approx(1.0), 2: pytest.approx(0.6)}
+
+
+@given(st.one_of(st.none(), st.floats(0, 1)), st.one_of(st.none(), st.floats(0, 1)), st.floats(0, 1))
+def test_the_parts_that_were_looked_at_fill_the_score(
+    cosine: float | None, lexical: float | None, importance: float
+) -> None:
+    assert 0 <= ranking.score(cosine, lexical, importance) <= 1.000001
+    assert ranking.score(None if cosine is None else 1.0, None if lexical is None else 1.0, 1.0) == pytest.approx(1.0)
+
+
+def test_the_score_is_the_formula_of_the_spec() -> None:
+    assert ranking.score(0.8, 0.6, 0.5) == pytest.approx(0.55 * 0.8 + 0.35 * 0.6 + 0.10 * 0.5)
+    assert ranking.score(None, 0.6, 0.5) == pytest.approx((0.35 * 0.6 + 0.10 * 0.5) / 0.45)
+
+
+@given(st.floats(-20, 20), st.floats(-20, 20))
+def test_the_cosine_part_is_stretched_and_stays_in_bounds(own: float, context: float) -> None:
+    assert 0 <= ranking.cosine_part(own, context) <= 1
+    assert ranking.cosine_part(own + 1, context) >= ranking.cosine_part(own, context)
+
+
+def test_what_is_usual_can_be_told_from_a_single_note() -> None:
+    background = np.array([0.4, 0.5, 0.6], dtype=np.float32)
+    usual = ranking.Usual.of(np.array([0.9], dtype=np.float32), background)
+    assert usual.z(0.9) > 1 > usual.z(0.6)
+    assert ranking.Usual.of(np.ones(3, dtype=np.float32), np.ones(2, dtype=np.float32)).z(1.0) == pytest.approx(0)

@@ -1,38 +1,61 @@
 import struct
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.search.vectors import PackedVectors
+from memory_mcp.search.vectors import Cosines, PackedVectors, pack, unit, unpack
 
+Vector = tuple[float, float, float]
 numbers = st.floats(-100, 100, width=32, allow_subnormal=False)
 vectors = st.tuples(numbers, numbers, numbers)
-steps = st.lists(st.tuples(st.integers(0, 80), st.one_of(st.none(), vectors)), max_size=200)
+parts = st.lists(vectors, max_size=3)
+steps = st.lists(st.tuples(st.integers(0, 80), st.one_of(st.none(), parts)), max_size=200)
 
 
 def packed(vector: tuple[float, ...]) -> bytes:
     return struct.pack(f"<{len(vector)}f", *vector)
 
 
+def asked(ours: PackedVectors, query: tuple[float, ...]) -> Cosines:
+    return ours.cosines(unit(unpack(packed(query))))
+
+
 @given(steps, vectors)
-def test_packed_vectors_behave_like_a_dictionary(
-    steps: list[tuple[int, tuple[float, float, float] | None]], query: tuple[float, float, float]
-) -> None:
+def test_packed_vectors_behave_like_a_dictionary(steps: list[tuple[int, list[Vector] | None]], query: Vector) -> None:
     ours = PackedVectors(3)
-    plain: dict[int, tuple[float, float, float]] = {}
-    for id_, vector in steps:
-        if vector is None:
+    plain: dict[int, list[Vector]] = {}
+    for id_, rows in steps:
+        if rows is None:
             ours.drop(id_)
             plain.pop(id_, None)
         else:
-            ours.put(id_, packed(vector))
-            plain[id_] = vector
+            ours.put(id_, [packed(row) for row in rows])
+            plain[id_] = rows
 
-    found = ours.cosines(packed(query))
-    assert found.keys() == plain.keys()
-    for id_, vector in plain.items():
-        assert abs(found[id_] - cosine(vector, query)) < 1e-4
+    found = asked(ours, query)
+    assert sorted(found.owners.tolist()) == sorted(id_ for id_, rows in plain.items() for _ in rows)
+    for id_, rows in plain.items():
+        cosines = [cosine(row, query) for row in rows]
+        assert found.of(id_) == (pytest.approx(max(cosines), abs=1e-4) if rows else None)
+        if rows:
+            assert cosines[found.nearest_part(id_)] == pytest.approx(max(cosines), abs=1e-4)
+
+
+@given(st.dictionaries(st.integers(0, 500), st.lists(vectors, min_size=1, max_size=4), max_size=60), vectors)
+def test_the_nearest_come_first_and_each_memory_once(plain: dict[int, list[Vector]], query: Vector) -> None:
+    ours = PackedVectors(3)
+    for id_, rows in plain.items():
+        ours.put(id_, [packed(row) for row in rows])
+    found = asked(ours, query)
+    nearest = found.nearest(10)
+    best = sorted((found.of(id_) or 0.0 for id_ in plain), reverse=True)[: len(nearest)]
+    assert len(set(nearest)) == len(nearest) == min(10, len(plain))
+    assert [found.of(id_) for id_ in nearest] == pytest.approx(best, abs=1e-6)
+
+    even = [id_ for id_ in plain if id_ % 2 == 0]
+    assert set(found.nearest(10, found.only(even))) <= set(even)
 
 
 def cosine(a: tuple[float, ...], b: tuple[float, ...]) -> float:
@@ -44,15 +67,20 @@ def cosine(a: tuple[float, ...], b: tuple[float, ...]) -> float:
 def test_what_is_no_vector_of_this_length_is_left_out() -> None:
     for other in (packed((1.0, 0.0)), b"bytes", b"", packed((1.0, float("nan"), 0.0))):
         ours = PackedVectors(3)
-        ours.put(1, packed((1.0, 0.0, 0.0)))
-        ours.put(1, other)
-        assert ours.cosines(packed((1.0, 0.0, 0.0))) == {}
+        ours.put(1, [packed((1.0, 0.0, 0.0))])
+        ours.put(1, [other])
+        assert asked(ours, (1.0, 0.0, 0.0)).of(1) is None
 
 
 def test_there_is_room_for_many() -> None:
     ours = PackedVectors(3)
     for id_ in range(1000):
-        ours.put(id_, packed((float(id_), 1.0, 0.0)))
-    found = ours.cosines(packed((0.0, 1.0, 0.0)))
-    assert len(found) == 1000
-    assert found[0] == 1.0
+        ours.put(id_, [packed((float(id_), 1.0, 0.0))])
+    found = asked(ours, (0.0, 1.0, 0.0))
+    assert len(found.owners) == 1000
+    assert found.of(0) == 1.0
+
+
+def test_a_vector_survives_packing() -> None:
+    vector = np.array([0.25, -1.0, 3.5], dtype=np.float32)
+    assert unpack(pack(vector)).tolist() == vector.tolist()

@@ -14,7 +14,7 @@ def offer(tool: Tool) -> types.Tool:
         title=tool.title,
         description=tool.description,
         input_schema=input_schema(tool),
-        output_schema=output_schema(tool),
+        output_schema=output_schema(tool) if tool.spells_out_answers else outline(output_schema(tool)),
         annotations=types.ToolAnnotations(
             read_only_hint=tool.reads_only,
             destructive_hint=tool.destructive,
@@ -45,6 +45,17 @@ def output_schema(tool: Tool) -> dict[str, Any]:
     return _plain(tool.answers.json_schema(mode="serialization"))
 
 
+def outline(schema: dict[str, Any]) -> dict[str, Any]:
+    """An output schema's first level: every model pays for the whole list of tools, in each conversation."""
+    return {"type": "object", "properties": {name: _kind(field) for name, field in schema["properties"].items()}}
+
+
+def _kind(field: dict[str, Any]) -> dict[str, Any]:
+    if field.get("type") == "array":
+        return {"type": "array", "items": {"type": field["items"]["type"]}}
+    return {"type": field["type"]}
+
+
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
     definitions = schema.pop("$defs", {})
     plain: dict[str, Any] = _simplified(schema, definitions)
@@ -62,7 +73,7 @@ def _simplified(node: Any, definitions: dict[str, Any], *, required: bool = Fals
     node = dict(node)
     options = node.get("anyOf", [])
     if {"type": "null"} in options and len(options) == 2:
-        [other] = [option for option in options if option != {"type": "null"}]
+        [other] = [_simplified(option, definitions) for option in options if option != {"type": "null"}]
         node |= other | ({"type": [other["type"], "null"]} if required else {})
         del node["anyOf"]
     if node.get("default", 0) is None:

@@ -51,12 +51,11 @@ class Embedders:
         return asked if asked and (asked.kind, asked.model) == (space.kind, space.model) else None
 
     def are_ready(self) -> bool:
-        """Whether texts could be embedded now. May ask Ollama."""
-        if self._options.kind == "ollama":
-            return self._ollama(self._options.model).answers()
-        if self._options.kind == "builtin":
-            return self._builtin.is_there()
-        return self._options.kind == "openai" or (self._options.kind == "auto" and self._found() is not None)
+        """Whether texts could be embedded now. May ask Ollama, but not where the built-in model would do."""
+        kind = self._options.kind
+        if kind in ("auto", "builtin") and self._builtin.is_there():
+            return True
+        return kind == "openai" or (kind in ("auto", "ollama") and self._ollama(self._options.model).answers())
 
     def _found(self) -> Embedder | None:
         ollama = self._ollama(self._options.model)

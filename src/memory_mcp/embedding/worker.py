@@ -108,6 +108,7 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="embedding", daemon=True)
 
     def start(self) -> None:
+        self._wake.clear()
         self._thread.start()
 
     def stop(self) -> None:
@@ -135,7 +136,7 @@ class Worker:
 
     def _run(self) -> None:
         self._wake.wait(BOOT_SECONDS)
-        if not self._embedders.are_ready():
+        if not self._stopping.is_set() and not self._embedders.are_ready():
             log.warning("semantic search disabled (no embedding backend)")  # the spec's words
         while not self._stopping.is_set():
             try:

@@ -36,7 +36,7 @@ Ids = Annotated[list[Id], Field(max_length=64)]
 Text = Annotated[str, Field(max_length=1024 * 1024)]
 Title = Annotated[str, Field(min_length=1, max_length=300)]
 Folder = Annotated[str, Field(max_length=512)]
-Namespace = Annotated[str, Field(max_length=128, pattern=r"^[^,\x00-\x1f]*$")]
+Namespace = Annotated[str, Field(max_length=128)]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
 Importance = Annotated[float, Field(ge=0, le=1)]
 Moment = Annotated[str, Field(max_length=64)]
@@ -249,6 +249,8 @@ def _author(call: Call) -> Author:
 
 def _namespace(name: str | None) -> str | None:
     """Without a name, or with an empty one, nobody asked for one."""
+    if "," in (name or "") or not (name or "").strip().isprintable():
+        raise Invalid("A namespace must not hold a comma or a line break.", field="namespace")
     return (name or "").strip() or None
 
 

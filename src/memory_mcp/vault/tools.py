@@ -32,6 +32,7 @@ vault = Family(
     "commit_memory, search_memories, prune_memory; set_session_id names the session",
     errors="json-rpc",
     uri_prefixes=("memory://vault", "memory://session/"),
+    spells_out_answers=True,
     templates=resources.TEMPLATES,
     list_resources=resources.list_page,
     read_resource=resources.read,
