@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY = 30.0  # seconds: other processes may have died with work left, or a model may have been installed
 BOOT_SECONDS = 1.0  # before the first look, so that a starting server answers its client first
+STOP_SECONDS = 2.0
 SHORTEST_PAUSE = 1.0  # seconds after a failure, doubled by each further one
 LONGEST_PAUSE = 15.0
 PATIENCE = 1.0  # seconds that answers may wait for a vector, all together
@@ -91,6 +92,9 @@ class Pile(Protocol):
     def put_off(self, jobs: Sequence[Job], reason: str) -> None:
         """Try again later."""
 
+    def let_go(self, worker: str) -> None:
+        """Give back what a worker has claimed and not finished."""
+
 
 class Worker:
     """One thread that empties the piles. Whoever adds to one wakes it."""
@@ -116,7 +120,9 @@ class Worker:
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=2)
+            self._thread.join(timeout=STOP_SECONDS)
+        for pile in self._settled:
+            pile.let_go(self._name)
 
     def wake(self) -> None:
         self._wake.set()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from memory_mcp.search.vectors import Cosines, Floats, PackedVectors
 
 DUPLICATE = 0.95  # a cosine from which on two notes say nearly the same
+MOST_DUPLICATES = 50
 
 
 @dataclass
@@ -64,19 +65,21 @@ class Meaning:
         related = [seq for seq in nearest if max(own[seq], context.get(seq, own[seq])) >= ranking.RELATED]
         return Nearness(scores, nearest, related, parts)
 
-    def duplicates(self, tx: Read, seq: int, allowed: Sequence[int]) -> list[int]:
-        """The other notes whose vectors all but equal this one's."""
+    def duplicates(self, tx: Read, seq: int) -> list[int]:
+        """The other notes whose vectors all but equal this one's, the nearest first. None while it has no vector."""
+        vector = storage.vector(tx, seq)
+        if vector is None:
+            return []
         from memory_mcp.search.vectors import unpack
 
-        vector = storage.vector(tx, seq)
         with self._lock:
             copy = self._follow(tx)
-            if copy is None or vector is None:
+            if copy is None:
                 return []
             cosines = copy.vectors.cosines(unpack(vector))
-            near = cosines.owners[(cosines.values >= DUPLICATE) & cosines.only(allowed)].tolist()
             length = len(cosines.rows_of.get(seq, ()))
-            return sorted({other for other in near if other != seq and len(cosines.rows_of[other]) == length})
+            near = cosines.nearest(MOST_DUPLICATES, cosines.values >= DUPLICATE)
+            return [other for other in near if other != seq and len(cosines.rows_of[other]) == length]
 
     def _follow(self, tx: Read) -> _Copy | None:
         """The copy as the file stands in this transaction. None if there are no vectors."""

@@ -49,6 +49,7 @@ from memory_mcp.sqlite import Database, Read, Write
 CONTEXT_MINUTES = 30  # a note written longer ago is no longer what the next one answers
 MOST_LINKS = 500  # shown of one note, in each direction
 MOST_NODES = 500
+MOST_SIMILAR = 10  # duplicates that a new note is told of
 MOST_TAGS = 1000  # listed at once
 TIDY_EVERY = 5.0  # seconds at least between two tidyings
 RECENT_URI = "memory://recent"
@@ -336,9 +337,11 @@ class Notes:
         self.worker.wait_for(lambda: not _is_queued(shelf.db, seq))
         with shelf.db.read() as tx:
             equal = storage.equal_texts(tx, seq)
-            allowed = storage.fitting(tx, Filter(namespace=note.namespace))
-            near = storage.by_seq(tx, shelf.meaning.duplicates(tx, seq, allowed))
-        return list(dict.fromkeys([*equal, *(stored.note.id for stored in near.values())]))
+            near = shelf.meaning.duplicates(tx, seq)
+            here = set(storage.fitting(tx, Filter(namespace=note.namespace), among=near))
+            shown = [other for other in near if other in here][:MOST_SIMILAR]
+            found = storage.by_seq(tx, shown)
+        return list(dict.fromkeys([*equal, *(found[other].note.id for other in shown)]))
 
     def _supersede(self, tx: Write, seq: int, ids: Iterable[str]) -> None:
         for id_ in ids:

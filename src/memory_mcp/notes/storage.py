@@ -889,6 +889,16 @@ def put_off(tx: Write, ticket: int, until: str, reason: str) -> None:
     )
 
 
+def has_claims(tx: Read, worker: str) -> bool:
+    return tx.one("SELECT 1 FROM embed_queue WHERE claimed_by = :worker LIMIT 1", {"worker": worker}) is not None
+
+
+def let_go(tx: Write, worker: str) -> None:
+    tx.all(
+        "UPDATE embed_queue SET claimed_by = NULL, claimed_until = NULL WHERE claimed_by = :worker", {"worker": worker}
+    )
+
+
 def attempts(tx: Read, ticket: int) -> int:
     row = tx.one("SELECT attempts FROM embed_queue WHERE ticket = :ticket", {"ticket": ticket})
     return row[0] if row else 0

@@ -65,6 +65,13 @@ class WaitingNotes:
                 seconds = min(LONGEST_WAIT, 2 ** storage.attempts(tx, job.ticket)) * random.uniform(0.5, 1)  # noqa: S311
                 storage.put_off(tx, job.ticket, precise_stamp(tx.now + timedelta(seconds=seconds)), reason)
 
+    def let_go(self, worker: str) -> None:
+        with self._db.read() as reading:
+            if not storage.has_claims(reading, worker):
+                return
+        with self._db.write() as tx:
+            storage.let_go(tx, worker)
+
 
 def _batch(due: Sequence[tuple[int, int, int]]) -> list[int]:
     """The tickets to take together. A note that has failed before goes alone: it may be the one to blame."""
