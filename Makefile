@@ -40,6 +40,9 @@ bench: setup ## Measure speed, as ratios within one run
 bench-notes: setup ## Measure the notes: search, writing, memory, at 1k, 10k and 100k notes
 	$(BIN)/python -m benchmarks.notes $(ARGS)
 
+bench-vectors: setup ## Measure exact vector search and what would take its place beyond 100k notes
+	$(BIN)/python -m benchmarks.vectors $(ARGS)
+
 bench-recall: setup ## Measure how much of what was asked for is found, on LoCoMo (LOCOMO_PATH)
 	$(BIN)/python -m benchmarks.recall $(ARGS)
 
@@ -53,4 +56,4 @@ lock: setup ## Pin dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --group dev -o requirements-dev.txt
 
-.PHONY: help setup run test static check format bench bench-notes bench-recall conformance old-clients lock
+.PHONY: help setup run test static check format bench bench-notes bench-vectors bench-recall conformance old-clients lock

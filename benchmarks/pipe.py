@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 PROTOCOL = "2025-11-25"
+SESSION_META = "memory-mcp/sessionId"
 
 
 class ServerProcess:
@@ -37,14 +38,27 @@ class ServerProcess:
 
     def call(self, tool: str, arguments: dict[str, Any]) -> float:
         """The seconds from the request's last byte to the answer's. Raises RuntimeError for a refusal."""
-        return self._ask("tools/call", {"name": tool, "arguments": arguments})
+        return self._ask("tools/call", {"name": tool, "arguments": arguments})[0]
+
+    def answer(self, tool: str, arguments: dict[str, Any], session: str | None = None) -> dict[str, Any]:
+        """What the tool answers, in a session of this name. Raises RuntimeError for a refusal."""
+        meta = {"_meta": {SESSION_META: session}} if session else {}
+        _, result = self._ask("tools/call", {"name": tool, "arguments": arguments, **meta})
+        structured: dict[str, Any] = result["structuredContent"]
+        return structured
 
     def cpu(self) -> float:
         """Seconds of CPU all threads of the process have used. Linux only."""
         # What clock_getcpuclockid(3) returns: nanoseconds, where /proc/PID/stat counts in hundredths of a second.
         return time.clock_gettime(~self._process.pid << 3 | 2)
 
-    def _ask(self, method: str, params: dict[str, Any]) -> float:
+    def memory(self, *, peak: bool = False) -> int:
+        """Bytes of RAM the process holds, or has held at most. Linux only."""
+        lines = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii").splitlines()
+        (found,) = (line for line in lines if line.startswith("VmHWM:" if peak else "VmRSS:"))
+        return int(found.split()[1]) * 1024
+
+    def _ask(self, method: str, params: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         self._last_id += 1
         request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
         started = self._send(request)
@@ -55,7 +69,7 @@ class ServerProcess:
             if "error" in answer or answer.get("result", {}).get("isError"):
                 raise RuntimeError(f"{method}: {answer}")
             if answer.get("id") == self._last_id:
-                return taken
+                return taken, answer["result"]
 
     def _send(self, message: dict[str, Any]) -> float:
         line = json.dumps(message).encode() + b"\n"

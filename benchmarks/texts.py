@@ -1,4 +1,4 @@
-"""Memories and questions that look like a person's, made from a seed: no data set, the same on every machine.
+"""Memories, notes and questions that look like a person's, made from a seed: no data set, the same on every machine.
 
 Words follow Zipf's law, as they do in every language: a few stand in most memories, most in hardly any. That is
 what makes full-text search fast or slow.
@@ -8,6 +8,7 @@ import itertools
 import random
 from collections.abc import Iterator
 
+from memory_mcp.notes.model import NewNote
 from memory_mcp.vault.model import NewMemory
 
 EVERYDAY = (
@@ -30,6 +31,7 @@ OPENINGS = (
 )
 VOCABULARY = 30_000
 TAGS = ("work", "home", "decision", "preference", "project", "person", "howto", "bug", "idea", "travel", "health")
+NAMESPACES = {"default": 60, "work": 20, "reading": 10, "home": 10}  # and how many notes in a hundred each has
 
 _ONSETS = "b bl br c ch cl cr d dr f fl fr g gl gr h j k l m n p pl pr qu r s sc sh sl sp st str t th tr v w"
 _VOWELS = "a a a e e e i i o o u ai ea ee ie oo ou"
@@ -52,6 +54,19 @@ class Texts:
             subject, detail = self._random.choices(self._telling[:5000], k=2)
             tags = self._random.sample(TAGS, self._random.randint(0, 3))
             yield NewMemory("vault", f"{prefix}{subject}-{detail}-{number}", self._sentences(), tuple(tags))
+
+    def notes(self, count: int) -> Iterator[NewNote]:
+        """16 to 160 words of markdown each, two in three under a title of their own."""
+        for _ in range(count):
+            title = " ".join(self._random.choices(self._telling[:5000], k=self._random.randint(2, 4))).capitalize()
+            (namespace,) = self._random.choices(list(NAMESPACES), weights=list(NAMESPACES.values()))
+            yield NewNote(
+                content="\n\n".join(self._sentences() for _ in range(self._random.randint(2, 4))),
+                title=title if self._random.random() < 2 / 3 else None,
+                tags=tuple(self._random.sample(TAGS, self._random.randint(0, 3))),
+                importance=round(self._random.uniform(0.2, 0.9), 1),
+                namespace=namespace,
+            )
 
     def questions(self, count: int) -> list[str]:
         """Of 3 to 7 words: some everyday words and one to four that mean something, common ones and rare ones."""

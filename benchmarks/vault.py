@@ -2,23 +2,18 @@
 
 import argparse
 import itertools
-import os
-import platform
 import shutil
-import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from benchmarks import empty_server
+from benchmarks.figures import Timed, introduction, load, ms, tell
 from benchmarks.pipe import EMPTY, ServerProcess, memory_mcp
 from benchmarks.texts import Texts
 from memory_mcp.sqlite import Database
@@ -50,30 +45,6 @@ class Size:
 QUICK = Size(vault=1_000, growth=(500, 2_000, 8_000), rounds=5, calls=20, starts=7, commits=80)
 
 
-@dataclass
-class Timed:
-    """What one server took, call by call."""
-
-    walls: list[float] = field(default_factory=list)
-    cpu: float = 0.0
-
-    @property
-    def p50(self) -> float:
-        return statistics.median(self.walls)
-
-    @property
-    def p95(self) -> float:
-        return statistics.quantiles(self.walls, n=20)[-1]
-
-    @property
-    def mean(self) -> float:
-        return statistics.fmean(self.walls)
-
-    @property
-    def cpu_each(self) -> float:
-        return self.cpu / len(self.walls)
-
-
 Request = tuple[str, dict[str, Any]]
 """A tool's name and its arguments."""
 NOTHING: Request = (empty_server.TOOL, {})
@@ -84,14 +55,14 @@ def main() -> None:
     asked = _arguments()
     size = QUICK if asked.quick else Size()
     started = time.monotonic()
-    _introduce()
+    print(introduction())
     with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=asked.dir) as folder:
         folders = {count: _seeded(Path(folder), count) for count in sorted({size.vault, *size.growth})}
         measure_calls(size, folders[size.vault])
         measure_starts(size, folders[size.vault])
         measure_processes(size, Path(folder))
         measure_growth(size, folders)
-    print(f"\n{time.monotonic() - started:.0f} s in all, {_load()} at the end")
+    print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
 
 
 def _arguments() -> argparse.Namespace:
@@ -112,7 +83,7 @@ def measure_calls(size: Size, data_dir: Path) -> None:
         command = memory_mcp(copy, "--durability", durability)
         commits = _commits(size.rounds * size.calls + size.calls, f"{durability}-")
         rows.append(_compared(f"commit_memory, {durability}", COMMIT_GOAL, *_in_turns(size, command, commits)))
-    _tell(f"1. A call in a vault of {size.vault} memories, over an empty tool on the same SDK", rows)
+    tell(f"1. A call in a vault of {size.vault} memories, over an empty tool on the same SDK", rows)
 
 
 def _in_turns(size: Size, command: Sequence[str | Path], requests: Iterator[Request]) -> tuple[Timed, Timed]:
@@ -145,7 +116,7 @@ def measure_starts(size: Size, data_dir: Path) -> None:
         _start(EMPTY, NOTHING, empty)
         _start(memory_mcp(data_dir), next(searching), ours)
     rows = [HEADINGS, _compared("start, handshake, one search", START_GOAL, empty, ours)]
-    _tell(f"2. Start to first answer, {size.vault} memories, {size.starts} starts", rows)
+    tell(f"2. Start to first answer, {size.vault} memories, {size.starts} starts", rows)
 
 
 def _start(command: Sequence[str | Path], request: Request, into: Timed) -> None:
@@ -179,8 +150,8 @@ def measure_processes(size: Size, folder: Path) -> None:
     rows = [["processes", "commits", "per second", "ratio", "p50 ms", "p95 ms", "longest ms"]]
     for count, of in timed.items():
         speed = [str(len(of.walls)), f"{rate[count]:.0f}", f"{rate[count] / rate[1]:.2f}"]
-        rows.append([str(count), *speed, _ms(of.p50), _ms(of.p95), _ms(max(of.walls))])
-    _tell(f"3. Durable commits by {PROCESSES} processes on one data directory", rows)
+        rows.append([str(count), *speed, ms(of.p50), ms(of.p95), ms(max(of.walls))])
+    tell(f"3. Durable commits by {PROCESSES} processes on one data directory", rows)
     lost = written.difference(*map(_kept, data_dirs.values()))
     print(f"  {len(written)} memories written, {len(lost)} lost, no call refused")
     if lost:
@@ -227,9 +198,9 @@ def measure_growth(size: Size, folders: dict[int, Path]) -> None:
     least = timed[size.growth[0]]
     rows = [["memories", "p50 ms", "ratio", "p95 ms", "ratio", "longest ms", "CPU ms", "ratio"]]
     for count, of in timed.items():
-        middle = [_ms(of.p50), f"{of.p50 / least.p50:.2f}", _ms(of.p95), f"{of.p95 / least.p95:.2f}"]
-        rows.append([str(count), *middle, _ms(max(of.walls)), _ms(of.cpu_each), f"{of.cpu_each / least.cpu_each:.2f}"])
-    _tell(f"4. search_memories as the vault grows, ratios over {size.growth[0]} memories", rows)
+        middle = [ms(of.p50), f"{of.p50 / least.p50:.2f}", ms(of.p95), f"{of.p95 / least.p95:.2f}"]
+        rows.append([str(count), *middle, ms(max(of.walls)), ms(of.cpu_each), f"{of.cpu_each / least.cpu_each:.2f}"])
+    tell(f"4. search_memories as the vault grows, ratios over {size.growth[0]} memories", rows)
 
 
 def _seeded(folder: Path, count: int) -> Path:
@@ -260,44 +231,20 @@ def _commits(count: int, prefix: str) -> Iterator[Request]:
         yield "commit_memory", arguments
 
 
-def _introduce() -> None:
-    print(
-        f"Memory MCP {version('memory-mcp')}, mcp {version('mcp')}, SQLite {apsw.sqlite_lib_version()}, "
-        f"Python {platform.python_version()}, {os.cpu_count()} cores, {_load()} at the start"
-    )
-
-
-def _load() -> str:
-    return "load average " + " ".join(f"{load:.2f}" for load in os.getloadavg())
-
-
 def _compared(case: str, goal: float, empty: Timed, ours: Timed) -> list[str]:
     ratio = ours.p50 / empty.p50
     return [
         case,
-        _ms(ours.p50),
-        _ms(empty.p50),
+        ms(ours.p50),
+        ms(empty.p50),
         f"{ratio:.2f}",
         f"<= {goal}",
         "met" if ratio <= goal else "missed",
-        _ms(ours.mean),
+        ms(ours.mean),
         f"{ours.mean / empty.mean:.2f}",
-        _ms(ours.cpu_each),
+        ms(ours.cpu_each),
         f"{ours.cpu_each / empty.cpu_each:.2f}",
     ]
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:.2f}"
-
-
-def _tell(title: str, rows: Sequence[Sequence[str]]) -> None:
-    """A table with its first column to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    print(f"\n{title}")
-    for first, *others in rows:
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
-        print("  " + "  ".join(cells))
 
 
 if __name__ == "__main__":

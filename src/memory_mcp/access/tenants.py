@@ -32,7 +32,8 @@ class Tenants:
         for database in self.opened():
             database.close()
 
+    def folder(self, user: str) -> Path:
+        return self._data_dir if user == LOCAL_USER else self._data_dir / "users" / user
+
     def _path(self, user: str) -> Path:
-        if user == LOCAL_USER:
-            return self._local_path
-        return self._data_dir / "users" / user / self._local_path.name
+        return self._local_path if user == LOCAL_USER else self.folder(user) / self._local_path.name

@@ -50,8 +50,15 @@ class Builtin:
             if self._loaded is None:
                 if not self.is_there():
                     raise Unavailable("The built-in model is not installed. Run `memory-mcp models pull` once.")
-                self._loaded = _tokenizer(self._folder), _session(self._folder)
+                self._loaded = _loaded(self._folder)
             return self._loaded
+
+
+def _loaded(folder: Path) -> tuple[Any, Any]:
+    try:
+        return _tokenizer(folder), _session(folder)
+    except Exception as exc:  # the two libraries have a dozen ways to say that a file is damaged
+        raise Unavailable("The built-in model cannot be loaded. `memory-mcp models pull` fetches it anew.") from exc
 
 
 def _tokenizer(folder: Path) -> Any:
@@ -70,9 +77,6 @@ def _session(folder: Path) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(
-            str(folder / model_files.MODEL_FILE), options, providers=["CPUExecutionProvider"]
-        )
-    except Exception as exc:  # onnxruntime has a dozen ways to say that a file is damaged
-        raise Unavailable("The built-in model cannot be loaded. `memory-mcp models pull` fetches it anew.") from exc
+    return onnxruntime.InferenceSession(
+        str(folder / model_files.MODEL_FILE), options, providers=["CPUExecutionProvider"]
+    )

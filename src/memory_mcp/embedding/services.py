@@ -1,8 +1,8 @@
 """Embedders that are services: Ollama, and whatever speaks OpenAI's protocol."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 import httpx2
 
@@ -26,27 +26,28 @@ class Prefixes(NamedTuple):
 
 KNOWN_PREFIXES = {
     "nomic-embed-text": Prefixes("search_query: ", "search_document: "),
+    "snowflake-arctic-embed2": Prefixes("query: "),
     "snowflake-arctic-embed": Prefixes("Represent this sentence for searching relevant passages: "),
     "mxbai-embed-large": Prefixes("Represent this sentence for searching relevant passages: "),
 }
 
 
-@dataclass(frozen=True)
 class Service:
     """Somebody who answers JSON with JSON over HTTP."""
 
-    name: str
-    url: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    uses_proxy: bool = True
+    def __init__(
+        self, name: str, url: str, headers: Mapping[str, str] | None = None, *, uses_proxy: bool = True
+    ) -> None:
+        self.name = name
+        self._url = url
+        self._client = httpx2.Client(headers=headers, trust_env=uses_proxy)
 
     def ask(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
         """Raises Unavailable unless a JSON object comes back in time."""
         timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
         try:
-            with httpx2.Client(timeout=timeout, trust_env=self.uses_proxy) as client:
-                response = client.post(self.url + path, json=body, headers=dict(self.headers))
-                answer = response.json() if response.is_success else None
+            response = self._client.post(self._url + path, json=body, timeout=timeout)
+            answer = response.json() if response.is_success else None
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as exc:
             raise Unavailable(f"{self.name} cannot be reached ({type(exc).__name__}).") from exc
         if not isinstance(answer, dict):
@@ -60,10 +61,11 @@ class Service:
         if not isinstance(found, list) or len(found) != expected:
             raise Unavailable(f"{self.name} answered with other than {expected} vectors.")
         try:
-            vectors = np.array(found, dtype=np.float32)
-        except (ValueError, TypeError) as exc:
+            with np.errstate(over="ignore"):
+                vectors = np.array(found, dtype=np.float32)
+                lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+        except (ValueError, TypeError, OverflowError) as exc:
             raise Unavailable(f"{self.name} answered with vectors of different lengths.") from exc
-        lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
         if vectors.ndim != 2 or not vectors.size or not np.isfinite(lengths).all() or not lengths.all():
             raise Unavailable(f"{self.name} answered with something that is no vector.")
         units: Floats = vectors / lengths
@@ -126,11 +128,19 @@ class OpenAI:
 
 def ollama_url(host: str) -> str:
     """OLLAMA_HOST as Ollama itself reads it: scheme and port may be missing, 0.0.0.0 means this machine."""
-    scheme, _, address = host.strip().rstrip("/").rpartition("://")
-    name, _, port = address.rpartition(":") if not address.endswith("]") and ":" in address else (address, "", "")
-    usual = {"http": "80", "https": "443"}.get(scheme, "11434")
-    return f"{scheme or 'http'}://{name.replace('0.0.0.0', '127.0.0.1') or '127.0.0.1'}:{port or usual}"  # noqa: S104
+    host = host.strip()
+    bare = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") and "://" not in host else host
+    try:
+        address = urlsplit(bare if "://" in bare else f"//{bare}")
+        port = address.port or {"http": 80, "https": 443}.get(address.scheme, 11434)
+    except ValueError:  # no address at all: whoever asks there learns it
+        return host
+    name = address.hostname or "127.0.0.1"
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104
+    shown = f"[{name}]" if ":" in name else name
+    return f"{address.scheme or 'http'}://{shown}:{port}{address.path.rstrip('/')}"
 
 
 def _prefixes(model: str) -> Prefixes:
-    return next((found for name, found in KNOWN_PREFIXES.items() if model.startswith(name)), Prefixes())
+    name = model.rsplit("/", 1)[-1]
+    return next((found for known, found in KNOWN_PREFIXES.items() if name.startswith(known)), Prefixes())

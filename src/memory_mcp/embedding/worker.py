@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_EVERY = 30.0  # seconds: other processes may have died with work left, or a model may have been installed
+LOOK_AGAIN = 5.0  # while some texts wait: their turn may come, or another process may finish them
 BOOT_SECONDS = 1.0  # before the first look, so that a starting server answers its client first
 STOP_SECONDS = 2.0
 SHORTEST_PAUSE = 1.0  # seconds after a failure, doubled by each further one
@@ -86,8 +87,9 @@ class Pile(Protocol):
     def claim(self, worker: str) -> Sequence[Job]:
         """Texts that are due and that no living worker has claimed, for this one alone."""
 
-    def keep(self, space: Space, done: Sequence[Done]) -> None:
-        """Keep vectors, except of texts that have changed since they were claimed, or of another space."""
+    def keep(self, space: Space, done: Sequence[Done]) -> bool:
+        """Keep vectors, except of texts that have changed since they were claimed. False, and none is kept, if the
+        vectors there are of another space by now."""
 
     def put_off(self, jobs: Sequence[Job], reason: str) -> None:
         """Try again later."""
@@ -121,7 +123,7 @@ class Worker:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=STOP_SECONDS)
-        for pile in self._settled:
+        for pile in list(self._settled):
             pile.let_go(self._name)
 
     def wake(self) -> None:
@@ -136,35 +138,57 @@ class Worker:
         left = min(PATIENCE, self._patience + PATIENCE_REGAINED * (started - self._patience_at))
         if left > 0:
             with self._progress:
-                self._progress.wait_for(is_done, timeout=left)
+                self._progress.wait_for(lambda: self._failures or is_done(), timeout=left)
         self._patience_at = time.monotonic()
         self._patience = left - (self._patience_at - started)
 
     def _run(self) -> None:
         self._wake.wait(BOOT_SECONDS)
-        if not self._stopping.is_set() and not self._embedders.are_ready():
-            log.warning("semantic search disabled (no embedding backend)")  # the spec's words
+        self._say_if_disabled()
         while not self._stopping.is_set():
             try:
-                for pile in () if self._embedders.are_off else self._piles():
+                for pile in self._all_piles():
                     self._empty(pile)
-                self._failures = 0
+                self._recover()
+                self._wake.wait(LOOK_AGAIN if self._something_waits() else LOOK_EVERY)
+                self._wake.clear()
             except Unavailable as exc:
                 self._pause(exc.message)
             except Exception:
-                log.exception("The embedding worker failed; it goes on in a while")
+                if not self._stopping.is_set():  # else the files were closed under its hands
+                    log.exception("The embedding worker failed; it goes on in a while")
                 self._pause("the server failed here")
-            else:
-                self._wake.wait(LOOK_EVERY)
-                self._wake.clear()
+
+    def _say_if_disabled(self) -> None:
+        try:
+            recorded = next((space for pile in self._all_piles() if (space := pile.space())), None)
+            ready = self._embedders.are_ready(recorded)
+        except Exception:
+            log.exception("Whether texts can be embedded could not be told")
+            return
+        if not ready and not self._stopping.is_set():
+            log.warning("semantic search disabled (no embedding backend)")  # the spec's words
+
+    def _all_piles(self) -> Iterable[Pile]:
+        return () if self._embedders.are_off else self._piles()
+
+    def _something_waits(self) -> bool:
+        return any(pile.is_waiting() for pile in self._all_piles())
 
     def _pause(self, reason: str) -> None:
         self._failures += 1
         pause = min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** (self._failures - 1))
-        log.warning("Embedding waits %.0f s: %s", pause, reason)
+        log.log(logging.WARNING if self._failures == 1 else logging.DEBUG, "Embedding waits %.0f s: %s", pause, reason)
         with self._progress:
             self._progress.notify_all()
         self._stopping.wait(pause)
+
+    def _recover(self) -> None:
+        if self._failures:
+            log.info("Embedding goes on")
+        self._failures = 0
+        with self._progress:
+            self._progress.notify_all()
 
     def _empty(self, pile: Pile) -> None:
         """Embed what waits. Raises Unavailable when that does not work for now."""
@@ -178,10 +202,10 @@ class Worker:
             except Unavailable as exc:
                 pile.put_off(jobs, exc.message)
                 raise
-            pile.keep(space, done)
-            self._failures = 0
-            with self._progress:
-                self._progress.notify_all()
+            if not pile.keep(space, done):
+                pile.let_go(self._name)
+                return
+            self._recover()
 
     def _settle(self, pile: Pile) -> Embedder | None:
         """The embedder for a pile; one of another model than before takes the pile over, once, when it answers.

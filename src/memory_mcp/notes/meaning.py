@@ -28,6 +28,14 @@ class _Copy:
 
 
 @dataclass(frozen=True)
+class QuestionVector:
+    """A question as a vector, and the space it may be compared in."""
+
+    space: str
+    vector: "Floats"
+
+
+@dataclass(frozen=True)
 class Nearness:
     """What the vectors say about one question."""
 
@@ -46,12 +54,13 @@ class Meaning:
         self._copy: _Copy | None = None
 
     def near(
-        self, tx: Read, query: "Floats", candidates: Iterable[int], allowed: Sequence[int] | None, most: int
+        self, tx: Read, asked: QuestionVector, candidates: Iterable[int], allowed: Sequence[int] | None, most: int
     ) -> Nearness:
-        """Score these candidates and the `most` notes nearest to the query. `allowed` narrows what may be found."""
+        """Score these candidates and the `most` notes nearest to the question. `allowed` narrows what may be found."""
+        query = asked.vector
         with self._lock:
             copy = self._follow(tx)
-            if copy is None or len(query) != copy.background.shape[1]:
+            if copy is None or copy.space != asked.space:  # another model's vectors, since a moment ago
                 return Nearness()
             cosines = copy.vectors.cosines(query)
             rows = None if allowed is None else cosines.only(allowed)
@@ -77,9 +86,8 @@ class Meaning:
             if copy is None:
                 return []
             cosines = copy.vectors.cosines(unpack(vector))
-            length = len(cosines.rows_of.get(seq, ()))
             near = cosines.nearest(MOST_DUPLICATES, cosines.values >= DUPLICATE)
-            return [other for other in near if other != seq and len(cosines.rows_of[other]) == length]
+            return [other for other in near if other != seq and copy.vectors.alike(seq, other) >= DUPLICATE]
 
     def _follow(self, tx: Read) -> _Copy | None:
         """The copy as the file stands in this transaction. None if there are no vectors."""

@@ -2,19 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from memory_mcp.embedding import Queries, Space
 from memory_mcp.embedding.parts import parts
 from memory_mcp.errors import Unavailable
 from memory_mcp.notes import storage
-from memory_mcp.notes.meaning import Meaning, Nearness
+from memory_mcp.notes.meaning import Meaning, Nearness, QuestionVector
 from memory_mcp.notes.model import Breakdown, Hit, Question
 from memory_mcp.search import finding, ranking, snippets
 from memory_mcp.sqlite import Database, Read
-
-if TYPE_CHECKING:
-    from memory_mcp.embedding.model import Floats
 
 BY_WORDS = 200  # candidates each way of searching brings into the running
 BY_VECTOR = 100
@@ -36,7 +32,7 @@ class Search:
 
     question: Question
     meaning: Meaning
-    vector: "Floats | None"  # of the question; None: by words alone
+    vector: QuestionVector | None  # None: by words alone
 
     def hits(self, tx: Read) -> list[Hit]:
         ranked = self._ranked(tx) if self.question.query else self._newest(tx)
@@ -122,8 +118,9 @@ class Search:
         if not one.part:
             return snippets.beginning(content)
         title = f"{stored.own_title}\n" if stored.own_title else ""
-        start, _ = parts(title + content)[one.part]
-        return snippets.beginning(content, start - len(title))
+        found = parts(title + content)
+        start, _ = found[min(one.part, len(found) - 1)]  # it may have become shorter since it was embedded
+        return snippets.beginning(content, max(0, start - len(title)))
 
 
 def _scored(seq: int, cosine: float | None, lexical: float | None, importance: float, part: int = 0) -> Ranked:
@@ -137,7 +134,7 @@ def _scored(seq: int, cosine: float | None, lexical: float | None, importance: f
     return Ranked(seq, round(score, DIGITS), breakdown, part)
 
 
-def question_vector(db: Database, queries: Queries, question: Question) -> "tuple[Floats | None, str | None]":
+def question_vector(db: Database, queries: Queries, question: Question) -> tuple[QuestionVector | None, str | None]:
     """The question as a vector, and why there is none if there should be one. Asked before any transaction: it may
     take a while."""
     if question.mode == "lexical" or not question.query:
@@ -147,10 +144,10 @@ def question_vector(db: Database, queries: Queries, question: Question) -> "tupl
     with db.read() as tx:
         found, waiting = storage.space(tx), storage.is_waiting(tx)
     if found is None:
-        missing = "The notes have no vectors yet; `memory-mcp models pull` installs the model that makes them."
-        return None, _by_words_alone(missing) if waiting or question.mode == "semantic" else None
+        return None, _by_words_alone(queries.missing()) if waiting or question.mode == "semantic" else None
     try:
-        return queries.vector(Space.parse(found[0]), question.query[:LONGEST_QUESTION]), None
+        vector = queries.vector(Space.parse(found[0]), question.query[:LONGEST_QUESTION])
+        return QuestionVector(found[0], vector), None
     except Unavailable as exc:
         return None, _by_words_alone(exc.message)
 

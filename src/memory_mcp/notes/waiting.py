@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST = 16  # notes at a time
 MOST_CHARACTERS = 100_000  # of those together, unless one note alone has more
 CLAIM_SECONDS = 120  # after which a worker that says nothing counts as dead
-LONGEST_WAIT = 300  # seconds between two tries of a note that fails
+LONGEST_WAIT = 60  # seconds between two tries of a note that fails
 
 
 class WaitingNotes:
@@ -52,12 +52,14 @@ class WaitingNotes:
             until = precise_stamp(tx.now + timedelta(seconds=CLAIM_SECONDS))
             return [_job(waiting) for waiting in storage.claim(tx, worker, tickets, until)]
 
-    def keep(self, space: Space, done: Sequence[Done]) -> None:
+    def keep(self, space: Space, done: Sequence[Done]) -> bool:
         with self._db.write() as tx:
             found = storage.space(tx)
-            if found is not None and found[0] == space.name:
-                for one in done:
-                    _keep(tx, one)
+            if found is None or found[0] != space.name:
+                return False
+            for one in done:
+                _keep(tx, one)
+        return True
 
     def put_off(self, jobs: Sequence[Job], reason: str) -> None:
         with self._db.write() as tx:

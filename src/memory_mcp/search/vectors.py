@@ -89,6 +89,13 @@ class PackedVectors:
         """The cosine of every vector with the query's. It is over when the vectors change."""
         return Cosines(self._owners[: self._count], self._block[: self._count] @ query, self._rows_of)
 
+    def alike(self, one: int, other: int) -> float:
+        """The cosine of the parts that differ most. 0 if one memory has more parts than the other."""
+        rows, others = self._rows_of.get(one, []), self._rows_of.get(other, [])
+        if len(rows) != len(others) or not rows:
+            return 0.0
+        return float(np.einsum("ij,ij->i", self._block[rows], self._block[others]).min())
+
     def _append(self, owner: int, vector: Floats) -> None:
         if self._count == len(self._block):
             more = len(self._block) // 2

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from memory_mcp.clock import Clock, stamp, utc_now
-from memory_mcp.errors import Unavailable
+from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.sqlite import migrations
 from memory_mcp.sqlite.connections import Durability, connect, leave_wal, transaction
 from memory_mcp.sqlite.turns import Turns
@@ -108,14 +108,19 @@ class Database:
         backups: Path,
         durability: Durability = "full",
         clock: Clock = utc_now,
+        must_exist: bool = False,
     ) -> None:
-        """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable saying why not."""
+        """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable saying why not.
+
+        With `must_exist` a missing file is never made, now or later: NotFound is raised.
+        """
         self.path = path
         self.generation = 0  # grows when another file has taken the place of this one
         self._schema = schema
         self._backups = backups
         self._durability = durability
         self._clock = clock
+        self._must_exist = must_exist
         self._when_opened: list[Callable[[Database], None]] = []
         self._turns = Turns(path.with_name(path.name + ".lock"))
         self._reopening = threading.RLock()
@@ -136,10 +141,30 @@ class Database:
         """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the turn does not come."""
         with _telling(self.path):
             file = self._in_place()
-            with self._turns.take(), transaction(file.writer):
-                yield Write(file.writer, self._clock())
+            with self._turns.take():
+                if self._must_exist and not file.is_in_place():  # whoever moved it had the turn before
+                    raise _gone()
+                with transaction(file.writer):
+                    yield Write(file.writer, self._clock())
             if not file.is_in_place():
                 raise Unavailable(f"{self.path.name} was moved away while it was written to. Try again.")
+
+    def move(self, target: Path) -> None:
+        """Move the file elsewhere with everything that was written to it, while nobody writes. This object is of no
+        use afterwards. Raises Unavailable, and moves nothing, while somebody reads for long."""
+        with _telling(self.path):
+            file = self._in_place()
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._turns.take():
+                if not file.is_in_place():
+                    raise _gone()
+                _fold_wal(file.writer)
+                file.close()
+                self.path.replace(target)
+                for left in (_wal(self.path), _shm(self.path), self._turns.path):
+                    left.unlink(missing_ok=True)
+                _sync_folder(target.parent)
+                _sync_folder(self.path.parent)
 
     def look(self) -> None:
         """Notice whether another file has taken the place of this one, without reading or writing."""
@@ -169,6 +194,8 @@ class Database:
         return self._file
 
     def _open(self) -> _File:
+        if self._must_exist and not self.path.exists():
+            raise _gone()
         for folder in reversed([folder for folder in self.path.parents if not folder.exists()]):
             folder.mkdir(mode=0o700, exist_ok=True)
         with self._turns.take():
@@ -217,7 +244,7 @@ def _make_ready(path: Path, known: str) -> None:
     missing = not path.exists()
     replaced = bool(known) and known.endswith(wal) and not known.startswith(str(_identity(path)))
     if missing or (replaced and wal != str(None)):
-        for orphan in (_wal(path), path.with_name(path.name + "-shm")):
+        for orphan in (_wal(path), _shm(path)):
             if orphan.exists():
                 orphan.replace(orphan.with_name(orphan.name + ".orphan"))
     if missing:
@@ -226,6 +253,31 @@ def _make_ready(path: Path, known: str) -> None:
 
 def _wal(path: Path) -> Path:
     return path.with_name(path.name + "-wal")
+
+
+def _shm(path: Path) -> Path:
+    return path.with_name(path.name + "-shm")
+
+
+def _fold_wal(connection: apsw.Connection) -> None:
+    """Write everything from the WAL into the file. Raises BusyError while somebody still reads from the WAL."""
+    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
+    if busy:
+        raise apsw.BusyError
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a change of names in a folder survive a power cut."""
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _gone() -> NotFound:
+    return NotFound("What was asked for has been moved or deleted meanwhile.")
 
 
 @contextmanager

@@ -25,7 +25,7 @@ class Turns:
     """One turn at a time among all threads of all processes that write to one file."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._threads = threading.Lock()
 
     @contextmanager
@@ -43,19 +43,19 @@ class Turns:
     def note(self) -> str:
         """What the last holder of a turn noted for the next."""
         try:
-            return self._path.read_text(encoding="utf-8")
+            return self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return ""
 
     def make_note(self, text: str) -> None:
         """Leave word for whoever opens the file next. Only while holding the turn."""
         if self.note() != text:
-            self._path.write_text(text, encoding="utf-8")
+            self.path.write_text(text, encoding="utf-8")
 
     @contextmanager
     def _flock(self, deadline: float) -> Iterator[None]:
         # Opened for each turn: flock belongs to the open file, and a file somebody removed must not be kept.
-        handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             while not self._try(handle):
                 if time.monotonic() > deadline:
@@ -78,7 +78,7 @@ class Turns:
         import filelock
 
         try:
-            with filelock.FileLock(self._path, timeout=deadline - time.monotonic(), poll_interval=PAUSE):
+            with filelock.FileLock(self.path, timeout=deadline - time.monotonic(), poll_interval=PAUSE):
                 yield
         except filelock.Timeout as exc:
             raise _too_long() from exc

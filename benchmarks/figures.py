@@ -1,0 +1,66 @@
+"""What measuring is made of: times, and tables of them."""
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+import apsw
+
+
+@dataclass
+class Timed:
+    """What one way of doing it took, call by call."""
+
+    walls: list[float] = field(default_factory=list)
+    cpu: float = 0.0
+
+    def run(self, work: Callable[[], object]) -> None:
+        """Do it in this process."""
+        cpu, started = time.process_time(), time.perf_counter()
+        work()
+        self.walls.append(time.perf_counter() - started)
+        self.cpu += time.process_time() - cpu
+
+    @property
+    def p50(self) -> float:
+        return statistics.median(self.walls)
+
+    @property
+    def p95(self) -> float:
+        return statistics.quantiles(self.walls, n=20)[-1]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.walls)
+
+    @property
+    def cpu_each(self) -> float:
+        return self.cpu / len(self.walls)
+
+
+def introduction() -> str:
+    return (
+        f"Memory MCP {version('memory-mcp')}, mcp {version('mcp')}, SQLite {apsw.sqlite_lib_version()}, "
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, {load()} at the start"
+    )
+
+
+def load() -> str:
+    return "load average " + " ".join(f"{load:.2f}" for load in os.getloadavg())
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1000:.2f}"
+
+
+def tell(title: str, rows: Sequence[Sequence[str]]) -> None:
+    """A table with its first column to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    print(f"\n{title}")
+    for first, *others in rows:
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
+        print("  " + "  ".join(cells), flush=True)

@@ -1,0 +1,321 @@
+"""How much of what is asked for is found: `make bench-recall`. The LoCoMo conversations, through the MCP tools.
+
+Every turn is a note and every session of a conversation an MCP session. A question's evidence names the turns that
+answer it: recall@k is the share of them among the first k found, averaged over the questions.
+"""
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+
+from benchmarks.figures import introduction, load
+from benchmarks.pipe import ServerProcess, memory_mcp
+from memory_mcp.embedding.builtin import Builtin
+
+RECALL_GOAL = 0.78  # hybrid, R@10
+LEXICAL, SEMANTIC, HYBRID = "memory_search, lexical", "memory_search, semantic", "memory_search, hybrid"
+PLAIN, EMBEDDER = "plain FTS5", "embedder alone"
+MODES = {LEXICAL: "lexical", SEMANTIC: "semantic", HYBRID: "hybrid"}
+DEPTHS = (5, 10, 20)
+MOST = max(DEPTHS)
+STALLED = 120.0  # seconds in which no note got its vector
+
+LOCOMO = Path(__file__).parents[2] / "shared" / "data" / "locomo10.json"
+HOW_TO_GET_IT = """\
+There is no LoCoMo at {path}. It is public but not ours to pass on (CC BY-NC 4.0). Fetch data/locomo10.json of
+https://github.com/snap-research/locomo and give its path with ARGS="--locomo PATH" or as LOCOMO_PATH."""
+
+HALVES = ("tuned on", "held out")  # conversations of even number were in view when the ranking was tuned
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
+_SESSION = re.compile(r"session_(\d+)")
+_EVIDENCE = re.compile(r"D:?(\d+):(\d+)")  # 'D1:3', and what stands for it by mistake: 'D:1:3', 'D1:3; D2:05'
+_WORD = re.compile(r"[^\W_]+")
+_STOP_WORDS = """
+    a about above after again against all am an and any are aren as at be because been before being below between both
+    but by can cannot could couldn d did didn do does doesn doing don down during each few for from further had hadn has
+    hasn have haven having he her here hers herself him himself his how i if in into is isn it its itself just ll m many
+    me more most much mustn my myself no nor not now of off on once only or other our ours ourselves out over own re s
+    same shan she should shouldn so some such t than that the their theirs them themselves then there these they this
+    those through to too under until up ve very was wasn we were weren what when where which while who whom why will
+    with won would wouldn you your yours yourself yourselves
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+
+
+@dataclass(frozen=True)
+class Turn:
+    id: str
+    session: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Question:
+    text: str
+    category: str
+    evidence: frozenset[str]  # ids of turns
+    half: str
+
+
+@dataclass(frozen=True)
+class Conversation:
+    name: str
+    turns: list[Turn]
+    questions: list[Question]
+
+
+@dataclass(frozen=True)
+class Answer:
+    question: Question
+    found: list[str]  # ids of turns, the best first
+
+    def recall(self, depth: int) -> float:
+        return len(self.question.evidence.intersection(self.found[:depth])) / len(self.question.evidence)
+
+    @property
+    def reciprocal_rank(self) -> float:
+        ranks = (rank for rank, turn in enumerate(self.found, start=1) if turn in self.question.evidence)
+        return 1 / next(ranks, float("inf"))
+
+
+Finder = Callable[[str], list[str]]
+"""From a question to the ids of the turns found, the best first."""
+Answers = dict[str, list[Answer]]
+"""Of each way of searching, its answers to all questions."""
+
+
+def main() -> None:
+    asked = _arguments()
+    started = time.monotonic()
+    conversations = _read(asked.locomo)[: asked.conversations]
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-recall-") as folder:
+        status = _status(Path(folder))
+        if not status["installed"]:
+            raise SystemExit("The built-in model is not installed. Run `memory-mcp models pull` once.")
+        _introduce(conversations, status["model"])
+        answers = measure(conversations, Path(folder), Builtin(Path(status["folder"])))
+    _tell_answers(answers)
+    goals = {} if asked.conversations else _goals(answers)
+    print()
+    for goal, is_met in goals.items():
+        print(f"{'met' if is_met else 'MISSED'}: {goal}")
+    print(f"{time.monotonic() - started:.0f} s in all, {load()} at the end")
+    if asked.json:
+        asked.json.write_text(json.dumps({way: _scores(given) for way, given in answers.items()}, indent=2) + "\n")
+    if not all(goals.values()):
+        raise SystemExit(1)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench-recall ARGS=", description=__doc__.partition("\n")[0])
+    locomo = Path(os.environ.get("LOCOMO_PATH") or LOCOMO)
+    parser.add_argument("--locomo", type=Path, default=locomo, help="locomo10.json; else LOCOMO_PATH (%(default)s)")
+    few = "only the first few of the ten, to see that it runs; no goals then"
+    parser.add_argument("--conversations", type=int, choices=range(1, 10), metavar="N", help=few)
+    parser.add_argument("--json", type=Path, help="a file for the figures")
+    return parser.parse_args()
+
+
+def measure(conversations: Sequence[Conversation], data_dir: Path, embedder: Builtin) -> Answers:
+    """Every question asked in every way."""
+    with ServerProcess(memory_mcp(data_dir, "--embedder", "builtin")) as server:
+        server.shake_hands()
+        turns: dict[str, str] = {}  # by the id of their note
+        for conversation in conversations:
+            turns |= _written(server, conversation)
+        answers = {  # while the server makes its vectors
+            PLAIN: _asked(conversations, plain_fts5),
+            EMBEDDER: _asked(conversations, partial(embedder_alone, embedder)),
+        }
+        _wait_for_vectors(data_dir)
+        for way, mode in MODES.items():
+            answers[way] = _asked(conversations, partial(memory_search, server, turns, mode))
+    return answers
+
+
+def _asked(conversations: Iterable[Conversation], finder: Callable[[Conversation], Finder]) -> list[Answer]:
+    answers = []
+    for conversation in conversations:
+        find = finder(conversation)
+        answers += [Answer(question, find(question.text)) for question in conversation.questions]
+    return answers
+
+
+def plain_fts5(conversation: Conversation) -> Finder:
+    """Any of the question's words in any of their forms, in the order of SQLite's bm25."""
+    db = apsw.Connection(":memory:")
+    db.execute("CREATE VIRTUAL TABLE turns USING fts5(id UNINDEXED, text, tokenize = 'porter unicode61')")
+    db.executemany("INSERT INTO turns (id, text) VALUES (?, ?)", [(turn.id, turn.text) for turn in conversation.turns])
+
+    def find(question: str) -> list[str]:
+        words = dict.fromkeys(_WORD.findall(question.lower()))
+        telling = [word for word in words if word not in STOP_WORDS] or words
+        either = " OR ".join(f'"{word}"' for word in telling)
+        asking = "SELECT id FROM turns WHERE turns MATCH ? ORDER BY rank, rowid LIMIT ?"
+        return [str(id_) for (id_,) in db.execute(asking, (either, MOST))]
+
+    return find
+
+
+def embedder_alone(embedder: Builtin, conversation: Conversation) -> Finder:
+    """The nearest by exact cosine, each turn by itself."""
+    vectors = embedder.documents([turn.text for turn in conversation.turns])
+
+    def find(question: str) -> list[str]:
+        nearest = np.argsort(-(vectors @ embedder.query(question)), kind="stable")[:MOST]
+        return [conversation.turns[place].id for place in nearest]
+
+    return find
+
+
+def memory_search(server: ServerProcess, turns: dict[str, str], mode: str, conversation: Conversation) -> Finder:
+    def find(question: str) -> list[str]:
+        wanted = {"query": question, "namespace": conversation.name, "search_mode": mode, "limit": MOST}
+        found = server.answer("memory_search", wanted)
+        if found.get("notice"):
+            raise SystemExit(f"memory_search did not do what it was asked to: {found['notice']}")
+        return [turns[note["id"]] for note in found["memories"]]
+
+    return find
+
+
+def _written(server: ServerProcess, conversation: Conversation) -> dict[str, str]:
+    """Each turn as a note, in order. The turns by the ids of their notes."""
+    turns = {}
+    for turn in conversation.turns:
+        note = {"content": turn.text, "namespace": conversation.name}
+        turns[server.answer("memory_create", note, session=turn.session)["id"]] = turn.id
+    return turns
+
+
+def _wait_for_vectors(data_dir: Path) -> None:
+    waiting, since = float("inf"), time.monotonic()
+    while (status := _status(data_dir))["queue_size"]:
+        if status["queue_size"] < waiting:
+            waiting, since = status["queue_size"], time.monotonic()
+        if time.monotonic() - since > STALLED:
+            raise SystemExit(f"{status['queue_size']} notes wait for their vectors, and none got one for a while.")
+        time.sleep(2)
+    if status["total_with_embedding"] != status["total"]:
+        raise SystemExit(f"Only {status['total_with_embedding']} of {status['total']} notes got their vectors.")
+
+
+def _status(data_dir: Path) -> dict[str, Any]:
+    """Of the model and of the vectors, as the command line tells it."""
+    program, *_ = memory_mcp(data_dir)
+    command = (program, "models", "status", "--json", "--data-dir", data_dir)
+    told = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    status: dict[str, Any] = json.loads(told)
+    return status
+
+
+def _read(path: Path) -> list[Conversation]:
+    if not path.is_file():
+        raise SystemExit(HOW_TO_GET_IT.format(path=path))
+    return [_conversation(number, sample) for number, sample in enumerate(json.loads(path.read_bytes()))]
+
+
+def _conversation(number: int, sample: dict[str, Any]) -> Conversation:
+    name = sample["sample_id"]
+    spoken = sample["conversation"]
+    sessions = sorted(int(match[1]) for key in spoken if (match := _SESSION.fullmatch(key)))
+    turns = [
+        Turn(said["dia_id"], f"{name}-{session}", _text(said))
+        for session in sessions
+        for said in spoken[f"session_{session}"]
+    ]
+    known = {turn.id for turn in turns}
+    questions = [
+        Question(asked["question"], CATEGORIES[asked["category"]], evidence, HALVES[number % 2])
+        for asked in sample["qa"]
+        if (evidence := _evidence(asked) & known)  # a few name turns that do not exist, or none
+    ]
+    return Conversation(name, turns, questions)
+
+
+def _text(said: dict[str, Any]) -> str:
+    shared = f" [shares image: {said['blip_caption']}]" if said.get("blip_caption") else ""
+    return f"{said['speaker']}: {said['text']}{shared}"
+
+
+def _evidence(asked: dict[str, Any]) -> frozenset[str]:
+    named = (match for text in asked.get("evidence", ()) for match in _EVIDENCE.findall(text))
+    return frozenset(f"D{int(session)}:{int(turn)}" for session, turn in named)
+
+
+def _tell_answers(answers: Answers) -> None:
+    columns = list(_scores(answers[HYBRID]))
+    _tell([["", *columns], *([way, *map(_share, _scores(given).values())] for way, given in answers.items())])
+    _tell_by(list(CATEGORIES.values()), lambda question: question.category, answers)
+    _tell_by(HALVES, lambda question: question.half, answers)
+
+
+def _tell_by(groups: Sequence[str], group_of: Callable[[Question], str], answers: Answers) -> None:
+    """R@10 in each group of questions."""
+    counts = Counter(group_of(answer.question) for answer in answers[HYBRID])
+    present = [group for group in groups if counts[group]]
+    rows = [["R@10", *(f"{group} ({counts[group]})" for group in present)]]
+    for way, given in answers.items():
+        parts = ([answer for answer in given if group_of(answer.question) == group] for group in present)
+        rows.append([way, *(_share(_scores(part)["R@10"]) for part in parts)])
+    _tell(rows)
+
+
+def _scores(answers: Sequence[Answer]) -> dict[str, float]:
+    recalls = {f"R@{depth}": statistics.fmean(answer.recall(depth) for answer in answers) for depth in DEPTHS}
+    return recalls | {"MRR": statistics.fmean(answer.reciprocal_rank for answer in answers)}
+
+
+def _goals(answers: Answers) -> dict[str, bool]:
+    scores = {way: _scores(given) for way, given in answers.items()}
+    hybrid = scores.pop(HYBRID)
+    found = hybrid["R@10"]
+    goals = {f"hybrid R@10 >= {RECALL_GOAL}: {_share(found)}": found >= RECALL_GOAL}
+    for way, others in scores.items():
+        goals[f"hybrid above {way}, in every column"] = all(hybrid[name] > score for name, score in others.items())
+    return goals
+
+
+def _introduce(conversations: Sequence[Conversation], model: str) -> None:
+    turns = sum(len(conversation.turns) for conversation in conversations)
+    questions = sum(len(conversation.questions) for conversation in conversations)
+    print(introduction())
+    print(
+        f"{model}, onnxruntime {version('onnxruntime')}; LoCoMo: {len(conversations)} conversations, {turns} turns, "
+        f"{questions} questions with evidence",
+        flush=True,
+    )
+
+
+def _share(score: float) -> str:
+    return f"{score:.3f}"
+
+
+def _tell(rows: Sequence[Sequence[str]]) -> None:
+    """A markdown table with its first column to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    heading, *others = rows
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    print()
+    for first, *cells in (heading, rule, *others):
+        right = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        print("| " + " | ".join([first.ljust(widths[0]), *right]) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Files with many notes, made in seconds: the notes are kept by our own storage, their vectors are drawn by lot."""
+
+import hashlib
+import itertools
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.texts import Texts
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.clock import precise_stamp
+from memory_mcp.embedding import Space, model_files
+from memory_mcp.embedding.worker import BACKGROUND
+from memory_mcp.notes import schema, storage
+from memory_mcp.notes.model import NewNote, Note
+from memory_mcp.notes.operations import merged_tags, title_key
+from memory_mcp.search.vectors import pack
+from memory_mcp.sqlite import Database, Write
+
+Floats = NDArray[np.float32]
+
+SPACE = Space("builtin", model_files.MODEL, 384)
+SEED = 1
+TOGETHER = 500  # notes in one transaction: the index of words then has pieces of many ages, as in real use
+SITTING = 5  # notes written one after another in one session, each the context of the next
+BETWEEN = timedelta(minutes=5)
+MERGES = 200  # at most: what a server does in as many pauses
+
+
+def notes_file(path: Path, count: int) -> None:
+    """This many notes, each with its own vector and one of its context."""
+    vectors = unit_vectors(count), unit_vectors(count, SEED + 1)
+    with closing(Database(path, schema.SCHEMA, backups=path.parent, durability="normal")) as db:
+        with db.write() as tx:
+            storage.set_space(tx, SPACE.name, SPACE.dimensions, pack(unit_vectors(len(BACKGROUND), SEED + 2)))
+        numbered = enumerate(Texts(SEED).notes(count))
+        while batch := list(itertools.islice(numbered, TOGETHER)):
+            with db.write() as tx:
+                for number, new in batch:
+                    _keep(tx, number, count, new, {0: vectors[0][number], -1: vectors[1][number]})
+        for _ in range(MERGES):
+            with db.write() as tx:
+                if storage.is_tidy(tx):
+                    break
+                storage.tidy(tx)
+
+
+def _keep(tx: Write, number: int, count: int, new: NewNote, vectors: dict[int, Floats]) -> None:
+    place = number % SITTING
+    written = precise_stamp(datetime.now(UTC) - BETWEEN * (count - number))
+    tags = merged_tags(new.tags, ("mcp", "memory", "benchmark", f"ns/{new.namespace}"), ())
+    note = Note(
+        id=str(UUID(bytes=hashlib.md5(str(number).encode(), usedforsecurity=False).digest())),
+        user_id=LOCAL_USER,
+        namespace=new.namespace or "",
+        title=new.title or new.content.partition(".")[0],
+        content=new.content,
+        folder=new.folder,
+        tags=[tag.name for tag in tags],
+        importance=new.importance,
+        metadata={},
+        source="import" if number % 10 == 0 else "mcp",
+        client="benchmark",
+        created_at=written,
+        updated_at=written,
+        last_referenced_at=written if number % 4 == 0 else None,
+        archived=False,
+        expires_at=None,
+        superseded_by=None,
+        version=1,
+    )
+    keys = {
+        "has_own_title": new.title is not None,
+        "title_key": title_key(note.title),
+        "content_key": hashlib.sha256(note.content.encode()).digest()[:16],
+        "previous": number if place else None,
+        "session_id": f"sitting-{number - place}",
+    }
+    seq = storage.insert(tx, note, keys)
+    storage.set_tags(tx, seq, tags)
+    storage.index(tx, seq)
+    storage.set_vectors(tx, seq, {part: pack(vector) for part, vector in vectors.items()})
+
+
+def bare_file(path: Path, count: int) -> None:
+    """The texts of the same notes in nothing but a full-text table."""
+    connection = bare_connection(path)
+    connection.execute("CREATE VIRTUAL TABLE bare USING fts5(text, tokenize = 'porter')")
+    texts = ((bare_text(note),) for note in Texts(SEED).notes(count))
+    while batch := list(itertools.islice(texts, TOGETHER)):
+        with connection:
+            connection.executemany("INSERT INTO bare (text) VALUES (?)", batch)
+    connection.execute("INSERT INTO bare (bare) VALUES ('optimize')")
+    connection.close()
+
+
+def bare_connection(path: Path) -> apsw.Connection:
+    """Durable and with as much cache as our own."""
+    connection = apsw.Connection(str(path))
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "full")
+    connection.pragma("cache_size", -64000)
+    return connection
+
+
+def bare_text(note: NewNote) -> str:
+    return f"{note.title}\n{note.content}" if note.title else note.content
+
+
+def unit_vectors(count: int, seed: int = SEED) -> Floats:
+    """Rows that point anywhere."""
+    drawn = np.random.default_rng(seed).standard_normal((count, SPACE.dimensions), dtype=np.float32)
+    units: Floats = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return units

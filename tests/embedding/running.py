@@ -1,0 +1,160 @@
+"""A server in this process, called by its tools, and a look into the file of its notes."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import apsw
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import Client
+
+from memory_mcp import settings
+from memory_mcp.app import App, open_app
+from memory_mcp.doors.mcp import McpDoor
+from memory_mcp.embedding import model_files, queries, services, worker
+from memory_mcp.notes import waiting
+from memory_mcp.search.vectors import Floats, unpack
+from tests.conftest import connected
+
+SECONDS = 15.0  # until a test gives up; it takes a fraction of a second unless the machine is busy
+
+INSTALLED = model_files.default_folder()
+needs_model = pytest.mark.skipif(
+    not model_files.are_there(INSTALLED), reason="the built-in model is not installed: memory-mcp models pull"
+)
+
+TOGETHER = """
+SELECT count(*) FROM note_vectors LEFT JOIN embedding_space
+WHERE dimensions IS NULL OR length(vector) != 4 * dimensions
+"""
+
+
+def eventually(happens: Callable[[], object], seconds: float = SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def be_impatient(patch: pytest.MonkeyPatch) -> None:
+    """Everything a server waits for, it waits for shortly."""
+    shorter = {
+        worker: {
+            "PATIENCE": 0.2,
+            "LOOK_EVERY": 0.1,
+            "BOOT_SECONDS": 0.01,
+            "SHORTEST_PAUSE": 0.02,
+            "LONGEST_PAUSE": 0.1,
+            "STOP_SECONDS": 0.2,
+        },
+        services: {"CONNECT_SECONDS": 5.0, "BATCH_SECONDS": 10.0, "QUERY_SECONDS": 10.0, "PROBE_SECONDS": 5.0},
+        queries: {"LEFT_ALONE": 0.0},
+        waiting: {"LONGEST_WAIT": 0.1},
+    }
+    for module, constants in shorter.items():
+        for name, seconds in constants.items():
+            assert hasattr(module, name)
+            patch.setattr(module, name, seconds)
+
+
+def install_model(folder: Path) -> None:
+    """What `memory-mcp models pull` leaves behind. Unlink a file before writing to it: it may be the installed one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in (model_files.TOKENIZER_FILE, model_files.MODEL_FILE):
+        (folder / name).unlink(missing_ok=True)
+        try:
+            os.link(INSTALLED / name, folder / name)
+        except OSError:  # another disk
+            shutil.copyfile(INSTALLED / name, folder / name)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server and the one client it has."""
+
+    app: App
+    portal: BlockingPortal
+    client: Client
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """The structured content of a call that must succeed."""
+        result = self.portal.call(partial(self.client.call_tool, tool, arguments))
+        assert not result.is_error, result
+        assert json.loads(result.content[0].text) == result.structured_content  # type: ignore[union-attr]
+        return cast(dict[str, Any], result.structured_content)
+
+    def tools(self) -> set[str]:
+        return {tool.name for tool in self.portal.call(self.client.list_tools).tools}
+
+    def create(self, content: str, **more: Any) -> str:
+        return str(self.call("memory_create", content=content, **more)["id"])
+
+    def search(self, query: str, mode: str = "hybrid", **more: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.call("memory_search", query=query, search_mode=mode, **more)["memories"]
+        return found
+
+
+@contextmanager
+def server(data_dir: Path, environ: Mapping[str, str] | None = None, **options: Any) -> Iterator[Server]:
+    given = {"data_dir": data_dir, "families": "notes", **options}
+    loaded = settings.load(given, environ=environ or {})
+    with open_app(loaded.settings) as app, start_blocking_portal() as portal, ExitStack() as leaving:
+        connection = portal.wrap_async_context_manager(_client(app))
+        client = connection.__enter__()
+        leaving.callback(connection.__exit__, None, None, None)  # a failed test's error is its own, in no group
+        yield Server(app, portal, client)
+
+
+@asynccontextmanager
+async def _client(app: App) -> AsyncIterator[Client]:
+    door = McpDoor(app)
+    door.start_telling()
+    async with connected(door) as client:
+        yield client
+
+
+@dataclass(frozen=True)
+class NotesFile:
+    """The file as any other program sees it."""
+
+    data_dir: Path
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        with closing(apsw.Connection(str(self.data_dir / "notes.db"))) as connection:
+            connection.set_busy_timeout(5000)
+            return connection.execute(sql, values).fetchall()
+
+    def waiting(self) -> int:
+        return int(self.rows("SELECT count(*) FROM embed_queue")[0][0])
+
+    def is_done(self) -> bool:
+        """Whether every live note has its vector."""
+        missing = """
+        SELECT (SELECT count(*) FROM embed_queue) +
+            (SELECT count(*) FROM notes WHERE archived = 0 AND seq NOT IN (SELECT note_seq FROM note_vectors))
+        """
+        return bool(self.rows(missing) == [(0,)])
+
+    def space(self) -> str | None:
+        rows = self.rows("SELECT name FROM embedding_space")
+        return str(rows[0][0]) if rows else None
+
+    def is_mixed(self) -> bool:
+        """Whether any vector is not of the space that is recorded."""
+        return bool(self.rows(TOGETHER) != [(0,)])
+
+    def vectors(self, id_: str) -> dict[int, Floats]:
+        """A note's vectors by part; -1 is the note with the one before it."""
+        rows = self.rows("SELECT part, vector FROM note_vectors JOIN notes ON seq = note_seq WHERE id = ?", id_)
+        return {part: unpack(vector) for part, vector in rows}
+
+    def last_errors(self) -> list[str]:
+        return [reason for (reason,) in self.rows("SELECT last_error FROM embed_queue WHERE last_error IS NOT NULL")]

@@ -1,0 +1,271 @@
+"""Which embedder makes the vectors, and what happens when it is another one than before."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.doors.asking import local_caller
+from memory_mcp.embedding import worker
+from memory_mcp.embedding.model_files import MODEL
+from tests.embedding.fake_service import TROUBLES, FakeService, closed_port
+from tests.embedding.running import NotesFile, eventually, install_model, needs_model, server
+from tests.wire import COMMAND, environment
+
+BUILTIN = f"builtin/{MODEL}/384"
+OLLAMA = "ollama/nomic-embed-text/64"
+DISABLED = "semantic search disabled (no embedding backend)"  # the spec's words
+SENTENCES = [f"Sentence number {count} about {topic}" for count, topic in enumerate(["tea", "rain", "Rome"] * 4)]
+
+
+def nobody() -> str:
+    return f"127.0.0.1:{closed_port()}"
+
+
+# auto
+
+
+@needs_model
+def test_auto_takes_ollama_if_it_answers(tmp_path: Path, service: FakeService) -> None:
+    with server(tmp_path, ollama_host=service.url) as notes:
+        notes.create("anything")
+        eventually(NotesFile(tmp_path).is_done)
+    assert NotesFile(tmp_path).space() == OLLAMA
+
+
+@needs_model
+@pytest.mark.parametrize("trouble", ["status 404", "NaN"])
+def test_auto_takes_the_builtin_model_if_ollama_is_there_without_its_own(
+    tmp_path: Path, service: FakeService, trouble: str
+) -> None:
+    service.get_into(TROUBLES[trouble])
+    with server(tmp_path, ollama_host=service.url) as notes:
+        notes.create("anything")
+        eventually(NotesFile(tmp_path).is_done)
+    assert NotesFile(tmp_path).space() == BUILTIN
+
+
+@needs_model
+def test_auto_takes_the_builtin_model_if_ollama_is_not_there(tmp_path: Path) -> None:
+    with server(tmp_path, ollama_host=nobody()) as notes:
+        notes.create("anything")
+        eventually(NotesFile(tmp_path).is_done)
+    assert NotesFile(tmp_path).space() == BUILTIN
+
+
+@needs_model
+def test_without_any_embedder_search_goes_by_words_until_the_model_is_there(
+    tmp_path: Path, impatient: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, models = NotesFile(tmp_path / "data"), tmp_path / "models"
+    with server(tmp_path / "data", ollama_host=nobody(), models_dir=models) as notes:
+        id_ = notes.create("The vet will treat our dog")
+        for mode in ("hybrid", "lexical", "semantic"):
+            answer = notes.call("memory_search", query="dog", search_mode=mode)
+            assert [hit["id"] for hit in answer["memories"]] == [id_]
+            assert answer["memories"][0]["score_breakdown"]["cosine"] is None
+            assert ("notice" in answer) == (mode != "lexical")
+        eventually(lambda: DISABLED in caplog.messages)
+        assert (file.space(), file.waiting()) == (None, 1)
+
+        install_model(models)
+        eventually(file.is_done)
+        assert file.space() == BUILTIN
+        assert notes.search("who looks after sick animals", "semantic")[0]["score_breakdown"]["cosine"] > 0
+
+
+@needs_model
+def test_a_further_write_notices_that_the_model_has_been_pulled(tmp_path: Path) -> None:
+    file, models = NotesFile(tmp_path / "data"), tmp_path / "models"
+    with server(tmp_path / "data", ollama_host=nobody(), models_dir=models) as notes:
+        notes.create("The vet will treat our dog")
+        install_model(models)
+        notes.create("The invoice is due on Friday")
+        eventually(file.is_done, worker.LOOK_EVERY / 2)
+
+
+def test_a_server_says_on_stderr_that_nobody_embeds(tmp_path: Path) -> None:
+    flags = ["--ollama-host", nobody(), "--models-dir", str(tmp_path / "models")]
+    log = tmp_path / "log"
+    with log.open("w") as stderr:
+        process = subprocess.Popen(
+            [*COMMAND, "--data-dir", str(tmp_path / "data"), *flags],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=environment(),
+        )
+        eventually(lambda: DISABLED in log.read_text())
+        process.communicate()
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("embedder", ["ollama", "none"])
+def test_the_log_says_that_the_chosen_embedder_is_not_there(
+    tmp_path: Path, impatient: None, caplog: pytest.LogCaptureFixture, embedder: str
+) -> None:
+    with server(tmp_path, embedder=embedder, ollama_host=nobody()):
+        eventually(lambda: DISABLED in caplog.messages)
+
+
+@needs_model
+def test_auto_says_so_too_when_the_recorded_embedder_does_not_answer(
+    tmp_path: Path, service: FakeService, impatient: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with server(tmp_path, ollama_host=service.url) as notes:
+        notes.create("anything")
+        eventually(NotesFile(tmp_path).is_done)
+    service.stop()
+    with server(tmp_path, ollama_host=service.url):
+        eventually(lambda: DISABLED in caplog.messages, 3)
+
+
+@needs_model
+def test_auto_keeps_the_builtin_model_when_ollama_comes(tmp_path: Path, service: FakeService, impatient: None) -> None:
+    file = NotesFile(tmp_path)
+    with server(tmp_path, embedder="builtin") as notes:
+        notes.create("The vet will treat our dog")
+        eventually(file.is_done)
+    with server(tmp_path, ollama_host=service.url) as notes:
+        notes.create("The invoice is due on Friday")
+        eventually(file.is_done)
+        assert notes.search("who looks after sick animals", "semantic")[0]["title"] == "The vet will treat our dog"
+    assert file.space() == BUILTIN
+    assert service.asked == []
+
+
+@needs_model
+def test_auto_keeps_ollama_when_it_is_down_for_a_while(tmp_path: Path, service: FakeService, impatient: None) -> None:
+    file = NotesFile(tmp_path)
+    with server(tmp_path, ollama_host=service.url, embed_model="tiny") as notes:
+        notes.create("The vet will treat our dog")
+        eventually(file.is_done)
+    service.stop()
+    with server(tmp_path, ollama_host=service.url) as notes:
+        notes.create("The invoice is due on Friday")
+        eventually(file.last_errors)
+        assert file.space() == "ollama/tiny/64"
+        service.start()
+        eventually(file.is_done)
+    assert file.space() == "ollama/tiny/64"
+    assert {asked.model for asked in service.asked} == {"tiny"}
+
+
+def test_with_none_nobody_is_asked_and_every_note_waits(tmp_path: Path, service: FakeService, impatient: None) -> None:
+    with server(tmp_path, embedder="none", ollama_host=service.url) as notes:
+        id_ = notes.create("The vet will treat our dog")
+        answer = notes.call("memory_search", query="dog")
+        assert [hit["id"] for hit in answer["memories"]] == [id_]
+        assert "notice" not in answer, "it was switched off on purpose"
+        assert "--embedder" in notes.call("memory_search", query="dog", search_mode="semantic")["notice"]
+    assert service.asked == []
+    assert NotesFile(tmp_path).waiting() == 1
+
+
+# Another model than before
+
+
+@needs_model
+def test_another_embedder_embeds_everything_anew_and_spaces_never_mix(
+    tmp_path: Path, service: FakeService, impatient: None
+) -> None:
+    file = NotesFile(tmp_path)
+    mixed: list[bool] = []
+    with server(tmp_path, embedder="ollama", ollama_host=service.url) as notes:
+        for text in SENTENCES:
+            notes.create(text)
+        eventually(noting(mixed, file, file.is_done))
+    assert file.space() == OLLAMA
+    with server(tmp_path, embedder="builtin") as notes:
+        eventually(noting(mixed, file, lambda: file.space() == BUILTIN and file.is_done()))
+        found = notes.search("what do I know about the weather", "semantic")
+        assert "rain" in found[0]["title"]
+        assert found[0]["score_breakdown"]["cosine"] > 0
+    assert not any(mixed)
+    assert file.rows("SELECT DISTINCT length(vector) FROM note_vectors") == [(4 * 384,)]
+
+
+def noting(mixed: list[bool], file: NotesFile, happens: Callable[[], bool]) -> Callable[[], bool]:
+    def noted() -> bool:
+        mixed.append(file.is_mixed())
+        return happens()
+
+    return noted
+
+
+def test_vectors_stay_until_another_embedder_answers(tmp_path: Path, service: FakeService, impatient: None) -> None:
+    file = NotesFile(tmp_path)
+    with server(tmp_path, embedder="ollama", ollama_host=service.url) as notes:
+        notes.create("The vet will treat our dog")
+        eventually(file.is_done)
+    with server(tmp_path, embedder="builtin", models_dir=tmp_path / "none") as notes:
+        answer = notes.call("memory_search", query="dog")
+        assert answer["memories"][0]["score_breakdown"]["cosine"] is None
+        assert "ollama" in answer["notice"]
+    assert file.space() == OLLAMA
+    assert file.is_done()
+
+
+def test_two_servers_that_disagree_do_not_embed_in_turns(tmp_path: Path, service: FakeService, impatient: None) -> None:
+    file = NotesFile(tmp_path)
+    service.dimensions["large"] = 128
+    with server(tmp_path, embedder="ollama", ollama_host=service.url, embed_model="small") as one:
+        for text in SENTENCES:
+            one.create(text)
+        eventually(file.is_done)
+        with server(tmp_path, embedder="ollama", ollama_host=service.url, embed_model="large") as other:
+            eventually(lambda: file.space() == "ollama/large/128" and file.is_done())
+            late = [f"Late {count}" for count in range(8)]
+            for text, notes in zip(late, [one, other] * 4, strict=True):
+                notes.create(text)
+            mixed: list[bool] = []
+            eventually(noting(mixed, file, file.is_done))
+            assert not any(mixed)
+            assert other.search("rain")[0]["score_breakdown"]["cosine"] > 0
+            answer = one.call("memory_search", query="rain")
+            assert answer["memories"][0]["score_breakdown"]["cosine"] is None
+            assert "large" in answer["notice"]
+    assert file.space() == "ollama/large/128"
+    for model in ("small", "large"):
+        counts = service.texts(model)
+        assert {counts[text] for text in SENTENCES} == {1}
+    assert {service.texts("large")[text] for text in late} == {1}
+    assert {service.texts("small")[text] for text in late} == {0}
+
+
+def test_a_server_that_is_overruled_while_it_embeds_lets_go_of_the_notes(
+    tmp_path: Path, service: FakeService, impatient: None
+) -> None:
+    file = NotesFile(tmp_path)
+    with server(tmp_path, embedder="none") as notes:
+        for text in SENTENCES * 4:  # more than go in one request
+            notes.create(text)
+    small, large = service.hold("Sentence", "small"), service.hold("Sentence", "large")
+    with server(tmp_path, embedder="ollama", ollama_host=service.url, embed_model="small") as one:
+        assert small.arrived.wait(10)
+        with server(tmp_path, embedder="ollama", ollama_host=service.url, embed_model="large"):
+            assert large.arrived.wait(10)
+            before = len(service.asked)
+            small.let_go.set()
+            one.create("Something else for it to do")
+            large.let_go.set()
+            eventually(file.is_done)
+    assert not file.is_mixed()
+    assert {asked.model for asked in service.asked[before:]} == {"large"}, "the one that was overruled works in vain"
+
+
+def test_a_reindex_while_notes_are_embedded_does_not_hold_them_up(
+    tmp_path: Path, service: FakeService, impatient: None
+) -> None:
+    file = NotesFile(tmp_path)
+    with server(tmp_path, embedder="ollama", ollama_host=service.url) as notes:
+        notes.create("The first note")
+        eventually(file.is_done)
+        held = service.hold("second")
+        notes.create("The second note")
+        assert held.arrived.wait(10)
+        with server(tmp_path, embedder="none") as other:
+            assert other.app.notes.reindex(local_caller(other.app)) == 2
+        held.let_go.set()
+        eventually(file.is_done)

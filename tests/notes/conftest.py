@@ -1,0 +1,9 @@
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def options() -> dict[str, Any]:
+    """Only the notes' own resources and tools are listed."""
+    return {"families": "notes"}
