@@ -27,7 +27,8 @@ from benchmarks.figures import Timed, introduction, load, ms, tell
 from benchmarks.pipe import ServerProcess, memory_mcp
 from benchmarks.seeded import SEED, Floats
 from benchmarks.texts import NAMESPACES, Texts
-from memory_mcp.app import embedding_options, open_notes
+from memory_mcp.app import embedding_options, open_app
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.embedding.builtin import Builtin
 from memory_mcp.notes.model import NewNote, Question
 from memory_mcp.search import words
@@ -153,11 +154,13 @@ def _compared(size: Size, place: Place, embedder: Builtin) -> tuple[Timed, Timed
     for question in questions:
         embedding.run(partial(embedder.query, question))
     plain = Bare(place)
-    with open_notes(Settings(data_dir=place.data_dir, embedder="builtin")) as (notes, caller):
+    caller = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
+    settings = Settings(data_dir=place.data_dir, embedder="builtin", families=("notes",))
+    with open_app(settings, serving=False) as app:
         for number, question in itertools.product(range(size.rounds + 1), questions):
             both = (
                 (bare, partial(plain.search, question, vectors[question])),
-                (ours, partial(notes.search, caller, Question(question, limit=LIMIT))),
+                (ours, partial(app.notes.search, caller, Question(question, limit=LIMIT))),
             )
             for timed, work in both if number % 2 else reversed(both):
                 # The first round is to warm up: from then on the vectors of the questions are known.

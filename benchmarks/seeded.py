@@ -18,9 +18,10 @@ from memory_mcp.embedding import Space, model_files
 from memory_mcp.embedding.worker import BACKGROUND
 from memory_mcp.notes import schema, storage
 from memory_mcp.notes.model import NewNote, Note
-from memory_mcp.notes.operations import merged_tags, title_key
+from memory_mcp.notes.operations import merged_tags
 from memory_mcp.search.vectors import pack
 from memory_mcp.sqlite import Database, Write
+from memory_mcp.sqlite.tidying import Tidying
 
 Floats = NDArray[np.float32]
 
@@ -37,17 +38,15 @@ def notes_file(path: Path, count: int) -> None:
     vectors = unit_vectors(count), unit_vectors(count, SEED + 1)
     with closing(Database(path, schema.SCHEMA, backups=path.parent, durability="normal")) as db:
         with db.write() as tx:
-            storage.set_space(tx, SPACE.name, SPACE.dimensions, pack(unit_vectors(len(BACKGROUND), SEED + 2)))
+            storage.set_space(tx, SPACE, pack(unit_vectors(len(BACKGROUND), SEED + 2)))
         numbered = enumerate(Texts(SEED).notes(count))
         while batch := list(itertools.islice(numbered, TOGETHER)):
             with db.write() as tx:
                 for number, new in batch:
                     _keep(tx, number, count, new, {0: vectors[0][number], -1: vectors[1][number]})
+        tidying = Tidying("notes_words", lambda: [db])
         for _ in range(MERGES):
-            with db.write() as tx:
-                if storage.is_tidy(tx):
-                    break
-                storage.tidy(tx)
+            tidying.now()
 
 
 def _keep(tx: Write, number: int, count: int, new: NewNote, vectors: dict[int, Floats]) -> None:
@@ -74,14 +73,13 @@ def _keep(tx: Write, number: int, count: int, new: NewNote, vectors: dict[int, F
         superseded_by=None,
         version=1,
     )
-    keys = {
-        "has_own_title": new.title is not None,
-        "title_key": title_key(note.title),
-        "content_key": hashlib.sha256(note.content.encode()).digest()[:16],
-        "previous": number if place else None,
-        "session_id": f"sitting-{number - place}",
-    }
-    seq = storage.insert(tx, note, keys)
+    seq = storage.insert(
+        tx,
+        note,
+        has_own_title=new.title is not None,
+        previous=number if place else None,
+        session_id=f"sitting-{number - place}",
+    ).seq
     storage.set_tags(tx, seq, tags)
     storage.index(tx, seq)
     storage.set_vectors(tx, seq, {part: pack(vector) for part, vector in vectors.items()})

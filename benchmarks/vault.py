@@ -17,6 +17,7 @@ from benchmarks.figures import Timed, introduction, load, ms, tell
 from benchmarks.pipe import EMPTY, ServerProcess, memory_mcp
 from benchmarks.texts import Texts
 from memory_mcp.sqlite import Database
+from memory_mcp.sqlite.tidying import Tidying
 from memory_mcp.vault import schema, storage
 from memory_mcp.vault.model import Range
 
@@ -212,8 +213,7 @@ def _seeded(folder: Path, count: int) -> Path:
             with db.write() as tx:
                 for memory in memories[first : first + SEEDED_TOGETHER]:
                     storage.upsert(tx, "", memory)
-        with db.write() as tx:
-            storage.tidy(tx)  # as a server does a few seconds after writes
+        Tidying("vault_words", lambda: [db]).now()  # as a server does a few seconds after writes
     return data_dir
 
 

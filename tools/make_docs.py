@@ -15,7 +15,7 @@ from memory_mcp.doors import schemas
 from memory_mcp.errors import KEY_WORDS, WORDS
 from memory_mcp.families import Prompt, Tool
 from memory_mcp.notes import schema as notes_schema
-from memory_mcp.settings import Settings, env_name, env_names, flag
+from memory_mcp.settings import SECRETS, Settings, env_name, env_names, flag
 from memory_mcp.sqlite.migrations import Schema
 from memory_mcp.vault import schema as vault_schema
 
@@ -80,11 +80,12 @@ def settings() -> Iterator[str]:
         "the default. `memory-mcp config` prints each value and where it came from."
     )
     for name, field in Settings.model_fields.items():
-        default = field.get_default()
+        default = None if field.default_factory else field.get_default()
         shown = f" · default `{plain(default)}`" if default not in (None, ()) else ""
         yield f"## {name}"
         others = "".join(f", `{variable}`" for variable in env_names(name)[1:])
-        yield f"{field.description}\n\n`{flag(name)}` · `{env_name(name)}`{others}{shown}"
+        spelled = "" if name in SECRETS else f"`{flag(name)}` · "
+        yield f"{field.description}\n\n{spelled}`{env_name(name)}`{others}{shown}"
 
 
 def plain(value: Any) -> str:
@@ -119,7 +120,7 @@ def schema() -> Iterator[str]:
     yield "What each SQLite file in the data directory holds, as the migrations make it."
     for name, made in FILES.items():
         yield f"## {name}"
-        yield f"Schema version {made.version} (`PRAGMA user_version`). Any SQLite from 3.43 on can read and write it."
+        yield f"Schema version {made.version} (`PRAGMA user_version`). Any SQLite from 3.43 on can read it."
         yield f"```sql\n{statements(made)}\n```"
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from memory_mcp import server_db
 from memory_mcp.access import Keys, Tenants
-from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.embedding import Embedders, Options, model_files
@@ -47,15 +46,21 @@ class App:
     changes: Changes
     neighbours: Neighbours
 
+    def start(self) -> None:
+        """What a server does beside answering."""
+        _clear_the_dead(self.sessions)
+        if "notes" in self.families:
+            self.notes.worker.start()
+
     def stop(self) -> None:
-        """The last things, however the process ends: sessions cleared, changes told, indexes tidied."""
+        """The last things, however the process ends: work given back, sessions ended, changes told, indexes tidied."""
         for last_thing in (
             self.notes.worker.stop,
             self.sessions.close_all,
             self.changes.close,
             self.neighbours.close,
-            self.vault.tidy,
-            self.notes.tidy,
+            self.vault.tidying.now,
+            self.notes.tidying.now,
         ):
             try:
                 last_thing()
@@ -64,8 +69,11 @@ class App:
 
 
 @contextmanager
-def open_app(settings: Settings, *, clock: Clock = utc_now) -> Iterator[App]:
-    """Open everything a server needs, and close it. Raises AppError saying what to mend."""
+def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True) -> Iterator[App]:
+    """Open everything a server needs, and close it. Raises AppError saying what to mend.
+
+    The command line opens it without `serving`: then it does what it is asked to, and nothing in the background.
+    """
     families = chosen_families(settings)
     with ExitStack() as closing:
         server = _server_file(settings, clock)
@@ -101,9 +109,9 @@ def open_app(settings: Settings, *, clock: Clock = utc_now) -> Iterator[App]:
             app.vault.open_local()
         if "notes" in families:
             app.notes.open_local()
-            app.notes.worker.start()
-        _clear_the_dead(sessions)
         closing.callback(app.stop)
+        if serving:
+            app.start()
         yield app
 
 
@@ -115,19 +123,6 @@ def open_keys(settings: Settings) -> Iterator[Keys]:
         yield Keys(server)
     finally:
         server.close()
-
-
-@contextmanager
-def open_notes(settings: Settings) -> Iterator[tuple[Notes, Caller]]:
-    """The local user's notes alone, for the command line. Nothing is embedded here."""
-    tenants = _notes_files(settings, utc_now)
-    changes = Changes()
-    try:
-        notes = Notes(tenants, changes, Embedders(embedding_options(settings)))
-        yield notes, Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
-    finally:
-        changes.close()
-        tenants.close()
 
 
 def _server_file(settings: Settings, clock: Clock) -> Database:

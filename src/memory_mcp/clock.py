@@ -1,7 +1,7 @@
 """Time and identity, as values a test can replace."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from uuid import uuid4
 
 Clock = Callable[[], datetime]
@@ -11,19 +11,37 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def stamp(instant: datetime) -> str:
+def stamp(moment: datetime) -> str:
     """ISO 8601 in UTC with a Z, to the second."""
-    return _text(instant, "seconds")
+    return _text(moment, "seconds")
 
 
-def precise_stamp(instant: datetime) -> str:
+def precise_stamp(moment: datetime) -> str:
     """The same to the millisecond, for what is ordered by when it happened."""
-    return _text(instant, "milliseconds")
+    return _text(moment, "milliseconds")
 
 
-def _text(instant: datetime, to_the: str) -> str:
+def instant(text: str) -> datetime:
+    """An ISO 8601 date or time, in UTC unless it names a zone. Raises ValueError for anything else."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError as exc:
+        raise ValueError(text) from exc
+
+
+def is_date(text: str) -> bool:
+    """Whether a text is a day without a time."""
+    try:
+        date.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def _text(moment: datetime, to_the: str) -> str:
     # Not strftime: its %Y does not pad, and these are compared as text.
-    return instant.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=to_the) + "Z"
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=to_the) + "Z"
 
 
 def new_id() -> str:

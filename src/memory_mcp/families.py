@@ -7,9 +7,11 @@ declared here and done once, by the door.
 from __future__ import annotations
 
 import threading
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from urllib.parse import unquote
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
@@ -29,7 +31,9 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+AS_WHOLE = BeforeValidator(_whole)
+Whole = Annotated[int, AS_WHOLE]
+"""Bounds stand before AS_WHOLE, or on the field: after it, JSON Schema does not show them."""
 
 
 LEFT_OUT = Field(exclude_if=lambda value: value is None)
@@ -89,7 +93,7 @@ class Prompt:
     title: str
     description: str
     arguments: tuple[PromptArgument, ...]
-    write: Callable[[Call, Mapping[str, str]], str]
+    write: Callable[[Mapping[str, str]], str]
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,25 @@ class Family:
             return run
 
         return offer
+
+
+def position_number(position: str | None) -> int:
+    """A position that is a number; 0 at the start. Raises Invalid for a cursor somebody made up."""
+    if not is_number(position or "0"):
+        raise bad_cursor()
+    return int(position or 0)
+
+
+def is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 17
+
+
+def decoded(part: str) -> str:
+    """A percent-encoded part of an address. Raises NotFound if it is none."""
+    try:
+        return unicodedata.normalize("NFC", unquote(part, errors="strict"))
+    except UnicodeDecodeError:
+        raise NotFound("This address is not percent-encoded UTF-8.") from None
 
 
 def bad_cursor() -> Invalid:

@@ -41,6 +41,7 @@ def _path(value: object) -> object:
     return value
 
 
+EmbedderKind = Literal["auto", "builtin", "ollama", "openai", "none"]
 Folder = Annotated[Path, BeforeValidator(_path)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
@@ -85,21 +86,27 @@ class Settings(BaseModel):
     embedding_dim: int = Field(
         1536, ge=1, le=65536, description="Length of the vectors the vault takes (D in its spec)."
     )
-    embedder: Literal["auto", "builtin", "ollama", "openai", "none"] = Field(
+    embedder: EmbedderKind = Field(
         "auto",
         description="Who makes the vectors that notes are found by. auto: whoever made those there are, else Ollama if "
         "it answers, else the built-in model if `memory-mcp models pull` has installed it.",
     )
     embed_model: str | None = Field(
-        None, description="The model Ollama or the service is asked for. The default is nomic-embed-text for Ollama."
+        None,
+        description="The model Ollama or the service is asked for. The default is nomic-embed-text for Ollama, "
+        "text-embedding-3-small for the service; the built-in embedder has its own.",
     )
     ollama_host: str = Field("127.0.0.1:11434", description="Where Ollama listens.")
     openai_base_url: str = Field(
         "https://api.openai.com/v1", description="Where a service that speaks OpenAI's protocol listens."
     )
-    openai_api_key: str | None = Field(None, description="The key that service wants, if any.")
+    openai_api_key: str | None = Field(
+        None, description="The key that service wants, if any. Not a flag: everybody on the machine could read it."
+    )
     models_dir: Folder | None = Field(
-        None, description="Folder of the built-in model. The default is in the platform's user cache folder."
+        None,
+        description="The folder that holds the built-in model's two files, model.onnx and tokenizer.json. The default "
+        "is in the platform's user cache folder.",
     )
     durability: Literal["full", "normal"] = Field(
         "full",
@@ -154,6 +161,8 @@ def parser(prog: str, description: str) -> argparse.ArgumentParser:
     """The flags of every setting, under the names the specs give them."""
     flags = argparse.ArgumentParser(prog=prog, description=description, allow_abbrev=False)
     for name, field in Settings.model_fields.items():
+        if name in SECRETS:
+            continue
         is_switch = field.annotation is bool  # such as --session-persist, which may also be given a value
         flags.add_argument(
             flag(name),

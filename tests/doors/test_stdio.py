@@ -66,6 +66,9 @@ def test_the_process_is_the_session_where_requests_stand_alone(tmp_path: Path) -
         ('{"jsonrpc":"2.0","id":7,"method":"ping","params":"x"}', 7, -32600),
         ("[]", None, -32600),
         ("[" * 100_000, None, -32700),
+        ('{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":' + '{"a":' * 250 + "1" + "}" * 252, 7, -32602),
+        ('{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":' + "[" * 5000, 7, -32700),
+        ('{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":' + "9" * 5000 + "}}", 7, -32700),
         ('{"id": 3}', 3, -32600),
     ],
 )

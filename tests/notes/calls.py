@@ -116,7 +116,7 @@ def named(name: str) -> dict[str, Any]:
 
 def write(app: App, content: str, *, author: Author | None = None, **more: Any) -> Note:
     """Write a note without a client, for tests that need many."""
-    return app.notes.create(CALLER, author or Author(LOCAL_USER), NewNote(content, **more))
+    return app.notes.create(CALLER, author or Author(), NewNote(content, **more))
 
 
 def file(app: App) -> Database:

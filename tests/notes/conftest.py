@@ -5,5 +5,5 @@ import pytest
 
 @pytest.fixture
 def options() -> dict[str, Any]:
-    """Only the notes' own resources and tools are listed."""
-    return {"families": "notes"}
+    """Only the notes' own resources and tools are listed; no test here cuts the power."""
+    return {"families": "notes", "durability": "normal"}

@@ -16,6 +16,7 @@ def era() -> str:
     """The rules are the same in both; how they are told in each, other modules try."""
     return "legacy"
 
+
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 

@@ -7,7 +7,6 @@ import pytest
 from mcp import Client
 
 from memory_mcp.app import App
-from memory_mcp.caller import LOCAL_USER
 from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.notes.model import Author
 from tests.conftest import Clock, connected
@@ -157,7 +156,7 @@ async def test_statistics_add_up(door: McpDoor, app: App, era: str) -> None:
         async with connected(door, mode=era, **named(name)) as client:
             for number in range(count):
                 await create(client, f"{name} {number}", tags=["t"], importance=0.25 * (number + 1), namespace="work")
-    write(app, "imported", author=Author(LOCAL_USER, "import"), importance=1.0)
+    write(app, "imported", author=Author("import"), importance=1.0)
 
     async with connected(door, mode=era) as client:
         assert await call(client, "memory_stats") == {
@@ -183,7 +182,7 @@ async def test_statistics_add_up(door: McpDoor, app: App, era: str) -> None:
 
 async def test_statistics_show_the_top_ten(client: Client, app: App) -> None:
     for number in range(12):
-        author = Author(LOCAL_USER, "mcp", f"client-{number:02}")
+        author = Author("mcp", f"client-{number:02}")
         for _ in range(2 if number == 11 else 1):
             write(app, "text", author=author, tags=(f"tag-{number:02}",))
 

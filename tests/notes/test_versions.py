@@ -1,6 +1,7 @@
 """Every change keeps what the note said before."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from mcp import Client
@@ -67,7 +68,7 @@ async def test_nothing_new_is_no_new_version(client: Client, clock: Clock) -> No
     note = await create(client, "text #a", title="t", tags=["own"], metadata={"k": [1, 2]}, expires_at="2040-01-01")
     clock.now += timedelta(hours=1)
 
-    for changes in (
+    unchanging: list[dict[str, Any]] = [
         {"content": "text #a"},
         {"title": " t "},
         {"tags": ["own"]},
@@ -76,7 +77,8 @@ async def test_nothing_new_is_no_new_version(client: Client, clock: Clock) -> No
         {"metadata_patch": {"k": [1, 2], "absent": None}},
         {"importance": 0.5, "folder": "", "namespace": "default", "expires_at": "2040-01-01T00:00:00Z"},
         {"metadata_patch": {}},
-    ):
+    ]
+    for changes in unchanging:
         assert await update(client, note, **changes) == note, changes
     assert (await refusal(client, "memory_get", id=note["id"], version=2))["error"] == "not_found"
 

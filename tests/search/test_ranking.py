@@ -21,7 +21,8 @@ holdings = st.dictionaries(st.integers(0, 20), st.floats(0, 1))
 
 @given(st.lists(holdings, min_size=1), st.floats(0, 50), st.floats(-1, 1))
 def test_every_score_lies_between_zero_and_one(holders: list[dict[int, float]], bm25: float, cosine: float) -> None:
-    for covered in ranking.coverage(range(21), 21, holders).values():
+    counted = [(len(held), held) for held in holders]
+    for covered in ranking.coverage(range(21), 21, counted).values():
         lexical = ranking.lexical(covered, bm25, max(bm25, 1.0))
         assert 0 <= covered <= 1.000001
         assert 0 <= lexical < 1
@@ -29,15 +30,15 @@ def test_every_score_lies_between_zero_and_one(holders: list[dict[int, float]], 
 
 
 def test_a_memory_covers_the_words_it_holds_the_rare_ones_most() -> None:
-    shares = ranking.coverage([1, 2, 3], 100, [{1: 1.0}, dict.fromkeys([1, 2, *range(4, 50)], 1.0)])
+    shares = ranking.coverage([1, 2, 3], 100, [(1, {1: 1.0}), (48, {1: 1.0, 2: 1.0})])
     assert shares[1] == pytest.approx(1.0)
     assert 0 < shares[2] < 0.5
     assert shares[3] == 0.0
 
 
 def test_a_word_that_nobody_holds_counts_like_the_others() -> None:
-    assert ranking.coverage([1], 1, [{1: 1.0}, {}]) == {1: pytest.approx(0.5)}
-    assert ranking.coverage([1], 1, [{}]) == {1: 0.0}
+    assert ranking.coverage([1], 1, [(1, {1: 1.0}), (0, {})]) == {1: pytest.approx(0.5)}
+    assert ranking.coverage([1], 1, [(0, {})]) == {1: 0.0}
 
 
 def test_common_words_count_only_among_many_memories() -> None:
@@ -46,7 +47,7 @@ def test_common_words_count_only_among_many_memories() -> None:
 
 
 def test_a_word_that_stands_only_in_the_context_counts_less() -> None:
-    shares = ranking.coverage([1, 2], 10, [{1: 1.0, 2: 0.6}])
+    shares = ranking.coverage([1, 2], 10, [(2, {1: 1.0, 2: 0.6})])
     assert shares == {1: pytest.approx(1.0), 2: pytest.approx(0.6)}
 
 

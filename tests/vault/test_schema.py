@@ -166,7 +166,7 @@ def test_an_index_in_many_pieces_is_tidied_and_finds_the_same(app: App, tmp_path
 
     before = app.vault.search(ME, HERE, Question("shared3 word10", limit=500))
     many = pieces()
-    app.vault.tidy()
+    app.vault.tidying.now()
     assert pieces() < many
     assert app.vault.search(ME, HERE, Question("shared3 word10", limit=500)) == before
 

@@ -11,7 +11,8 @@ import typer
 
 from memory_mcp import settings
 from memory_mcp.access import Keys
-from memory_mcp.app import open_keys
+from memory_mcp.app import App, open_app, open_keys
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.errors import AppError
 
 DataDir = Annotated[
@@ -46,6 +47,15 @@ def opened_keys(data_dir: Path | None) -> Iterator[Keys]:
         loaded = settings.load({"data_dir": data_dir})
     with open_keys(loaded.settings) as keys:
         yield keys
+
+
+@contextmanager
+def opened_app(data_dir: Path | None) -> Iterator[tuple[App, Caller]]:
+    """Everything, and the local user, who may do all."""
+    with usage():
+        chosen = settings.load({"data_dir": data_dir}).settings
+    with open_app(chosen, serving=False) as app:
+        yield app, Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families))
 
 
 def print_json(value: Any) -> None:

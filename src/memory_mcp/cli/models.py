@@ -4,8 +4,8 @@ from typing import Annotated
 import typer
 
 from memory_mcp import settings
-from memory_mcp.app import embedding_options, open_notes
-from memory_mcp.cli.common import AsJson, DataDir, print_json, usage
+from memory_mcp.app import embedding_options
+from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, usage
 from memory_mcp.embedding import model_files
 
 cli = typer.Typer(help="The model that finds notes by meaning.", no_args_is_help=True)
@@ -37,10 +37,8 @@ def pull(
 def status(data_dir: DataDir = None, models_dir: ModelsDir = None, as_json: AsJson = False) -> None:
     """Say whether the model is installed, and how many notes have their vectors."""
     folder = _folder(data_dir, models_dir)
-    with usage():
-        chosen = settings.load({"data_dir": data_dir}).settings
-    with open_notes(chosen) as (notes, caller):
-        stats = notes.embed_stats(caller)
+    with opened_app(data_dir) as (app, caller):
+        stats = app.notes.embed_stats(caller)
     found = {"model": model_files.MODEL, "folder": str(folder), "installed": model_files.are_sound(folder)}
     if as_json:
         print_json(found | vars(stats))
@@ -53,10 +51,8 @@ def status(data_dir: DataDir = None, models_dir: ModelsDir = None, as_json: AsJs
 @cli.command()
 def reindex(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Have every note embedded anew, by the embedder the running servers choose."""
-    with usage():
-        chosen = settings.load({"data_dir": data_dir}).settings
-    with open_notes(chosen) as (notes, caller):
-        waiting = notes.reindex(caller)
+    with opened_app(data_dir) as (app, caller):
+        waiting = app.notes.reindex(caller)
     if as_json:
         print_json({"waiting": waiting})
     else:

@@ -1,5 +1,6 @@
 """Arguments as they come over the wire: bounded, normalised, then fitted to the tool's model."""
 
+import math
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +11,12 @@ from memory_mcp.errors import Invalid
 from memory_mcp.families import Arguments, Prompt, Tool
 
 MOST_BYTES = 1024 * 1024  # of one field
+DEEPEST = 100  # levels of objects and lists in one call
 
 
 def parse(tool: Tool, given: Mapping[str, Any] | None) -> Arguments:
     """Raises Invalid naming the first field that does not fit."""
-    cleaned = _cleaned(dict(given or {}), "")
+    cleaned = _cleaned(dict(given or {}), "", 0)
     try:
         return tool.arguments.model_validate(cleaned)
     except ValidationError as exc:
@@ -34,14 +36,21 @@ def parse_prompt(prompt: Prompt, given: Mapping[str, str] | None) -> dict[str, s
     return texts
 
 
-def _cleaned(value: Any, field: str) -> Any:
-    """Text in NFC. A number list is handed through: a vector has thousands of items and no text."""
+def _cleaned(value: Any, field: str, depth: int) -> Any:
+    """Text in NFC, numbers that are numbers. A list of numbers is handed through: a vector has thousands of items."""
     if isinstance(value, str):
         return _text(value, field)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Invalid(f"{field} must be a finite number.", field=field)
+    if depth > DEEPEST:
+        raise Invalid(f"{field[:80]}… is nested more than {DEEPEST} deep.", field=field.split(".")[0])
     if isinstance(value, dict):
-        return {_text(name, name): _cleaned(item, f"{field}.{name}" if field else name) for name, item in value.items()}
+        return {
+            _text(name, name): _cleaned(item, f"{field}.{name}" if field else name, depth + 1)
+            for name, item in value.items()
+        }
     if isinstance(value, list) and not all(type(item) is float or type(item) is int for item in value):
-        return [_cleaned(item, f"{field}.{index}") for index, item in enumerate(value)]
+        return [_cleaned(item, f"{field}.{index}", depth + 1) for index, item in enumerate(value)]
     return value
 
 

@@ -72,7 +72,7 @@ def _connection(ctx: Context, sessions: Sessions) -> Connection:
         return ctx.lifespan_context.connection
     if not sdk.is_modern(ctx):
         return cast(Connection, sdk.connection(ctx).state[CONNECTION])
-    return sessions.sessionless(caller(ctx), str(_client_info(ctx).get("name", "")))
+    return sessions.sessionless(caller(ctx), client_name(_client_info(ctx)))
 
 
 def _client_info(ctx: Context) -> Mapping[str, Any]:

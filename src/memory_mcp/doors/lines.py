@@ -7,6 +7,7 @@ in the event loop where the system lets it, answers every line, and at the end o
 import asyncio
 import json
 import os
+import re
 import select
 from collections.abc import Callable
 from types import TracebackType
@@ -21,6 +22,7 @@ from pydantic import ValidationError
 AT_ONCE = 65536  # bytes read at once
 SAFE_WRITE = 4096  # bytes that a pipe takes without blocking once it says it takes any (PIPE_BUF)
 LONGEST_LINE = 16 * 1024 * 1024
+TOO_DEEP = "This message is nested too deep. Send less, or flatter."
 TOO_LONG = b"(too long)"  # stands for such a line, and is no JSON
 MOST_OWED = 256  # requests under way at once
 LAST_WORDS = 5.0  # seconds that requests sent just before the end of input have to be answered
@@ -201,13 +203,24 @@ def _unreadable(line: bytes, exc: ValidationError) -> types.JSONRPCError:
     """The answer to a line that is no JSON-RPC message, under its id if it has one."""
     try:
         message = json.loads(line)
-    except (ValueError, RecursionError):
+    except RecursionError:
+        return _error(_early_id(line), types.PARSE_ERROR, TOO_DEEP)
+    except ValueError:
         why = f"This line is over {LONGEST_LINE} bytes long." if line is TOO_LONG else "This line is not JSON."
-        return _error(None, types.PARSE_ERROR, why)
+        return _error(_early_id(line), types.PARSE_ERROR, why)
     id_ = message.get("id") if isinstance(message, dict) else None
-    if exc.errors()[0]["type"] == "json_invalid":  # Python reads half a surrogate pair, and nobody can write it
+    first = exc.errors()[0]
+    if first["type"] == "json_invalid" and "recursion" in first["msg"]:
+        return _error(id_, types.INVALID_PARAMS, TOO_DEEP)
+    if first["type"] == "json_invalid":  # Python reads half a surrogate pair, and nobody can write it
         return _error(id_, types.INVALID_PARAMS, "A text in this message holds half of a surrogate pair.")
     return _error(id_, types.INVALID_REQUEST, "This is not a JSON-RPC 2.0 message.")
+
+
+def _early_id(line: bytes) -> int | None:
+    """The id of a message that cannot be read, if it stands where clients put it: before what is sent."""
+    found = re.match(rb'[^\[]{0,80}?"id"\s*:\s*(\d{1,15})\b', line)
+    return int(found[1]) if found else None
 
 
 def _error(id_: Any, code: int, message: str) -> types.JSONRPCError:

@@ -227,8 +227,7 @@ class McpDoor:
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         with answers.rpc_errors("prompts/get"):
             prompt = self._prompt(ctx, params.name)
-            given = arguments.parse_prompt(prompt, params.arguments)
-            text = await self._run(ctx, prompt.write, given)
+            text = prompt.write(arguments.parse_prompt(prompt, params.arguments))
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(description=prompt.description, messages=[message])
 

@@ -1,23 +1,22 @@
 """Which embedder makes the vectors."""
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from memory_mcp.embedding.builtin import Builtin
 from memory_mcp.embedding.model import Embedder, Space
+from memory_mcp.settings import EmbedderKind
 
 if TYPE_CHECKING:
     from memory_mcp.embedding.services import Ollama, OpenAI
 
-Kind = Literal["auto", "builtin", "ollama", "openai", "none"]
 DEFAULT_MODELS = {"ollama": "nomic-embed-text", "openai": "text-embedding-3-small"}
 
 
 @dataclass(frozen=True)
 class Options:
-    kind: Kind
+    kind: EmbedderKind
     model: str | None  # of Ollama or the service; None: its usual one
     ollama_host: str
     openai_base_url: str
@@ -31,6 +30,8 @@ class Embedders:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._builtin = Builtin(options.model_folder)
+        self._ollamas: dict[str, Ollama] = {}
+        self._openais: dict[str, OpenAI] = {}
 
     @property
     def are_off(self) -> bool:
@@ -79,27 +80,21 @@ class Embedders:
             return self._openai(model)
         return None
 
+    # One of each: making an HTTP client reads all of the machine's certificates. And only where one is needed: it takes
+    # a while to import, and most servers never do.
+
     def _ollama(self, model: str | None) -> "Ollama":
-        return _ollama(self._options.ollama_host, model or DEFAULT_MODELS["ollama"])
+        from memory_mcp.embedding.services import Ollama
+
+        name = model or DEFAULT_MODELS["ollama"]
+        if name not in self._ollamas:
+            self._ollamas[name] = Ollama(self._options.ollama_host, name)
+        return self._ollamas[name]
 
     def _openai(self, model: str | None) -> "OpenAI":
-        options = self._options
-        return _openai(options.openai_base_url, options.openai_api_key, model or DEFAULT_MODELS["openai"])
+        from memory_mcp.embedding.services import OpenAI
 
-
-# One of each: making an HTTP client reads all of the machine's certificates. And only where one is needed: it takes a
-# while to import, and most servers never do.
-
-
-@cache
-def _ollama(host: str, model: str) -> "Ollama":
-    from memory_mcp.embedding.services import Ollama
-
-    return Ollama(host, model)
-
-
-@cache
-def _openai(base_url: str, api_key: str | None, model: str) -> "OpenAI":
-    from memory_mcp.embedding.services import OpenAI
-
-    return OpenAI(base_url, api_key, model)
+        name = model or DEFAULT_MODELS["openai"]
+        if name not in self._openais:
+            self._openais[name] = OpenAI(self._options.openai_base_url, self._options.openai_api_key, name)
+        return self._openais[name]

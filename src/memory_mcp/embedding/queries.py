@@ -23,7 +23,7 @@ class Queries:
         self._embedders = embedders
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[str, str], Floats] = OrderedDict()
-        self._failed: tuple[float, str] = (0.0, "")  # until when, and why
+        self._failed: dict[str, tuple[float, str]] = {}  # by space: until when, and why
 
     @property
     def are_off(self) -> bool:
@@ -41,8 +41,9 @@ class Queries:
             if (space.name, text) in self._known:
                 self._known.move_to_end((space.name, text))
                 return self._known[space.name, text]
-            if time.monotonic() < self._failed[0]:
-                raise Unavailable(self._failed[1])
+            until, reason = self._failed.get(space.name, (0.0, ""))
+            if time.monotonic() < until:
+                raise Unavailable(reason)
         vector = self._embedded(space, text)
         with self._lock:
             self._known[space.name, text] = vector
@@ -58,7 +59,7 @@ class Queries:
             return _fitting(space, embedder.query(text))
         except Unavailable as exc:
             with self._lock:
-                self._failed = (time.monotonic() + LEFT_ALONE, exc.message)
+                self._failed[space.name] = (time.monotonic() + LEFT_ALONE, exc.message)
             raise
 
 

@@ -1,5 +1,6 @@
 """Embedders that are services: Ollama, and whatever speaks OpenAI's protocol."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -42,16 +43,26 @@ class Service:
         self._url = url
         self._client = httpx2.Client(headers=headers, trust_env=uses_proxy)
 
-    def ask(self, path: str, body: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        """Raises Unavailable unless a JSON object comes back in time."""
+    def ask(
+        self, path: str, body: Mapping[str, Any], seconds: float, advice: Mapping[int, str] | None = None
+    ) -> dict[str, Any]:
+        """Raises Unavailable unless a JSON object comes back in time. `advice` says what to do about a status."""
         timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
         try:
             response = self._client.post(self._url + path, json=body, timeout=timeout)
-            answer = response.json() if response.is_success else None
+        except httpx2.TimeoutException as exc:
+            raise Unavailable(f"{self.name} does not answer in time.") from exc
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as exc:
-            raise Unavailable(f"{self.name} cannot be reached ({type(exc).__name__}).") from exc
+            raise Unavailable(f"{self.name} cannot be reached.") from exc
+        if not response.is_success:
+            told = (advice or {}).get(response.status_code, "")
+            raise Unavailable(f"{self.name} answered with status {response.status_code}. {told}".rstrip())
+        try:
+            answer = response.json()
+        except ValueError as exc:
+            raise Unavailable(f"{self.name} answered with something that is not JSON.") from exc
         if not isinstance(answer, dict):
-            raise Unavailable(f"{self.name} answered with status {response.status_code}.")
+            raise Unavailable(f"{self.name} answered in a form we do not know.")
         return answer
 
     def vectors(self, found: Any, expected: int) -> "Floats":
@@ -72,13 +83,31 @@ class Service:
         return units
 
 
-class Ollama:
+class _Served(ABC):
+    """A model behind a service."""
+
+    def __init__(self, model: str, service: Service) -> None:
+        self.model = model
+        self._service = service
+        self._prefixes = _prefixes(model)
+
+    def documents(self, texts: Sequence[str]) -> "Floats":
+        return self._embed([self._prefixes.document + text for text in texts], BATCH_SECONDS)
+
+    def query(self, text: str) -> "Floats":
+        vector: Floats = self._embed([self._prefixes.query + text], QUERY_SECONDS)[0]
+        return vector
+
+    @abstractmethod
+    def _embed(self, texts: list[str], seconds: float) -> "Floats":
+        """Unit vectors, one row each."""
+
+
+class Ollama(_Served):
     kind = "ollama"
 
     def __init__(self, host: str, model: str) -> None:
-        self.model = model
-        self._service = Service("Ollama", ollama_url(host), uses_proxy=False)
-        self._prefixes = _prefixes(model)
+        super().__init__(model, Service("Ollama", ollama_url(host), uses_proxy=False))
 
     def answers(self) -> bool:
         """Whether Ollama is there and has the model."""
@@ -88,37 +117,23 @@ class Ollama:
             return False
         return True
 
-    def documents(self, texts: Sequence[str]) -> "Floats":
-        return self._embed([self._prefixes.document + text for text in texts], BATCH_SECONDS)
-
-    def query(self, text: str) -> "Floats":
-        vector: Floats = self._embed([self._prefixes.query + text], QUERY_SECONDS)[0]
-        return vector
-
     def _embed(self, texts: list[str], seconds: float) -> "Floats":
-        answer = self._service.ask("/api/embed", {"model": self.model, "input": texts, "truncate": True}, seconds)
+        body = {"model": self.model, "input": texts, "truncate": True}
+        answer = self._service.ask("/api/embed", body, seconds, {404: f"Run `ollama pull {self.model}`."})
         return self._service.vectors(answer.get("embeddings"), len(texts))
 
 
-class OpenAI:
+class OpenAI(_Served):
     kind = "openai"
 
     def __init__(self, base_url: str, api_key: str | None, model: str) -> None:
-        self.model = model
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._service = Service("The embedding service", base_url.rstrip("/"), headers)
-        self._prefixes = _prefixes(model)
-
-    def documents(self, texts: Sequence[str]) -> "Floats":
-        return self._embed([self._prefixes.document + text for text in texts], BATCH_SECONDS)
-
-    def query(self, text: str) -> "Floats":
-        vector: Floats = self._embed([self._prefixes.query + text], QUERY_SECONDS)[0]
-        return vector
+        super().__init__(model, Service("The embedding service", base_url.rstrip("/"), headers))
 
     def _embed(self, texts: list[str], seconds: float) -> "Floats":
         body = {"model": self.model, "input": texts, "encoding_format": "float"}
-        answer = self._service.ask("/embeddings", body, seconds)
+        check_key = "Check OPENAI_API_KEY."
+        answer = self._service.ask("/embeddings", body, seconds, {401: check_key, 403: check_key})
         try:
             found = [entry["embedding"] for entry in sorted(answer["data"], key=lambda entry: entry["index"])]
         except (KeyError, TypeError) as exc:

@@ -21,6 +21,7 @@ LOOK_EVERY = 30.0  # seconds: other processes may have died with work left, or a
 LOOK_AGAIN = 5.0  # while some texts wait: their turn may come, or another process may finish them
 BOOT_SECONDS = 1.0  # before the first look, so that a starting server answers its client first
 STOP_SECONDS = 2.0
+AT_ONCE = 32  # texts in one request
 SHORTEST_PAUSE = 1.0  # seconds after a failure, doubled by each further one
 LONGEST_PAUSE = 15.0
 PATIENCE = 1.0  # seconds that answers may wait for a vector, all together
@@ -109,7 +110,9 @@ class Worker:
         self._stopping = threading.Event()
         self._progress = threading.Condition()
         self._failures = 0
+        self._helpless = False  # nobody here can make vectors
         self._settled: set[Pile] = set()  # those that have had this server's choice of model
+        self._budget = threading.Lock()
         self._patience, self._patience_at = PATIENCE, time.monotonic()
         self._thread = threading.Thread(target=self._run, name="embedding", daemon=True)
 
@@ -132,23 +135,35 @@ class Worker:
     def wait_for(self, is_done: Callable[[], bool]) -> None:
         """Wait for a vector that should come soon. Not long in all, and not at all while something is wrong, so that a
         thousand writes in a row are not held up."""
-        if self._failures or self._embedders.are_off or not self._thread.is_alive():
+        if self._is_in_trouble() or self._embedders.are_off or not self._thread.is_alive():
             return
-        started = time.monotonic()
-        left = min(PATIENCE, self._patience + PATIENCE_REGAINED * (started - self._patience_at))
+        started, left = time.monotonic(), self._take_patience()
         if left > 0:
             with self._progress:
-                self._progress.wait_for(lambda: self._failures or is_done(), timeout=left)
-        self._patience_at = time.monotonic()
-        self._patience = left - (self._patience_at - started)
+                self._progress.wait_for(lambda: self._is_in_trouble() or is_done(), timeout=left)
+        self._give_back(left - (time.monotonic() - started))
+
+    def _is_in_trouble(self) -> bool:
+        return self._failures > 0 or self._helpless
+
+    def _take_patience(self) -> float:
+        """All that is left: whoever comes meanwhile does not wait."""
+        with self._budget:
+            now = time.monotonic()
+            left = min(PATIENCE, self._patience + PATIENCE_REGAINED * (now - self._patience_at))
+            self._patience, self._patience_at = 0.0, now
+            return left
+
+    def _give_back(self, unused: float) -> None:
+        with self._budget:
+            self._patience += max(0.0, unused)
 
     def _run(self) -> None:
         self._wake.wait(BOOT_SECONDS)
         self._say_if_disabled()
         while not self._stopping.is_set():
             try:
-                for pile in self._all_piles():
-                    self._empty(pile)
+                self._empty_all()
                 self._recover()
                 self._wake.wait(LOOK_AGAIN if self._something_waits() else LOOK_EVERY)
                 self._wake.clear()
@@ -190,22 +205,50 @@ class Worker:
         with self._progress:
             self._progress.notify_all()
 
+    def _empty_all(self) -> None:
+        """One after the other, also after one that fails. Raises what the last failure was."""
+        failed = None
+        for pile in self._all_piles():
+            try:
+                self._empty(pile)
+            except Unavailable as exc:
+                failed = exc
+        if failed:
+            raise failed
+
     def _empty(self, pile: Pile) -> None:
         """Embed what waits. Raises Unavailable when that does not work for now."""
         if pile in self._settled and not pile.is_waiting():
             return
         embedder = self._settle(pile)
+        self._helpless = embedder is None
         space = pile.space()
         while embedder and space and not self._stopping.is_set() and (jobs := pile.claim(self._name)):
             try:
-                done = _embedded(embedder, space, jobs)
+                done = _shared_out(jobs, self._embedded(embedder, space, jobs))
             except Unavailable as exc:
                 pile.put_off(jobs, exc.message)
                 raise
+            except _Stopped:
+                return
             if not pile.keep(space, done):
                 pile.let_go(self._name)
                 return
             self._recover()
+
+    def _embedded(self, embedder: Embedder, space: Space, jobs: Sequence[Job]) -> "Floats":
+        """Some texts at a time: a long note has hundreds of parts, and a server that is told to stop must. Raises
+        Unavailable if that fails, or if the vectors are not of the space."""
+        import numpy as np
+
+        texts = [text for job in jobs for text in (*job.parts, *([job.context] if job.context else []))]
+        vectors = []
+        for start in range(0, len(texts), AT_ONCE):
+            if self._stopping.is_set():
+                raise _Stopped
+            vectors.append(embedder.documents(texts[start : start + AT_ONCE]))
+            _check(space, vectors[-1])
+        return np.concatenate(vectors)
 
     def _settle(self, pile: Pile) -> Embedder | None:
         """The embedder for a pile; one of another model than before takes the pile over, once, when it answers.
@@ -228,15 +271,20 @@ class Worker:
         return embedder
 
 
-def _embedded(embedder: Embedder, space: Space, jobs: Sequence[Job]) -> list[Done]:
-    """All in one request. Raises Unavailable if that fails, or if the vectors are not of the space."""
-    texts = [text for job in jobs for text in (*job.parts, *([job.context] if job.context else []))]
-    vectors = embedder.documents(texts)
+class _Stopped(Exception):
+    """The server stops; what was claimed is given back."""
+
+
+def _check(space: Space, vectors: "Floats") -> None:
     if vectors.shape[1] != space.dimensions:
         raise Unavailable(
             f"{space.kind} answers with {vectors.shape[1]} numbers for {space.model} where {space.dimensions} are "
             "kept. If the model has changed, run `memory-mcp models reindex`."
         )
+
+
+def _shared_out(jobs: Sequence[Job], vectors: "Floats") -> list[Done]:
+    """The rows of each job's parts, and of its context, in the order they were embedded."""
     done = []
     for job in jobs:
         own, vectors = vectors[: len(job.parts)], vectors[len(job.parts) :]

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
 LONGEST_TITLE = 300
 LONGEST_TAG = 128
+MOST_TAGS = 64  # of one body
 
-# A # after a letter is part of a word or an address; a number alone (#12) names an issue.
-_TAG = re.compile(r"(?<![\w&/#])#(?=\w*[^\W\d])(\w[\w/-]*)")
-_HEADING_MARKS = re.compile(r"^[#>*+\s-]+")
+# A # inside a word or an address is none, and a number alone (#12) names an issue.
+_TAG = re.compile(r"""(?<![^\s(\[{"'_*~>,;:–—-])#([^\s#.,;:!?()\[\]{}<>"'`*|\\@=&%$^~+\x00-\x1f\ufffd]+)""")
+_TARGET = re.compile(r"\]\([^()\s]*\)")  # where a [link](goes)
+_LINE_MARKS = re.compile(r"^(?:(?:#{1,6}|[>*+-]|\d{1,9}[.)])\s+)+")
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,21 @@ def marks(content: str) -> Marks:
         if token.type == "wikilink":
             links.setdefault(token.content)
         elif token.type == "text":
-            tags.update(dict.fromkeys(tag.rstrip("/-") for tag in _TAG.findall(token.content)))
-    return Marks(tuple(tag for tag in tags if len(tag) <= LONGEST_TAG), tuple(links))
+            said = _TARGET.sub("]", token.content)
+            tags.update(dict.fromkeys(tag.strip("/-_") for tag in _TAG.findall(said)))
+    return Marks(tuple(filter(_is_tag, tags))[:MOST_TAGS], tuple(links))
+
+
+def _is_tag(text: str) -> bool:
+    return len(text) <= LONGEST_TAG and any(character.isalpha() for character in text)
 
 
 def first_line(content: str) -> str:
-    """The first line that says something, without its heading marks: a title for a note that was given none."""
+    """The first line that says something, without the mark of a heading, quote or list: a title for a note that was
+    given none."""
     for line in content.splitlines():
-        if said := _HEADING_MARKS.sub("", line).strip():
+        said = _LINE_MARKS.sub("", line.strip())
+        if said.strip("#>*+-"):
             return said[:LONGEST_TITLE].rstrip()
     return content.strip()[:LONGEST_TITLE]
 
@@ -77,6 +86,8 @@ def _wikilink(state: "StateInline", silent: bool) -> bool:
 def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt  # at the first note with marks: a starting server has none
 
-    parser = MarkdownIt("commonmark").disable(["emphasis", "image"])  # they hide nothing we look for
+    # Emphasis and images hide nothing we look for. Links do, but looking for them takes 20 s in a mebibyte of brackets.
+    parser = MarkdownIt("commonmark").disable(["emphasis", "image", "link"])
+    parser.core.ruler.disable("text_join")  # so that what was escaped stays told apart from text
     parser.inline.ruler.before("link", "wikilink", _wikilink)
     return parser

@@ -9,8 +9,8 @@ from memory_mcp.families import LEFT_OUT
 Source = Literal["mcp", "ui", "import", "sync"]
 Mode = Literal["hybrid", "lexical", "semantic"]
 
-DEFAULT_NAMESPACE = "default"
 DEFAULT_IMPORTANCE = 0.5
+MOST_METADATA = 1024 * 1024  # bytes
 ARCHIVED = "archived"  # the tag of a note that was deleted softly
 SYSTEM_TAGS = ("mcp", "memory")
 
@@ -19,7 +19,6 @@ SYSTEM_TAGS = ("mcp", "memory")
 class Author:
     """Who writes a note, and from where."""
 
-    user: str
     source: Source = "mcp"
     client: str | None = None  # kebab-case
     session_id: str | None = None
@@ -39,7 +38,26 @@ class NewNote:
 
 
 @dataclass(frozen=True)
-class Changed:
+class Tag:
+    name: str
+    origin: Literal["user", "system", "inline", "state"]
+
+    @property
+    def key(self) -> str:
+        return tag_key(self.name)
+
+
+def tag_key(tag: str) -> str:
+    return tag.casefold()
+
+
+def folded(text: str) -> str:
+    """A text without regard to case and spacing: how titles are compared, and whole notes."""
+    return " ".join(text.casefold().split())
+
+
+@dataclass(frozen=True)
+class Revision:
     """What to change of a note; None leaves it as it is."""
 
     content: str | None = None
@@ -194,6 +212,7 @@ class Namespace:
 @dataclass(frozen=True)
 class Namespaces:
     namespaces: list[Namespace]
+    notice: Annotated[str | None, LEFT_OUT] = None
 
 
 @dataclass(frozen=True)
@@ -222,7 +241,7 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbourhood:
     nodes: list[Node]
     edges: list[Edge]
     truncated: bool
@@ -242,6 +261,7 @@ class Stats:
     top_tags: list[Counted]
     top_clients: list[Counted]
     avg_importance: float
+    notice: Annotated[str | None, LEFT_OUT] = None
 
 
 @dataclass(frozen=True)

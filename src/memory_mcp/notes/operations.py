@@ -1,57 +1,60 @@
-import hashlib
-import json
 import re
 import threading
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
-from memory_mcp.changes import Change, Changes
+from memory_mcp.changes import Changes
 from memory_mcp.clock import precise_stamp
 from memory_mcp.embedding import Embedders, Queries, Worker
-from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
+from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.families import within_budget
 from memory_mcp.notes import markdown, searching, storage
 from memory_mcp.notes.meaning import Meaning
 from memory_mcp.notes.model import (
     ARCHIVED,
+    MOST_METADATA,
     SYSTEM_TAGS,
     Author,
-    Changed,
     Deleted,
     EmbedStats,
     Filter,
     Found,
-    Hit,
     Linked,
     Namespaces,
-    Neighbours,
+    Neighbourhood,
     NewNote,
     Note,
     Question,
     Recent,
+    Revision,
     Slim,
     Stats,
+    Tag,
     TagCounts,
     Unlinked,
+    folded,
+    tag_key,
 )
-from memory_mcp.notes.storage import Stored, Tag
+from memory_mcp.notes.sizes import left_out, metadata_size, size, within_means
+from memory_mcp.notes.storage import Stored
 from memory_mcp.notes.waiting import WaitingNotes
 from memory_mcp.search import snippets
 from memory_mcp.sqlite import Database, Read, Write
+from memory_mcp.sqlite.tidying import Tidying
 
 CONTEXT_MINUTES = 30  # a note written longer ago is no longer what the next one answers
 MOST_LINKS = 500  # shown of one note, in each direction
 MOST_NODES = 500
 MOST_SIMILAR = 10  # duplicates that a new note is told of
 MOST_TAGS = 1000  # listed at once
-TIDY_EVERY = 5.0  # seconds at least between two tidyings
+TOUCH_SECONDS = 0.2  # that reading a note waits to be noted
 RECENT_URI = "memory://recent"
 
 
@@ -65,7 +68,7 @@ def namespace_uri(namespace: str) -> str:
 
 def tag_uri(tag: str) -> str:
     """Tags are told apart without regard to case, and so are their addresses."""
-    return f"memory://tag/{quote(storage.tag_key(tag), safe='')}"
+    return f"memory://tag/{quote(tag_key(tag), safe='')}"
 
 
 @dataclass(frozen=True)
@@ -86,29 +89,13 @@ class Notes:
         self._queries = Queries(embedders)
         self._guard = threading.Lock()
         self._shelves: dict[str, _Shelf] = {}
-        self._tidied_at = 0.0
         self.worker = Worker(embedders, lambda: [shelf.waiting for shelf in list(self._shelves.values())])
-        changes.listen(self._tidy_now_and_then)
+        self.tidying = Tidying("notes_words", tenants.opened)
+        changes.listen(self.tidying.now_and_then)
 
     def open_local(self) -> None:
         """Open the local user's file now, so that a damaged or newer one is refused at the start."""
         self._shelf(LOCAL_USER)
-
-    def tidy(self) -> None:
-        """Make searches of the open files fast again after many writes. Not needed, and nobody should wait for it."""
-        for db in self._tenants.opened():
-            with db.read() as tx:
-                if storage.is_tidy(tx):
-                    continue
-            with db.write() as writing:
-                storage.tidy(writing)
-
-    def _tidy_now_and_then(self, _: Change) -> None:
-        """After a change has been told, in the thread that told it: nobody waits for it there."""
-        if time.monotonic() - self._tidied_at > TIDY_EVERY:
-            self._tidied_at = time.monotonic()
-            with suppress(Unavailable):
-                self.tidy()
 
     # Writing
 
@@ -118,104 +105,65 @@ class Notes:
         Never refuses a duplicate: `similar` names the notes that say nearly the same. Raises NotFound, and keeps
         nothing, if a note to supersede does not exist.
         """
-        if not new.content.strip():
-            raise Invalid("A note needs some text. Give it as `content`.", field="content")
+        _check_text(new.content)
         shelf = self._shelf(caller.user)
         marks = markdown.marks(new.content)
         namespace = new.namespace or caller.namespace
         tags = merged_tags(new.tags, _system_tags(author, namespace), marks.tags)
         with shelf.db.write() as tx:
             since = precise_stamp(tx.now - timedelta(minutes=CONTEXT_MINUTES))
-            previous = storage.latest_of_session(tx, author.session_id, namespace, since)
-            note = _new_note(caller, author, new, namespace, tags, precise_stamp(tx.now))
-            seq = storage.insert(tx, note, _keys(note, new.title is not None, previous, author.session_id))
-            storage.set_tags(tx, seq, tags)
-            storage.set_wikilinks(tx, seq, namespace, _titles(marks))
-            storage.resolve(tx, seq)
-            self._supersede(tx, seq, new.supersedes)
-            storage.index(tx, seq)
-            storage.enqueue(tx, seq)
-        self._tell(caller, [note], came_or_went=True)
-        return replace(note, similar=self._similar(shelf, seq, note) or None)
+            stored = storage.insert(
+                tx,
+                _new_note(caller, author, new, namespace, tags, tx.precise_stamp),
+                has_own_title=new.title is not None,
+                previous=storage.latest_of_session(tx, author.session_id, namespace, since),
+                session_id=author.session_id,
+            )
+            storage.set_tags(tx, stored.seq, tags)
+            storage.set_wikilinks(tx, stored.seq, marks.links)
+            linking = storage.ids_of(tx, storage.resolve_wikilinks(tx, stored.seq))
+            older = _supersede(tx, stored.seq, new.supersedes)
+            storage.index(tx, stored.seq)
+            storage.enqueue(tx, stored.seq)
+        self._tell(caller, [stored.note], also=[*linking, *older], came_or_went=True)
+        return replace(stored.note, similar=self._similar(shelf, stored) or None)
 
-    def update(self, caller: Caller, author: Author, id_: str, changed: Changed) -> Note:
+    def update(self, caller: Caller, author: Author, id_: str, revision: Revision) -> Note:
         """Change a note and keep its former version. What is not named stays; system tags always do."""
+        if revision.content is not None:
+            _check_text(revision.content)
         shelf = self._shelf(caller.user)
-        marks = None if changed.content is None else markdown.marks(changed.content)
-        with shelf.db.write() as tx:
-            former = _existing(tx, id_)
-            content = former.note.content if changed.content is None else changed.content
-            marks = marks or markdown.marks(content)
-            former_tags = storage.tags_of(tx, former.seq)
-            tags = _changed_tags(former_tags, author, former.note, changed, marks.tags)
-            note, has_own_title = _changed_note(tx, former, changed, content, tags)
-            if note != former.note or tags != former_tags or has_own_title != former.has_own_title:
-                note = self._rewrite(tx, former, note, has_own_title, tags, marks)
-            self._supersede(tx, former.seq, changed.supersedes)
-        self._tell(caller, [former.note, note], came_or_went=former.note.archived != note.archived)
-        rewritten = note.content != former.note.content
-        return replace(note, similar=(self._similar(shelf, former.seq, note) if rewritten else None) or None)
-
-    def _rewrite(
-        self, tx: Write, former: Stored, note: Note, has_own_title: bool, tags: list[Tag], marks: markdown.Marks
-    ) -> Note:
-        """Put a changed note in the place of the former one, with everything that depends on it."""
-        seq = former.seq
-        storage.keep_version(tx, seq)
-        moved = note.namespace != former.note.namespace or note.archived != former.note.archived
-        following = storage.close_gap(tx, seq) if moved else storage.followers(tx, seq)
-        previous = None if moved else former.previous
-        note = replace(note, updated_at=precise_stamp(tx.now), version=former.note.version + 1)
-        storage.update(tx, seq, note, _keys(note, has_own_title, previous))
-        storage.set_tags(tx, seq, tags)
-        storage.set_wikilinks(tx, seq, note.namespace, _titles(marks))
-        storage.resolve(tx, seq)
-        storage.index(tx, seq)
-        if note.archived != former.note.archived:
-            for older in storage.replaced(tx, seq):
-                storage.refresh_superseded(tx, older)
-        says_otherwise = moved or (note.title, note.content) != (former.note.title, former.note.content)
-        if note.archived:
-            storage.forget_vectors(tx, seq)
-        elif says_otherwise:
-            storage.enqueue(tx, seq)
-        for follower in following if says_otherwise else ():
-            storage.index(tx, follower)
-            storage.enqueue(tx, follower)
-        return note
+        while True:
+            # Parsing may take long, so it happens before the transaction; whoever changes the note meanwhile wins.
+            seen = self.read(caller, id_)
+            marks = markdown.marks(seen.content if revision.content is None else revision.content)
+            with shelf.db.write() as tx:
+                former = _existing(tx, id_)
+                if former.note.version != seen.version and revision.content is None:
+                    continue
+                tags = _revised_tags(storage.tags_of(tx, former.seq), author, former.note, revision, marks.tags)
+                stored = _revised(tx, former, revision, tags)
+                changed = stored != former or tags != storage.tags_of(tx, former.seq)
+                linking = _rewrite(tx, former, stored, tags, marks) if changed else []
+                older = _supersede(tx, former.seq, revision.supersedes)
+                stored = _existing(tx, id_)
+            break
+        self.worker.wake()
+        if changed or older:
+            moved = (stored.note.archived, stored.note.namespace) != (former.note.archived, former.note.namespace)
+            self._tell(caller, [former.note, stored.note], also=[*linking, *older], came_or_went=moved)
+        says_otherwise = stored.note.content != former.note.content
+        return replace(stored.note, similar=(self._similar(shelf, stored) if says_otherwise else None) or None)
 
     def delete(self, caller: Caller, id_: str, *, soft: bool) -> Deleted:
         """Archive a note, so that it no longer surfaces, or delete it with its links and former versions for good."""
-        if soft:
-            self._archive(caller, id_)
-        else:
-            self._delete(caller, id_)
-        return Deleted(id_, True, soft)
-
-    def _archive(self, caller: Caller, id_: str) -> None:
         with self._db(caller).write() as tx:
             former = _existing(tx, id_)
-            if former.note.archived:
-                return
-            tags = _each_once([*storage.tags_of(tx, former.seq), Tag(ARCHIVED, "state")])
-            note = replace(former.note, archived=True, importance=0.0, tags=[tag.name for tag in tags])
-            marks = markdown.marks(note.content)
-            self._rewrite(tx, former, note, former.has_own_title, tags, marks)
-        self._tell(caller, [former.note, note], came_or_went=True)
-
-    def _delete(self, caller: Caller, id_: str) -> None:
-        with self._db(caller).write() as tx:
-            stored = _existing(tx, id_)
-            older = storage.replaced(tx, stored.seq)
-            following = storage.close_gap(tx, stored.seq)
-            storage.delete(tx, stored.seq)
-            storage.resolve_title(tx, title_key(stored.note.title), stored.note.namespace)
-            for seq in older:
-                storage.refresh_superseded(tx, seq)
-            for seq in following:
-                storage.index(tx, seq)
-                storage.enqueue(tx, seq)
-        self._tell(caller, [stored.note], came_or_went=True)
+            notes, linking = _archived(tx, former) if soft else _deleted(tx, former)
+        self.worker.wake()
+        if notes:
+            self._tell(caller, notes, also=linking, came_or_went=True)
+        return Deleted(id_, True, soft)
 
     def link(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Linked:
         """Link two notes of the caller's. Raises NotFound if either is not there."""
@@ -224,7 +172,7 @@ class Notes:
             linked = storage.link(tx, source.seq, target.seq, "link")
             if bidirectional:
                 linked += storage.link(tx, target.seq, source.seq, "link")
-        self._tell_links(caller, linked, source, target)
+        self._tell_ends(caller, linked, source, target)
         return Linked(linked)
 
     def unlink(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Unlinked:
@@ -234,7 +182,7 @@ class Notes:
             unlinked = storage.unlink(tx, source.seq, target.seq)
             if bidirectional:
                 unlinked += storage.unlink(tx, target.seq, source.seq)
-        self._tell_links(caller, unlinked, source, target)
+        self._tell_ends(caller, unlinked, source, target)
         return Unlinked(unlinked)
 
     # Reading
@@ -242,16 +190,21 @@ class Notes:
     def get(self, caller: Caller, id_: str, *, include_links: bool = False, version: int | None = None) -> Note:
         """One note, which counts as referenced by this. A former version is the note as it was then."""
         note = self.read(caller, id_, include_links=include_links, version=version)
-        with suppress(Unavailable), self._db(caller).write() as tx:  # a busy disk is no reason not to answer
-            note = replace(note, last_referenced_at=storage.touch(tx, _existing(tx, id_).seq))
-            self._changes.tell(caller.user, [RECENT_URI], list_changed=False)
+        try:
+            with self._db(caller).write(wait=TOUCH_SECONDS) as tx:
+                note = replace(note, last_referenced_at=storage.touch(tx, id_))
+        except Unavailable:  # somebody writes for long: no reason not to answer
+            return note
+        self._changes.tell(caller.user, [RECENT_URI], list_changed=False)
         return note
 
     def read(self, caller: Caller, id_: str, *, include_links: bool = False, version: int | None = None) -> Note:
         """The same, without a trace."""
         with self._db(caller).read() as tx:
             stored = _existing(tx, id_)
-            note = stored.note if version in (None, stored.note.version) else _version(tx, stored, version or 0)
+            note = stored.note
+            if version is not None and version != note.version:
+                note = _version(tx, stored, version)
             links = storage.links_of(tx, stored.seq, MOST_LINKS) if include_links else None
         return replace(note, links=links)
 
@@ -261,39 +214,49 @@ class Notes:
             raise Invalid("Give words to look for, or a filter. memory_recent lists the latest notes.", field="query")
         shelf = self._shelf(caller.user)
         vector, notice = searching.question_vector(shelf.db, self._queries, question)
+        search = searching.Search(question, shelf.meaning, vector)
         with shelf.db.read() as tx:
-            hits = searching.Search(question, shelf.meaning, vector).hits(tx)
-        shown = within_budget(hits, _size)
-        return Found(list(shown), notice or _left_out(hits, shown))
+            found = search.found(tx)
+        hits = [search.hit(stored, ranked) for stored, ranked in found]
+        shown = list(within_budget(hits, size))
+        notices = [notice, left_out(hits, shown, "Narrow the search.")]
+        return Found(shown, " ".join(filter(None, notices)) or None)
 
     def recent(self, caller: Caller, chosen: Filter, limit: int) -> Recent:
         with self._db(caller).read() as tx:
-            notes = [_with_snippet(note) for note in storage.recent(tx, chosen, limit)]
-        shown = within_budget(notes, _size)
-        return Recent(list(shown), _left_out(notes, shown))
+            return _listed(storage.recent(tx, chosen, limit))
 
     def archived(self, caller: Caller, limit: int) -> Recent:
         """Notes that were deleted softly."""
         with self._db(caller).read() as tx:
-            return Recent([_with_snippet(note) for note in storage.archived(tx, limit)])
+            return _listed(storage.archived(tx, limit))
 
     def namespaces(self, caller: Caller) -> Namespaces:
         with self._db(caller).read() as tx:
-            return Namespaces(storage.namespaces(tx))
+            found = storage.namespaces(tx)
+        shown = list(within_budget(found, lambda one: 80 + len(one.namespace.encode())))
+        return Namespaces(shown, left_out(found, shown, "These are the last changed."))
 
     def tags(self, caller: Caller, namespace: str | None, min_count: int) -> TagCounts:
         with self._db(caller).read() as tx:
             found = storage.tag_counts(tx, namespace, min_count, MOST_TAGS + 1)
-        notice = f"Only the first {MOST_TAGS} are shown. Ask for a namespace or a higher min_count."
-        return TagCounts(found[:MOST_TAGS], notice if len(found) > MOST_TAGS else None)
+        shown = list(within_budget(found[:MOST_TAGS], lambda one: 40 + len(one.tag.encode())))
+        return TagCounts(shown, left_out(found, shown, "Ask for a namespace or a higher min_count."))
 
-    def neighbours(self, caller: Caller, id_: str, depth: int) -> Neighbours:
+    def neighbours(self, caller: Caller, id_: str, depth: int) -> Neighbourhood:
         with self._db(caller).read() as tx:
-            return storage.neighbours(tx, _existing(tx, id_).seq, depth, MOST_NODES)
+            return within_means(storage.neighbours(tx, _existing(tx, id_).seq, depth, MOST_NODES))
 
     def stats(self, caller: Caller, namespace: str | None) -> Stats:
         with self._db(caller).read() as tx:
-            return storage.stats(tx, namespace)
+            found = storage.stats(tx, namespace)
+        names = sorted(found.by_namespace, key=lambda name: (-found.by_namespace[name], name))
+        shown = list(within_budget(names, lambda name: 20 + len(name.encode())))
+        return replace(
+            found,
+            by_namespace={name: found.by_namespace[name] for name in shown},
+            notice=left_out(names, shown, "Ask for a namespace."),
+        )
 
     def notes_after(self, caller: Caller, seq: int, limit: int) -> list[tuple[int, str, str]]:
         """(position, id, title) of notes in the order they were written, after a position."""
@@ -302,24 +265,27 @@ class Notes:
 
     def titles_like(self, caller: Caller, text: str, limit: int) -> list[str]:
         with self._db(caller).read() as tx:
-            return storage.titles_like(tx, title_key(text), limit)
+            return storage.titles_like(tx, folded(text), limit)
 
     def ids_like(self, caller: Caller, text: str, limit: int) -> list[str]:
         with self._db(caller).read() as tx:
-            return storage.ids_like(tx, text.casefold(), limit)
+            return storage.ids_like(tx, folded(text), limit)
+
+    def tags_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
+        with self._db(caller).read() as tx:
+            return storage.tags_starting(tx, tag_key(prefix), limit)
 
     # Vectors
 
     def embed_stats(self, caller: Caller) -> EmbedStats:
         with self._db(caller).read() as tx:
-            found = storage.space(tx)
-            kind, dimensions = (found[0].rsplit("/", 1)[0], int(found[0].rsplit("/", 1)[1])) if found else (None, None)
+            space = storage.space(tx)
             return EmbedStats(
                 queue_size=storage.queue_size(tx),
                 total=storage.count(tx),
                 total_with_embedding=storage.embedded(tx),
-                backend_name=kind,
-                backend_dim=dimensions,
+                backend_name=f"{space.kind}/{space.model}" if space else None,
+                backend_dim=space.dimensions if space else None,
                 enabled=not self._queries.are_off,
             )
 
@@ -331,32 +297,30 @@ class Notes:
         self.worker.wake()
         return waiting
 
-    def _similar(self, shelf: _Shelf, seq: int, note: Note) -> list[str]:
-        """The other notes of the namespace that say the same, or nearly: as far as their vectors are there in time."""
+    def _similar(self, shelf: _Shelf, stored: Stored) -> list[str]:
+        """The other notes of the namespace that say the same, or nearly: as far as their vectors are there in time.
+
+        The note is kept already, so whatever goes wrong here must not look as if it were not.
+        """
         self.worker.wake()
-        self.worker.wait_for(lambda: not _is_queued(shelf.db, seq))
-        with shelf.db.read() as tx:
-            equal = storage.equal_texts(tx, seq)
-            near = shelf.meaning.duplicates(tx, seq)
-            here = set(storage.fitting(tx, Filter(namespace=note.namespace), among=near))
-            shown = [other for other in near if other in here][:MOST_SIMILAR]
-            found = storage.by_seq(tx, shown)
-        return list(dict.fromkeys([*equal, *(found[other].note.id for other in shown)]))
+        with suppress(Unavailable):
+            self.worker.wait_for(lambda: not _is_queued(shelf.db, stored.seq))
+            with shelf.db.read() as tx:
+                equal = storage.equal_texts(tx, stored.seq, MOST_SIMILAR)
+                near = shelf.meaning.duplicates(tx, stored.seq)
+                here = set(storage.fitting(tx, Filter(namespace=stored.note.namespace), among=near))
+                found = storage.by_seq(tx, [seq for seq in near if seq in here][:MOST_SIMILAR])
+            return list(dict.fromkeys([*equal, *(other.note.id for other in found)]))[:MOST_SIMILAR]
+        return []
 
-    def _supersede(self, tx: Write, seq: int, ids: Iterable[str]) -> None:
-        for id_ in ids:
-            older = _existing(tx, id_)
-            if storage.replaces(tx, older.seq, seq):
-                raise Conflict("A note cannot supersede itself, nor one that supersedes it.", field="supersedes")
-            storage.supersede(tx, seq, older.seq)
-
-    def _tell(self, caller: Caller, notes: Sequence[Note], *, came_or_went: bool) -> None:
-        uris = [RECENT_URI]
+    def _tell(self, caller: Caller, notes: Sequence[Note], *, also: Iterable[str], came_or_went: bool) -> None:
+        """Tell of notes that changed, and of those (`also`, by id) whose links did."""
+        uris = [RECENT_URI, *map(note_uri, also)]
         for note in notes:
             uris += [note_uri(note.id), namespace_uri(note.namespace), *map(tag_uri, note.tags)]
         self._changes.tell(caller.user, uris, list_changed=came_or_went)
 
-    def _tell_links(self, caller: Caller, changed: int, *ends: Stored) -> None:
+    def _tell_ends(self, caller: Caller, changed: int, *ends: Stored) -> None:
         if changed:
             self._changes.tell(caller.user, [note_uri(end.note.id) for end in ends], list_changed=False)
 
@@ -367,29 +331,110 @@ class Notes:
         db = self._tenants.database(user)
         with self._guard:
             if user not in self._shelves:
-                self._shelves[user] = _Shelf(db, Meaning(db), WaitingNotes(db))
+                self._shelves[user] = _Shelf(db, Meaning(), WaitingNotes(db))
                 self.worker.wake()
             return self._shelves[user]
 
 
+# What happens together in one transaction. Each answers with the ids of other notes whose links changed.
+
+
+def _rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: markdown.Marks) -> list[str]:
+    """Put a changed note in the place of the former one, with everything that depends on it."""
+    seq, note = stored.seq, stored.note
+    moved = note.namespace != former.note.namespace
+    came_or_went = note.archived != former.note.archived
+    linking = storage.dangle(tx, seq) if moved or came_or_went else []
+    following = storage.close_gap(tx, seq) if moved or came_or_went else storage.followers(tx, seq)
+    _replace(tx, former, replace(stored, previous=None if moved or came_or_went else stored.previous), tags)
+    storage.set_wikilinks(tx, seq, marks.links)
+    for source in (seq, *linking):
+        linking = [*linking, *storage.resolve_wikilinks(tx, source)]
+    if came_or_went:
+        for older in storage.superseded(tx, seq):
+            storage.refresh_superseded(tx, older)
+    said = (former.note.title, former.note.content)
+    if note.archived:
+        storage.forget_vectors(tx, seq)
+    elif moved or came_or_went or (note.title, note.content) != said:
+        storage.enqueue(tx, seq)
+    before = (former.note.content, former.note.expires_at)
+    if moved or came_or_went or (note.content, note.expires_at) != before:
+        _index_again(tx, following)
+    return storage.ids_of(tx, linking)
+
+
+def _replace(tx: Write, former: Stored, stored: Stored, tags: list[Tag]) -> None:
+    storage.keep_version(tx, former.seq)
+    note = replace(stored.note, updated_at=tx.precise_stamp, version=former.note.version + 1)
+    storage.update(tx, replace(stored, note=note))
+    storage.set_tags(tx, former.seq, tags)
+    storage.index(tx, former.seq)
+
+
+def _archived(tx: Write, former: Stored) -> tuple[list[Note], list[str]]:
+    if former.note.archived:
+        return [], []
+    tags = _with_state([*storage.tags_of(tx, former.seq)])
+    note = replace(former.note, archived=True, importance=0.0, tags=[tag.name for tag in tags])
+    marks = markdown.Marks(links=tuple(storage.titles_named(tx, former.seq)))
+    return [former.note, note], _rewrite(tx, former, replace(former, note=note), tags, marks)
+
+
+def _deleted(tx: Write, stored: Stored) -> tuple[list[Note], list[str]]:
+    older = storage.superseded(tx, stored.seq)
+    following = storage.close_gap(tx, stored.seq)
+    linking = storage.dangle(tx, stored.seq)
+    ids = storage.ids_of(tx, [*linking, *older])
+    storage.delete(tx, stored.seq)
+    for source in linking:
+        storage.resolve_wikilinks(tx, source)
+    for seq in older:
+        storage.refresh_superseded(tx, seq)
+    _index_again(tx, following)
+    return [stored.note], ids
+
+
+def _index_again(tx: Write, seqs: Iterable[int]) -> None:
+    """The note before these says something else now, or is gone: nothing of it may stay."""
+    for seq in seqs:
+        storage.index(tx, seq)
+        storage.forget_context(tx, seq)
+        storage.enqueue(tx, seq)
+
+
+def _supersede(tx: Write, seq: int, ids: Iterable[str]) -> list[str]:
+    told = list(dict.fromkeys(ids))
+    for id_ in told:
+        older = _existing(tx, id_, field="supersedes")
+        if storage.supersedes(tx, older.seq, seq):
+            raise Invalid(
+                f"A note cannot supersede itself, nor one that supersedes it. Leave {id_} out.", field="supersedes"
+            )
+        storage.supersede(tx, seq, older.seq)
+    return told
+
+
+# Tags
+
+
 def merged_tags(user: Iterable[str], system: Iterable[str], inline: Iterable[str]) -> list[Tag]:
     """The user's tags, the system's, those in the body: in this order, each once whatever its case."""
-    named = (("user", user), ("system", system), ("inline", inline))
-    return _each_once(Tag(_tag(name), origin) for origin, names in named for name in names)
-
-
-def _each_once(tags: Iterable[Tag]) -> list[Tag]:
+    tags = [
+        *(Tag(name, "user") for name in user),
+        *(Tag(name, "system") for name in system),
+        *(Tag(name, "inline") for name in inline),
+    ]
     kept: dict[str, Tag] = {}
     for tag in tags:
-        kept.setdefault(tag.key, tag)
+        if tag.key != ARCHIVED:  # which only an archived note has, whatever a body says or a client is called
+            kept.setdefault(tag.key, tag)
     return list(kept.values())
 
 
-def _tag(name: str) -> str:
-    tag = name.strip().removeprefix("#").strip()
-    if not tag or "," in tag or any(ord(character) < 32 for character in tag):
-        raise Invalid(f"{name!r} is no tag: it must not be empty nor hold a comma. Give two tags as two.", field="tags")
-    return tag
+def _with_state(tags: Iterable[Tag]) -> list[Tag]:
+    """The tags of an archived note."""
+    return [*tags, Tag(ARCHIVED, "state")]
 
 
 def _system_tags(author: Author, namespace: str) -> list[str]:
@@ -402,18 +447,21 @@ def _namespace_tag(namespace: str) -> str:
     return f"ns/{namespace}"
 
 
-def _changed_tags(
-    former: Sequence[Tag], author: Author, note: Note, changed: Changed, inline: Iterable[str]
+def _revised_tags(
+    former: Sequence[Tag], author: Author, note: Note, revision: Revision, inline: Collection[str]
 ) -> list[Tag]:
     """The user's tags as they were changed, then the system's as they stay, then those in the body."""
-    removed = {storage.tag_key(_tag(name)) for name in changed.remove_tags}
-    own = [tag.name for tag in former if tag.origin == "user"] if changed.tags is None else list(changed.tags)
-    own = [name for name in [*own, *changed.add_tags] if storage.tag_key(_tag(name)) not in removed]
-    namespace = changed.namespace or note.namespace
-    system = [tag.name for tag in former if tag.origin == "system" and tag.name != _namespace_tag(note.namespace)]
-    system = [*system, *_system_tags(author, namespace)]
-    state = [tag for tag in former if tag.origin == "state" and tag.key not in removed]
-    return _each_once([*merged_tags(own, system, inline), *state])
+    removed = {tag_key(name) for name in revision.remove_tags}
+    namespace = revision.namespace or note.namespace
+    left = {tag_key(_namespace_tag(note.namespace))} if namespace != note.namespace else set()
+    own = [tag.name for tag in former if tag.origin == "user"] if revision.tags is None else list(revision.tags)
+    own = [name for name in [*own, *revision.add_tags] if tag_key(name) not in removed | left]
+    system = [tag.name for tag in former if tag.origin == "system" and tag.key not in left]
+    tags = merged_tags(own, [*system, *_system_tags(author, namespace)], inline)
+    return _with_state(tags) if note.archived and ARCHIVED not in removed else tags
+
+
+# Notes
 
 
 def _new_note(caller: Caller, author: Author, new: NewNote, namespace: str, tags: list[Tag], now: str) -> Note:
@@ -426,7 +474,7 @@ def _new_note(caller: Caller, author: Author, new: NewNote, namespace: str, tags
         folder=new.folder,
         tags=[tag.name for tag in tags],
         importance=new.importance,
-        metadata=dict(new.metadata),
+        metadata=_checked_metadata(dict(new.metadata)),
         source=author.source,
         client=author.client,
         created_at=now,
@@ -439,80 +487,75 @@ def _new_note(caller: Caller, author: Author, new: NewNote, namespace: str, tags
     )
 
 
-def _changed_note(tx: Read, former: Stored, changed: Changed, content: str, tags: list[Tag]) -> tuple[Note, bool]:
-    """The note as it is to be, and whether it has a title of its own."""
+def _revised(tx: Read, former: Stored, revision: Revision, tags: list[Tag]) -> Stored:
+    """The note as it is to be."""
     note = former.note
-    if not content.strip():
-        raise Invalid("A note needs some text. memory_delete removes it.", field="content")
-    has_own_title = changed.title is not None or former.has_own_title
-    title = (changed.title or note.title) if has_own_title else markdown.first_line(content)
-    metadata = {**note.metadata, **changed.metadata_patch}
+    content = note.content if revision.content is None else revision.content
+    has_own_title = revision.title is not None or former.has_own_title
     archived = any(tag.origin == "state" for tag in tags)
-    restored = storage.importance_before_archiving(tx, former.seq) if note.archived and not archived else None
-    importance = changed.importance if changed.importance is not None else restored
-    return replace(
+    is_restored = note.archived and not archived and not note.importance
+    restored = storage.importance_before_archiving(tx, former.seq) if is_restored else None
+    importance = restored if revision.importance is None else revision.importance
+    revised = replace(
         note,
-        title=title,
+        title=(revision.title or note.title) if has_own_title else markdown.first_line(content),
         content=content,
-        folder=note.folder if changed.folder is None else changed.folder,
-        namespace=changed.namespace or note.namespace,
+        folder=note.folder if revision.folder is None else revision.folder,
+        namespace=revision.namespace or note.namespace,
         importance=note.importance if importance is None else importance,
-        metadata={key: value for key, value in metadata.items() if value is not None},
-        expires_at=note.expires_at if changed.expires_at is None else changed.expires_at or None,
+        metadata=_patched(note.metadata, revision.metadata_patch),
+        expires_at=note.expires_at if revision.expires_at is None else revision.expires_at or None,
         archived=archived,
         tags=[tag.name for tag in tags],
-    ), has_own_title
+    )
+    return replace(former, note=revised, has_own_title=has_own_title)
 
 
-def _keys(note: Note, has_own_title: bool, previous: int | None, session_id: str | None = None) -> dict[str, object]:
-    """What the file knows of a note beside its fields."""
-    return {
-        "has_own_title": has_own_title,
-        "title_key": title_key(note.title),
-        "content_key": _content_key(note.content),
-        "previous": previous,
-        "session_id": session_id,
-    }
+def _patched(metadata: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in metadata.items() if key not in patch}
+    return _checked_metadata(kept | {key: value for key, value in patch.items() if value is not None})
 
 
-def title_key(title: str) -> str:
-    """Titles are compared without regard to case and spacing."""
-    return " ".join(title.casefold().split())
+def _checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    if metadata_size(metadata) > MOST_METADATA:
+        raise Invalid(
+            "metadata is over 1 MiB altogether. Keep less, or put it into a note.", word="too_large", field="metadata"
+        )
+    return metadata
 
 
-def _content_key(content: str) -> bytes:
-    return hashlib.sha256(title_key(content).encode()).digest()[:16]
-
-
-def _titles(marks: markdown.Marks) -> dict[str, str]:
-    return {title_key(title): title for title in reversed(marks.links)}
+def _check_text(content: str) -> None:
+    if not content.strip():
+        raise Invalid("A note needs some text. Give it as `content`; memory_delete removes a note.", field="content")
 
 
 def client_tag(name: str) -> str | None:
     """'Claude Desktop' and 'claudeDesktop' as a tag: claude-desktop."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
-    return re.sub(r"[^\w]+|_+", "-", spaced).strip("-").casefold()[:64] or None
+    return re.sub(r"[\W_]+", "-", spaced).casefold()[:64].strip("-") or None
 
 
-def _existing(tx: Read, id_: str) -> Stored:
+def _existing(tx: Read, id_: str, **blamed: str) -> Stored:
+    """Raises NotFound, naming the `field` where there are several ids."""
     stored = storage.get(tx, id_)
     if stored is None:
-        raise NotFound("There is no note with this id. memory_search finds what there is.")
+        raise NotFound("There is no note with this id. memory_search finds what there is.", **blamed)
     return stored
 
 
 def _both(tx: Read, source_id: str, target_id: str) -> tuple[Stored, Stored]:
-    source, target = _existing(tx, source_id), _existing(tx, target_id)
+    source = _existing(tx, source_id, field="source_id")
+    target = _existing(tx, target_id, field="target_id")
     if source.seq == target.seq:
         raise Invalid("A note cannot be linked to itself. Give two ids.", field="target_id")
     return source, target
 
 
 def _version(tx: Read, stored: Stored, version: int) -> Note:
-    former = storage.former(tx, stored.seq, version)
+    former = storage.former(tx, stored, version)
     if former is None:
         raise NotFound(f"This note has the versions 1 to {stored.note.version}.")
-    return replace(stored.note, **former)
+    return former
 
 
 def _is_queued(db: Database, seq: int) -> bool:
@@ -520,16 +563,7 @@ def _is_queued(db: Database, seq: int) -> bool:
         return storage.is_queued(tx, seq)
 
 
-def _with_snippet(note: Slim) -> Slim:
-    return replace(note, snippet=snippets.beginning(note.snippet))
-
-
-def _size(item: Hit | Slim) -> int:
-    """About how many bytes of JSON it makes."""
-    return len(json.dumps([item.title, item.snippet, item.tags], ensure_ascii=False).encode()) + 300
-
-
-def _left_out(items: Sequence[object], shown: Sequence[object]) -> str | None:
-    if len(shown) == len(items):
-        return None
-    return f"{len(items) - len(shown)} more would be too long to show at once. Narrow the search."
+def _listed(notes: list[Slim]) -> Recent:
+    notes = [replace(note, snippet=snippets.beginning(note.snippet)) for note in notes]
+    shown = list(within_budget(notes, size))
+    return Recent(shown, left_out(notes, shown, "Ask for fewer."))

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from memory_mcp.errors import Invalid
-from memory_mcp.families import Call, Prompt, PromptArgument
+from memory_mcp.families import Prompt, PromptArgument
 
 
-def _recall(call: Call, given: Mapping[str, str]) -> str:
+def _recall(given: Mapping[str, str]) -> str:
     topic = given["topic"].strip()
     return (
         f"Call memory_search with the query {_quoted(topic)}. Read what looks relevant in full with memory_get. Then "
@@ -15,7 +15,7 @@ def _recall(call: Call, given: Mapping[str, str]) -> str:
     )
 
 
-def _distill(call: Call, given: Mapping[str, str]) -> str:
+def _distill(given: Mapping[str, str]) -> str:
     ids = [id_.strip() for id_ in given["memory_ids"].replace("\n", ",").split(",") if id_.strip()]
     if not ids:
         raise Invalid("memory_ids: give at least one id.", field="memory_ids")
@@ -27,7 +27,7 @@ def _distill(call: Call, given: Mapping[str, str]) -> str:
     )
 
 
-def _organize(call: Call, given: Mapping[str, str]) -> str:
+def _organize(given: Mapping[str, str]) -> str:
     namespace = given.get("namespace", "").strip()
     where = f" with the namespace {_quoted(namespace)}" if namespace else ""
     return (

@@ -1,21 +1,18 @@
 """memory://note/{id}, memory://namespace/{ns}, memory://tag/{tag} and memory://recent."""
 
 import json
-import unicodedata
 from dataclasses import asdict
 from typing import Any
-from urllib.parse import unquote
 
 from memory_mcp.errors import NotFound
-from memory_mcp.families import Call, Document, Listed, Page, Template, bad_cursor
-from memory_mcp.notes.model import ARCHIVED, Filter, Note, Recent
+from memory_mcp.families import Call, Document, Listed, Page, Template, decoded, position_number
+from memory_mcp.notes.model import ARCHIVED, Filter, Note, Recent, tag_key
 from memory_mcp.notes.operations import RECENT_URI, namespace_uri, note_uri, tag_uri
-from memory_mcp.notes.storage import tag_key
 
 PAGE = 100  # entries on one page of resources/list
 FIRST = 100  # notes in a reading of a namespace or a tag
 RECENT = 20
-COMPLETIONS = 101  # one more than the protocol shows, so that it can say there are more
+COMPLETIONS = 100 + 1  # one more than the protocol shows, so that it can say there are more
 
 NOTE, NAMESPACE, TAG = "memory://note/", "memory://namespace/", "memory://tag/"
 PREFIXES = (NOTE, NAMESPACE, TAG, RECENT_URI)
@@ -28,15 +25,15 @@ TEMPLATES = (
 
 def list_page(call: Call, position: str | None) -> Page:
     """The recent ones, the namespaces, then one entry per note in the order they were written."""
-    if not (position or "0").isascii() or not (position or "0").isdigit() or len(position or "") > 18:
-        raise bad_cursor()
-    first = [] if position else [Listed(RECENT_URI, "recent", f"The {RECENT} notes last referenced."), *_listed(call)]
-    rows = call.app.notes.notes_after(call.caller, int(position or 0), PAGE + 1)
+    rows = call.app.notes.notes_after(call.caller, position_number(position), PAGE + 1)
+    recent = Listed(RECENT_URI, "recent", f"The {RECENT} notes last referenced.")
+    first = [] if position else [recent, *_namespaces(call)]
     entries = [Listed(note_uri(id_), title) for _, id_, title in rows[:PAGE]]
     return Page([*first, *entries], str(rows[PAGE - 1][0]) if len(rows) > PAGE else None)
 
 
-def _listed(call: Call) -> list[Listed]:
+def _namespaces(call: Call) -> list[Listed]:
+    """Those last changed; completion knows all of them."""
     found = call.app.notes.namespaces(call.caller).namespaces
     return [Listed(namespace_uri(one.namespace), one.namespace, f"{one.count} notes.") for one in found[:PAGE]]
 
@@ -46,12 +43,14 @@ def read(call: Call, uri: str) -> Document:
     if uri == RECENT_URI:
         return _list(uri, call.app.notes.recent(call.caller, Filter(), RECENT))
     if uri.startswith(NOTE):
-        note = call.app.notes.read(call.caller, _decoded(uri, NOTE), include_links=True)
+        note = call.app.notes.read(call.caller, decoded(uri.removeprefix(NOTE)), include_links=True)
         return Document(uri, json.dumps(_plain(note), ensure_ascii=False))
     if uri.startswith(NAMESPACE):
-        return _list(uri, call.app.notes.recent(call.caller, Filter(namespace=_decoded(uri, NAMESPACE)), FIRST))
+        return _list(
+            uri, call.app.notes.recent(call.caller, Filter(namespace=decoded(uri.removeprefix(NAMESPACE))), FIRST)
+        )
     if uri.startswith(TAG):
-        return _list(uri, _tagged(call, _decoded(uri, TAG).removeprefix("#")))
+        return _list(uri, _tagged(call, decoded(uri.removeprefix(TAG)).removeprefix("#")))
     raise NotFound("No resource has this address. resources/list shows what there is.")
 
 
@@ -65,11 +64,11 @@ def _tagged(call: Call, tag: str) -> Recent:
 def watched(call: Call, uri: str) -> str | None:
     """Any note, namespace or tag, also one that is still to come, however spelled."""
     if uri.startswith(NOTE):
-        return note_uri(_decoded(uri, NOTE))
+        return note_uri(decoded(uri.removeprefix(NOTE)))
     if uri.startswith(NAMESPACE):
-        return namespace_uri(_decoded(uri, NAMESPACE))
+        return namespace_uri(decoded(uri.removeprefix(NAMESPACE)))
     if uri.startswith(TAG):
-        return tag_uri(_decoded(uri, TAG).removeprefix("#"))
+        return tag_uri(decoded(uri.removeprefix(TAG)).removeprefix("#"))
     return RECENT_URI if uri == RECENT_URI else None
 
 
@@ -79,10 +78,10 @@ def complete(call: Call, name: str, value: str) -> list[str]:
     if name in ("namespace", "ns"):
         return _starting(value, [found.namespace for found in notes.namespaces(call.caller).namespaces])
     if name == "tag":
-        return _starting(value, [found.tag for found in notes.tags(call.caller, None, 1).tags])
+        return notes.tags_starting(call.caller, value, COMPLETIONS)
     if name == "topic":
-        tags = _starting(value, [found.tag for found in notes.tags(call.caller, None, 1).tags]) if value else []
-        return [*notes.titles_like(call.caller, value, COMPLETIONS), *tags]
+        tags = notes.tags_starting(call.caller, value, COMPLETIONS) if value else []
+        return list(dict.fromkeys([*notes.titles_like(call.caller, value, COMPLETIONS), *tags]))
     if name == "id":
         return notes.ids_like(call.caller, value, COMPLETIONS)
     if name == "memory_ids":
@@ -102,10 +101,3 @@ def _list(uri: str, found: Recent) -> Document:
 
 def _plain(note: Note) -> dict[str, Any]:
     return {name: value for name, value in asdict(note).items() if name != "similar"}
-
-
-def _decoded(uri: str, prefix: str) -> str:
-    try:
-        return unicodedata.normalize("NFC", unquote(uri.removeprefix(prefix), errors="strict"))
-    except UnicodeDecodeError:
-        raise NotFound("This address is not percent-encoded UTF-8.") from None

@@ -1,11 +1,13 @@
 """SQL of the notes: the notes themselves, their tags, links and versions, the indexes of words and of vectors."""
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from memory_mcp.clock import precise_stamp
+from memory_mcp.embedding import Space
 from memory_mcp.notes.model import (
     Counted,
     Edge,
@@ -13,22 +15,23 @@ from memory_mcp.notes.model import (
     Link,
     Links,
     Namespace,
-    Neighbours,
+    Neighbourhood,
     Node,
     Note,
     Slim,
     Stats,
+    Tag,
     TagCount,
+    folded,
+    tag_key,
 )
 from memory_mcp.search import words
 from memory_mcp.sqlite import Read, Write
 
-COLUMNS = ("title", "content", "tags", "parts", "context")
 OWN_COLUMNS = "{title content tags parts}"
 CONTEXT_SHARE = 0.6  # what a word of the note before counts next to one of the note itself
 LONGEST_CONTEXT = 2000  # characters of the note before that are looked at
 TOP = 10
-TIDY_PIECES = 4
 
 _NOTE = """
     note.seq, note.id, note.user_id, note.namespace, note.title, note.content, note.folder, note.tags,
@@ -53,26 +56,11 @@ class Stored:
         return self.note.title if self.has_own_title else ""
 
 
-@dataclass(frozen=True)
-class Tag:
-    name: str
-    origin: str  # user, system, inline or state
-
-    @property
-    def key(self) -> str:
-        return tag_key(self.name)
-
-
-def tag_key(tag: str) -> str:
-    return tag.casefold()
-
-
 # Notes
 
 
-def insert(tx: Write, note: Note, keys: Mapping[str, Any]) -> int:
-    """A new note. `keys` are the columns that callers never see."""
-    return tx.number(
+def insert(tx: Write, note: Note, *, has_own_title: bool, previous: int | None, session_id: str | None) -> Stored:
+    seq = tx.number(
         """
         INSERT INTO notes (
             id, user_id, mcp_namespace, title, has_own_title, title_key, content, content_key, folder, tags,
@@ -84,31 +72,37 @@ def insert(tx: Write, note: Note, keys: Mapping[str, Any]) -> int:
         )
         RETURNING seq
         """,
-        _values(note) | dict(keys),
+        _values(Stored(0, note, has_own_title, previous)) | {"session_id": session_id},
     )
+    return Stored(seq, note, has_own_title, previous)
 
 
-def update(tx: Write, seq: int, note: Note, keys: Mapping[str, Any]) -> None:
+def update(tx: Write, stored: Stored) -> None:
     tx.all(
         """
         UPDATE notes SET
             mcp_namespace = :namespace, title = :title, has_own_title = :has_own_title, title_key = :title_key,
             content = :content, content_key = :content_key, folder = :folder, tags = :tags,
             importance = :importance, metadata = :metadata, updated_at = :updated_at, expires_at = :expires_at,
-            archived = :archived, previous = :previous, version = version + 1
+            archived = :archived, previous = :previous, version = :version
         WHERE seq = :seq
         """,
-        _values(note) | dict(keys) | {"seq": seq},
+        _values(stored),
     )
 
 
-def _values(note: Note) -> dict[str, Any]:
+def _values(stored: Stored) -> dict[str, Any]:
+    note = stored.note
     return {
+        "seq": stored.seq,
         "id": note.id,
         "user_id": note.user_id,
         "namespace": note.namespace,
         "title": note.title,
+        "has_own_title": stored.has_own_title,
+        "title_key": folded(note.title),
         "content": note.content,
+        "content_key": content_key(note.content),
         "folder": note.folder,
         "tags": ",".join(note.tags),
         "importance": note.importance,
@@ -119,7 +113,13 @@ def _values(note: Note) -> dict[str, Any]:
         "updated_at": note.updated_at,
         "expires_at": note.expires_at,
         "archived": note.archived,
+        "previous": stored.previous,
+        "version": note.version,
     }
+
+
+def content_key(content: str) -> bytes:
+    return hashlib.sha256(folded(content).encode()).digest()[:16]
 
 
 def get(tx: Read, id_: str) -> Stored | None:
@@ -176,32 +176,33 @@ def keep_version(tx: Write, seq: int) -> None:
     )
 
 
-def former(tx: Read, seq: int, version: int) -> dict[str, Any] | None:
-    """The fields of a note that a former version had otherwise."""
+def former(tx: Read, stored: Stored, version: int) -> Note | None:
+    """A note as it was in a former version."""
     row = tx.one(
         """
         SELECT coalesce(nullif(mcp_namespace, ''), 'default'), title, content, folder, tags, importance, metadata,
             expires_at, archived, updated_at, version
         FROM note_versions WHERE note_seq = :seq AND version = :version
         """,
-        {"seq": seq, "version": version},
+        {"seq": stored.seq, "version": version},
     )
     if row is None:
         return None
     namespace, title, content, folder, tags, importance, metadata, expires_at, archived, updated_at, number = row
-    return {
-        "namespace": namespace,
-        "title": title,
-        "content": content,
-        "folder": folder,
-        "tags": _tags(tags),
-        "importance": importance,
-        "metadata": json.loads(metadata),
-        "expires_at": expires_at,
-        "archived": bool(archived),
-        "updated_at": updated_at,
-        "version": number,
-    }
+    return replace(
+        stored.note,
+        namespace=namespace,
+        title=title,
+        content=content,
+        folder=folder,
+        tags=_tags(tags),
+        importance=importance,
+        metadata=json.loads(metadata),
+        expires_at=expires_at,
+        archived=bool(archived),
+        updated_at=updated_at,
+        version=number,
+    )
 
 
 def importance_before_archiving(tx: Read, seq: int) -> float | None:
@@ -220,13 +221,13 @@ def delete(tx: Write, seq: int) -> None:
     tx.all("DELETE FROM notes WHERE seq = :seq", {"seq": seq})
 
 
-def touch(tx: Write, seq: int) -> str:
-    now = precise_stamp(tx.now)
-    tx.all("UPDATE notes SET last_referenced_at = :now WHERE seq = :seq", {"seq": seq, "now": now})
-    return now
+def touch(tx: Write, id_: str) -> str:
+    """The instant at which a note was referenced: now."""
+    tx.all("UPDATE notes SET last_referenced_at = :now WHERE id = :id", {"id": id_, "now": tx.precise_stamp})
+    return tx.precise_stamp
 
 
-def equal_texts(tx: Read, seq: int) -> list[str]:
+def equal_texts(tx: Read, seq: int, limit: int) -> list[str]:
     """The other live notes of the namespace with the same text, the oldest first."""
     rows = tx.all(
         f"""
@@ -236,7 +237,7 @@ def equal_texts(tx: Read, seq: int) -> list[str]:
             AND seq <> :seq AND {_LIVE}
         ORDER BY seq LIMIT :limit
         """,
-        {"seq": seq, "now": _now(tx), "limit": TOP},
+        {"seq": seq, "now": tx.precise_stamp, "limit": limit},
     )
     return [id_ for (id_,) in rows]
 
@@ -248,7 +249,7 @@ def latest_of_session(tx: Read, session_id: str | None, namespace: str, since: s
     row = tx.one(
         """
         SELECT seq FROM notes
-        WHERE session_id = :session AND namespace = :namespace AND archived = 0 AND created_at >= :since
+        WHERE session_id = :session AND +namespace = :namespace AND +archived = 0 AND +created_at >= :since
         ORDER BY seq DESC LIMIT 1
         """,
         {"session": session_id, "namespace": namespace, "since": since},
@@ -289,14 +290,19 @@ def tags_of(tx: Read, seq: int) -> list[Tag]:
 
 
 def tag_counts(tx: Read, namespace: str | None, at_least: int, limit: int) -> list[TagCount]:
+    # Without a namespace almost every note counts: it is faster to leave out those that do not.
+    counted = (
+        f"IN (SELECT seq FROM notes WHERE namespace = :namespace AND {_LIVE})"
+        if namespace is not None
+        else "NOT IN (SELECT seq FROM notes WHERE archived = 1 UNION SELECT seq FROM notes WHERE expires_at <= :now)"
+    )
     rows = tx.all(
         f"""
-        SELECT max(tag.tag), count(*) AS notes FROM note_tags AS tag JOIN notes ON notes.seq = tag.note_seq
-        WHERE {_LIVE} AND (:namespace IS NULL OR namespace = :namespace)
-        GROUP BY tag.tag_key HAVING notes >= :at_least
-        ORDER BY notes DESC, tag.tag_key LIMIT :limit
+        SELECT max(tag), count(*) AS notes FROM note_tags WHERE note_seq {counted}
+        GROUP BY tag_key HAVING notes >= :at_least
+        ORDER BY notes DESC, tag_key LIMIT :limit
         """,
-        {"namespace": namespace, "at_least": at_least, "limit": limit, "now": _now(tx)},
+        {"namespace": namespace, "at_least": at_least, "limit": limit, "now": tx.precise_stamp},
     )
     return [TagCount(*row) for row in rows]
 
@@ -311,7 +317,7 @@ def link(tx: Write, source: int, target: int, kind: str) -> int:
         INSERT OR IGNORE INTO note_links (source_seq, target_seq, kind, created_at)
         VALUES (:source, :target, :kind, :now) RETURNING 1
         """,
-        {"source": source, "target": target, "kind": kind, "now": _now(tx)},
+        {"source": source, "target": target, "kind": kind, "now": tx.precise_stamp},
     )
     return len(rows)
 
@@ -345,97 +351,109 @@ def refresh_superseded(tx: Write, seq: int) -> None:
     )
 
 
-def replaced(tx: Read, seq: int) -> list[int]:
+def superseded(tx: Read, seq: int) -> list[int]:
     """The notes this one supersedes, directly."""
     rows = tx.all("SELECT target_seq FROM note_links WHERE source_seq = :seq AND kind = 'supersedes'", {"seq": seq})
     return [target for (target,) in rows]
 
 
-def successors(tx: Read, seqs: Sequence[int]) -> dict[int, int]:
-    """For each of these notes that is superseded, the last note of the chain of those that replace it."""
+def successors(tx: Read, seqs: Collection[int]) -> dict[int, int]:
+    """Which note supersedes which: of these notes, and on along the chains. Only by notes that may be found."""
     rows = tx.all(
-        """
-        WITH RECURSIVE chain(start, seq, steps) AS (
-            SELECT seq, superseded_by, 1 FROM notes
-            WHERE seq IN (SELECT value FROM json_each(:seqs)) AND superseded_by IS NOT NULL
+        f"""
+        WITH RECURSIVE chain(older, newer) AS (
+            SELECT note.seq, note.superseded_by FROM notes AS note
+            WHERE note.seq IN (SELECT value FROM json_each(:seqs)) AND note.superseded_by IS NOT NULL
             UNION
-            SELECT chain.start, notes.superseded_by, chain.steps + 1 FROM chain JOIN notes ON notes.seq = chain.seq
-            WHERE notes.superseded_by IS NOT NULL AND chain.steps < 100
+            SELECT note.seq, note.superseded_by FROM chain JOIN notes AS note ON note.seq = chain.newer
+            WHERE note.superseded_by IS NOT NULL
         )
-        SELECT start, seq, max(steps) FROM chain GROUP BY start
+        SELECT chain.older, chain.newer FROM chain JOIN notes ON notes.seq = chain.newer WHERE {_LIVE}
         """,
-        {"seqs": _json(list(seqs))},
+        {"seqs": _json(list(seqs)), "now": tx.precise_stamp},
     )
-    return {start: seq for start, seq, _ in rows}
+    return dict(rows)
 
 
-def replaces(tx: Read, newer: int, older: int) -> bool:
-    """Whether `newer` replaces `older`, also by way of others."""
+def supersedes(tx: Read, newer: int, older: int) -> bool:
+    """Whether one note supersedes another, also by way of others; every note does itself."""
     row = tx.one(
         """
-        WITH RECURSIVE replaced(seq) AS (
+        WITH RECURSIVE reached(seq) AS (
             SELECT :newer
             UNION
-            SELECT target_seq FROM note_links JOIN replaced ON source_seq = replaced.seq WHERE kind = 'supersedes'
+            SELECT target_seq FROM note_links JOIN reached ON source_seq = reached.seq WHERE kind = 'supersedes'
         )
-        SELECT 1 FROM replaced WHERE seq = :older
+        SELECT 1 FROM reached WHERE seq = :older
         """,
         {"newer": newer, "older": older},
     )
     return row is not None
 
 
-def set_wikilinks(tx: Write, seq: int, namespace: str, titles: Mapping[str, str]) -> None:
-    """The titles a body names, by their keys. One that was resolved before keeps its target, also after a rename."""
-    keys = _json(list(titles))
+def set_wikilinks(tx: Write, seq: int, titles: Iterable[str]) -> None:
+    """The titles a body names. One that was resolved before keeps its target, also after a rename."""
+    named = {folded(title): title for title in reversed(list(titles))}  # the first spelling stays
+    named.pop(tx.all("SELECT title_key FROM notes WHERE seq = :seq", {"seq": seq})[0][0], None)  # it means itself
     tx.all(
         """
         DELETE FROM note_wikilinks
         WHERE source_seq = :seq AND title_key NOT IN (SELECT value FROM json_each(:keys))
         """,
-        {"seq": seq, "keys": keys},
+        {"seq": seq, "keys": _json(list(named))},
     )
     tx.all(
         """
         INSERT OR IGNORE INTO note_wikilinks (source_seq, title_key, title)
         SELECT :seq, key, value FROM json_each(:titles)
         """,
-        {"seq": seq, "titles": _json(dict(titles))},
-    )
-    tx.all(
-        """
-        UPDATE note_wikilinks SET target_seq = (
-            SELECT min(seq) FROM notes
-            WHERE notes.title_key = note_wikilinks.title_key AND namespace = :namespace AND archived = 0
-        ) WHERE source_seq = :seq AND target_seq IS NULL
-        """,
-        {"seq": seq, "namespace": namespace},
+        {"seq": seq, "titles": _json(named)},
     )
 
 
-def resolve(tx: Write, seq: int) -> None:
-    """Point the wikilinks of its namespace that dangle and mean this note at it."""
-    tx.all(
+def resolve_wikilinks(tx: Write, seq: int) -> list[int]:
+    """Point what dangles at the oldest live note of that title in the namespace: the links in this note, and those of
+    other notes that mean it. Returns the other notes whose links changed."""
+    rows = tx.all(
         """
-        UPDATE note_wikilinks SET target_seq = :seq
-        WHERE target_seq IS NULL AND title_key = (SELECT title_key FROM notes WHERE seq = :seq)
-            AND (SELECT namespace FROM notes WHERE seq = source_seq) = (SELECT namespace FROM notes WHERE seq = :seq)
+        UPDATE note_wikilinks SET target_seq = found.target FROM (
+            SELECT link.source_seq, link.title_key, min(target.seq) AS target
+            FROM note_wikilinks AS link
+            JOIN notes AS source ON source.seq = link.source_seq
+            JOIN notes AS target ON target.title_key = link.title_key AND target.namespace = source.namespace
+            WHERE link.target_seq IS NULL AND target.archived = 0 AND target.seq <> link.source_seq
+                AND (link.source_seq = :seq OR link.title_key = (SELECT title_key FROM notes WHERE seq = :seq))
+            GROUP BY link.source_seq, link.title_key
+        ) AS found
+        WHERE note_wikilinks.source_seq = found.source_seq AND note_wikilinks.title_key = found.title_key
+        RETURNING note_wikilinks.source_seq
         """,
         {"seq": seq},
     )
+    return [source for (source,) in rows if source != seq]
 
 
-def resolve_title(tx: Write, title_key: str, namespace: str) -> None:
-    """Point the dangling wikilinks of a title at the oldest note that has it, if any does."""
-    row = tx.one(
-        """
-        SELECT seq FROM notes
-        WHERE title_key = :title_key AND namespace = :namespace AND archived = 0 ORDER BY seq LIMIT 1
-        """,
-        {"title_key": title_key, "namespace": namespace},
+def titles_named(tx: Read, seq: int) -> list[str]:
+    return [title for (title,) in tx.all("SELECT title FROM note_wikilinks WHERE source_seq = :seq", {"seq": seq})]
+
+
+def ids_of(tx: Read, seqs: Collection[int]) -> list[str]:
+    rows = tx.all(
+        "SELECT id FROM notes WHERE seq IN (SELECT value FROM json_each(:seqs)) ORDER BY seq",
+        {"seqs": _json(list(seqs))},
     )
-    if row:
-        resolve(tx, row[0])
+    return [id_ for (id_,) in rows]
+
+
+def dangle(tx: Write, seq: int) -> list[int]:
+    """Undo what resolved to a note, and what it resolved itself: it moves, or goes. Returns the notes that named it."""
+    rows = tx.all(
+        """
+        UPDATE note_wikilinks SET target_seq = NULL WHERE target_seq = :seq OR source_seq = :seq RETURNING source_seq
+        """,
+        {"seq": seq},
+    )
+    return [source for (source,) in rows if source != seq]
 
 
 def links_of(tx: Read, seq: int, limit: int) -> Links:
@@ -450,20 +468,22 @@ def links_of(tx: Read, seq: int, limit: int) -> Links:
         outgoing=ends(
             """
             SELECT id, title FROM notes
-            WHERE seq IN (SELECT target_seq FROM note_edges WHERE source_seq = :seq) ORDER BY seq LIMIT :limit
+            WHERE seq IN (SELECT target_seq FROM note_edges WHERE source_seq = :seq) AND archived = 0
+            ORDER BY seq LIMIT :limit
             """
         ),
         incoming=ends(
             """
             SELECT id, title FROM notes
-            WHERE seq IN (SELECT source_seq FROM note_edges WHERE target_seq = :seq) ORDER BY seq LIMIT :limit
+            WHERE seq IN (SELECT source_seq FROM note_edges WHERE target_seq = :seq) AND archived = 0
+            ORDER BY seq LIMIT :limit
             """
         ),
         dangling=[title for (title,) in dangling],
     )
 
 
-def neighbours(tx: Read, root: int, depth: int, most: int) -> Neighbours:
+def neighbours(tx: Read, root: int, depth: int, most: int) -> Neighbourhood:
     """Breadth first, along links in both directions, through notes that are not archived."""
     # A note is reached at most once at each depth, so this many rows hold one note more than are wanted.
     rows = tx.all(
@@ -473,10 +493,15 @@ def neighbours(tx: Read, root: int, depth: int, most: int) -> Neighbours:
             UNION
             SELECT next.seq, reached.depth + 1
             FROM reached
-            JOIN notes AS next ON next.archived = 0 AND next.seq IN (
-                SELECT target_seq FROM note_edges WHERE source_seq = reached.seq
+            JOIN notes AS next ON +next.archived = 0 AND (next.expires_at IS NULL OR next.expires_at > :now)
+                AND next.seq IN (
+                SELECT target_seq FROM note_links WHERE source_seq = reached.seq
                 UNION ALL
-                SELECT source_seq FROM note_edges WHERE target_seq = reached.seq
+                SELECT source_seq FROM note_links WHERE target_seq = reached.seq
+                UNION ALL
+                SELECT target_seq FROM note_wikilinks WHERE source_seq = reached.seq AND target_seq IS NOT NULL
+                UNION ALL
+                SELECT source_seq FROM note_wikilinks WHERE target_seq = reached.seq
             )
             WHERE reached.depth < :depth
             ORDER BY 2, 1 LIMIT :rows
@@ -484,7 +509,7 @@ def neighbours(tx: Read, root: int, depth: int, most: int) -> Neighbours:
         SELECT note.seq, note.id, note.title, min(reached.depth) AS nearest
         FROM reached JOIN notes AS note USING (seq) GROUP BY note.seq ORDER BY nearest, note.seq LIMIT :most
         """,
-        {"root": root, "depth": depth, "rows": (depth + 1) * (most + 1), "most": most + 1},
+        {"root": root, "depth": depth, "rows": (depth + 1) * (most + 1), "most": most + 1, "now": tx.precise_stamp},
     )
     shown = rows[:most]
     edges = tx.all(
@@ -498,7 +523,7 @@ def neighbours(tx: Read, root: int, depth: int, most: int) -> Neighbours:
         """,
         {"seqs": _json([row[0] for row in shown])},
     )
-    return Neighbours(
+    return Neighbourhood(
         nodes=[Node(id_, title, nearest) for _, id_, title, nearest in shown],
         edges=[Edge(*row) for row in edges],
         truncated=len(rows) > most,
@@ -514,7 +539,7 @@ def namespaces(tx: Read) -> list[Namespace]:
         SELECT namespace, count(*), max(updated_at) FROM notes WHERE {_LIVE}
         GROUP BY namespace ORDER BY max(updated_at) DESC, namespace
         """,
-        {"now": _now(tx)},
+        {"now": tx.precise_stamp},
     )
     return [Namespace(*row) for row in rows]
 
@@ -550,25 +575,28 @@ def _slim(
 
 
 def stats(tx: Read, namespace: str | None) -> Stats:
-    values = {"namespace": namespace, "now": _now(tx), "top": TOP}
-    where = f"{_LIVE} AND (:namespace IS NULL OR namespace = :namespace)"
-    rows = tx.all(f"SELECT count(*), coalesce(avg(importance), 0.0) FROM notes WHERE {where}", values)
-    by_source = tx.all(f"SELECT source, count(*) FROM notes WHERE {where} GROUP BY source", values)
-    by_namespace = tx.all(f"SELECT namespace, count(*) FROM notes WHERE {where} GROUP BY namespace", values)
-    clients = tx.all(
+    rows = tx.all(
         f"""
-        SELECT client, count(*) AS notes FROM notes WHERE {where} AND client IS NOT NULL
-        GROUP BY client ORDER BY notes DESC, client LIMIT :top
+        SELECT namespace, source, client, count(*), total(importance) FROM notes
+        WHERE {_LIVE} AND (:namespace IS NULL OR namespace = :namespace)
+        GROUP BY namespace, source, client
         """,
-        values,
+        {"namespace": namespace, "now": tx.precise_stamp},
     )
+    by_namespace, by_source, by_client = Counter[str](), Counter[str](), Counter[str]()
+    for place, source, client, notes, _ in rows:
+        by_namespace[place] += notes
+        by_source[source] += notes
+        by_client[client] += notes
+    total = by_source.total()
+    clients = sorted((-notes, client) for client, notes in by_client.items() if client)
     return Stats(
-        total=rows[0][0],
+        total=total,
         by_source=dict(by_source),
         by_namespace=dict(by_namespace),
         top_tags=[Counted(found.tag, found.count) for found in tag_counts(tx, namespace, 1, TOP)],
-        top_clients=[Counted(*row) for row in clients],
-        avg_importance=round(rows[0][1], 6),
+        top_clients=[Counted(client, -notes) for notes, client in clients[:TOP]],
+        avg_importance=round(sum(row[4] for row in rows) / total, 6) if total else 0.0,
     )
 
 
@@ -576,8 +604,23 @@ def notes_after(tx: Read, seq: int, limit: int) -> list[tuple[int, str, str]]:
     """(seq, id, title) in the order they were written."""
     return tx.all(
         f"SELECT seq, id, title FROM notes WHERE seq > :seq AND {_LIVE} ORDER BY seq LIMIT :limit",
-        {"seq": seq, "limit": limit, "now": _now(tx)},
+        {"seq": seq, "limit": limit, "now": tx.precise_stamp},
     )
+
+
+def tags_starting(tx: Read, prefix: str, limit: int) -> list[str]:
+    """Tags of live notes, the most used first."""
+    rows = tx.all(
+        """
+        SELECT max(tag) FROM note_tags WHERE tag_key >= :prefix AND tag_key < :prefix || char(0x10FFFF)
+            AND note_seq NOT IN (
+                SELECT seq FROM notes WHERE archived = 1 UNION SELECT seq FROM notes WHERE expires_at <= :now
+            )
+        GROUP BY tag_key ORDER BY count(*) DESC, tag_key LIMIT :limit
+        """,
+        {"prefix": prefix, "limit": limit, "now": tx.precise_stamp},
+    )
+    return [tag for (tag,) in rows]
 
 
 def titles_like(tx: Read, text: str, limit: int) -> list[str]:
@@ -587,7 +630,7 @@ def titles_like(tx: Read, text: str, limit: int) -> list[str]:
         SELECT title FROM notes WHERE instr(title_key, :text) AND {_LIVE}
         GROUP BY title_key ORDER BY min(instr(title_key, :text)), title_key LIMIT :limit
         """,
-        {"text": text, "limit": limit, "now": _now(tx)},
+        {"text": text, "limit": limit, "now": tx.precise_stamp},
     )
     return [title for (title,) in rows]
 
@@ -597,9 +640,9 @@ def ids_like(tx: Read, text: str, limit: int) -> list[str]:
     rows = tx.all(
         f"""
         SELECT id FROM notes WHERE (id >= :text AND id < :text || 'g' OR instr(title_key, :text)) AND {_LIVE}
-        ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC LIMIT :limit
+        ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC, seq DESC LIMIT :limit
         """,
-        {"text": text, "limit": limit, "now": _now(tx)},
+        {"text": text, "limit": limit, "now": tx.precise_stamp},
     )
     return [id_ for (id_,) in rows]
 
@@ -615,7 +658,7 @@ def index(tx: Write, seq: int) -> None:
         SELECT CASE note.has_own_title WHEN 1 THEN note.title ELSE '' END, note.content,
             (SELECT group_concat(tag, ' ') FROM note_tags WHERE note_seq = note.seq AND origin = 'user'),
             coalesce(substr(before.content, -:most), '')
-        FROM notes AS note LEFT JOIN notes AS before ON before.seq = note.previous
+        FROM notes AS note LEFT JOIN notes AS before ON before.seq = note.previous AND before.expires_at IS NULL
         WHERE note.seq = :seq AND note.archived = 0
         """,
         {"seq": seq, "most": LONGEST_CONTEXT},
@@ -639,40 +682,69 @@ def index(tx: Write, seq: int) -> None:
     )
 
 
-def is_tidy(tx: Read) -> bool:
-    """Whether the index of words lies in few pieces: each one more makes every search slower."""
-    return tx.number("SELECT count(DISTINCT segid) FROM notes_words_idx") <= TIDY_PIECES
+@dataclass(frozen=True)
+class Allowed:
+    """Which notes a search may find: a byte for each, by its seq, and how many they are."""
+
+    flags: bytes
+    count: int
 
 
-def tidy(tx: Write) -> None:
-    """Merge pieces of the index, at most some megabytes of it: 20 to 30 ms, however many notes there are."""
-    tx.all("INSERT INTO notes_words (notes_words, rank) VALUES ('merge', 1000)")
+def allowed(tx: Read, chosen: Filter) -> Allowed | None:
+    """The notes that fit a filter. None if all that are indexed do."""
+    top = tx.number("SELECT coalesce(max(seq), 0) FROM notes")
+    if chosen.is_empty:
+        expired = tx.all("SELECT seq FROM notes WHERE expires_at <= :now AND archived = 0", {"now": tx.precise_stamp})
+        return _flagged(top, 1, expired) if expired else None
+    return _flagged(top, 0, tx.all(f"SELECT seq FROM notes WHERE {_fits(chosen)}", _filter_values(tx, chosen)))
+
+
+def _flagged(top: int, others: int, seqs: Sequence[tuple[int]]) -> Allowed:
+    """The notes up to `top`: these one way, all others the other way. Notes that came later are not allowed."""
+    flags = bytearray([others]) * (top + 1)
+    for (seq,) in seqs:
+        flags[seq] = 1 - others
+    return Allowed(bytes(flags) + b"\0", sum(flags))
 
 
 @dataclass(frozen=True)
 class WordIndex:
-    """The index of words as search/finding.py asks it: only the notes that fit a filter."""
+    """The index of words as search/finding.py asks it."""
 
     tx: Read
-    chosen: Filter
+    allowed: Allowed | None
 
-    columns = COLUMNS
+    def expression(self, query: str) -> str | None:
+        """Phrases, prefixes and operators, but no columns: "Context: …" is a text, and so is "Do NOT deploy"."""
+        return None if words.reads_like_a_sentence(query) else words.syntax(query, ("nothing",))
 
     def documents(self) -> int:
-        if self.chosen.is_empty:
-            return self.tx.number("SELECT count(*) FROM notes_words_docsize")
-        return self.tx.number(f"SELECT count(*) FROM notes WHERE {_fits(self.chosen)}", self._values())
+        return self.allowed.count if self.allowed else self.tx.number("SELECT count(*) FROM notes_words_docsize")
 
-    def holding(self, term: str, most: int) -> dict[int, float]:
-        """Up to `most` notes that hold a term, and how far: those whose context alone does, less."""
-        context = self._matches(f"{{context}} : {term}", most)
-        own = self._matches(f"{OWN_COLUMNS} : {term}", most)
+    def count(self, term: str, most: int) -> int:
+        return self.tx.number(
+            f"""
+            SELECT count(*) FROM (
+                SELECT 1 FROM notes_words WHERE notes_words MATCH :term {self._only("rowid")} LIMIT :most
+            )
+            """,
+            self._values() | {"term": term, "most": most},
+        )
+
+    def holding(self, term: str, among: Collection[int]) -> dict[int, float]:
+        """Those whose context alone holds it do so less."""
+        context = self._matches(f"{{context}} : {term}", among)
+        own = self._matches(f"{OWN_COLUMNS} : {term}", among)
         return dict.fromkeys(context, CONTEXT_SHARE) | dict.fromkeys(own, 1.0)
 
-    def _matches(self, expression: str, most: int) -> list[int]:
+    def _matches(self, expression: str, among: Collection[int]) -> list[int]:
+        # The plus keeps SQLite from running MATCH once for each of them.
         rows = self.tx.all(
-            f"SELECT rowid FROM notes_words WHERE notes_words MATCH :expression {self._only()} LIMIT :most",
-            self._values() | {"expression": expression, "most": most},
+            """
+            SELECT rowid FROM notes_words
+            WHERE notes_words MATCH :expression AND +rowid IN (SELECT value FROM json_each(:among))
+            """,
+            {"expression": expression, "among": _json(list(among))},
         )
         return [seq for (seq,) in rows]
 
@@ -682,46 +754,45 @@ class WordIndex:
         rows = self.tx.all(
             f"""
             SELECT rowid, -rank FROM notes_words
-            WHERE notes_words MATCH :expression {self._only()} ORDER BY +rank LIMIT :most
+            WHERE notes_words MATCH :expression {self._only("rowid")} ORDER BY +rank LIMIT :most
             """,
             self._values() | {"expression": expression, "most": most},
         )
         return dict(rows)
 
-    matching_syntax = matching
+    def matching_syntax(self, expression: str, most: int) -> dict[int, float]:
+        """An expression is about a note, and not about the one before it."""
+        return self.matching(f"{OWN_COLUMNS} : ({expression})", most)
 
     def containing(self, text: str, most: int) -> dict[int, float]:
         """The newest notes that hold a text without any word in it, such as an emoji: no index knows it."""
         rows = self.tx.all(
             f"""
             SELECT seq, 1.0 FROM notes
-            WHERE {_fits(self.chosen)} AND (instr(title, :text) OR instr(content, :text))
+            WHERE archived = 0 AND (instr(title, :text) OR instr(content, :text)) {self._only("seq")}
             ORDER BY seq DESC LIMIT :most
             """,
             self._values() | {"text": text, "most": most},
         )
         return dict(rows)
 
-    def _only(self) -> str:
-        """The condition that a match fits the filter: a look at each match's own row, and none if all fit."""
-        if self.chosen.is_empty and not has_expired(self.tx):
-            return ""
-        return f"AND EXISTS (SELECT 1 FROM notes WHERE seq = notes_words.rowid AND {_fits(self.chosen)})"
+    def _only(self, seq: str) -> str:
+        """A further condition that a note may be found: a look at its byte, 40 times as fast as one at its row."""
+        return f"AND substr(:flags, {seq} + 1, 1) = x'01'" if self.allowed else ""
 
     def _values(self) -> dict[str, Any]:
-        return _filter_values(self.tx, self.chosen)
+        return {"flags": self.allowed.flags} if self.allowed else {}
 
 
-def has_expired(tx: Read) -> bool:
-    return tx.one("SELECT 1 FROM notes WHERE expires_at <= :now LIMIT 1", {"now": _now(tx)}) is not None
-
-
-def fitting(tx: Read, chosen: Filter, among: Sequence[int] | None = None) -> list[int]:
-    """The notes that fit a filter: all of them, or those among some."""
-    only = "" if among is None else "AND seq IN (SELECT value FROM json_each(:among))"
+def fitting(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
+    """Those among some notes that fit a filter."""
+    # CROSS keeps the order: the few first, then each one's row.
     rows = tx.all(
-        f"SELECT seq FROM notes WHERE {_fits(chosen)} {only}",
-        _filter_values(tx, chosen) | {"among": _json(list(among or ()))},
+        f"""
+        SELECT notes.seq FROM json_each(:among) AS one CROSS JOIN notes ON notes.seq = one.value
+        WHERE {_fits(chosen)}
+        """,
+        _filter_values(tx, chosen) | {"among": _json(list(among))},
     )
     return [seq for (seq,) in rows]
 
@@ -734,7 +805,7 @@ def newest(tx: Read, chosen: Filter, limit: int) -> list[int]:
     return [seq for (seq,) in rows]
 
 
-def importances(tx: Read, seqs: Sequence[int]) -> dict[int, float]:
+def importances(tx: Read, seqs: Collection[int]) -> dict[int, float]:
     rows = tx.all(
         "SELECT seq, importance FROM notes WHERE seq IN (SELECT value FROM json_each(:seqs))",
         {"seqs": _json(list(seqs))},
@@ -742,15 +813,16 @@ def importances(tx: Read, seqs: Sequence[int]) -> dict[int, float]:
     return dict(rows)
 
 
-def by_seq(tx: Read, seqs: Sequence[int]) -> dict[int, Stored]:
+def by_seq(tx: Read, seqs: Sequence[int]) -> list[Stored]:
+    """These notes, in the order given."""
     rows = tx.all(
         f"""
-        SELECT {_NOTE} FROM notes AS note LEFT JOIN notes AS newer ON newer.seq = note.superseded_by
-        WHERE note.seq IN (SELECT value FROM json_each(:seqs))
+        SELECT {_NOTE} FROM json_each(:seqs) AS wanted CROSS JOIN notes AS note ON note.seq = wanted.value
+        LEFT JOIN notes AS newer ON newer.seq = note.superseded_by ORDER BY wanted.key
         """,
         {"seqs": _json(list(seqs))},
     )
-    return {row[0]: _stored(row) for row in rows}
+    return [_stored(row) for row in rows]
 
 
 def _fits(chosen: Filter) -> str:
@@ -766,27 +838,20 @@ def _fits(chosen: Filter) -> str:
         conditions.append("created_at >= :created_after")
     if chosen.created_before is not None:
         conditions.append("created_at < :created_before")
-    if chosen.tags:
-        conditions.append(
-            """
-            (SELECT count(*) FROM note_tags
-             WHERE note_seq = notes.seq AND tag_key IN (SELECT value FROM json_each(:tags))) = :tag_count
-            """
-        )
+    for number in range(len(chosen.tags)):
+        conditions.append(f"notes.seq IN (SELECT note_seq FROM note_tags WHERE tag_key = :tag{number})")
     return " AND ".join(conditions)
 
 
 def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:
-    keys = list(dict.fromkeys(map(tag_key, chosen.tags)))
     return {
-        "now": _now(tx),
+        "now": tx.precise_stamp,
         "namespace": chosen.namespace,
         "min_importance": chosen.min_importance,
         "source": chosen.source,
         "created_after": chosen.created_after,
         "created_before": chosen.created_before,
-        "tags": _json(keys),
-        "tag_count": len(keys),
+        **{f"tag{number}": tag_key(tag) for number, tag in enumerate(chosen.tags)},
     }
 
 
@@ -807,24 +872,28 @@ class Waiting:
 def enqueue(tx: Write, seq: int) -> None:
     """Have a note embedded, or embedded anew. Whoever has claimed it works in vain."""
     tx.all("DELETE FROM embed_queue WHERE note_id = :seq", {"seq": seq})
-    tx.all("INSERT INTO embed_queue (note_id, due_at) VALUES (:seq, :now)", {"seq": seq, "now": _now(tx)})
+    tx.all("INSERT INTO embed_queue (note_id, due_at) VALUES (:seq, :now)", {"seq": seq, "now": tx.precise_stamp})
 
 
-def enqueue_all(tx: Write) -> int:
-    """Put every live note on the queue; those that wait already keep their place. Returns how many wait now."""
+def enqueue_all(tx: Write) -> None:
+    """Put every live note on the queue; those that wait already keep their place."""
     tx.all(
         """
         INSERT OR IGNORE INTO embed_queue (note_id, due_at)
         SELECT seq, :now FROM notes WHERE archived = 0
         """,
-        {"now": _now(tx)},
+        {"now": tx.precise_stamp},
     )
-    return queue_size(tx)
 
 
 def forget_vectors(tx: Write, seq: int) -> None:
     tx.all("DELETE FROM embed_queue WHERE note_id = :seq", {"seq": seq})
     tx.all("DELETE FROM note_vectors WHERE note_seq = :seq", {"seq": seq})
+
+
+def forget_context(tx: Write, seq: int) -> None:
+    """Forget the vector that a note has together with the one before it."""
+    tx.all("DELETE FROM note_vectors WHERE note_seq = :seq AND part = -1", {"seq": seq})
 
 
 def is_waiting(tx: Read) -> bool:
@@ -848,7 +917,7 @@ def due(tx: Read, most: int) -> list[tuple[int, int, int]]:
         WHERE queue.due_at <= :now AND (queue.claimed_until IS NULL OR queue.claimed_until <= :now)
         ORDER BY queue.attempts, queue.ticket LIMIT :most
         """,
-        {"now": _now(tx), "most": most},
+        {"now": tx.precise_stamp, "most": most},
     )
 
 
@@ -865,7 +934,7 @@ def claim(tx: Write, worker: str, tickets: Sequence[int], until: str) -> list[Wa
         SELECT note.seq, queue.ticket, CASE note.has_own_title WHEN 1 THEN note.title ELSE '' END, note.content,
             coalesce(before.content, '')
         FROM embed_queue AS queue JOIN notes AS note ON note.seq = queue.note_id
-        LEFT JOIN notes AS before ON before.seq = note.previous
+        LEFT JOIN notes AS before ON before.seq = note.previous AND before.expires_at IS NULL
         WHERE queue.ticket IN (SELECT value FROM json_each(:tickets)) ORDER BY queue.ticket
         """,
         {"tickets": _json(list(tickets))},
@@ -914,13 +983,18 @@ def set_vectors(tx: Write, seq: int, vectors: Mapping[int, bytes]) -> None:
         )
 
 
-def space(tx: Read) -> tuple[str, bytes] | None:
-    """The name of the space the vectors are of, and its background."""
-    row = tx.one("SELECT name, background FROM embedding_space")
-    return (row[0], row[1]) if row else None
+def space(tx: Read) -> Space | None:
+    """The space the vectors are of."""
+    row = tx.one("SELECT name FROM embedding_space")
+    return Space.parse(row[0]) if row else None
 
 
-def set_space(tx: Write, name: str, dimensions: int, background: bytes) -> None:
+def background(tx: Read) -> bytes:
+    rows = tx.all("SELECT background FROM embedding_space")
+    return bytes(rows[0][0])
+
+
+def set_space(tx: Write, space: Space, background: bytes) -> None:
     """From now on vectors are of this space: there are none yet, and every note waits."""
     forget_space(tx)
     tx.all(
@@ -928,7 +1002,12 @@ def set_space(tx: Write, name: str, dimensions: int, background: bytes) -> None:
         INSERT INTO embedding_space (only_one, name, dimensions, background, chosen_at)
         VALUES (1, :name, :dimensions, :background, :now)
         """,
-        {"name": name, "dimensions": dimensions, "background": background, "now": _now(tx)},
+        {
+            "name": space.name,
+            "dimensions": space.dimensions,
+            "background": background,
+            "now": tx.precise_stamp,
+        },
     )
 
 
@@ -951,13 +1030,14 @@ def changed_vectors(tx: Read, after: int) -> Iterator[tuple[int, int, int | None
     )
 
 
-def context_vectors(tx: Read, seqs: Sequence[int]) -> dict[int, bytes]:
+def context_vectors(tx: Read, seqs: Sequence[int], length: int) -> dict[int, bytes]:
+    """Of these notes taken together with the ones before them, those vectors that are `length` bytes long."""
     rows = tx.all(
         """
         SELECT note_seq, vector FROM note_vectors
-        WHERE note_seq IN (SELECT value FROM json_each(:seqs)) AND part = -1
+        WHERE note_seq IN (SELECT value FROM json_each(:seqs)) AND part = -1 AND length(vector) = :length
         """,
-        {"seqs": _json(list(seqs))},
+        {"seqs": _json(list(seqs)), "length": length},
     )
     return dict(rows)
 
@@ -973,10 +1053,6 @@ def embedded(tx: Read) -> int:
 
 def count(tx: Read) -> int:
     return tx.number("SELECT count(*) FROM notes WHERE archived = 0")
-
-
-def _now(tx: Read) -> str:
-    return precise_stamp(tx.now)
 
 
 def _tags(text: str) -> list[str]:

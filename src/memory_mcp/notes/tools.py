@@ -1,35 +1,35 @@
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from memory_mcp.caller import Scope
-from memory_mcp.clock import precise_stamp
+from memory_mcp.clock import instant, is_date, precise_stamp
 from memory_mcp.errors import Invalid
-from memory_mcp.families import Arguments, Call, Family, Whole
+from memory_mcp.families import AS_WHOLE, Arguments, Call, Family
 from memory_mcp.notes import prompts, resources
 from memory_mcp.notes.model import (
     ARCHIVED,
     Author,
-    Changed,
     Deleted,
     Filter,
     Found,
     Linked,
     Mode,
     Namespaces,
-    Neighbours,
+    Neighbourhood,
     NewNote,
     Note,
     Question,
     Recent,
+    Revision,
     Source,
     Stats,
     TagCounts,
     Unlinked,
+    tag_key,
 )
 from memory_mcp.notes.operations import client_tag
-from memory_mcp.notes.storage import tag_key
 
 Id = Annotated[str, Field(min_length=1, max_length=64)]
 Ids = Annotated[list[Id], Field(max_length=64)]
@@ -40,7 +40,9 @@ Namespace = Annotated[str, Field(max_length=128)]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
 Importance = Annotated[float, Field(ge=0, le=1)]
 Moment = Annotated[str, Field(max_length=64)]
-Limit = Annotated[Whole, Field(ge=1, le=100)]
+LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
+Limit = Annotated[int, Field(ge=1, le=100), AS_WHOLE]
+Count = Annotated[int, Field(ge=1, le=2**53), AS_WHOLE]
 
 notes = Family(
     name="notes",
@@ -74,7 +76,7 @@ def memory_search(call: Call, asked: MemorySearch) -> Found:
     """Find notes by meaning, words and importance. Best first, with a score and its parts."""
     chosen = Filter(
         namespace=_namespace(asked.namespace),
-        tags=_plain(asked.tags),
+        tags=_tags("tags", asked.tags),
         min_importance=asked.min_importance,
         source=asked.source,
         created_after=_moment("created_after", asked.created_after),
@@ -87,7 +89,7 @@ def memory_search(call: Call, asked: MemorySearch) -> Found:
 class MemoryGet(Arguments):
     id: Id
     include_links: bool = False
-    version: Whole | None = Field(None, ge=1, description="A former version.")
+    version: Count | None = Field(None, description="A former version.")
 
 
 @notes.tool(MemoryGet, answers=Note, title="Get a note", needs=Scope.READ, idempotent=True)
@@ -114,7 +116,7 @@ def memory_create(call: Call, asked: MemoryCreate) -> Note:
     new = NewNote(
         content=asked.content,
         title=_title(asked.title),
-        tags=_own_tags(asked.tags),
+        tags=_own_tags("tags", asked.tags),
         importance=asked.importance,
         namespace=_namespace(asked.namespace),
         folder=asked.folder,
@@ -145,20 +147,20 @@ def memory_update(call: Call, asked: MemoryUpdate) -> Note:
     """Change some fields of a note. The former version is kept (memory_get with version)."""
     if asked.model_fields_set <= {"id"}:
         raise Invalid("Nothing to change. Give at least one field beside id.", field="id")
-    changed = Changed(
+    revision = Revision(
         content=asked.content,
         title=_title(asked.title),
         folder=asked.folder,
         importance=asked.importance,
         namespace=_namespace(asked.namespace),
-        tags=None if asked.tags is None else _own_tags(asked.tags),
-        add_tags=_own_tags(asked.add_tags),
-        remove_tags=tuple(asked.remove_tags),
+        tags=None if asked.tags is None else _own_tags("tags", asked.tags),
+        add_tags=_own_tags("add_tags", asked.add_tags),
+        remove_tags=_tags("remove_tags", asked.remove_tags),
         metadata_patch=asked.metadata_patch,
         expires_at="" if asked.expires_at == "" else _moment("expires_at", asked.expires_at),
         supersedes=tuple(asked.supersedes),
     )
-    return call.app.notes.update(call.caller, _author(call), asked.id, changed)
+    return call.app.notes.update(call.caller, _author(call), asked.id, revision)
 
 
 class MemoryDelete(Arguments):
@@ -202,7 +204,7 @@ def memory_list_namespaces(call: Call, asked: MemoryListNamespaces) -> Namespace
 
 class MemoryListTags(Arguments):
     namespace: Namespace | None = None
-    min_count: Whole = Field(1, ge=1)
+    min_count: Count = 1
 
 
 @notes.tool(MemoryListTags, answers=TagCounts, title="List tags", needs=Scope.READ, idempotent=True)
@@ -218,17 +220,17 @@ class MemoryRecent(Arguments):
 
 @notes.tool(MemoryRecent, answers=Recent, title="Recent notes", needs=Scope.READ, idempotent=True)
 def memory_recent(call: Call, asked: MemoryRecent) -> Recent:
-    """The notes last read or written."""
+    """The notes last read with memory_get, then those last written."""
     return call.app.notes.recent(call.caller, Filter(namespace=_namespace(asked.namespace)), asked.limit)
 
 
 class MemoryNeighbors(Arguments):
     id: Id
-    depth: Whole = Field(1, ge=1, le=3)
+    depth: Annotated[int, Field(ge=1, le=3), AS_WHOLE] = 1
 
 
-@notes.tool(MemoryNeighbors, answers=Neighbours, title="Neighbours of a note", needs=Scope.READ, idempotent=True)
-def memory_neighbors(call: Call, asked: MemoryNeighbors) -> Neighbours:
+@notes.tool(MemoryNeighbors, answers=Neighbourhood, title="Neighbours of a note", needs=Scope.READ, idempotent=True)
+def memory_neighbors(call: Call, asked: MemoryNeighbors) -> Neighbourhood:
     """The notes linked with a note, in either direction, up to `depth` links away."""
     return call.app.notes.neighbours(call.caller, asked.id, asked.depth)
 
@@ -244,7 +246,7 @@ def memory_stats(call: Call, asked: MemoryStats) -> Stats:
 
 
 def _author(call: Call) -> Author:
-    return Author(call.caller.user, "mcp", client_tag(call.session.client), call.session.id)
+    return Author("mcp", client_tag(call.session.client), call.session.id)
 
 
 def _namespace(name: str | None) -> str | None:
@@ -258,27 +260,37 @@ def _title(title: str | None) -> str | None:
     return " ".join((title or "").split()) or None
 
 
-def _plain(tags: list[str]) -> tuple[str, ...]:
-    return tuple(tag.strip().removeprefix("#") for tag in tags)
+def _tags(field: str, names: list[str]) -> tuple[str, ...]:
+    """Tags as they are kept: without a leading #, each once whatever its case."""
+    kept: dict[str, str] = {}
+    for name in names:
+        tag = name.strip().removeprefix("#").strip()
+        if not tag or "," in tag or not tag.isprintable():
+            raise Invalid(
+                f"{name!r} is no tag: it must not be empty, nor hold a comma or a line break. Give two tags as two.",
+                field=field,
+            )
+        kept.setdefault(tag_key(tag), tag)
+    return tuple(kept.values())
 
 
-def _own_tags(tags: list[str]) -> tuple[str, ...]:
-    if ARCHIVED in map(tag_key, _plain(tags)):
-        raise Invalid("memory_delete archives a note; nobody else sets this tag.", field="tags")
-    return tuple(tags)
+def _own_tags(field: str, names: list[str]) -> tuple[str, ...]:
+    tags = _tags(field, names)
+    if ARCHIVED in map(tag_key, tags):
+        raise Invalid("memory_delete archives a note; nobody else sets this tag.", field=field)
+    return tags
 
 
 def _moment(field: str, text: str | None, *, whole_day: bool = False) -> str | None:
-    """An instant in UTC. A date alone is the day's start or, as the end of a time, the next day's."""
+    """An instant in UTC. A date alone is the day's start or, where the day belongs to it, the next day's."""
     if text is None:
         return None
     try:
-        if len(text.strip()) == len("2026-04-27"):
-            day = date.fromisoformat(text.strip()) + timedelta(days=1 if whole_day else 0)
-            return precise_stamp(datetime(day.year, day.month, day.day, tzinfo=UTC))
-        moment = datetime.fromisoformat(text.strip())
-        return precise_stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-    except (ValueError, OverflowError) as exc:
+        moment = instant(text)
+    except ValueError as exc:
         raise Invalid(
             f"{field} must be an ISO 8601 date or time such as 2026-04-27 or 2026-04-27T14:00:00Z.", field=field
         ) from exc
+    if whole_day and is_date(text):
+        moment += min(timedelta(days=1), LAST_INSTANT - moment)
+    return precise_stamp(moment)

@@ -32,16 +32,14 @@ class WaitingNotes:
 
     def space(self) -> Space | None:
         with self._db.read() as tx:
-            found = storage.space(tx)
-        return Space.parse(found[0]) if found else None
+            return storage.space(tx)
 
     def adopt(self, space: Space, background: "Floats") -> None:
         from memory_mcp.search.vectors import pack
 
         with self._db.write() as tx:
-            found = storage.space(tx)
-            if found is None or found[0] != space.name:
-                storage.set_space(tx, space.name, space.dimensions, pack(background))
+            if storage.space(tx) != space:
+                storage.set_space(tx, space, pack(background))
 
     def claim(self, worker: str) -> Sequence[Job]:
         with self._db.read() as reading:
@@ -50,12 +48,12 @@ class WaitingNotes:
         with self._db.write() as tx:
             tickets = _batch(storage.due(tx, MOST))
             until = precise_stamp(tx.now + timedelta(seconds=CLAIM_SECONDS))
-            return [_job(waiting) for waiting in storage.claim(tx, worker, tickets, until)]
+            claimed = storage.claim(tx, worker, tickets, until)
+        return [_job(waiting) for waiting in claimed]
 
     def keep(self, space: Space, done: Sequence[Done]) -> bool:
         with self._db.write() as tx:
-            found = storage.space(tx)
-            if found is None or found[0] != space.name:
+            if storage.space(tx) != space:
                 return False
             for one in done:
                 _keep(tx, one)
@@ -90,13 +88,13 @@ def _batch(due: Sequence[tuple[int, int, int]]) -> list[int]:
 
 
 def _job(waiting: storage.Waiting) -> Job:
-    text = _text(waiting)
+    text = embedded_text(waiting.title, waiting.content)
     context = with_context(waiting.context, text) if waiting.context else None
     return Job(waiting.seq, waiting.ticket, tuple(part for _, part in parts(text)), context)
 
 
-def _text(waiting: storage.Waiting) -> str:
-    return f"{waiting.title}\n{waiting.content}" if waiting.title else waiting.content
+def embedded_text(own_title: str, content: str) -> str:
+    return f"{own_title}\n{content}" if own_title else content
 
 
 def _keep(tx: Write, done: Done) -> None:

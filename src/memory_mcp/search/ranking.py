@@ -63,18 +63,21 @@ def weight(documents: int, containing: int) -> float:
     return math.log1p((documents - containing + 0.5) / (containing + 0.5))
 
 
-def coverage(found: Iterable[int], documents: int, holders: Sequence[Mapping[int, float]]) -> dict[int, float]:
-    """The share of a question that each memory found holds. `holders` are the memories that hold each of its words,
-    and how far each does.
+def coverage(
+    found: Iterable[int], documents: int, holders: Sequence[tuple[int, Mapping[int, float]]]
+) -> dict[int, float]:
+    """The share of a question that each memory found holds. `holders` are, for each of its words, how many memories
+    hold it, and how far each of those found does.
 
     A word that nobody holds may be rare or mistyped; it counts as much as the others do on average.
     """
-    weights = [weight(documents, len(ids)) for ids in holders if ids]
+    weights = [weight(documents, count) for count, _ in holders if count]
     whole = sum(weights) / len(weights) * len(holders) if weights else 1.0
     shares = dict.fromkeys(found, 0.0)
-    for word, ids in zip(weights, filter(None, holders), strict=True):
-        for id_ in shares.keys() & ids.keys():
-            shares[id_] += ids[id_] * word / whole
+    for count, held in holders:
+        share = weight(documents, count) / whole if count else 0.0
+        for id_, far in held.items():
+            shares[id_] += far * share
     return shares
 
 

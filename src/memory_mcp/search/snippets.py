@@ -1,8 +1,12 @@
 """The piece of a text that shows why it was found."""
 
+import re
 import threading
-from collections.abc import Iterable, Iterator
-from functools import cache
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
 
 import apsw
 
@@ -11,18 +15,27 @@ from memory_mcp.search import words
 LENGTH = 240  # bytes of a piece
 LEAD = 60  # of those, before the first match
 FARTHEST = 20  # bytes to the next space, to which a cut is moved
+MOST_MATCHES = 1000  # that are looked at for the best piece
+
+_PREFIX = re.compile(r"(\w+)\*")
 
 Match = tuple[int, int, str]  # where it starts and ends, in bytes, and which term it is
+
+
+@dataclass(frozen=True)
+class _Sought:
+    """What to look for in a text."""
+
+    stems: frozenset[str]
+    prefixes: tuple[str, ...]
+    texts: tuple[str, ...]  # as they stand: other scripts, and what has no word in it
 
 
 def around(text: str, query: str) -> str | None:
     """The piece of a text that holds most of a query's words, in any form of them. None if it holds none."""
     raw = text.encode()
-    matches = sorted(_matches(text, raw, words.terms(query)))
-    if not matches:
-        return None
-    best = max(range(len(matches)), key=lambda first: (_different(matches, first), -first))
-    return _cut(raw, max(0, matches[best][0] - LEAD))
+    matches = sorted(_matches(text, raw, _sought(query)))[:MOST_MATCHES]
+    return _cut(raw, max(0, _best(matches) - LEAD)) if matches else None
 
 
 def beginning(text: str, offset: int = 0) -> str:
@@ -30,29 +43,50 @@ def beginning(text: str, offset: int = 0) -> str:
     return _cut(text[offset : offset + LENGTH + FARTHEST].encode(), 0, more_before=offset > 0)
 
 
-def _matches(text: str, raw: bytes, phrases: Iterable[str]) -> Iterator[Match]:
-    tokens = _tokenizer()
-    plain = {phrase for phrase in phrases if not words.has_cjk(phrase)}
-    stems = {stem for phrase in plain for _, _, stem in tokens(phrase.encode())}
-    for start, end, stem in tokens(raw) if stems else ():
-        if stem in stems:
+@lru_cache(64)
+def _sought(query: str) -> _Sought:
+    phrases = words.terms(query)
+    plain = [phrase for phrase in phrases if not words.has_cjk(phrase)]
+    others = [phrase.strip('"').replace(" ", "") for phrase in phrases if phrase not in plain]
+    return _Sought(
+        stems=frozenset(stem for phrase in plain for _, _, stem in _tokens(phrase.encode())),
+        prefixes=tuple(prefix.casefold() for prefix in _PREFIX.findall(query)),
+        texts=tuple(others or ([] if plain else [query])),
+    )
+
+
+def _matches(text: str, raw: bytes, sought: _Sought) -> Iterator[Match]:
+    for start, end, stem in _tokens(raw) if sought.stems else ():
+        if stem in sought.stems or stem.startswith(sought.prefixes) or _has_part(raw[start:end], sought.stems):
             yield start, end, stem
-    for phrase in set(phrases) - plain:
-        joined = phrase.strip('"').replace(" ", "")
-        if (at := text.find(joined)) >= 0:
+    for piece in sought.texts:
+        if piece and (at := text.find(piece)) >= 0:
             start = len(text[:at].encode())
-            yield start, start + len(joined.encode()), joined
+            yield start, start + len(piece.encode()), piece
 
 
-def _different(matches: list[Match], first: int) -> int:
-    """How many terms a piece shows that starts with this match."""
-    limit = matches[first][0] + LENGTH - LEAD
-    shown = set()
-    for _, end, term in matches[first : first + LENGTH]:
-        if end > limit:
-            break
-        shown.add(term)
-    return len(shown)
+def _has_part(word: bytes, stems: frozenset[str]) -> bool:
+    """Whether a piece of a camelCase word, or the plain form of a full-width one, is among the stems."""
+    if word.islower() and word.isascii():
+        return False
+    plain = unicodedata.normalize("NFKC", word.decode())
+    return any(stem in stems for _, _, stem in _tokens(f"{plain} {words.parts(plain)}".encode()))
+
+
+def _best(matches: list[Match]) -> int:
+    """Where the piece starts that shows the most terms: a window that slides over the matches."""
+    shown: Counter[str] = Counter()
+    best, most, last = 0, 0, 0
+    for first, (start, _, term) in enumerate(matches):
+        while last < len(matches) and (last == first or matches[last][1] <= start + LENGTH - LEAD):
+            shown[matches[last][2]] += 1
+            last += 1
+        if len(shown) > most:
+            best, most = start, len(shown)
+        shown[term] -= 1
+        if not shown[term]:
+            del shown[term]
+    return best
 
 
 def _cut(raw: bytes, start: int, *, more_before: bool = False) -> str:
@@ -67,18 +101,18 @@ def _cut(raw: bytes, start: int, *, more_before: bool = False) -> str:
     return ("…" if start > 0 or more_before else "") + piece + ("…" if end < len(raw) else "")
 
 
-class _Tokenizer:
-    """The tokenizer of the indexes of words, so that a snippet matches exactly what a search does."""
+class _Tokenizer(threading.local):
+    """The tokenizer of the indexes of words, so that a snippet matches exactly what a search does. One a thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._tokens = apsw.Connection(":memory:").fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
-
-    def __call__(self, raw: bytes) -> list[Match]:
-        with self._lock:
-            return self._tokens(raw, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)  # type: ignore[return-value]  # the stub knows no such answer
+        self.connection = apsw.Connection(":memory:")
+        self.tokens = self.connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
 
 
 @cache
 def _tokenizer() -> _Tokenizer:
     return _Tokenizer()
+
+
+def _tokens(raw: bytes) -> list[Match]:
+    return _tokenizer().tokens(raw, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)  # type: ignore[return-value]  # the stub knows no such answer

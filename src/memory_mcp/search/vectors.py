@@ -31,29 +31,48 @@ class Cosines:
     values: Floats
     rows_of: dict[int, list[int]]
 
-    def of(self, owner: int) -> float | None:
-        """Of a memory's nearest part; None if it has no vector."""
-        rows = self.rows_of.get(owner)
-        return max(float(self.values[row]) for row in rows) if rows else None
+    def of(self, owners: Iterable[int]) -> dict[int, tuple[float, int]]:
+        """For each of these memories that has a vector: the cosine of its nearest part, and which part that is."""
+        known = [(owner, self.rows_of[owner]) for owner in owners if owner in self.rows_of]
+        firsts = self.values[[rows[0] for _, rows in known]].tolist()
+        return {
+            owner: (first, 0) if len(rows) == 1 else self._nearest_part(rows)
+            for (owner, rows), first in zip(known, firsts, strict=True)
+        }
 
-    def nearest_part(self, owner: int) -> int:
-        rows = self.rows_of[owner]
-        return max(range(len(rows)), key=lambda part: self.values[rows[part]])
-
-    def nearest(self, most: int, allowed: NDArray[np.bool_] | None = None) -> list[int]:
-        """The memories nearest to the query, the nearest first; only from the rows allowed."""
-        rows = np.arange(len(self.values)) if allowed is None else np.flatnonzero(allowed)
+    def _nearest_part(self, rows: list[int]) -> tuple[float, int]:
         values = self.values[rows]
-        wanted = 4 * most  # a few more, since one memory may have several rows among them
-        if len(rows) > wanted:
-            best = np.argpartition(values, len(values) - wanted)[-wanted:]
-            rows, values = rows[best], values[best]
-        order = np.argsort(-values, kind="stable")
-        return list(dict.fromkeys(self.owners[rows[order]].tolist()))[:most]
+        part = int(values.argmax())
+        return float(values[part]), part
 
-    def only(self, owners: Iterable[int]) -> NDArray[np.bool_]:
-        """Which rows belong to some memories."""
-        return np.isin(self.owners, np.fromiter(owners, dtype=np.int64))
+    def nearest(self, most: int, rows: Numbers | None = None) -> list[int]:
+        """The memories nearest to the query, the nearest first; only from these rows, if any are given."""
+        values = self.values if rows is None else self.values[rows]
+        wanted = most
+        while True:
+            wanted *= 4  # more than most, since one memory may have many rows among them
+            best = _best(values, wanted)
+            order = best[np.argsort(-values[best], kind="stable")]
+            chosen = order if rows is None else rows[order]
+            found = list(dict.fromkeys(self.owners[chosen].tolist()))
+            if len(found) >= most or wanted >= len(values):
+                return found[:most]
+
+    def rows_allowed(self, flags: bytes) -> Numbers:
+        """The rows of the memories whose byte is set; the last byte stands for those beyond."""
+        bytes_of = np.frombuffer(flags, dtype=np.uint8)
+        return np.flatnonzero(bytes_of.take(self.owners, mode="clip"))
+
+
+def _best(values: Floats, wanted: int) -> Numbers:
+    """Where the highest values stand, in no order."""
+    if len(values) <= wanted:
+        return np.arange(len(values))
+    if len(values) > 8 * wanted:  # looking at the highest few per cent is faster than parting all of them
+        high = np.flatnonzero(values >= values.mean() + 2 * values.std())
+        if len(high) >= wanted:
+            return high[np.argpartition(values[high], len(high) - wanted)[-wanted:]]
+    return np.argpartition(values, len(values) - wanted)[-wanted:]
 
 
 class PackedVectors:
@@ -67,14 +86,21 @@ class PackedVectors:
         self._rows_of: dict[int, list[int]] = {}
 
     def put(self, owner: int, blobs: Sequence[bytes]) -> None:
-        """Set a memory's vectors, one for each part. What is not a vector of this length belongs to another model: a
-        memory with such a one is left out."""
-        self.drop(owner)
-        vectors = [unpack(blob) for blob in blobs if len(blob) == 4 * self._dimensions]
-        if len(vectors) != len(blobs) or not all(np.isfinite(vector).all() for vector in vectors):
-            return
-        for vector in vectors:
-            self._append(owner, unit(vector))
+        """Set a memory's vectors, one for each part."""
+        self.put_all([(owner, blob) for blob in blobs] or [(owner, b"")])
+
+    def put_all(self, rows: Sequence[tuple[int, bytes]]) -> None:
+        """Set the vectors of many memories, one row for each part. What is no vector of this length belongs to another
+        model: a memory with such a one is left out."""
+        for owner in dict.fromkeys(owner for owner, _ in rows):
+            self.drop(owner)
+        foreign = {owner for owner, blob in rows if len(blob) != 4 * self._dimensions}
+        rows = [(owner, blob) for owner, blob in rows if owner not in foreign]
+        vectors = np.frombuffer(b"".join(blob for _, blob in rows), dtype="<f4").reshape(-1, self._dimensions)
+        norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+        endless = {rows[row][0] for row in np.flatnonzero(~np.isfinite(norms)).tolist()}
+        kept = [row for row, (owner, _) in enumerate(rows) if owner not in endless]
+        self._append([rows[row][0] for row in kept], vectors[kept] / np.where(norms == 0, 1, norms)[kept, None])
 
     def drop(self, owner: int) -> None:
         for row in sorted(self._rows_of.pop(owner, ()), reverse=True):
@@ -96,12 +122,19 @@ class PackedVectors:
             return 0.0
         return float(np.einsum("ij,ij->i", self._block[rows], self._block[others]).min())
 
-    def _append(self, owner: int, vector: Floats) -> None:
-        if self._count == len(self._block):
-            more = len(self._block) // 2
-            self._block = np.concatenate([self._block, np.empty((more, self._dimensions), dtype=np.float32)])
-            self._owners = np.concatenate([self._owners, np.empty(more, dtype=np.int64)])
-        self._block[self._count] = vector
-        self._owners[self._count] = owner
-        self._rows_of.setdefault(owner, []).append(self._count)
-        self._count += 1
+    def _append(self, owners: Sequence[int], vectors: NDArray[np.floating]) -> None:
+        start, end = self._count, self._count + len(owners)
+        if end > len(self._block):
+            self._grow(max(end, len(self._block) * 3 // 2))
+        self._block[start:end] = vectors
+        self._owners[start:end] = owners
+        for row, owner in enumerate(owners, start):
+            self._rows_of.setdefault(owner, []).append(row)
+        self._count = end
+
+    def _grow(self, rows: int) -> None:
+        block, owners = self._block, self._owners
+        self._block = np.empty((rows, self._dimensions), dtype=np.float32)  # untouched, the spare part costs nothing
+        self._owners = np.empty(rows, dtype=np.int64)
+        self._block[: self._count] = block[: self._count]
+        self._owners[: self._count] = owners[: self._count]

@@ -33,8 +33,13 @@ _CJK = (
 )
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _CJK_RUN = re.compile(f"[{_CJK}]+")
-_PICTURE = re.compile("[\u2190-\u2bff\U0001f000-\U0001fbff]")  # FTS5 takes newer emoji for letters
+_PICTURE = re.compile("[\u2190-\u245f\u2500-\u2bff\U0001f000-\U0001fbff]")  # FTS5 takes newer emoji for letters
 _WORD = re.compile(r"[^\W_]+")
+_CONTRACTION = re.compile(
+    r"\b(?:do|does|did|is|are|was|were|has|have|had|ca|could|should|would|wo|must|might|need|sha|ai)n['’]t\b"
+    r"|(?<=\w)['’](?:s|re|ve|ll|d|m)\b",
+    re.IGNORECASE,
+)
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\x00-\x7f]+")
 _QUOTED_OR_NOT = re.compile(r'"(?:[^"]|"")*"|[^"]+')
 # What nobody types by chance: quotes, a prefix star, operators in capitals, a column filter, a leading caret.
@@ -54,12 +59,18 @@ def parts(text: str) -> str:
 
 def terms(query: str) -> list[str]:
     """What to look for, each as an FTS5 phrase and once: the query's words, without stop words if others remain."""
-    found = list(dict.fromkeys(_phrases(unicodedata.normalize("NFKC", query[:LONGEST_QUERY]))))
+    plain = _CONTRACTION.sub(" ", unicodedata.normalize("NFKC", query[:LONGEST_QUERY]))
+    found = list(dict.fromkeys(_phrases(plain)))
     return [phrase for phrase in found if phrase.strip('"').casefold() not in STOP_WORDS] or found
 
 
 def either(phrases: Iterable[str]) -> str:
     return " OR ".join(phrases)
+
+
+def reads_like_a_sentence(query: str) -> bool:
+    """Whether it holds words that nobody writes into an expression, such as 'the'. Operators do not count."""
+    return any(word.casefold() in STOP_WORDS for word in _WORD.findall(query) if word not in ("AND", "OR", "NOT"))
 
 
 def has_cjk(text: str) -> bool:

@@ -9,15 +9,17 @@ from typing import Literal
 
 import apsw
 
+BUSY = 5000  # milliseconds to wait for a program that does not take turns
 Durability = Literal["full", "normal"]
 
 
 def connect(path: Path, durability: Durability) -> apsw.Connection:
     connection = apsw.Connection(sqlite_name(path))
-    connection.set_busy_timeout(5000)
+    connection.set_busy_timeout(BUSY)
     connection.pragma("synchronous", durability)
     connection.pragma("foreign_keys", "on")
     connection.pragma("cache_size", -64000)
+    connection.pragma("secure_delete", "on")  # what was deleted is overwritten, not only unlinked
     return connection
 
 

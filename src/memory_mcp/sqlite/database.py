@@ -9,11 +9,11 @@ from typing import Any
 
 import apsw
 
-from memory_mcp.clock import Clock, stamp, utc_now
+from memory_mcp.clock import Clock, precise_stamp, stamp, utc_now
 from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.sqlite import migrations
-from memory_mcp.sqlite.connections import Durability, connect, leave_wal, transaction
-from memory_mcp.sqlite.turns import Turns
+from memory_mcp.sqlite.connections import BUSY, Durability, connect, leave_wal, transaction
+from memory_mcp.sqlite.turns import LONGEST_WAIT, Turns
 
 Row = tuple[Any, ...]
 
@@ -24,6 +24,15 @@ class Read:
 
     connection: apsw.Connection
     now: datetime
+    generation: int  # of the file: another one after somebody has put another file in its place
+
+    @property
+    def stamp(self) -> str:
+        return stamp(self.now)
+
+    @property
+    def precise_stamp(self) -> str:
+        return precise_stamp(self.now)
 
     def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]:
         return self.connection.execute(sql, values or {}).fetchall()
@@ -45,15 +54,12 @@ class Read:
 class Write(Read):
     """One unit of work: all of it is kept or none. `now` is the same instant for every row it writes."""
 
-    @property
-    def stamp(self) -> str:
-        return stamp(self.now)
-
 
 class _File:
     """The connections to one file on disk. A file of the same name that took its place is another."""
 
-    def __init__(self, path: Path, durability: Durability) -> None:
+    def __init__(self, path: Path, durability: Durability, generation: int) -> None:
+        self.generation = generation
         self._path = path
         self._durability = durability
         self._identity = _identity(path)
@@ -115,7 +121,7 @@ class Database:
         With `must_exist` a missing file is never made, now or later: NotFound is raised.
         """
         self.path = path
-        self.generation = 0  # grows when another file has taken the place of this one
+        self._generation = 0  # grows when another file has taken the place of this one
         self._schema = schema
         self._backups = backups
         self._durability = durability
@@ -129,23 +135,25 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Read]:
-        with _telling(self.path), self._in_place().reader() as connection:
+        with _telling(self.path), (file := self._in_place()).reader() as connection:
             connection.execute("BEGIN")
             try:
-                yield Read(connection, self._clock())
+                yield Read(connection, self._clock(), file.generation)
             finally:
                 connection.execute("COMMIT")
 
     @contextmanager
-    def write(self) -> Iterator[Write]:
-        """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the turn does not come."""
+    def write(self, wait: float = LONGEST_WAIT) -> Iterator[Write]:
+        """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the turn does not come
+        within `wait` seconds."""
         with _telling(self.path):
             file = self._in_place()
-            with self._turns.take():
+            with self._turns.take(wait):
                 if self._must_exist and not file.is_in_place():  # whoever moved it had the turn before
                     raise _gone()
+                file.writer.set_busy_timeout(min(BUSY, int(wait * 1000)))
                 with transaction(file.writer):
-                    yield Write(file.writer, self._clock())
+                    yield Write(file.writer, self._clock(), file.generation)
             if not file.is_in_place():
                 raise Unavailable(f"{self.path.name} was moved away while it was written to. Try again.")
 
@@ -185,8 +193,8 @@ class Database:
         if not self._file.is_in_place():
             with self._reopening:
                 if not self._file.is_in_place():
+                    self._generation += 1
                     former, self._file = self._file, self._open()
-                    self.generation += 1
                     with self._turns.take():  # a write under way in the former file ends first
                         former.close()
                     for callback in self._when_opened:
@@ -200,7 +208,7 @@ class Database:
             folder.mkdir(mode=0o700, exist_ok=True)
         with self._turns.take():
             _make_ready(self.path, self._turns.note())
-        file = _File(self.path, self._durability)
+        file = _File(self.path, self._durability, self._generation)
         try:
             self._bring_up_to_date(file.writer)
             file.writer.execute("SELECT 1 FROM sqlite_master").fetchall()  # from here on it has a WAL

@@ -29,10 +29,10 @@ class Turns:
         self._threads = threading.Lock()
 
     @contextmanager
-    def take(self) -> Iterator[None]:
-        """Hold the turn for the block. Raises Unavailable if it does not come in time."""
-        deadline = time.monotonic() + LONGEST_WAIT
-        if not self._threads.acquire(timeout=LONGEST_WAIT):
+    def take(self, wait: float = LONGEST_WAIT) -> Iterator[None]:
+        """Hold the turn for the block. Raises Unavailable if it does not come within `wait` seconds."""
+        deadline = time.monotonic() + wait
+        if not self._threads.acquire(timeout=wait):
             raise _too_long()
         try:
             with self._file_lock(deadline) if fcntl is None else self._flock(deadline):

@@ -1,20 +1,20 @@
 import heapq
 import math
 import threading
-import time
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
-from memory_mcp.changes import Change, Changes
-from memory_mcp.errors import Invalid, NotFound, Unavailable
+from memory_mcp.changes import Changes
+from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families import within_budget
 from memory_mcp.search import finding, ranking
 from memory_mcp.sessions import Session, Sessions
 from memory_mcp.sqlite import Read
+from memory_mcp.sqlite.tidying import Tidying
 from memory_mcp.vault import storage
 from memory_mcp.vault.model import (
     VAULT_URI,
@@ -39,7 +39,6 @@ BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
 BY_WORDS = 200  # candidates each way of searching brings into the running
 BY_VECTOR = 100
 WHOLE = 0.999999  # a share of the question that counts as all of it, sums of floats being what they are
-TIDY_EVERY = 5.0  # seconds at least between two tidyings
 
 
 @dataclass
@@ -70,29 +69,13 @@ class Vault:
         self._dimensions = dimensions
         self._following = threading.Lock()
         self._followed: dict[str, _Followed] = {}
-        self._tidied_at = 0.0
+        self.tidying = Tidying("vault_words", tenants.opened)
         sessions.on_end(self.forget_sessions)
-        changes.listen(self._tidy_now_and_then)
+        changes.listen(self.tidying.now_and_then)
 
     def open_local(self) -> None:
         """Open the local user's file now, so that a damaged or newer one is refused at the start."""
         self._tenants.database(LOCAL_USER)
-
-    def tidy(self) -> None:
-        """Make searches of the open files fast again after many writes. Not needed, and nobody should wait for it."""
-        for db in self._tenants.opened():
-            with db.read() as tx:
-                if storage.is_tidy(tx):
-                    continue
-            with db.write() as writing:
-                storage.tidy(writing)
-
-    def _tidy_now_and_then(self, _: Change) -> None:
-        """After a change has been told, in the thread that told it: nobody waits for it there."""
-        if time.monotonic() - self._tidied_at > TIDY_EVERY:
-            self._tidied_at = time.monotonic()
-            with suppress(Unavailable):
-                self.tidy()
 
     def commit(self, caller: Caller, session: Session, memory: NewMemory) -> Committed:
         """Store or replace one memory, findable at once. Raises Invalid for a vector that does not fit."""
@@ -226,11 +209,10 @@ class Vault:
         """The cosine of every vault memory that has a vector, by id."""
         from memory_mcp.search.vectors import PackedVectors, unit, unpack  # NumPy: only who brings vectors pays for it
 
-        generation = self._tenants.database(caller.user).generation
         with self._following:
             followed = self._followed.get(caller.user)
-            if followed is None or followed.generation != generation:
-                followed = self._followed[caller.user] = _Followed(PackedVectors(self._dimensions), generation)
+            if followed is None or followed.generation != tx.generation:
+                followed = self._followed[caller.user] = _Followed(PackedVectors(self._dimensions), tx.generation)
             for seq, id_, blob in storage.changed_vectors(tx, followed.seq):
                 if blob is None:
                     followed.vectors.drop(id_)

@@ -1,12 +1,11 @@
 """memory://vault, memory://vault/{key} and memory://session/{session_id}."""
 
 import json
-import unicodedata
 from dataclasses import asdict
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import parse_qsl
 
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families import Call, Document, Listed, Page, Template, bad_cursor
+from memory_mcp.families import Call, Document, Listed, Page, Template, decoded, is_number, position_number
 from memory_mcp.vault.model import VAULT_URI, Range, session_uri, uri_of
 from memory_mcp.vault.operations import Part
 
@@ -31,9 +30,7 @@ def list_page(call: Call, position: str | None) -> Page:
             Listed(session_uri(call.session.id), "session", "All memories of this session."),
         ]
     )
-    if not _is_number(position or "0"):
-        raise bad_cursor()
-    rows = call.app.vault.keys_after(call.caller, int(position or 0), PAGE + 1)
+    rows = call.app.vault.keys_after(call.caller, position_number(position), PAGE + 1)
     entries = [Listed(uri_of(key), key) for _, key in rows[:PAGE]]
     return Page([*first, *entries], str(rows[PAGE - 1][0]) if len(rows) > PAGE else None)
 
@@ -45,10 +42,10 @@ def read(call: Call, uri: str) -> Document:
         wanted = _range(query)
         return _array(uri, address, wanted, call.app.vault.page(call.caller, wanted))
     if address.startswith(f"{VAULT_URI}/"):
-        memory = call.app.vault.get(call.caller, _decoded(address.removeprefix(f"{VAULT_URI}/")))
+        memory = call.app.vault.get(call.caller, decoded(address.removeprefix(f"{VAULT_URI}/")))
         return Document(uri, json.dumps(asdict(memory), ensure_ascii=False))
     if address.startswith("memory://session/"):
-        if _decoded(address.removeprefix("memory://session/")) != call.session.id:
+        if decoded(address.removeprefix("memory://session/")) != call.session.id:
             raise NotFound("There is no such session here. Yours is in resources/list.")
         wanted = _range(query)
         return _array(uri, address, wanted, call.app.vault.session_page(call.caller, call.session, wanted))
@@ -61,9 +58,9 @@ def watched(call: Call, uri: str) -> str | None:
     if address == VAULT_URI:
         return VAULT_URI
     if address.startswith(f"{VAULT_URI}/"):
-        return uri_of(_decoded(address.removeprefix(f"{VAULT_URI}/")))
+        return uri_of(decoded(address.removeprefix(f"{VAULT_URI}/")))
     if address.startswith("memory://session/"):
-        named = _decoded(address.removeprefix("memory://session/"))
+        named = decoded(address.removeprefix("memory://session/"))
         return session_uri(named) if named == call.session.id else None
     return None
 
@@ -92,17 +89,6 @@ def _range(query: str) -> Range:
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:
-    if not (_is_number(text) and least <= int(text) <= most):
+    if not (is_number(text) and least <= int(text) <= most):
         raise Invalid(f"{name} must be a whole number from {least} to {most}.", field=name)
     return int(text)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 17
-
-
-def _decoded(part: str) -> str:
-    try:
-        return unicodedata.normalize("NFC", unquote(part, errors="strict"))
-    except UnicodeDecodeError:
-        raise NotFound("This address is not percent-encoded UTF-8.") from None

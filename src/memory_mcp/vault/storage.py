@@ -3,7 +3,7 @@
 import json
 import struct
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,7 +14,6 @@ from memory_mcp.vault.model import Hit, Memory, NewMemory, Place, Pruning, Range
 COLUMNS = ("key", "content", "tags")
 Index = Literal["words", "fts"]
 PLACES: tuple[Place, ...] = ("session", "vault")
-TIDY_PIECES = 4
 OWN = {"session": "session_id = :session_id", "vault": "TRUE"}
 """Which rows of a place belong to the caller's session; every row of the vault does."""
 
@@ -134,19 +133,31 @@ class WordIndex:
     session_id: str
     tags: Sequence[str]
 
-    columns = COLUMNS
+    def expression(self, query: str) -> str | None:
+        return words.syntax(query, COLUMNS)
 
     def documents(self) -> int:
         return count(self.tx, self.place, self.session_id, ())
 
-    def holding(self, term: str, most: int) -> dict[int, float]:
+    def count(self, term: str, most: int) -> int:
+        table = f"{self.place}_words"
+        return self.tx.number(
+            f"""
+            SELECT count(*) FROM (
+                SELECT 1 FROM {table} WHERE {table} MATCH :term {_own(table, self.place, ())} LIMIT :most
+            )
+            """,
+            self._values() | {"term": term, "most": most},
+        )
+
+    def holding(self, term: str, among: Collection[int]) -> dict[int, float]:
         table = f"{self.place}_words"
         rows = self.tx.all(
             f"""
             SELECT rowid, 1.0 FROM {table}
-            WHERE {table} MATCH :term {_own(table, self.place, ())} LIMIT :most
+            WHERE {table} MATCH :term AND +rowid IN (SELECT value FROM json_each(:among))
             """,
-            self._values() | {"term": term, "most": most},
+            {"term": term, "among": _json(list(among))},
         )
         return dict(rows)
 
@@ -297,16 +308,6 @@ def is_indexed(tx: Read) -> bool:
         tx.number(f"SELECT count(*) FROM {place}_memories") == tx.number(f"SELECT count(*) FROM {place}_words_docsize")
         for place in PLACES
     )
-
-
-def is_tidy(tx: Read) -> bool:
-    """Whether the vault's index of words lies in few pieces: each one more makes every search slower."""
-    return tx.number("SELECT count(DISTINCT segid) FROM vault_words_idx") <= TIDY_PIECES
-
-
-def tidy(tx: Write) -> None:
-    """Merge pieces of the index, at most some megabytes of it: 20 to 30 ms, whatever the size of the vault."""
-    tx.all("INSERT INTO vault_words (vault_words, rank) VALUES ('merge', 1000)")
 
 
 def packed(vector: Sequence[float]) -> bytes:

@@ -1,10 +1,9 @@
-from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import Field
 
 from memory_mcp.caller import Scope
-from memory_mcp.clock import stamp
+from memory_mcp.clock import instant, stamp
 from memory_mcp.errors import Invalid
 from memory_mcp.families import Arguments, Call, Family, Whole
 from memory_mcp.vault import resources
@@ -143,12 +142,9 @@ def _each_once(tags: list[str]) -> tuple[str, ...]:
 
 
 def _moment(text: str | None) -> str | None:
-    if text is None:
-        return None
     try:
-        moment = datetime.fromisoformat(text)
-        return stamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-    except (ValueError, OverflowError) as exc:
+        return None if text is None else stamp(instant(text))
+    except ValueError as exc:
         raise Invalid(
             "older_than must be an ISO 8601 datetime such as 2026-04-27T14:00:00Z.", field="older_than"
         ) from exc

@@ -26,14 +26,15 @@ CREATE TABLE notes (
     version            INTEGER NOT NULL DEFAULT 1
 );
 
-CREATE INDEX idx_notes_namespace ON notes(namespace, archived, created_at);
-CREATE INDEX idx_notes_recent    ON notes(archived, last_referenced_at DESC, updated_at DESC);
-CREATE INDEX idx_notes_created   ON notes(created_at);
+CREATE INDEX idx_notes_namespace ON notes(namespace, created_at, expires_at) WHERE archived = 0;
+CREATE INDEX idx_notes_created   ON notes(created_at, expires_at) WHERE archived = 0;
+CREATE INDEX idx_notes_recent    ON notes(last_referenced_at DESC, updated_at DESC) WHERE archived = 0;
+CREATE INDEX idx_notes_recent_ns ON notes(namespace, last_referenced_at DESC, updated_at DESC) WHERE archived = 0;
+CREATE INDEX idx_notes_archived  ON notes(updated_at) WHERE archived = 1;
 CREATE INDEX idx_notes_title     ON notes(title_key);
 CREATE INDEX idx_notes_content   ON notes(content_key);
 CREATE INDEX idx_notes_session   ON notes(session_id, seq);
 CREATE INDEX idx_notes_expiring  ON notes(expires_at)    WHERE expires_at IS NOT NULL;
-CREATE INDEX idx_notes_archived  ON notes(seq)           WHERE archived = 1;
 CREATE INDEX idx_notes_newer     ON notes(superseded_by) WHERE superseded_by IS NOT NULL;
 CREATE INDEX idx_notes_previous  ON notes(previous)      WHERE previous IS NOT NULL;
 
@@ -144,4 +145,4 @@ CREATE TABLE embed_queue (
     claimed_until TEXT,
     last_error    TEXT
 );
-CREATE INDEX idx_embed_queue_due ON embed_queue(due_at);
+CREATE INDEX idx_embed_queue_turn ON embed_queue(attempts, ticket);

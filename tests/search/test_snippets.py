@@ -1,0 +1,109 @@
+"""The piece of a text that shows why it was found."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_mcp.search import snippets
+
+FILLER = "Nothing of any interest stands here, and it goes on like that for quite a while. " * 40
+MOST = snippets.LENGTH + 2 * len("…".encode())
+
+
+@pytest.mark.parametrize(
+    ("said", "query"),
+    [
+        ("the wombat sleeps", "wombat"),
+        ("several wombats were sleeping", "Which wombat sleeps?"),
+        ("THE WOMBAT", "wombat"),
+        ("a café on the corner", "cafe"),
+        ("Crème brûlée", "creme BRULEE"),
+        ("备份策略已经决定", "备份策略"),
+        ("我们的设定在这里", "设定在哪里"),
+        ("데이터베이스 백업", "백업"),
+        ("हिन्दी में लिखा", "हिन्दी"),
+        ("see src/app.py:17 there", "src/app.py:17"),
+        ("party 🎉 time", "🎉"),
+        ("call getUserName() there", "user"),
+        ("ＦＵＬＬ width", "full"),
+    ],
+)
+def test_it_shows_the_match_wherever_it_stands(said: str, query: str) -> None:
+    for text in (said, f"{said} {FILLER}", f"{FILLER} {said} {FILLER}", f"{FILLER} {said}", f"{FILLER}\n\n{said}\n"):
+        shown = snippets.around(text, query)
+        assert shown is not None
+        assert said in shown
+
+
+def test_it_shows_the_place_with_most_of_the_words() -> None:
+    text = f"a wombat here {FILLER} the shed there {FILLER} the wombat in the shed {FILLER} wombat again"
+
+    shown = snippets.around(text, "wombat shed")
+    assert shown is not None
+    assert "the wombat in the shed" in shown
+
+
+def test_of_equal_places_it_shows_the_first() -> None:
+    shown = snippets.around(f"first wombat {FILLER} second wombat", "wombat")
+
+    assert shown is not None
+    assert shown.startswith("first wombat")
+
+
+@pytest.mark.parametrize("query", ["quokka", "", "?!", "womb"])
+def test_without_a_match_there_is_none(query: str) -> None:
+    assert snippets.around("the wombat sleeps", query) is None
+
+
+def test_words_that_say_nothing_are_not_shown_for_the_ones_that_do() -> None:
+    shown = snippets.around(f"what is the {FILLER} wombat", "what is the wombat")
+
+    assert shown is not None
+    assert shown.endswith("wombat")
+
+
+def test_a_short_text_is_shown_whole_and_on_one_line() -> None:
+    assert snippets.around("the\n\twombat   sleeps\n", "wombat") == "the wombat sleeps"
+    assert snippets.beginning("  the\nwombat ") == "the wombat"
+    assert snippets.beginning("") == ""
+
+
+def test_what_is_left_out_is_marked() -> None:
+    for shown in (snippets.around(f"{FILLER} wombat {FILLER}", "wombat"), snippets.beginning(FILLER, 100)):
+        assert shown is not None
+        assert shown.startswith("…")
+        assert shown.endswith("…")
+    assert snippets.beginning(FILLER).startswith("Nothing of any interest")
+    assert snippets.beginning(FILLER).endswith("…")
+    assert not snippets.beginning(FILLER, len(FILLER) - 30).endswith("…")
+
+
+def test_a_cut_falls_between_words_where_it_can() -> None:
+    shown = snippets.around(f"{FILLER} wombat {FILLER}", "wombat")
+
+    assert shown is not None
+    assert set(shown.strip("…").split()) <= {*FILLER.split(), "wombat"}
+
+
+anything = st.text(
+    st.one_of(st.sampled_from("ab é备份🎉 \n\u0301"), st.characters(exclude_categories=["Cs"])), max_size=400
+)
+
+
+@given(anything, anything)
+def test_a_piece_is_a_part_of_its_text(text: str, query: str) -> None:
+    for shown in (snippets.around(text, query), snippets.beginning(text)):
+        if shown is not None:
+            assert shown.removeprefix("…").removesuffix("…") in " ".join(text.split())
+            assert len(shown.encode()) <= MOST
+
+
+words = st.text("abcdefgh", min_size=1, max_size=8)
+
+
+@given(st.lists(words, max_size=200), st.integers(0, 200))
+def test_a_word_is_shown_wherever_it_stands(others: list[str], at: int) -> None:
+    shown = snippets.around(" ".join([*others[:at], "wombat", *others[at:]]), "wombats")
+
+    assert shown is not None
+    assert "wombat" in shown.split()
