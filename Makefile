@@ -40,6 +40,9 @@ bench: setup ## Measure speed, as ratios within one run
 bench-notes: setup ## Measure the notes: search, writing, memory, at 1k, 10k and 100k notes
 	$(BIN)/python -m benchmarks.notes $(ARGS)
 
+bench-graph: setup ## Measure graphs next to @modelcontextprotocol/server-memory (needs the npm registry once)
+	$(BIN)/python -m benchmarks.graph $(ARGS)
+
 bench-vectors: setup ## Measure exact vector search and what would take its place beyond 100k notes
 	$(BIN)/python -m benchmarks.vectors $(ARGS)
 
@@ -56,4 +59,4 @@ lock: setup ## Pin dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --group dev -o requirements-dev.txt
 
-.PHONY: help setup run test static check format bench bench-notes bench-vectors bench-recall conformance old-clients lock
+.PHONY: help setup run test static check format bench bench-notes bench-graph bench-vectors bench-recall conformance old-clients lock

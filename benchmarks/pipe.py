@@ -1,6 +1,7 @@
 """A client that adds almost nothing: JSON-RPC, a line at a time, over the pipes of a server process."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -16,8 +17,15 @@ SESSION_META = "memory-mcp/sessionId"
 class ServerProcess:
     """A started server. Leaving the block closes its stdin, as a client does that goes away."""
 
-    def __init__(self, command: Sequence[str | Path]) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, command: Sequence[str | Path], *, quiet: bool = False, **environ: str) -> None:
+        """`quiet` drops what it writes to stderr; `environ` is added to ours."""
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL if quiet else None,
+            env=os.environ | environ,
+        )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
@@ -46,6 +54,11 @@ class ServerProcess:
         _, result = self._ask("tools/call", {"name": tool, "arguments": arguments, **meta})
         structured: dict[str, Any] = result["structuredContent"]
         return structured
+
+    def timed_answer(self, tool: str, arguments: dict[str, Any]) -> tuple[float, dict[str, Any]]:
+        """The seconds as `call` takes them, and what the tool answers. Raises RuntimeError for a refusal."""
+        taken, result = self._ask("tools/call", {"name": tool, "arguments": arguments})
+        return taken, result["structuredContent"]
 
     def cpu(self) -> float:
         """Seconds of CPU all threads of the process have used. Linux only."""

@@ -14,6 +14,7 @@ from memory_mcp.app import FAMILIES
 from memory_mcp.doors import schemas
 from memory_mcp.errors import KEY_WORDS, WORDS
 from memory_mcp.families import Prompt, Tool
+from memory_mcp.graph import schema as graph_schema
 from memory_mcp.notes import schema as notes_schema
 from memory_mcp.settings import SECRETS, Settings, env_name, env_names, flag
 from memory_mcp.sqlite.migrations import Schema
@@ -21,7 +22,13 @@ from memory_mcp.vault import schema as vault_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
 MADE = "<!-- Made by tools/make_docs.py from the code. Change it there, then run `make format`. -->\n"
-FILES = {"server.db": server_db.SCHEMA, "memory.db": vault_schema.SCHEMA, "notes.db": notes_schema.SCHEMA}
+FILES = {
+    "server.db": server_db.SCHEMA,
+    "memory.db": vault_schema.SCHEMA,
+    "notes.db": notes_schema.SCHEMA,
+    "_meta.db": graph_schema.REGISTRY,
+    "projects/<id>.db": graph_schema.PROJECT,
+}
 
 
 def tools() -> Iterator[str]:
@@ -31,8 +38,9 @@ def tools() -> Iterator[str]:
         yield f"## {family.name}\n\nFor {family.purpose}."
         for tool in family.tools.values():
             yield from tool_section(tool)
-        yield f"### Resources of {family.name}"
-        yield "\n".join(f"- `{template.uri_template}`: {template.description}" for template in family.templates)
+        if family.templates:
+            yield f"### Resources of {family.name}"
+            yield "\n".join(f"- `{template.uri_template}`: {template.description}" for template in family.templates)
         if family.prompts:
             yield f"### Prompts of {family.name}"
             yield "\n".join(
@@ -99,9 +107,9 @@ def errors() -> Iterator[str]:
     yield (
         "Every error has a word that programs can rely on and a message that says what to do. Tools of the vault "
         "answer with a JSON-RPC error, code -32602 for what the caller can mend and -32603 for what failed on our "
-        'side, and `data` = `{"error": word, …}`. Resources and prompts answer the same way. Tools of the notes answer '
-        'with a result whose `isError` is true and whose structured content is `{"error": word, "message": text, '
-        '"data": {…}}`. An unknown tool is -32602.'
+        'side, and `data` = `{"error": word, …}`. Resources and prompts answer the same way. Tools of notes and graph '
+        'answer with a result whose `isError` is true and whose structured content is `{"error": word, "message": '
+        'text, "data": {…}}`. An unknown tool is -32602.'
     )
     for word, meaning in WORDS.items():
         yield f"## {word}\n\n{meaning}"

@@ -16,6 +16,9 @@ from memory_mcp.clock import Clock, utc_now
 from memory_mcp.embedding import Embedders, Options, model_files
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families import Family
+from memory_mcp.graph import Graph
+from memory_mcp.graph import schema as graph_schema
+from memory_mcp.graph.tools import graph
 from memory_mcp.neighbours import Neighbours
 from memory_mcp.notes import Notes
 from memory_mcp.notes import schema as notes_schema
@@ -30,7 +33,7 @@ from memory_mcp.vault.tools import vault
 
 log = logging.getLogger(__name__)
 
-FAMILIES = {family.name: family for family in (vault, notes)}
+FAMILIES = {family.name: family for family in (vault, notes, graph)}
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class App:
     families: dict[str, Family]
     vault: Vault
     notes: Notes
+    graph: Graph
     sessions: Sessions
     keys: Keys
     changes: Changes
@@ -61,6 +65,7 @@ class App:
             self.neighbours.close,
             self.vault.tidying.now,
             self.notes.tidying.now,
+            self.graph.tidying.now,
         ):
             try:
                 last_thing()
@@ -95,11 +100,17 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
         closing.callback(vaults.close)
         notes_files = _notes_files(settings, clock)
         closing.callback(notes_files.close)
+        registries = _registries(settings, clock)
+        closing.callback(registries.close)
+        knowledge = Graph(registries, partial(_project_file, settings, clock), sessions)
+        closing.callback(knowledge.close)
+        changes.listen(knowledge.tidying.now_and_then)
         app = App(
             settings=settings,
             families=families,
             vault=Vault(vaults, sessions, changes, dimensions=settings.embedding_dim),
             notes=Notes(notes_files, changes, Embedders(embedding_options(settings))),
+            graph=knowledge,
             sessions=sessions,
             keys=Keys(server, clock),
             changes=changes,
@@ -109,6 +120,8 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
             app.vault.open_local()
         if "notes" in families:
             app.notes.open_local()
+        if "graph" in families:
+            app.graph.open_local()
         closing.callback(app.stop)
         if serving:
             app.start()
@@ -137,6 +150,20 @@ def _notes_files(settings: Settings, clock: Clock) -> Tenants:
     )
 
 
+def _registries(settings: Settings, clock: Clock) -> Tenants:
+    return Tenants(
+        settings.data_dir,
+        settings.data_dir / "_meta.db",
+        partial(_open_file, settings, clock, schema=graph_schema.REGISTRY),
+    )
+
+
+def _project_file(settings: Settings, clock: Clock, path: Path, make: bool) -> Database:
+    db = _open_file(settings, clock, path, graph_schema.PROJECT, must_exist=not make)
+    db.whenever_opened(graph_schema.take_in)
+    return db
+
+
 def _vault_file(settings: Settings, clock: Clock, path: Path) -> Database:
     db = _open_file(settings, clock, path, vault_schema.SCHEMA)
     db.whenever_opened(vault_schema.take_in)
@@ -154,8 +181,15 @@ def embedding_options(settings: Settings) -> Options:
     )
 
 
-def _open_file(settings: Settings, clock: Clock, path: Path, schema: Schema) -> Database:
-    return Database(path, schema, backups=settings.data_dir / "backups", durability=settings.durability, clock=clock)
+def _open_file(settings: Settings, clock: Clock, path: Path, schema: Schema, *, must_exist: bool = False) -> Database:
+    return Database(
+        path,
+        schema,
+        backups=settings.data_dir / "backups",
+        durability=settings.durability,
+        clock=clock,
+        must_exist=must_exist,
+    )
 
 
 def _clear_the_dead(sessions: Sessions) -> None:

@@ -17,6 +17,7 @@ WORDS = {
     "invalid": "An argument is missing, malformed or out of bounds. `data.field` names it where one is to blame.",
     "not_found": "Nothing by that name, or nothing this caller may see: the two look the same.",
     "conflict": "Something by that name exists, or somebody else changed it first.",
+    "no_active_project": "The session works in no project. Use `switch_project`, or name the `project` in the call.",
     "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",
     "too_large": "A field is over 1 MiB. Split it, or keep the bulk elsewhere and remember where.",
     "unavailable": "The disk, another program or a part of the server is in the way. Trying again may help.",

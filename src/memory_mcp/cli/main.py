@@ -4,7 +4,7 @@ from typing import Annotated
 import typer
 
 from memory_mcp import __version__
-from memory_mcp.cli import config, keys, models
+from memory_mcp.cli import config, graph, keys, models
 from memory_mcp.cli.common import telling
 
 cli = typer.Typer(
@@ -17,6 +17,7 @@ cli = typer.Typer(
 )
 cli.add_typer(keys.cli, name="keys")
 cli.add_typer(models.cli, name="models")
+cli.add_typer(graph.cli, name="graph")
 cli.command("config", context_settings=config.CONTEXT, add_help_option=False)(config.show)
 
 

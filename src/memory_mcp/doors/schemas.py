@@ -13,7 +13,7 @@ def offer(tool: Tool) -> types.Tool:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=input_schema(tool),
+        input_schema=brief(input_schema(tool)),
         output_schema=output_schema(tool) if tool.spells_out_answers else outline(output_schema(tool)),
         annotations=types.ToolAnnotations(
             read_only_hint=tool.reads_only,
@@ -41,19 +41,30 @@ def input_schema(tool: Tool) -> dict[str, Any]:
     return _plain(tool.arguments.model_json_schema())
 
 
+def brief(schema: dict[str, Any]) -> dict[str, Any]:
+    """An input schema without the bounds of what stands in lists: they are checked, and docs/tools.md has them."""
+    return {
+        name: _brief_items(part) if name == "items" else brief(part) if isinstance(part, dict) else part
+        for name, part in schema.items()
+    }
+
+
+def _brief_items(items: dict[str, Any]) -> dict[str, Any]:
+    kept = {
+        name: part for name, part in items.items() if name not in ("additionalProperties", "minLength", "maxLength")
+    }
+    if "properties" in kept:
+        kept["properties"] = {name: _brief_items(brief(field)) for name, field in kept["properties"].items()}
+    return kept
+
+
 def output_schema(tool: Tool) -> dict[str, Any]:
     return _plain(tool.answers.json_schema(mode="serialization"))
 
 
 def outline(schema: dict[str, Any]) -> dict[str, Any]:
-    """An output schema's first level: every model pays for the whole list of tools, in each conversation."""
-    return {"type": "object", "properties": {name: _kind(field) for name, field in schema["properties"].items()}}
-
-
-def _kind(field: dict[str, Any]) -> dict[str, Any]:
-    if field.get("type") == "array":
-        return {"type": "array", "items": {"type": field["items"]["type"]}}
-    return {"type": field["type"]}
+    """What an answer always has. Every model pays for the whole list of tools, in each conversation."""
+    return {"type": "object", "required": schema.get("required", [])}
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
@@ -76,7 +87,7 @@ def _simplified(node: Any, definitions: dict[str, Any], *, required: bool = Fals
         [other] = [_simplified(option, definitions) for option in options if option != {"type": "null"}]
         node |= other | ({"type": [other["type"], "null"]} if required else {})
         del node["anyOf"]
-    if node.get("default", 0) is None:
+    if node.get("default", 0) in (None, "", [], {}):  # which is what leaving it out means
         del node["default"]
     return {
         name: _properties(part, node.get("required", ()), definitions)

@@ -1,0 +1,145 @@
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from memory_mcp.families import LEFT_OUT
+
+Status = Literal["active", "archived"]
+
+
+@dataclass(frozen=True)
+class NewEntity:
+    name: str
+    entity_type: str
+    observations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Observations of one entity, to add or to delete."""
+
+    entity_name: str
+    contents: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tie:
+    """A relation by the names of its ends."""
+
+    source: str
+    target: str
+    relation_type: str
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        return self.source, self.target
+
+
+@dataclass(frozen=True)
+class TakenIn:
+    """How much of a file was new."""
+
+    entities: int
+    observations: int
+    relations: int
+    known: int  # entities and relations that were there already
+    dangling: int  # relations whose ends nobody knows
+
+
+# Answers go over the wire as they stand: their fields are the spec's.
+
+
+@dataclass(frozen=True)
+class Project:
+    id: str
+    name: str
+    description: str
+    status: Status
+    created_at: str
+    updated_at: str
+
+
+@dataclass(frozen=True)
+class Projects:
+    projects: list[Project]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A project, or none, and what happened to it."""
+
+    project: Project | None
+    message: str
+
+
+@dataclass(frozen=True)
+class Entity:
+    id: str
+    name: str
+    entity_type: str
+    observations: list[str]
+    created_at: str
+    updated_at: str
+
+
+@dataclass(frozen=True)
+class Created:
+    entities: list[Entity]
+    skipped: Annotated[list[str], Field(description="Names that exist already.")]
+
+
+@dataclass(frozen=True)
+class Observation:
+    id: str
+    entity_name: str
+    content: str
+    created_at: str
+
+
+@dataclass(frozen=True)
+class Known:
+    """An observation that is there already."""
+
+    entity_name: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Observed:
+    observations: list[Observation]
+    skipped: list[Known]
+
+
+@dataclass(frozen=True)
+class Relation:
+    id: str
+    source: Annotated[str, Field(serialization_alias="from")]
+    target: Annotated[str, Field(serialization_alias="to")]
+    relation_type: str
+    created_at: str
+
+
+@dataclass(frozen=True)
+class KnownRelation:
+    source: Annotated[str, Field(serialization_alias="from")]
+    target: Annotated[str, Field(serialization_alias="to")]
+    relation_type: str
+
+
+@dataclass(frozen=True)
+class Related:
+    relations: list[Relation]
+    skipped: list[KnownRelation]
+
+
+@dataclass(frozen=True)
+class Nodes:
+    entities: list[Entity]
+    relations: list[Relation]
+    notice: Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to call for it.")] = None
+
+
+@dataclass(frozen=True)
+class DeletedCount:
+    deleted_count: int

@@ -1,0 +1,406 @@
+"""SQL of the graph: the registry of projects, and the tables of one project's file."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from memory_mcp.graph.model import Entity, Facts, NewEntity, Observation, Project, Relation, Status, Tie
+from memory_mcp.search import words
+from memory_mcp.sqlite import Read, Write
+
+COLUMNS = ("name", "entity_type", "content")
+_PROJECT = "id, name, coalesce(description, ''), status, created_at, updated_at"
+
+
+# The registry
+
+
+def projects(tx: Read, status: Status | None) -> list[Project]:
+    rows = tx.all(
+        f"SELECT {_PROJECT} FROM projects WHERE :status IS NULL OR status = :status ORDER BY created_at, name",
+        {"status": status},
+    )
+    return [Project(*row) for row in rows]
+
+
+def project(tx: Read, name: str) -> Project | None:
+    row = tx.one(f"SELECT {_PROJECT} FROM projects WHERE name = :name", {"name": name})
+    return Project(*row) if row else None
+
+
+def project_by_id(tx: Read, id_: str) -> Project | None:
+    row = tx.one(f"SELECT {_PROJECT} FROM projects WHERE id = :id", {"id": id_})
+    return Project(*row) if row else None
+
+
+def add_project(tx: Write, id_: str, name: str, description: str, path: str) -> Project:
+    tx.all(
+        """
+        INSERT INTO projects (id, name, description, db_path, status, created_at, updated_at)
+        VALUES (:id, :name, :description, :path, 'active', :now, :now)
+        """,
+        {"id": id_, "name": name, "description": description, "path": path, "now": tx.stamp},
+    )
+    return Project(id_, name, description, "active", tx.stamp, tx.stamp)
+
+
+def set_status(tx: Write, id_: str, status: Status, path: str) -> None:
+    tx.all(
+        "UPDATE projects SET status = :status, db_path = :path, updated_at = :now WHERE id = :id",
+        {"id": id_, "status": status, "path": path, "now": tx.stamp},
+    )
+
+
+def remove_project(tx: Write, id_: str) -> None:
+    tx.all("DELETE FROM projects WHERE id = :id", {"id": id_})
+
+
+def set_active(tx: Write, session_id: str, project_id: str) -> None:
+    tx.all(
+        """
+        INSERT INTO active_projects (session_id, project_id) VALUES (:session, :project)
+        ON CONFLICT (session_id) DO UPDATE SET project_id = excluded.project_id
+        """,
+        {"session": session_id, "project": project_id},
+    )
+
+
+def active(tx: Read, session_id: str) -> Project | None:
+    row = tx.one(
+        f"""
+        SELECT {_PROJECT} FROM projects
+        WHERE id = (SELECT project_id FROM active_projects WHERE session_id = :session)
+        """,
+        {"session": session_id},
+    )
+    return Project(*row) if row else None
+
+
+def clear_active_project(tx: Write, project_id: str) -> None:
+    """It is nobody's active project any more."""
+    tx.all("DELETE FROM active_projects WHERE project_id = :project", {"project": project_id})
+
+
+def clear_active_sessions(tx: Write, session_ids: Sequence[str]) -> None:
+    tx.all(
+        "DELETE FROM active_projects WHERE session_id IN (SELECT value FROM json_each(:sessions))",
+        {"sessions": _json(list(session_ids))},
+    )
+
+
+# One project: writing
+
+
+def add_entity(tx: Write, new: NewEntity) -> Entity | None:
+    """None if an active entity has this name."""
+    id_ = str(uuid4())
+    rows = tx.all(
+        """
+        INSERT INTO entities (id, name, entity_type, created_at, updated_at)
+        VALUES (:id, :name, :type, :now, :now) ON CONFLICT DO NOTHING RETURNING 1
+        """,
+        {"id": id_, "name": new.name, "type": new.entity_type, "now": tx.stamp},
+    )
+    if not rows:
+        return None
+    _index(tx, id_, None, name=new.name, entity_type=new.entity_type)
+    added = [content for content in new.observations if add_observation(tx, id_, new.name, content)]
+    return Entity(id_, new.name, new.entity_type, added, tx.stamp, tx.stamp)
+
+
+def add_observation(tx: Write, entity_id: str, entity_name: str, content: str) -> Observation | None:
+    """None if the entity has this observation."""
+    id_ = str(uuid4())
+    rows = tx.all(
+        """
+        INSERT INTO observations (id, entity_id, content, created_at)
+        VALUES (:id, :entity, :content, :now) ON CONFLICT DO NOTHING RETURNING 1
+        """,
+        {"id": id_, "entity": entity_id, "content": content, "now": tx.stamp},
+    )
+    if not rows:
+        return None
+    _index(tx, entity_id, id_, content=content)
+    return Observation(id_, entity_name, content, tx.stamp)
+
+
+def touch(tx: Write, entity_ids: Iterable[str]) -> None:
+    """Something about these entities has changed."""
+    tx.all(
+        "UPDATE entities SET updated_at = :now WHERE id IN (SELECT value FROM json_each(:ids)) AND updated_at <> :now",
+        {"ids": _json(list(entity_ids)), "now": tx.stamp},
+    )
+
+
+def add_relation(tx: Write, source_id: str, target_id: str, tie: Tie) -> Relation | None:
+    """None if it is there."""
+    id_ = str(uuid4())
+    rows = tx.all(
+        """
+        INSERT INTO relations (id, from_entity, to_entity, relation_type, created_at)
+        VALUES (:id, :source, :target, :type, :now) ON CONFLICT DO NOTHING RETURNING 1
+        """,
+        {"id": id_, "source": source_id, "target": target_id, "type": tie.relation_type, "now": tx.stamp},
+    )
+    return Relation(id_, tie.source, tie.target, tie.relation_type, tx.stamp) if rows else None
+
+
+def ids_of(tx: Read, names: Iterable[str]) -> dict[str, str]:
+    """The ids of the active entities with these names, by name."""
+    rows = tx.all(
+        """
+        SELECT entity.name, entity.id FROM json_each(:names) AS wanted
+        JOIN entities AS entity ON entity.name = wanted.value AND entity.deleted_at IS NULL
+        """,
+        {"names": _json(list(names))},
+    )
+    return dict(rows)
+
+
+def delete_entities(tx: Write, ids: Iterable[str]) -> None:
+    """Softly, with their observations and relations."""
+    values = {"ids": _json(list(ids)), "now": tx.stamp}
+    chosen = "(SELECT value FROM json_each(:ids))"
+    tx.all(f"UPDATE entities SET deleted_at = :now, updated_at = :now WHERE id IN {chosen}", values)
+    tx.all(f"UPDATE observations SET deleted_at = :now WHERE deleted_at IS NULL AND entity_id IN {chosen}", values)
+    tx.all(f"UPDATE relations SET deleted_at = :now WHERE deleted_at IS NULL AND from_entity IN {chosen}", values)
+    tx.all(f"UPDATE relations SET deleted_at = :now WHERE deleted_at IS NULL AND to_entity IN {chosen}", values)
+
+
+def delete_observations(tx: Write, entity_id: str, facts: Facts) -> int:
+    rows = tx.all(
+        """
+        UPDATE observations SET deleted_at = :now
+        WHERE deleted_at IS NULL AND entity_id = :entity AND content IN (SELECT value FROM json_each(:contents))
+        RETURNING 1
+        """,
+        {"entity": entity_id, "contents": _json(list(facts.contents)), "now": tx.stamp},
+    )
+    return len(rows)
+
+
+def delete_relation(tx: Write, source_id: str, target_id: str, relation_type: str) -> int:
+    rows = tx.all(
+        """
+        UPDATE relations SET deleted_at = :now
+        WHERE deleted_at IS NULL AND from_entity = :source AND to_entity = :target AND relation_type = :type
+        RETURNING 1
+        """,
+        {"source": source_id, "target": target_id, "type": relation_type, "now": tx.stamp},
+    )
+    return len(rows)
+
+
+# One project: reading
+
+
+def entities(tx: Read, ids: Sequence[str]) -> list[Entity]:
+    """These active entities with their active observations, in the order given."""
+    rows = tx.all(
+        """
+        SELECT entity.id, entity.name, entity.entity_type, entity.created_at, entity.updated_at,
+            (SELECT json_group_array(content ORDER BY created_at, rowid) FROM observations
+             WHERE entity_id = entity.id AND deleted_at IS NULL)
+        FROM json_each(:ids) AS wanted JOIN entities AS entity ON entity.id = wanted.value
+        WHERE entity.deleted_at IS NULL ORDER BY wanted.key
+        """,
+        {"ids": _json(list(ids))},
+    )
+    return [
+        Entity(id_, name, kind, json.loads(observations), created, updated)
+        for id_, name, kind, created, updated, observations in rows
+    ]
+
+
+def ids_after(tx: Read, position: int, limit: int) -> list[tuple[int, str]]:
+    """(position, id) of active entities in the order they were created."""
+    return tx.all(
+        "SELECT rowid, id FROM entities WHERE rowid > :position AND deleted_at IS NULL ORDER BY rowid LIMIT :limit",
+        {"position": position, "limit": limit},
+    )
+
+
+def relations_touching(tx: Read, ids: Sequence[str]) -> list[Relation]:
+    """Active relations that start or end at one of these entities."""
+    rows = tx.all(
+        f"""
+        SELECT {_RELATION} WHERE relation.rowid IN (
+            SELECT rowid FROM relations WHERE deleted_at IS NULL AND from_entity IN (SELECT value FROM json_each(:ids))
+            UNION
+            SELECT rowid FROM relations WHERE deleted_at IS NULL AND to_entity IN (SELECT value FROM json_each(:ids))
+        ) ORDER BY relation.rowid
+        """,
+        {"ids": _json(list(ids))},
+    )
+    return [Relation(*row) for row in rows]
+
+
+def relations_from(tx: Read, ids: Sequence[str]) -> list[Relation]:
+    """Active relations that start at one of these entities."""
+    rows = tx.all(
+        f"""
+        SELECT {_RELATION} WHERE relation.deleted_at IS NULL
+            AND relation.from_entity IN (SELECT value FROM json_each(:ids)) ORDER BY relation.rowid
+        """,
+        {"ids": _json(list(ids))},
+    )
+    return [Relation(*row) for row in rows]
+
+
+_RELATION = """
+    relation.id, source.name, target.name, relation.relation_type, relation.created_at
+    FROM relations AS relation
+    JOIN entities AS source ON source.id = relation.from_entity
+    JOIN entities AS target ON target.id = relation.to_entity
+"""
+
+
+# Words
+
+
+def _index(tx: Write, entity_id: str, observation_id: str | None, **texts: str) -> None:
+    """Make an entity or an observation findable by its words."""
+    number = tx.number(
+        "INSERT INTO indexed (entity_id, observation_id) VALUES (:entity, :observation) RETURNING number",
+        {"entity": entity_id, "observation": observation_id},
+    )
+    tx.all(
+        """
+        INSERT INTO graph_words (rowid, name, entity_type, content, parts)
+        VALUES (:number, :name, :entity_type, :content, :parts)
+        """,
+        {
+            "number": number,
+            **{column: words.spaced(texts.get(column, "")) for column in COLUMNS},
+            "parts": words.parts(" ".join(texts.values())),
+        },
+    )
+
+
+def is_indexed(tx: Read) -> bool:
+    """Whether every active entity and observation is in the index of words."""
+    return tx.number("SELECT count(*) FROM indexed") == tx.number(
+        """
+        SELECT (SELECT count(*) FROM entities WHERE deleted_at IS NULL)
+            + (SELECT count(*) FROM observations JOIN entities ON entities.id = entity_id
+               WHERE observations.deleted_at IS NULL AND entities.deleted_at IS NULL)
+        """
+    )
+
+
+def take_in(tx: Write) -> None:
+    for id_, name, kind in tx.all(
+        """
+        SELECT id, name, entity_type FROM entities
+        WHERE deleted_at IS NULL AND id NOT IN (SELECT entity_id FROM indexed WHERE observation_id IS NULL)
+        """
+    ):
+        _index(tx, id_, None, name=name, entity_type=kind)
+    for id_, entity_id, content in tx.all(
+        """
+        SELECT observations.id, entity_id, content FROM observations JOIN entities ON entities.id = entity_id
+        WHERE observations.deleted_at IS NULL AND entities.deleted_at IS NULL
+            AND observations.id NOT IN (SELECT observation_id FROM indexed WHERE observation_id IS NOT NULL)
+        """
+    ):
+        _index(tx, entity_id, id_, content=content)
+
+
+@dataclass(frozen=True)
+class WordIndex:
+    """The indexes of a project as search/finding.py asks them. What is found are entities, by the number under which
+    each is indexed; an observation's words find its entity."""
+
+    tx: Read
+
+    def expression(self, query: str) -> str | None:
+        return words.syntax(query, COLUMNS)
+
+    def documents(self) -> int:
+        return self.tx.number("SELECT count(*) FROM indexed WHERE observation_id IS NULL")
+
+    def count(self, term: str, most: int) -> int:
+        return self.tx.number(
+            f"SELECT count(*) FROM (SELECT DISTINCT entity.number FROM ({_ROWS}) AS found {_ENTITY} LIMIT :most)",
+            {"expression": term, "most": most},
+        )
+
+    def holding(self, term: str, among: Collection[int]) -> dict[int, float]:
+        rows = self.tx.all(
+            f"""
+            SELECT DISTINCT entity.number, 1.0 FROM ({_ROWS}) AS found {_ENTITY}
+            WHERE entity.number IN (SELECT value FROM json_each(:among))
+            """,
+            {"expression": term, "among": _json(list(among))},
+        )
+        return dict(rows)
+
+    def matching(self, expression: str, most: int) -> dict[int, float]:
+        rows = self.tx.all(
+            f"""
+            SELECT entity.number, -min(found.rank) FROM ({_ROWS}) AS found {_ENTITY}
+            GROUP BY entity.number ORDER BY min(found.rank) LIMIT :most
+            """,
+            {"expression": expression, "most": most},
+        )
+        return dict(rows)
+
+    def matching_syntax(self, expression: str, most: int) -> dict[int, float]:
+        """In the spec's own indexes, if those can find the words at all."""
+        if words.has_cjk(expression):
+            return self.matching(expression, most)
+        found: dict[int, float] = {}
+        for columns, table in (
+            (("name", "entity_type"), "SELECT id, rowid AS number FROM entities WHERE deleted_at IS NULL"),
+            (("content",), "SELECT entity_id AS id, rowid AS number FROM observations WHERE deleted_at IS NULL"),
+        ):
+            index = "entities_fts" if "name" in columns else "observations_fts"
+            if words.syntax(expression, columns) is None:
+                continue  # it filters by a column of the other one
+            rows = self.tx.all(
+                f"""
+                SELECT entity.number, -min({index}.rank) FROM {index}
+                JOIN ({table}) AS found ON found.number = {index}.rowid
+                JOIN indexed AS entity ON entity.entity_id = found.id AND entity.observation_id IS NULL
+                WHERE {index} MATCH :expression GROUP BY entity.number ORDER BY 2 DESC LIMIT :most
+                """,
+                {"expression": expression, "most": most},
+            )
+            found |= {number: max(bm25, found.get(number, 0.0)) for number, bm25 in rows}
+        return found
+
+    def containing(self, text: str, most: int) -> dict[int, float]:
+        rows = self.tx.all(
+            """
+            SELECT entity.number, 1.0 FROM indexed AS entity WHERE entity.observation_id IS NULL AND (
+                EXISTS (SELECT 1 FROM entities WHERE id = entity.entity_id AND instr(name, :text))
+                OR EXISTS (
+                    SELECT 1 FROM observations
+                    WHERE entity_id = entity.entity_id AND deleted_at IS NULL AND instr(content, :text)
+                )
+            ) LIMIT :most
+            """,
+            {"text": text, "most": most},
+        )
+        return dict(rows)
+
+
+_ROWS = "SELECT rowid AS number, rank FROM graph_words WHERE graph_words MATCH :expression"
+_ENTITY = """
+    JOIN indexed AS row ON row.number = found.number
+    JOIN indexed AS entity ON entity.entity_id = row.entity_id AND entity.observation_id IS NULL
+"""
+
+
+def ids_by_number(tx: Read, numbers: Sequence[int]) -> Mapping[int, str]:
+    rows = tx.all(
+        "SELECT number, entity_id FROM indexed WHERE number IN (SELECT value FROM json_each(:numbers))",
+        {"numbers": _json(list(numbers))},
+    )
+    return dict(rows)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,222 @@
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from memory_mcp.caller import Scope
+from memory_mcp.families import Arguments, Call, Family, Whole
+from memory_mcp.graph.model import (
+    Created,
+    DeletedCount,
+    Facts,
+    NewEntity,
+    Nodes,
+    Observed,
+    Project,
+    Projects,
+    Related,
+    Tie,
+    Told,
+)
+
+Name = Annotated[str, Field(min_length=1, max_length=64)]
+Text = Annotated[str, Field(min_length=1, max_length=1024 * 1024)]
+EntityName = Annotated[str, Field(min_length=1, max_length=512)]
+Kind = Annotated[str, Field(min_length=1, max_length=128)]
+
+graph = Family(
+    name="graph",
+    purpose="a knowledge graph per project: create_project or switch_project first (or name the `project` in each "
+    "call), then create_entities, add_observations, create_relations; search_nodes, open_nodes, read_graph",
+    errors="tool-result",
+    uri_prefixes=(),
+)
+
+
+# Projects
+
+
+class ListProjects(Arguments):
+    status: Literal["active", "archived", "all"] = "active"
+
+
+@graph.tool(ListProjects, answers=Projects, title="List projects", needs=Scope.READ, idempotent=True)
+def list_projects(call: Call, asked: ListProjects) -> Projects:
+    """List projects by status."""
+    return call.app.graph.projects(call.caller, None if asked.status == "all" else asked.status)
+
+
+class CreateProject(Arguments):
+    name: Name = Field(description="Unique slug: a-z, 0-9, '.', '_', '-'.")
+    description: str = Field("", max_length=4096)
+
+
+@graph.tool(CreateProject, answers=Project, title="Create a project", needs=Scope.WRITE)
+def create_project(call: Call, asked: CreateProject) -> Project:
+    """Create a project with a graph of its own, and make it this session's active one."""
+    return call.app.graph.create_project(call.caller, call.session, asked.name, asked.description)
+
+
+class NamedProject(Arguments):
+    name: Name
+
+
+@graph.tool(NamedProject, answers=Told, title="Switch project", needs=Scope.READ, idempotent=True)
+def switch_project(call: Call, asked: NamedProject) -> Told:
+    """Make a project this session's active one."""
+    return call.app.graph.switch_project(call.caller, call.session, asked.name)
+
+
+class NothingAsked(Arguments):
+    pass
+
+
+@graph.tool(NothingAsked, answers=Told, title="Current project", needs=Scope.READ, idempotent=True)
+def get_current_project(call: Call, asked: NothingAsked) -> Told:
+    """The session's active project, if any."""
+    return call.app.graph.current_project(call.caller, call.session)
+
+
+@graph.tool(NamedProject, answers=Told, title="Archive a project", needs=Scope.DELETE)
+def archive_project(call: Call, asked: NamedProject) -> Told:
+    """Put a project away with its data. restore_project brings it back."""
+    return call.app.graph.archive_project(call.caller, asked.name)
+
+
+@graph.tool(NamedProject, answers=Told, title="Delete a project", needs=Scope.DELETE, destructive=True)
+def delete_project(call: Call, asked: NamedProject) -> Told:
+    """Delete a project and all its data for good."""
+    return call.app.graph.delete_project(call.caller, asked.name)
+
+
+@graph.tool(NamedProject, answers=Project, title="Restore a project", needs=Scope.WRITE)
+def restore_project(call: Call, asked: NamedProject) -> Project:
+    """Bring an archived project back."""
+    return call.app.graph.restore_project(call.caller, asked.name)
+
+
+# What a project knows. Each of these works in the active project unless it names another.
+
+
+class InProject(Arguments):
+    project: Name | None = None
+
+
+class EntityToCreate(Arguments):
+    name: EntityName
+    entity_type: Kind = Field(description="Such as person, technology, concept.")
+    observations: list[Text] = Field([], max_length=1000)
+
+
+class CreateEntities(InProject):
+    entities: list[EntityToCreate] = Field(min_length=1, max_length=1000)
+
+
+@graph.tool(CreateEntities, answers=Created, title="Create entities", needs=Scope.WRITE, idempotent=True)
+def create_entities(call: Call, asked: CreateEntities) -> Created:
+    """Create entities with their first observations. Names that exist are skipped."""
+    new = [NewEntity(one.name, one.entity_type, tuple(one.observations)) for one in asked.entities]
+    return call.app.graph.create_entities(call.caller, call.session, asked.project, new)
+
+
+class ObservationsToAdd(Arguments):
+    entity_name: EntityName
+    contents: list[Text] = Field(min_length=1, max_length=1000)
+
+
+class AddObservations(InProject):
+    observations: list[ObservationsToAdd] = Field(min_length=1, max_length=1000)
+
+
+@graph.tool(AddObservations, answers=Observed, title="Add observations", needs=Scope.WRITE, idempotent=True)
+def add_observations(call: Call, asked: AddObservations) -> Observed:
+    """Add facts to entities that exist."""
+    facts = [Facts(one.entity_name, tuple(one.contents)) for one in asked.observations]
+    return call.app.graph.add_observations(call.caller, call.session, asked.project, facts)
+
+
+class RelationNamed(Arguments):
+    source: EntityName = Field(alias="from")
+    target: EntityName = Field(alias="to")
+    relation_type: Kind = Field(description="In active voice: uses, depends_on.")
+
+
+class Relations(InProject):
+    relations: list[RelationNamed] = Field(min_length=1, max_length=1000)
+
+    @property
+    def ties(self) -> list[Tie]:
+        return [Tie(one.source, one.target, one.relation_type) for one in self.relations]
+
+
+@graph.tool(Relations, answers=Related, title="Create relations", needs=Scope.LINK, idempotent=True)
+def create_relations(call: Call, asked: Relations) -> Related:
+    """Relate entities that exist."""
+    return call.app.graph.create_relations(call.caller, call.session, asked.project, asked.ties)
+
+
+class SearchNodes(InProject):
+    query: Annotated[str, Field(max_length=4000)] = Field(description="Words, or FTS5: AND, OR, NOT, prefix*.")
+    limit: Whole = Field(50, ge=1, le=500)
+
+
+@graph.tool(SearchNodes, answers=Nodes, title="Search nodes", needs=Scope.READ, idempotent=True)
+def search_nodes(call: Call, asked: SearchNodes) -> Nodes:
+    """Find entities by names, types and observations; best first, with their relations."""
+    return call.app.graph.search(call.caller, call.session, asked.project, asked.query.strip(), asked.limit)
+
+
+class Names(InProject):
+    names: list[EntityName] = Field(min_length=1, max_length=1000)
+
+
+@graph.tool(Names, answers=Nodes, title="Open nodes", needs=Scope.READ, idempotent=True)
+def open_nodes(call: Call, asked: Names) -> Nodes:
+    """Get entities by their exact names, with their relations."""
+    return call.app.graph.open_nodes(call.caller, call.session, asked.project, asked.names)
+
+
+class ReadGraph(InProject):
+    offset: Whole = Field(0, ge=0, description="Where to go on, as the answer before said.")
+
+
+@graph.tool(ReadGraph, answers=Nodes, title="Read the graph", needs=Scope.READ, idempotent=True)
+def read_graph(call: Call, asked: ReadGraph) -> Nodes:
+    """Read the whole graph, a page at a time. Prefer search_nodes."""
+    return call.app.graph.read_graph(call.caller, call.session, asked.project, asked.offset)
+
+
+@graph.tool(Names, answers=DeletedCount, title="Delete entities", needs=Scope.DELETE, destructive=True, idempotent=True)
+def delete_entities(call: Call, asked: Names) -> DeletedCount:
+    """Delete entities with their observations and relations."""
+    return call.app.graph.delete_entities(call.caller, call.session, asked.project, asked.names)
+
+
+class ObservationsToDelete(Arguments):
+    entity_name: EntityName
+    observations: list[Text] = Field(min_length=1, max_length=1000)
+
+
+class DeleteObservations(InProject):
+    deletions: list[ObservationsToDelete] = Field(min_length=1, max_length=1000)
+
+
+@graph.tool(
+    DeleteObservations,
+    answers=DeletedCount,
+    title="Delete observations",
+    needs=Scope.DELETE,
+    destructive=True,
+    idempotent=True,
+)
+def delete_observations(call: Call, asked: DeleteObservations) -> DeletedCount:
+    """Delete observations by their exact text."""
+    facts = [Facts(one.entity_name, tuple(one.observations)) for one in asked.deletions]
+    return call.app.graph.delete_observations(call.caller, call.session, asked.project, facts)
+
+
+@graph.tool(
+    Relations, answers=DeletedCount, title="Delete relations", needs=Scope.LINK, destructive=True, idempotent=True
+)
+def delete_relations(call: Call, asked: Relations) -> DeletedCount:
+    """Delete relations."""
+    return call.app.graph.delete_relations(call.caller, call.session, asked.project, asked.ties)

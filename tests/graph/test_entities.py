@@ -1,0 +1,230 @@
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from tests.notes.calls import call, refusal
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def client(client: Client) -> Client:
+    """A client that works in a project."""
+    await call(client, "create_project", name="house")
+    return client
+
+
+async def names(client: Client, query: str, **more: object) -> list[str]:
+    found = await call(client, "search_nodes", query=query, **more)
+    return [entity["name"] for entity in found["entities"]]
+
+
+async def entity(client: Client, name: str, *observations: str, kind: str = "thing") -> None:
+    new = {"name": name, "entity_type": kind, "observations": list(observations)}
+    await call(client, "create_entities", entities=[new])
+
+
+async def relate(client: Client, source: str, target: str, kind: str = "uses") -> dict[str, Any]:
+    relation = {"from": source, "to": target, "relation_type": kind}
+    return await call(client, "create_relations", relations=[relation])
+
+
+async def test_entities_come_back_as_the_contract_shows_them(client: Client) -> None:
+    new = [
+        {"name": "Postgres", "entity_type": "database", "observations": ["port 5432", "port 5432"]},
+        {"name": "Ann", "entity_type": "person"},
+        {"name": "Ann", "entity_type": "cat"},
+    ]
+    made = await call(client, "create_entities", entities=new)
+
+    assert made["skipped"] == ["Ann"]
+    assert [(one["name"], one["entity_type"], one["observations"]) for one in made["entities"]] == [
+        ("Postgres", "database", ["port 5432"]),
+        ("Ann", "person", []),
+    ]
+    assert set(made["entities"][0]) == {"id", "name", "entity_type", "observations", "created_at", "updated_at"}
+    assert made["entities"][0]["created_at"] == "2030-01-01T12:00:00Z"
+    again = await call(client, "create_entities", entities=new)
+    assert again == {"entities": [], "skipped": ["Postgres", "Ann", "Ann"]}
+
+
+async def test_observations_are_added_once(client: Client) -> None:
+    await entity(client, "Ann")
+    facts = [{"entity_name": "Ann", "contents": ["likes tea", "likes tea", "plays chess"]}]
+    added = await call(client, "add_observations", observations=facts)
+
+    assert [one["content"] for one in added["observations"]] == ["likes tea", "plays chess"]
+    assert set(added["observations"][0]) == {"id", "entity_name", "content", "created_at"}
+    assert added["skipped"] == [{"entity_name": "Ann", "content": "likes tea"}]
+
+
+async def test_unknown_names_are_named_and_nothing_is_added(client: Client) -> None:
+    await entity(client, "Ann")
+    facts = [{"entity_name": name, "contents": ["x"]} for name in ("Ann", "Bob", "Cy")]
+    told = await refusal(client, "add_observations", observations=facts)
+    assert (told["error"], told["data"]) == ("not_found", {"missing": ["Bob", "Cy"]})
+    assert "'Bob', 'Cy'" in told["message"]
+
+    relations = [
+        {"from": "Ann", "to": "Ann", "relation_type": "knows"},
+        {"from": "Ann", "to": "Bob", "relation_type": "knows"},
+    ]
+    told = await refusal(client, "create_relations", relations=relations)
+    assert told["data"] == {"missing": ["Bob"]}
+
+    graph = await call(client, "read_graph")
+    assert graph["entities"][0]["observations"] == []
+    assert graph["relations"] == []
+
+
+async def test_relations_are_made_once_and_found_with_either_end(client: Client) -> None:
+    await entity(client, "Ann")
+    await entity(client, "Postgres")
+    await entity(client, "Alone")
+    made = await relate(client, "Ann", "Postgres")
+    again = await relate(client, "Ann", "Postgres")
+
+    [relation] = made["relations"]
+    assert set(relation) == {"id", "from", "to", "relation_type", "created_at"}
+    assert again == {"relations": [], "skipped": [{"from": "Ann", "to": "Postgres", "relation_type": "uses"}]}
+    for name in ("Ann", "Postgres"):
+        opened = await call(client, "open_nodes", names=[name])
+        assert opened["relations"] == [relation]
+    assert (await call(client, "open_nodes", names=["Alone", "nobody"]))["relations"] == []
+
+
+async def test_search_ranks_over_names_types_and_observations(client: Client) -> None:
+    await entity(client, "Kafka", "keeps the order of events", kind="technology")
+    await entity(client, "Ann", "introduced Kafka, Kafka and Kafka", kind="person")
+    await entity(client, "Bob", "likes music", kind="person")
+
+    assert (await names(client, "kafka"))[0] == "Kafka"
+    assert set(await names(client, "kafka")) == {"Kafka", "Ann"}
+    assert set(await names(client, "persons")) == {"Ann", "Bob"}
+    assert (await names(client, "who introduced kafka?"))[0] == "Ann"
+    assert await names(client, "person", limit=1) != []
+    assert len(await names(client, "person", limit=1)) == 1
+
+
+async def test_words_are_found_together_though_they_stand_in_different_observations(client: Client) -> None:
+    await entity(client, "Both", "made of wood", "painted green")
+    await entity(client, "One", "painted white")
+    assert (await names(client, "green wood"))[0] == "Both"
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("apple AND pear", {"both"}),
+        ("apple NOT pear", {"apple"}),
+        ("appl*", {"both", "apple"}),
+        ('"apple pear"', {"both"}),
+        ("name:apple", {"apple"}),
+        ("content:apple", {"both", "apple"}),
+        ("entity_type:fruit", {"both", "apple", "plum"}),
+    ],
+)
+async def test_fts5_syntax_means_what_it_says(client: Client, query: str, expected: set[str]) -> None:
+    await entity(client, "both", "apple pear", kind="fruit")
+    await entity(client, "apple", "an apple a day", kind="fruit")
+    await entity(client, "plum", "blue", kind="fruit")
+    assert set(await names(client, query)) == expected
+
+
+@pytest.mark.parametrize(
+    "query", ["what's new?", "c++", '"', "AND", "foo:bar", "(((", "*", "NEAR(", "🎉", "{x}: y", "\x00"]
+)
+async def test_no_query_is_an_error(client: Client, query: str) -> None:
+    await entity(client, "x", "y")
+    assert isinstance(await names(client, query), list)
+
+
+async def test_other_scripts_and_camel_case_are_found(client: Client) -> None:
+    await entity(client, "東京", "首都です")
+    await entity(client, "parseHttpRequest", "a function 🎉")
+    assert await names(client, "首都") == ["東京"]
+    assert await names(client, "東京") == ["東京"]
+    assert await names(client, "http request") == ["parseHttpRequest"]
+    assert await names(client, "🎉") == ["parseHttpRequest"]
+
+
+async def test_what_was_deleted_never_surfaces_and_can_be_made_anew(client: Client) -> None:
+    await entity(client, "Ann", "likes tea")
+    await entity(client, "Bob", "likes tea")
+    await relate(client, "Ann", "Bob")
+
+    assert await call(client, "delete_entities", names=["Ann", "Ann", "nobody"]) == {"deleted_count": 1}
+    assert await names(client, "tea") == ["Bob"]
+    assert await names(client, "likes AND tea") == ["Bob"]
+    assert (await call(client, "open_nodes", names=["Ann"])) == {"entities": [], "relations": []}
+    assert (await call(client, "read_graph"))["relations"] == []
+
+    await entity(client, "Ann", "likes coffee")
+    assert await names(client, "ann") == ["Ann"]
+    assert await names(client, "coffee") == ["Ann"]
+    assert await names(client, "tea") == ["Bob"]
+    assert await call(client, "delete_entities", names=["Ann", "Bob"]) == {"deleted_count": 2}
+    assert await call(client, "read_graph") == {"entities": [], "relations": []}
+
+
+async def test_observations_and_relations_are_deleted_by_what_they_say(client: Client) -> None:
+    await entity(client, "Ann", "likes tea", "plays chess")
+    await relate(client, "Ann", "Ann", "knows")
+
+    deletions = [{"entity_name": name, "observations": ["likes tea", "never said"]} for name in ("Ann", "nobody")]
+    assert await call(client, "delete_observations", deletions=deletions) == {"deleted_count": 1}
+    assert await names(client, "tea") == []
+    assert await names(client, "chess") == ["Ann"]
+
+    relation = {"from": "Ann", "to": "Ann", "relation_type": "knows"}
+    other = {"from": "Ann", "to": "Bob", "relation_type": "knows"}
+    assert await call(client, "delete_relations", relations=[relation, other]) == {"deleted_count": 1}
+    assert await call(client, "delete_relations", relations=[relation]) == {"deleted_count": 0}
+    again = await relate(client, "Ann", "Ann", "knows")
+    assert len(again["relations"]) == 1
+
+
+async def test_a_large_graph_is_read_page_by_page_each_thing_once(client: Client) -> None:
+    for start in range(0, 900, 300):
+        new = [
+            {"name": f"n{number}", "entity_type": "t", "observations": ["x" * 200]}
+            for number in range(start, start + 300)
+        ]
+        await call(client, "create_entities", entities=new)
+    ties = [{"from": f"n{number}", "to": f"n{899 - number}", "relation_type": "t"} for number in range(900)]
+    await call(client, "create_relations", relations=ties)
+
+    seen, relations, offset, pages = [], [], 0, 0
+    while True:
+        page = await call(client, "read_graph", offset=offset)
+        seen += [one["name"] for one in page["entities"]]
+        relations += [one["id"] for one in page["relations"]]
+        pages += 1
+        if "notice" not in page:
+            break
+        offset = int(page["notice"].rstrip(".").split()[-1])
+    assert pages > 1
+    assert seen == [f"n{number}" for number in range(900)]
+    assert len(relations) == len(set(relations)) == 900
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "field"),
+    [
+        ("create_entities", {"entities": []}, "entities"),
+        ("create_entities", {"entities": [{"name": "x"}]}, "entities.0.entity_type"),
+        ("create_entities", {"entities": [{"name": "", "entity_type": "t"}]}, "entities.0.name"),
+        ("create_relations", {"relations": [{"from": "a", "relation_type": "t"}]}, "relations.0.to"),
+        ("search_nodes", {"query": ""}, "query"),
+        ("search_nodes", {"query": "x", "limit": 0}, "limit"),
+        ("open_nodes", {"names": "Ann"}, "names"),
+        ("read_graph", {"offset": -1}, "offset"),
+        ("add_observations", {"observations": [{"entity_name": "x", "contents": ["y"], "z": 1}]}, "observations.0.z"),
+    ],
+)
+async def test_bad_arguments_are_refused_naming_the_field(
+    client: Client, tool: str, arguments: dict[str, object], field: str
+) -> None:
+    told = await refusal(client, tool, **arguments)
+    assert (told["error"], told["data"]["field"]) == ("invalid", field)
