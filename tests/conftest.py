@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import hypothesis
 import pytest
 from mcp import Client
 from mcp.shared.memory import create_client_server_memory_streams
@@ -14,6 +15,9 @@ from memory_mcp.app import App, open_app
 from memory_mcp.doors.asking import Line
 from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.doors.stdio import local_line
+
+hypothesis.settings.register_profile("house", deadline=None)  # a busy machine is no bug
+hypothesis.settings.load_profile("house")
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ERAS = ("legacy", "2026-07-28")

@@ -322,3 +322,38 @@ def test_equal_texts_are_similar_without_any_embedder(tmp_path: Path) -> None:
     with server(tmp_path, embedder="none") as notes:
         first = notes.create("Coffee keeps me awake")
         assert notes.call("memory_create", content="coffee   keeps me AWAKE")["similar"] == [first]
+
+
+def semantic(server: Stdio, query: str) -> dict[str, float]:
+    """The cosine of each note that has its vectors by now."""
+    hits = server.call("memory_search", query=query, search_mode="semantic")["memories"]
+    parts = {hit["title"]: hit["score_breakdown"] for hit in hits}
+    return {title: found["cosine"] for title, found in parts.items() if found["cosine"] is not None}
+
+
+@needs_model
+@pytest.mark.parametrize("soft", [True, False])
+def test_what_was_deleted_leaves_nothing_in_the_note_after_it(tmp_path: Path, soft: bool) -> None:
+    server = Stdio.start(tmp_path, "--embedder", "builtin")
+    secret = server.call("memory_create", content="my bank vault passphrase is correct horse battery staple")
+    server.call("memory_create", content="ok, noted")
+    eventually(lambda: len(semantic(server, "what is the vault passphrase?")) == 2)
+    before = semantic(server, "what is the vault passphrase?")["ok, noted"]
+
+    server.call("memory_delete", id=secret["id"], soft=soft)
+    assert semantic(server, "what is the vault passphrase?")["ok, noted"] < before - 0.05
+    assert server.call("memory_search", query="passphrase", search_mode="lexical")["memories"] == []
+    server.close()
+    if not soft:
+        assert b"passphrase" not in (tmp_path / "notes.db").read_bytes()
+
+
+@needs_model
+def test_a_server_that_is_left_in_the_middle_of_a_long_note_ends_well_and_the_next_goes_on(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, "--embedder", "builtin")
+    server.call("memory_create", content="The quick brown fox jumps over the lazy dog. " * 2000)
+    assert server.close() == 0
+
+    server = Stdio.start(tmp_path, "--embedder", "builtin")
+    eventually(lambda: len(semantic(server, "an animal that jumps")) == 1, 60)
+    server.close()

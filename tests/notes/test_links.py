@@ -327,3 +327,13 @@ async def test_a_walk_stays_within_a_models_means(client: Client, app: App) -> N
     assert result.structured_content is not None
     assert result.structured_content["truncated"] is True
     assert len(result.content[0].text.encode()) < 100_000  # type: ignore[union-attr]  # it is a text
+
+
+async def test_a_note_that_moves_takes_its_titles_to_the_other_namespace(client: Client) -> None:
+    for namespace in ("one", "two"):
+        await create(client, "the plan", title="Plan", namespace=namespace)
+    note = await create(client, "see [[Plan]]", namespace="one")
+    there = (await call(client, "memory_recent", namespace="two"))["memories"][0]["id"]
+
+    await update(client, note, namespace="two")
+    assert (await links(client, note))["outgoing"] == [there]

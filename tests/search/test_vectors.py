@@ -97,3 +97,11 @@ def test_two_memories_are_alike_if_all_their_parts_are() -> None:
 def test_a_vector_survives_packing() -> None:
     vector = np.array([0.25, -1.0, 3.5], dtype=np.float32)
     assert unpack(pack(vector)).tolist() == vector.tolist()
+
+
+def test_a_memory_of_many_parts_does_not_crowd_out_the_others() -> None:
+    ours = PackedVectors(3)
+    ours.put(0, [packed((1.0, number / 1000, 0.0)) for number in range(600)])
+    for id_ in range(1, 50):
+        ours.put(id_, [packed((0.0, 1.0, float(id_)))])
+    assert len(asked(ours, (1.0, 0.0, 0.0)).nearest(40)) == 40

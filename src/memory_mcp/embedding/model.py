@@ -33,6 +33,7 @@ class Embedder(Protocol):
 
     kind: str
     model: str
+    at_once: int  # texts it is given together
 
     def documents(self, texts: Sequence[str]) -> "Floats":
         """Unit vectors of texts to be found, one row each."""

@@ -86,6 +86,8 @@ class Service:
 class _Served(ABC):
     """A model behind a service."""
 
+    at_once = 32
+
     def __init__(self, model: str, service: Service) -> None:
         self.model = model
         self._service = service

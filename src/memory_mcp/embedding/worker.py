@@ -21,7 +21,6 @@ LOOK_EVERY = 30.0  # seconds: other processes may have died with work left, or a
 LOOK_AGAIN = 5.0  # while some texts wait: their turn may come, or another process may finish them
 BOOT_SECONDS = 1.0  # before the first look, so that a starting server answers its client first
 STOP_SECONDS = 2.0
-AT_ONCE = 32  # texts in one request
 SHORTEST_PAUSE = 1.0  # seconds after a failure, doubled by each further one
 LONGEST_PAUSE = 15.0
 PATIENCE = 1.0  # seconds that answers may wait for a vector, all together
@@ -243,10 +242,10 @@ class Worker:
 
         texts = [text for job in jobs for text in (*job.parts, *([job.context] if job.context else []))]
         vectors = []
-        for start in range(0, len(texts), AT_ONCE):
+        for start in range(0, len(texts), embedder.at_once):
             if self._stopping.is_set():
                 raise _Stopped
-            vectors.append(embedder.documents(texts[start : start + AT_ONCE]))
+            vectors.append(embedder.documents(texts[start : start + embedder.at_once]))
             _check(space, vectors[-1])
         return np.concatenate(vectors)
 
