@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 def result(tool: Tool, answer: Any) -> types.CallToolResult:
     structured = tool.answers.dump_python(answer, mode="json", by_alias=True)
-    text = json.dumps(structured, ensure_ascii=False)
+    text = tool.answers.dump_json(answer, by_alias=True).decode()
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=structured)
 
 

@@ -39,7 +39,9 @@ DELETED = ".deleted"  # what the name of a file ends with while its project is b
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 NO_PROJECT = "No active project. Use switch_project to select one. Or name it in the call: `project`."
 BY_WORDS = 200  # entities that words bring into the running
-PAGE = 500  # entities read at a time
+STEP = 150  # entities read at a time
+MOST_RELATIONS = 400  # in one answer
+RELATION = 190  # bytes of JSON
 
 
 @dataclass(frozen=True)
@@ -263,13 +265,15 @@ class Graph:
     def read_graph(self, caller: Caller, session: Session, project: str | None, offset: int) -> Nodes:
         """Everything, a page at a time: entities from a position on, each with the relations that start at it."""
         with self._project(caller, session, project).read() as tx:
-            rows = storage.ids_after(tx, offset, PAGE + 1)
-            entities = storage.entities(tx, [id_ for _, id_ in rows[:PAGE]])
-            shown = list(within_budget(entities, _size))
-            relations = storage.relations_from(tx, [entity.id for entity in shown])
-            more = len(rows) > len(shown)
-            notice = f"There is more: call read_graph with offset {rows[len(shown) - 1][0]}." if more else None
-            return Nodes(shown, relations, notice)
+            placed = _page(tx, offset)
+            shown = within_budget(placed, _placed_size)
+            ids = [one.entity.id for one in shown]
+            relations = storage.relations_from(tx, ids, MOST_RELATIONS)
+        notices = [
+            f"There is more: call read_graph with offset {shown[-1].position}." if len(shown) < len(placed) else "",
+            _relations_left_out(relations, sum(one.relations for one in shown)),
+        ]
+        return Nodes([one.entity for one in shown], relations, " ".join(filter(None, notices)) or None)
 
     # Moving in and out
 
@@ -277,10 +281,10 @@ class Graph:
         """A whole project, a page at a time, as it stands now."""
         with self._named(caller, project).read() as tx:
             position = 0
-            while rows := storage.ids_after(tx, position, PAGE):
-                ids = [id_ for _, id_ in rows]
-                yield Nodes(storage.entities(tx, ids), storage.relations_from(tx, ids))
-                position = rows[-1][0]
+            while placed := storage.entities_after(tx, position, STEP):
+                entities = [one.entity for one in placed]
+                yield Nodes(entities, storage.relations_from(tx, [entity.id for entity in entities]))
+                position = placed[-1].position
 
     def take_in(self, caller: Caller, project: str, entities: Sequence[NewEntity], ties: Sequence[Tie]) -> TakenIn:
         """Add a graph to a project, which is made if it is missing: all of it, or nothing.
@@ -386,14 +390,36 @@ def _known(tx: Read, names: Iterable[str]) -> dict[str, str]:
     return ids
 
 
+def _page(tx: Read, position: int) -> list[storage.Placed]:
+    """Entities from a position on: one more than fit into an answer, if there are so many."""
+    placed: list[storage.Placed] = []
+    while more := storage.entities_after(tx, position, STEP):
+        placed += more
+        position = more[-1].position
+        if len(within_budget(placed, _placed_size)) < len(placed):
+            break
+    return placed
+
+
 def _nodes(tx: Read, ids: Sequence[str], advice: str) -> Nodes:
     entities = storage.entities(tx, ids)
     shown = list(within_budget(entities, _size))
-    relations = storage.relations_touching(tx, [entity.id for entity in shown])
-    notice = f"{len(entities) - len(shown)} more would be too long to show at once. {advice}"
-    return Nodes(shown, relations, notice if len(shown) < len(entities) else None)
+    relations = storage.relations_touching(tx, [entity.id for entity in shown], MOST_RELATIONS + 1)
+    notices = [
+        f"{len(entities) - len(shown)} more would be too long to show at once. {advice}" if entities != shown else "",
+        _relations_left_out(relations[:MOST_RELATIONS], len(relations)),
+    ]
+    return Nodes(shown, relations[:MOST_RELATIONS], " ".join(filter(None, notices)) or None)
+
+
+def _relations_left_out(shown: Sequence[object], total: int) -> str:
+    return f"Only the {len(shown)} oldest relations are shown. Ask for fewer entities." if total > len(shown) else ""
 
 
 def _size(entity: Entity) -> int:
     """About how many bytes of JSON it makes."""
     return 200 + len(entity.name.encode()) + sum(len(text.encode()) + 4 for text in entity.observations)
+
+
+def _placed_size(placed: storage.Placed) -> int:
+    return _size(placed.entity) + min(placed.relations, MOST_RELATIONS) * RELATION

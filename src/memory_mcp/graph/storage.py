@@ -196,55 +196,75 @@ def delete_relation(tx: Write, source_id: str, target_id: str, relation_type: st
 # One project: reading
 
 
+_ENTITY_FIELDS = """
+    entity.rowid, entity.id, entity.name, entity.entity_type, entity.created_at, entity.updated_at,
+    (SELECT json_group_array(content ORDER BY created_at, rowid) FROM observations
+     WHERE entity_id = entity.id AND deleted_at IS NULL),
+    (SELECT count(*) FROM relations WHERE from_entity = entity.id AND deleted_at IS NULL)
+"""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An entity, where it stands among all, and how many relations start at it."""
+
+    position: int
+    entity: Entity
+    relations: int
+
+
+def _placed(row: Sequence[Any]) -> Placed:
+    position, id_, name, kind, created, updated, observations, relations = row
+    return Placed(position, Entity(id_, name, kind, json.loads(observations), created, updated), relations)
+
+
 def entities(tx: Read, ids: Sequence[str]) -> list[Entity]:
     """These active entities with their active observations, in the order given."""
     rows = tx.all(
-        """
-        SELECT entity.id, entity.name, entity.entity_type, entity.created_at, entity.updated_at,
-            (SELECT json_group_array(content ORDER BY created_at, rowid) FROM observations
-             WHERE entity_id = entity.id AND deleted_at IS NULL)
-        FROM json_each(:ids) AS wanted JOIN entities AS entity ON entity.id = wanted.value
+        f"""
+        SELECT {_ENTITY_FIELDS} FROM json_each(:ids) AS wanted CROSS JOIN entities AS entity ON entity.id = wanted.value
         WHERE entity.deleted_at IS NULL ORDER BY wanted.key
         """,
         {"ids": _json(list(ids))},
     )
-    return [
-        Entity(id_, name, kind, json.loads(observations), created, updated)
-        for id_, name, kind, created, updated, observations in rows
-    ]
+    return [_placed(row).entity for row in rows]
 
 
-def ids_after(tx: Read, position: int, limit: int) -> list[tuple[int, str]]:
-    """(position, id) of active entities in the order they were created."""
-    return tx.all(
-        "SELECT rowid, id FROM entities WHERE rowid > :position AND deleted_at IS NULL ORDER BY rowid LIMIT :limit",
+def entities_after(tx: Read, position: int, limit: int) -> list[Placed]:
+    """Active entities in the order they were created, after a position."""
+    rows = tx.all(
+        f"""
+        SELECT {_ENTITY_FIELDS} FROM entities AS entity
+        WHERE entity.rowid > :position AND entity.deleted_at IS NULL ORDER BY entity.rowid LIMIT :limit
+        """,
         {"position": position, "limit": limit},
     )
+    return [_placed(row) for row in rows]
 
 
-def relations_touching(tx: Read, ids: Sequence[str]) -> list[Relation]:
-    """Active relations that start or end at one of these entities."""
+def relations_touching(tx: Read, ids: Sequence[str], limit: int) -> list[Relation]:
+    """Active relations that start or end at one of these entities, the oldest first."""
     rows = tx.all(
         f"""
         SELECT {_RELATION} WHERE relation.rowid IN (
             SELECT rowid FROM relations WHERE deleted_at IS NULL AND from_entity IN (SELECT value FROM json_each(:ids))
             UNION
             SELECT rowid FROM relations WHERE deleted_at IS NULL AND to_entity IN (SELECT value FROM json_each(:ids))
-        ) ORDER BY relation.rowid
+        ) ORDER BY relation.rowid LIMIT :limit
         """,
-        {"ids": _json(list(ids))},
+        {"ids": _json(list(ids)), "limit": limit},
     )
     return [Relation(*row) for row in rows]
 
 
-def relations_from(tx: Read, ids: Sequence[str]) -> list[Relation]:
-    """Active relations that start at one of these entities."""
+def relations_from(tx: Read, ids: Sequence[str], limit: int = -1) -> list[Relation]:
+    """Active relations that start at one of these entities, the oldest first."""
     rows = tx.all(
         f"""
         SELECT {_RELATION} WHERE relation.deleted_at IS NULL
-            AND relation.from_entity IN (SELECT value FROM json_each(:ids)) ORDER BY relation.rowid
+            AND relation.from_entity IN (SELECT value FROM json_each(:ids)) ORDER BY relation.rowid LIMIT :limit
         """,
-        {"ids": _json(list(ids))},
+        {"ids": _json(list(ids)), "limit": limit},
     )
     return [Relation(*row) for row in rows]
 
@@ -331,7 +351,7 @@ class WordIndex:
         rows = self.tx.all(
             f"""
             SELECT DISTINCT entity.number, 1.0 FROM ({_ROWS}) AS found {_ENTITY}
-            WHERE entity.number IN (SELECT value FROM json_each(:among))
+            WHERE +entity.number IN (SELECT value FROM json_each(:among))
             """,
             {"expression": term, "among": _json(list(among))},
         )
@@ -388,9 +408,10 @@ class WordIndex:
 
 
 _ROWS = "SELECT rowid AS number, rank FROM graph_words WHERE graph_words MATCH :expression"
+# CROSS: the words come first. Left to itself SQLite starts at `indexed` and searches once for each entity.
 _ENTITY = """
-    JOIN indexed AS row ON row.number = found.number
-    JOIN indexed AS entity ON entity.entity_id = row.entity_id AND entity.observation_id IS NULL
+    CROSS JOIN indexed AS row ON row.number = found.number
+    CROSS JOIN indexed AS entity ON entity.entity_id = row.entity_id AND entity.observation_id IS NULL
 """
 
 
