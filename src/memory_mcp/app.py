@@ -26,6 +26,7 @@ from memory_mcp.notes.tools import notes
 from memory_mcp.sessions import Sessions
 from memory_mcp.settings import Settings
 from memory_mcp.sqlite import Database
+from memory_mcp.sqlite.database import Missing
 from memory_mcp.sqlite.migrations import Schema
 from memory_mcp.vault import Vault
 from memory_mcp.vault import schema as vault_schema
@@ -158,8 +159,9 @@ def _registries(settings: Settings, clock: Clock) -> Tenants:
     )
 
 
-def _project_file(settings: Settings, clock: Clock, path: Path, make: bool) -> Database:
-    db = _open_file(settings, clock, path, graph_schema.PROJECT, must_exist=not make)
+def _project_file(settings: Settings, clock: Clock, path: Path, lock: Path, make: bool) -> Database:
+    missing: Missing = "make once" if make else "refuse"
+    db = _open_file(settings, clock, path, graph_schema.PROJECT, missing=missing, lock=lock)
     db.whenever_opened(graph_schema.take_in)
     return db
 
@@ -181,14 +183,23 @@ def embedding_options(settings: Settings) -> Options:
     )
 
 
-def _open_file(settings: Settings, clock: Clock, path: Path, schema: Schema, *, must_exist: bool = False) -> Database:
+def _open_file(
+    settings: Settings,
+    clock: Clock,
+    path: Path,
+    schema: Schema,
+    *,
+    missing: Missing = "make",
+    lock: Path | None = None,
+) -> Database:
     return Database(
         path,
         schema,
         backups=settings.data_dir / "backups",
         durability=settings.durability,
         clock=clock,
-        must_exist=must_exist,
+        missing=missing,
+        lock=lock,
     )
 
 

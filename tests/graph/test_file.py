@@ -101,10 +101,57 @@ def test_a_crash_in_the_middle_of_deleting_is_finished_at_the_next_start(tmp_pat
     server = Stdio.start(tmp_path, "--families", "graph")
     id_ = server.call("create_project", name="house")["id"]
     server.close()
-    path = tmp_path / "projects" / f"{id_}.db"
-    path.rename(path.with_name(path.name + ".deleted"))
+    connection = apsw.Connection(str(tmp_path / "_meta.db"))
+    connection.execute("DELETE FROM projects")
+    connection.close()
+    (tmp_path / "locks" / f"{id_}.deleted").touch()
 
     server = Stdio.start(tmp_path, "--families", "graph")
     assert server.call("list_projects", status="all")["projects"] == []
-    assert list((tmp_path / "projects").glob("*.deleted")) == []
+    assert list((tmp_path / "projects").iterdir()) == []
     server.close()
+
+
+def test_a_file_that_was_copied_and_not_yet_moved_stays_where_the_registry_says(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, "--families", "graph")
+    id_ = server.call("create_project", name="house")["id"]
+    server.call("create_entities", entities=[{"name": "x", "entity_type": "t"}])
+    server.close()
+    (tmp_path / "archive").mkdir()
+    shutil.copy(tmp_path / "projects" / f"{id_}.db", tmp_path / "archive" / f"{id_}.db")
+
+    server = Stdio.start(tmp_path, "--families", "graph")
+    assert len(server.call("read_graph", project="house")["entities"]) == 1
+    assert list((tmp_path / "archive").iterdir()) == []
+    server.close()
+
+
+def test_a_file_nobody_knows_is_removed_only_if_it_holds_nothing(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, "--families", "graph")
+    blank, full = (server.call("create_project", name=name)["id"] for name in ("blank", "full"))
+    server.call("create_entities", entities=[{"name": "x", "entity_type": "t"}])
+    server.close()
+    connection = apsw.Connection(str(tmp_path / "_meta.db"))
+    connection.execute("DELETE FROM projects")
+    connection.close()
+
+    Stdio.start(tmp_path, "--families", "graph").close()
+    left = {path.stem for path in (tmp_path / "projects").glob("*.db")}
+    assert (blank in left, full in left) == (False, True)
+
+
+def test_a_process_that_has_a_project_open_follows_it_through_archive_and_restore(tmp_path: Path) -> None:
+    one, two = (Stdio.start(tmp_path, "--families", "graph") for _ in range(2))
+    one.call("create_project", name="house")
+    two.call("create_entities", project="house", entities=[{"name": "one", "entity_type": "t"}])
+    one.call("archive_project", name="house")
+    one.call("restore_project", name="house")
+    two.call("create_entities", project="house", entities=[{"name": "two", "entity_type": "t"}])
+    one.call("create_entities", project="house", entities=[{"name": "three", "entity_type": "t"}])
+
+    for server in (one, two):
+        read = server.call("read_graph", project="house")["entities"]
+        assert [entity["name"] for entity in read] == ["one", "two", "three"]
+    two.kill()
+    assert len(one.call("read_graph", project="house")["entities"]) == 3
+    one.close()

@@ -36,7 +36,7 @@ def import_graph(
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise Invalid(f"{file} cannot be read as text. Give a file of server-memory.") from exc
-    entities, ties = exchange.parse(text.splitlines())
+    entities, ties = exchange.parse(text)
     with opened_app(data_dir) as (app, caller):
         taken = app.graph.take_in(caller, project, entities, ties)
     if as_json:
@@ -47,7 +47,7 @@ def import_graph(
         f"{project!r}; {taken.known} were known."
     )
     if taken.dangling:
-        typer.echo(f"{taken.dangling} relations name entities that are not in the file, and were left out.")
+        typer.echo(f"{taken.dangling} relations name entities that nobody knows, and were left out.")
 
 
 @cli.command("picture")

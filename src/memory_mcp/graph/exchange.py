@@ -1,6 +1,7 @@
 """The format of @modelcontextprotocol/server-memory: one JSON object a line, entities first, then relations."""
 
 import json
+import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -24,32 +25,49 @@ def lines(pages: Iterable[Nodes]) -> Iterator[str]:
         )
 
 
-def parse(text: Iterable[str]) -> tuple[list[NewEntity], list[Tie]]:
+def parse(text: str) -> tuple[list[NewEntity], list[Tie]]:
     """Entities and relations out of such a file. Raises Invalid naming the line that is neither."""
     entities, ties = [], []
-    for number, line in enumerate(text, start=1):
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         if not line.strip():
             continue
         try:
             found = json.loads(line)
             if found["type"] == "entity":
                 entities.append(_entity(found))
+            elif found["type"] == "relation":
+                ties.append(Tie(_name(found["from"]), _name(found["to"]), _kind(found["relationType"])))
             else:
-                ties.append(Tie(*(_text(found[name]) for name in ("from", "to", "relationType"))))
-        except (ValueError, KeyError, TypeError) as exc:
+                raise KeyError(found["type"])  # noqa: TRY301  # as good as none
+        except (ValueError, KeyError, TypeError, RecursionError) as exc:
             raise Invalid(f"Line {number} is neither an entity nor a relation of server-memory's format.") from exc
     return entities, ties
 
 
 def _entity(found: dict[str, Any]) -> NewEntity:
-    observations = tuple(_text(content) for content in found.get("observations", []))
-    return NewEntity(_text(found["name"]), _text(found["entityType"]), observations)
+    observations = found.get("observations", [])
+    if not isinstance(observations, list):
+        raise TypeError
+    contents = tuple(_text(content, 1024 * 1024) for content in observations)
+    return NewEntity(_name(found["name"]), _kind(found["entityType"]), contents)
 
 
-def _text(value: Any) -> str:
+def _name(value: Any) -> str:
+    return _text(value, 512)
+
+
+def _kind(value: Any) -> str:
+    return _text(value, 128)
+
+
+def _text(value: Any, most: int) -> str:
+    """As the tools take it: not empty, not too long, in NFC, without halves of surrogate pairs."""
     if not isinstance(value, str):
         raise TypeError
-    return value
+    text = unicodedata.normalize("NFC", value)
+    if not 0 < len(text.encode()) <= most * 4 or len(text) > most:
+        raise ValueError
+    return text
 
 
 def _line(**fields: Any) -> str:

@@ -1,6 +1,7 @@
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,14 +35,24 @@ from memory_mcp.sessions import Session, Sessions
 from memory_mcp.sqlite import Database, Read
 from memory_mcp.sqlite.tidying import Tidying
 
-PROJECTS, ARCHIVE = "projects", "archive"
-DELETED = ".deleted"  # what the name of a file ends with while its project is being deleted
+PROJECTS, ARCHIVE, LOCKS = "projects", "archive", "locks"
+DELETED = ".deleted"  # what the name of a mark ends with
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 NO_PROJECT = "No active project. Use switch_project to select one. Or name it in the call: `project`."
 BY_WORDS = 200  # entities that words bring into the running
+MOST_OPEN = 64  # projects' files
+IDLE_SECONDS = 5.0  # after which one of more than those is closed
 STEP = 150  # entities read at a time
 MOST_RELATIONS = 400  # in one answer
 RELATION = 190  # bytes of JSON
+
+
+@dataclass
+class _Opened:
+    """A project's file, and when it was last asked for."""
+
+    db: Database
+    used_at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,14 @@ class _Place:
     def relative(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
+    def lock(self, project_id: str) -> Path:
+        """Where writers of a project wait, wherever its file lies."""
+        return self.folder / LOCKS / f"{project_id}.lock"
+
+    def mark(self, project_id: str) -> Path:
+        """What says that a project is being deleted."""
+        return self.folder / LOCKS / f"{project_id}{DELETED}"
+
     def file(self, project_id: str, status: Status) -> Path:
         return self.folder / (PROJECTS if status == "active" else ARCHIVE) / f"{project_id}.db"
 
@@ -61,13 +80,15 @@ class _Place:
 class Graph:
     """Everything this server can do with knowledge graphs."""
 
-    def __init__(self, registries: Tenants, open_file: Callable[[Path, bool], Database], sessions: Sessions) -> None:
+    def __init__(
+        self, registries: Tenants, open_file: Callable[[Path, Path, bool], Database], sessions: Sessions
+    ) -> None:
         """`open_file` opens a project's file, and makes it if told so."""
         self._registries = registries
         self._open_file = open_file
         self._sessions = sessions
         self._guard = threading.Lock()
-        self._opened: dict[Path, Database] = {}
+        self._opened: dict[Path, _Opened] = {}
         self._healed: set[str] = set()
         self.tidying = Tidying("graph_words", self._all_opened)
         sessions.on_end(self.forget_sessions)
@@ -78,12 +99,12 @@ class Graph:
 
     def _all_opened(self) -> list[Database]:
         with self._guard:
-            return list(self._opened.values())
+            return [opened.db for opened in self._opened.values()]
 
     def close(self) -> None:
         with self._guard:
-            for db in self._opened.values():
-                db.close()
+            for opened in self._opened.values():
+                opened.db.close()
             self._opened.clear()
 
     def forget_sessions(self, user: str, session_ids: Sequence[str]) -> None:
@@ -114,9 +135,10 @@ class Graph:
         place, id_ = self._place(caller.user), str(uuid4())
         path = place.file(id_, "active")
         with place.registry.write() as tx:
-            if storage.project(tx, name) is not None:
-                raise Conflict(f"There is a project called {name!r} already. switch_project works in it.", field="name")
-            self._open(path, make=True)
+            if taken := storage.project(tx, name):
+                use = "switch_project works in it" if taken.status == "active" else "restore_project brings it back"
+                raise Conflict(f"There is a project called {name!r} already; {use}.", field="name")
+            self._open(path, place.lock(id_), make=True)
             return storage.add_project(tx, id_, name, description, place.relative(path))
 
     def switch_project(self, caller: Caller, session: Session, name: str) -> Told:
@@ -144,35 +166,41 @@ class Graph:
         place = self._place(caller.user)
         with place.registry.write() as tx:
             project = _existing(tx, name)
-            path = place.file(project.id, project.status)
-            doomed = path.with_name(path.name + DELETED)  # a crash from here on is finished at the next start
-            self._move(path, doomed)
             storage.remove_project(tx, project.id)
-        doomed.unlink(missing_ok=True)
+            # From here on a crash is finished at the next start: a project with a mark is being deleted.
+            mark = place.mark(project.id)
+            mark.touch()
+        with suppress(NotFound):  # a lost file is gone already
+            self._taken(place, project.id, project.status).remove()
+        for left in (place.lock(project.id), mark):
+            left.unlink(missing_ok=True)
         return Told(None, f"{name!r} is deleted, with all its data.")
 
     def _moved(self, caller: Caller, name: str, before: Status, after: Status) -> Project:
         """Move a project's file and say so in the registry. A crash in between is mended at the next start."""
         place = self._place(caller.user)
-        with place.registry.write() as tx:
-            project = _existing(tx, name)
-            if project.status != before:
-                raise Conflict(f"{name!r} is {project.status} already.", field="name")
-            target = place.file(project.id, after)
-            storage.set_status(tx, project.id, after, place.relative(target))
-            storage.clear_active_project(tx, project.id)
-            self._move(place.file(project.id, before), target)
-            return _existing(tx, name)
-
-    def _move(self, path: Path, target: Path) -> None:
-        """Move a project's file with all that was written to it. One that is lost already stays lost."""
+        moved: list[tuple[Path, Path]] = []
         try:
-            self._open(path).move(target)
-        except NotFound:
-            pass
-        finally:
-            with self._guard:
-                self._opened.pop(path, None)
+            with place.registry.write() as tx:
+                project = _existing_as(tx, name, before)
+                path, target = place.file(project.id, before), place.file(project.id, after)
+                storage.set_status(tx, project.id, after, place.relative(target))
+                storage.clear_active_project(tx, project.id)
+                self._taken(place, project.id, before).move(target)
+                moved.append((target, path))
+                return _existing(tx, name)
+        except BaseException:
+            for target, path in moved:  # the registry could not be written: the file goes back
+                target.replace(path)
+            raise
+
+    def _taken(self, place: _Place, project_id: str, status: Status) -> Database:
+        """A project's file, for whoever moves or removes it: nobody here gets it any more."""
+        path = place.file(project_id, status)
+        db = self._open(path, place.lock(project_id))
+        with self._guard:
+            self._opened.pop(path, None)
+        return db
 
     # What a project knows
 
@@ -232,7 +260,8 @@ class Graph:
             for fact in facts:
                 if fact.entity_name in ids:
                     count += storage.delete_observations(tx, ids[fact.entity_name], fact)
-            storage.touch(tx, ids.values())
+            if count:
+                storage.touch(tx, ids.values())
         return DeletedCount(count)
 
     def delete_relations(
@@ -318,7 +347,8 @@ class Graph:
     def _named(self, caller: Caller, name: str) -> Database:
         place = self._place(caller.user)
         with place.registry.read() as tx:
-            return self._open(place.file(_active_one(tx, name).id, "active"))
+            id_ = _active_one(tx, name).id
+        return self._open(place.file(id_, "active"), place.lock(id_))
 
     def _project(self, caller: Caller, session: Session, name: str | None) -> Database:
         """The file of the project named, or of the session's active one."""
@@ -327,13 +357,23 @@ class Graph:
             project = _active_one(tx, name) if name is not None else storage.active(tx, session.id)
         if project is None:
             raise NotFound(NO_PROJECT, word="no_active_project")
-        return self._open(place.file(project.id, "active"))
+        return self._open(place.file(project.id, "active"), place.lock(project.id))
 
-    def _open(self, path: Path, *, make: bool = False) -> Database:
+    def _open(self, path: Path, lock: Path, *, make: bool = False) -> Database:
         with self._guard:
-            if path not in self._opened:
-                self._opened[path] = self._open_file(path, make)
-            return self._opened[path]
+            opened = self._opened.get(path)
+            if opened is None:
+                self._close_idle()
+                opened = self._opened[path] = _Opened(self._open_file(path, lock, make))
+            opened.used_at = time.monotonic()
+            return opened.db
+
+    def _close_idle(self) -> None:
+        """Files are few that a process may have open."""
+        idle = sorted(self._opened, key=lambda path: self._opened[path].used_at)[:-MOST_OPEN]
+        for path in idle:
+            if time.monotonic() - self._opened[path].used_at > IDLE_SECONDS:
+                self._opened.pop(path).db.close()
 
     def _place(self, user: str) -> _Place:
         place = _Place(self._registries.database(user), self._registries.folder(user))
@@ -346,21 +386,41 @@ class Graph:
 
 
 def _heal(place: _Place) -> None:
-    """Bring registry and files together where a crash left them apart: where a file lies is where its project is."""
-    with place.registry.read() as reading:
-        known = storage.projects(reading, None)
-    for project in known:
-        here, there = place.file(project.id, project.status), place.file(project.id, _other(project.status))
-        doomed = [path.with_name(path.name + DELETED) for path in (here, there)]
-        if any(path.exists() for path in doomed):
-            with place.registry.write() as tx:
-                storage.remove_project(tx, project.id)
-        elif not here.exists() and there.exists():
-            with place.registry.write() as tx:
+    """Bring registry and files together where a crash left them apart.
+
+    While nobody else changes the registry, so that what a living process is about to do is not taken for a crash.
+    """
+    with place.registry.write() as tx:
+        known = storage.projects(tx, None)
+        for project in known:
+            here, there = place.file(project.id, project.status), place.file(project.id, _other(project.status))
+            if here.exists() and there.exists():  # it was copied, and not moved any more
+                _remove(there)
+            elif there.exists():
                 storage.set_status(tx, project.id, _other(project.status), place.relative(there))
+        _clear(place, {project.id for project in known})
+
+
+def _clear(place: _Place, known: Set[str]) -> None:
+    """Remove what crashes left of projects that were being deleted, made or moved."""
+    for mark in (place.folder / LOCKS).glob(f"*{DELETED}"):
+        id_ = mark.name.removesuffix(DELETED)
+        for folder in (PROJECTS, ARCHIVE) if id_ not in known else ():  # else the registry could not be written
+            _remove(place.folder / folder / f"{id_}.db")
+        mark.unlink()
     for folder in (PROJECTS, ARCHIVE):
-        for path in (place.folder / folder).glob(f"*{DELETED}"):
-            path.unlink(missing_ok=True)
+        for path in (place.folder / folder).glob("*.db*"):
+            id_ = path.name.partition(".")[0]
+            if path.suffix == ".part":
+                path.unlink(missing_ok=True)
+            elif path.suffix == ".db" and id_ not in known and storage.is_blank(path):
+                _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """A project's file, with all that may lie beside it."""
+    for left in path.parent.glob(f"{path.name}*"):
+        left.unlink(missing_ok=True)
 
 
 def _other(status: Status) -> Status:
@@ -371,6 +431,13 @@ def _existing(tx: Read, name: str) -> Project:
     project = storage.project(tx, name)
     if project is None:
         raise NotFound(f"There is no project called {name!r}. list_projects shows what there is.")
+    return project
+
+
+def _existing_as(tx: Read, name: str, status: Status) -> Project:
+    project = _existing(tx, name)
+    if project.status != status:
+        raise Conflict(f"{name!r} is {project.status} already.", field="name")
     return project
 
 

@@ -1,5 +1,6 @@
 """A graph as an SVG a person can look at."""
 
+import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
@@ -15,6 +16,7 @@ STYLE = """
     @media (prefers-color-scheme: dark) { svg { background: #181818 } text { fill: #ddd } line { stroke: #666 } }
 """
 
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 Point = tuple[float, float]
 
 
@@ -32,7 +34,7 @@ def svg(title: str, entities: Sequence[Entity], relations: Sequence[Relation]) -
             _arrow(root, relation, points)
     for entity in entities:
         _dot(root, entity, points[entity.name], kinds[entity.entity_type], 5 + degrees.get(entity.name, 0) ** 0.5 * 2)
-    return ElementTree.tostring(root, encoding="unicode") + "\n"
+    return _NOT_XML.sub("", ElementTree.tostring(root, encoding="unicode")) + "\n"
 
 
 def best_connected(entities: Sequence[Entity], relations: Sequence[Relation]) -> list[Entity]:

@@ -3,8 +3,11 @@
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+import apsw
 
 from memory_mcp.graph.model import Entity, Facts, NewEntity, Observation, Project, Relation, Status, Tie
 from memory_mcp.search import words
@@ -27,11 +30,6 @@ def projects(tx: Read, status: Status | None) -> list[Project]:
 
 def project(tx: Read, name: str) -> Project | None:
     row = tx.one(f"SELECT {_PROJECT} FROM projects WHERE name = :name", {"name": name})
-    return Project(*row) if row else None
-
-
-def project_by_id(tx: Read, id_: str) -> Project | None:
-    row = tx.one(f"SELECT {_PROJECT} FROM projects WHERE id = :id", {"id": id_})
     return Project(*row) if row else None
 
 
@@ -88,6 +86,19 @@ def clear_active_sessions(tx: Write, session_ids: Sequence[str]) -> None:
         "DELETE FROM active_projects WHERE session_id IN (SELECT value FROM json_each(:sessions))",
         {"sessions": _json(list(session_ids))},
     )
+
+
+def is_blank(path: Path) -> bool:
+    """Whether a project's file never held anything. One that cannot be read is left alone."""
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        try:
+            tables = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'entities'").fetchall()
+            return not tables or not connection.execute("SELECT 1 FROM entities LIMIT 1").fetchall()
+        finally:
+            connection.close()
+    except apsw.Error:
+        return False
 
 
 # One project: writing

@@ -176,7 +176,7 @@ def open_nodes(call: Call, asked: Names) -> Nodes:
 
 
 class ReadGraph(InProject):
-    offset: Whole = Field(0, ge=0, description="Where to go on, as the answer before said.")
+    offset: Whole = Field(0, ge=0, le=2**53, description="Where to go on, as the answer before said.")
 
 
 @graph.tool(ReadGraph, answers=Nodes, title="Read the graph", needs=Scope.READ, idempotent=True)

@@ -14,7 +14,7 @@ Durability = Literal["full", "normal"]
 
 
 def connect(path: Path, durability: Durability) -> apsw.Connection:
-    connection = apsw.Connection(sqlite_name(path))
+    connection = apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READWRITE)  # it never makes the file
     connection.set_busy_timeout(BUSY)
     connection.pragma("synchronous", durability)
     connection.pragma("foreign_keys", "on")

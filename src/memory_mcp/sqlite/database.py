@@ -1,11 +1,12 @@
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import apsw
 
@@ -16,6 +17,8 @@ from memory_mcp.sqlite.connections import BUSY, Durability, connect, leave_wal, 
 from memory_mcp.sqlite.turns import LONGEST_WAIT, Turns
 
 Row = tuple[Any, ...]
+Missing = Literal["make", "make once", "refuse"]
+MOST_MOVES = 10  # of a file, between asking for a turn and getting it
 
 
 @dataclass(frozen=True)
@@ -62,14 +65,21 @@ class _File:
         self.generation = generation
         self._path = path
         self._durability = durability
-        self._identity = _identity(path)
+        self._identity: tuple[object, object] = (None, None)  # of the file and of its WAL
         self._guard = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._closed = False
         self.writer = connect(path, durability)
 
+    def remember(self) -> None:
+        """Which file this is. Not before it has a WAL: a file that was moved away and back has another."""
+        self._identity = _identity(self._path), _identity(_wal(self._path))
+
     def is_in_place(self) -> bool:
-        return self._identity == _identity(self._path)
+        return not self._closed and self._lies_there()
+
+    def _lies_there(self) -> bool:
+        return self._identity == (_identity(self._path), _identity(_wal(self._path)))
 
     @contextmanager
     def reader(self) -> Iterator[apsw.Connection]:
@@ -94,7 +104,7 @@ class _File:
             self._let_go(connection)
 
     def _let_go(self, connection: apsw.Connection) -> None:
-        if not self.is_in_place():
+        if not self._lies_there():
             leave_wal(connection)
         connection.close()
 
@@ -114,11 +124,13 @@ class Database:
         backups: Path,
         durability: Durability = "full",
         clock: Clock = utc_now,
-        must_exist: bool = False,
+        missing: Missing = "make",
+        lock: Path | None = None,
     ) -> None:
         """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable saying why not.
 
-        With `must_exist` a missing file is never made, now or later: NotFound is raised.
+        With `missing` "refuse", a missing file is never made: NotFound is raised. "make once" makes it now and refuses
+        later. `lock` is where writers wait; beside the file unless told.
         """
         self.path = path
         self._generation = 0  # grows when another file has taken the place of this one
@@ -126,12 +138,13 @@ class Database:
         self._backups = backups
         self._durability = durability
         self._clock = clock
-        self._must_exist = must_exist
+        self._missing = missing
         self._when_opened: list[Callable[[Database], None]] = []
-        self._turns = Turns(path.with_name(path.name + ".lock"))
+        self._turns = Turns(lock or path.with_name(path.name + ".lock"))
         self._reopening = threading.RLock()
         with _telling(path):
             self._file = self._open()
+        self._missing = "make" if missing == "make" else "refuse"
 
     @contextmanager
     def read(self) -> Iterator[Read]:
@@ -147,32 +160,50 @@ class Database:
         """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the turn does not come
         within `wait` seconds."""
         with _telling(self.path):
-            file = self._in_place()
-            with self._turns.take(wait):
-                if self._must_exist and not file.is_in_place():  # whoever moved it had the turn before
-                    raise _gone()
+            with self._turn(wait) as file:
                 file.writer.set_busy_timeout(min(BUSY, int(wait * 1000)))
                 with transaction(file.writer):
                     yield Write(file.writer, self._clock(), file.generation)
             if not file.is_in_place():
                 raise Unavailable(f"{self.path.name} was moved away while it was written to. Try again.")
 
+    @contextmanager
+    def _turn(self, wait: float) -> Iterator[_File]:
+        """The turn to write into the file that lies there: whoever moved it away had the turn before."""
+        for _ in range(MOST_MOVES):
+            file = self._in_place()
+            with self._turns.take(wait):
+                if file.is_in_place():
+                    yield file
+                    return
+        raise Unavailable(f"{self.path.name} is being moved about. Try again.")
+
     def move(self, target: Path) -> None:
         """Move the file elsewhere with everything that was written to it, while nobody writes. This object is of no
         use afterwards. Raises Unavailable, and moves nothing, while somebody reads for long."""
         with _telling(self.path):
-            file = self._in_place()
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._turns.take():
-                if not file.is_in_place():
-                    raise _gone()
+            with self._turn(LONGEST_WAIT) as file:
+                if target.exists():
+                    raise Unavailable("There is a file where this one should go. Nothing was changed.")
                 _fold_wal(file.writer)
                 file.close()
-                self.path.replace(target)
-                for left in (_wal(self.path), _shm(self.path), self._turns.path):
+                for left in (_wal(target), _shm(target)):  # of a file that is long gone
+                    left.unlink(missing_ok=True)
+                # A new file, not the same under another name: processes that still have the old one open share its
+                # locks and its WAL among themselves, and would go on doing so when it comes back.
+                _copy(self.path, target)
+                for left in (self.path, _wal(self.path), _shm(self.path)):
                     left.unlink(missing_ok=True)
                 _sync_folder(target.parent)
                 _sync_folder(self.path.parent)
+
+    def remove(self) -> None:
+        """Delete the file, while nobody writes. This object is of no use afterwards."""
+        with _telling(self.path), self._turn(LONGEST_WAIT) as file:
+            file.close()
+            for left in (self.path, _wal(self.path), _shm(self.path)):
+                left.unlink(missing_ok=True)
 
     def look(self) -> None:
         """Notice whether another file has taken the place of this one, without reading or writing."""
@@ -202,16 +233,18 @@ class Database:
         return self._file
 
     def _open(self) -> _File:
-        if self._must_exist and not self.path.exists():
-            raise _gone()
-        for folder in reversed([folder for folder in self.path.parents if not folder.exists()]):
-            folder.mkdir(mode=0o700, exist_ok=True)
+        for place in (self.path, self._turns.path):
+            for folder in reversed([folder for folder in place.parents if not folder.exists()]):
+                folder.mkdir(mode=0o700, exist_ok=True)
         with self._turns.take():
+            if self._missing == "refuse" and not self.path.exists():
+                raise _gone()
             _make_ready(self.path, self._turns.note())
         file = _File(self.path, self._durability, self._generation)
         try:
             self._bring_up_to_date(file.writer)
             file.writer.execute("SELECT 1 FROM sqlite_master").fetchall()  # from here on it has a WAL
+            file.remember()
         except BaseException:
             file.close()
             raise
@@ -272,6 +305,17 @@ def _fold_wal(connection: apsw.Connection) -> None:
     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
     if busy:
         raise apsw.BusyError
+
+
+def _copy(path: Path, target: Path) -> None:
+    """All of it or nothing, and on the disk."""
+    part = target.with_name(target.name + ".part")
+    with path.open("rb") as source, part.open("wb") as copy:
+        part.chmod(0o600)
+        shutil.copyfileobj(source, copy, 1024 * 1024)
+        copy.flush()
+        os.fsync(copy.fileno())
+    part.replace(target)
 
 
 def _sync_folder(folder: Path) -> None:
