@@ -99,9 +99,9 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
             partial(_vault_file, settings, clock),
         )
         closing.callback(vaults.close)
-        notes_files = _notes_files(settings, clock)
+        notes_files = _files(settings, clock, "notes.db", notes_schema.SCHEMA)
         closing.callback(notes_files.close)
-        registries = _registries(settings, clock)
+        registries = _files(settings, clock, "_meta.db", graph_schema.REGISTRY)
         closing.callback(registries.close)
         knowledge = Graph(registries, partial(_project_file, settings, clock), sessions)
         closing.callback(knowledge.close)
@@ -143,20 +143,9 @@ def _server_file(settings: Settings, clock: Clock) -> Database:
     return _open_file(settings, clock, settings.data_dir / "server.db", server_db.SCHEMA)
 
 
-def _notes_files(settings: Settings, clock: Clock) -> Tenants:
-    return Tenants(
-        settings.data_dir,
-        settings.data_dir / "notes.db",
-        partial(_open_file, settings, clock, schema=notes_schema.SCHEMA),
-    )
-
-
-def _registries(settings: Settings, clock: Clock) -> Tenants:
-    return Tenants(
-        settings.data_dir,
-        settings.data_dir / "_meta.db",
-        partial(_open_file, settings, clock, schema=graph_schema.REGISTRY),
-    )
+def _files(settings: Settings, clock: Clock, name: str, schema: Schema) -> Tenants:
+    """A file of this name and kind for each user."""
+    return Tenants(settings.data_dir, settings.data_dir / name, partial(_open_file, settings, clock, schema=schema))
 
 
 def _project_file(settings: Settings, clock: Clock, path: Path, lock: Path, make: bool) -> Database:
