@@ -151,7 +151,7 @@ def _files(settings: Settings, clock: Clock, name: str, schema: Schema) -> Tenan
 def _project_file(settings: Settings, clock: Clock, path: Path, lock: Path, make: bool) -> Database:
     missing: Missing = "make once" if make else "refuse"
     db = _open_file(settings, clock, path, graph_schema.PROJECT, missing=missing, lock=lock)
-    db.whenever_opened(graph_schema.take_in)
+    db.whenever_opened(graph_schema.index_what_others_wrote)
     return db
 
 

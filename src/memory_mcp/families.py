@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import unquote
@@ -212,11 +212,16 @@ def bad_cursor() -> Invalid:
 T = TypeVar("T")
 
 
-def within_budget(items: Sequence[T], size: Callable[[T], int]) -> Sequence[T]:
-    """As many items from the front as a model can take, but at least one: an item is never cut in two."""
-    left = TOKEN_BUDGET * BYTES_PER_TOKEN
-    for count, item in enumerate(items):
+def within_budget(items: Iterable[T], size: Callable[[T], int], share: float = 1.0) -> list[T]:
+    """As many items from the front as a model can take, but at least one: an item is never cut in two.
+
+    `share` is for answers with several lists.
+    """
+    left = TOKEN_BUDGET * BYTES_PER_TOKEN * share
+    shown: list[T] = []
+    for item in items:
         left -= size(item)
-        if left < 0:
-            return items[: max(count, 1)]
-    return items
+        if left < 0 and shown:
+            break
+        shown.append(item)
+    return shown

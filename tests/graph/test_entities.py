@@ -209,6 +209,33 @@ async def test_a_large_graph_is_read_page_by_page_each_thing_once(client: Client
     assert len(relations) == len(set(relations)) == 900
 
 
+async def test_an_entity_too_long_for_one_answer_is_opened_in_parts(client: Client) -> None:
+    said = [f"{number}: {'x' * 3000}" for number in range(60)]
+    await call(client, "create_entities", entities=[{"name": "Ann", "entity_type": "t", "observations": said}])
+
+    seen, skip = [], 0
+    while True:
+        page = await call(client, "open_nodes", names=["Ann"], skip_observations=skip)
+        seen += page["entities"][0]["observations"]
+        if "notice" not in page:
+            break
+        skip = int(page["notice"].rstrip(".").split()[-1])
+    assert seen == said
+    assert skip > 0
+    for tool, arguments in (("search_nodes", {"query": "Ann"}), ("read_graph", {})):
+        (shown,) = (await call(client, tool, **arguments))["entities"]
+        assert 0 < len(shown["observations"]) < 60
+
+
+async def test_what_a_large_write_did_is_told_within_a_models_means(client: Client) -> None:
+    new = [{"name": f"n{number}", "entity_type": "t", "observations": ["x" * 200]} for number in range(1000)]
+    made = await call(client, "create_entities", entities=new)
+    assert 0 < len(made["entities"]) < 1000
+    assert "All is done" in made["notice"]
+    again = await call(client, "create_entities", entities=new)
+    assert again == {"entities": [], "skipped": [one["name"] for one in new]}
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "field"),
     [

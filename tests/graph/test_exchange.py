@@ -101,7 +101,7 @@ def test_the_picture_shows_every_entity_and_relation(tmp_path: Path) -> None:
 
     svg = "{http://www.w3.org/2000/svg}"
     assert len(drawn.findall(f".//{svg}circle")) == 2
-    assert len(drawn.findall(f"{svg}line")) == 1
+    assert len(drawn.findall(f"{svg}path")) == 1
     assert any("A<n>&" in (text.text or "") for text in drawn.findall(f".//{svg}text"))
     assert "plays chess" in (drawn.findall(f".//{svg}g/{svg}title")[0].text or "")
 

@@ -38,7 +38,7 @@ def import_graph(
         raise Invalid(f"{file} cannot be read as text. Give a file of server-memory.") from exc
     entities, ties = exchange.parse(text)
     with opened_app(data_dir) as (app, caller):
-        taken = app.graph.take_in(caller, project, entities, ties)
+        taken = app.graph.add_graph(caller, project, entities, ties)
     if as_json:
         print_json({"project": project, **vars(taken)})
         return

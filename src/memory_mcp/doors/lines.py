@@ -9,7 +9,9 @@ import json
 import os
 import re
 import select
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -46,6 +48,7 @@ class Answers(_End):
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
+        self._at_once = None if _made_nonblocking(fd) else SAFE_WRITE
         self._turn = anyio.Lock()
         self._writing: anyio.CancelScope | None = None
         self._given_up = False
@@ -64,7 +67,7 @@ class Answers(_End):
     async def _write(self, line: bytes) -> None:
         try:
             with anyio.CancelScope(shield=True) as self._writing:  # half a line would spoil the next one
-                await _write(self._fd, line)
+                await _write(self._fd, line, self._at_once)
         except OSError:  # the client has closed its end
             self._give_up()
 
@@ -165,13 +168,15 @@ async def _read(fd: int) -> bytes:
     return await anyio.to_thread.run_sync(os.read, fd, AT_ONCE, abandon_on_cancel=True)
 
 
-async def _write(fd: int, line: bytes) -> None:
-    """All of it. Never blocks the event loop, whoever is slow to read."""
+async def _write(fd: int, line: bytes, at_once: int | None) -> None:
+    """All of it. Never blocks the event loop, whoever is slow to read. `at_once` is None if nothing blocks anyway."""
     rest = memoryview(line)
     while rest:
-        if _takes_bytes(fd):
-            rest = rest[os.write(fd, rest[:SAFE_WRITE]) :]
-        elif not await _ready(fd, asyncio.get_running_loop().add_writer, asyncio.get_running_loop().remove_writer):
+        if at_once is None or _takes_bytes(fd):
+            with suppress(BlockingIOError):
+                rest = rest[os.write(fd, rest[:at_once]) :]
+                continue
+        if not await _ready(fd, asyncio.get_running_loop().add_writer, asyncio.get_running_loop().remove_writer):
             written = await anyio.to_thread.run_sync(os.write, fd, rest[:AT_ONCE])
             rest = rest[written:]
 
@@ -187,6 +192,14 @@ async def _ready(fd: int, watch: Callable[..., None], forget: Callable[[int], ob
         await ready.wait()
     finally:
         forget(fd)
+    return True
+
+
+def _made_nonblocking(fd: int) -> bool:
+    """Pipes and sockets that clients start us with. A terminal is shared with others, who do not expect it."""
+    if os.name == "nt" or not (stat.S_ISFIFO(mode := os.fstat(fd).st_mode) or stat.S_ISSOCK(mode)):
+        return False
+    os.set_blocking(fd, False)
     return True
 
 

@@ -6,6 +6,7 @@ from pydantic import Field
 from memory_mcp.families import LEFT_OUT
 
 Status = Literal["active", "archived"]
+Notice = Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to call for it.")]
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Facts:
 class Tie:
     """A relation by the names of its ends."""
 
-    source: str
-    target: str
+    source: Annotated[str, Field(serialization_alias="from")]
+    target: Annotated[str, Field(serialization_alias="to")]
     relation_type: str
 
     @property
@@ -37,7 +38,7 @@ class Tie:
 
 
 @dataclass(frozen=True)
-class TakenIn:
+class Imported:
     """How much of a file was new."""
 
     entities: int
@@ -66,7 +67,7 @@ class Projects:
 
 
 @dataclass(frozen=True)
-class Told:
+class ProjectNews:
     """A project, or none, and what happened to it."""
 
     project: Project | None
@@ -87,6 +88,7 @@ class Entity:
 class Created:
     entities: list[Entity]
     skipped: Annotated[list[str], Field(description="Names that exist already.")]
+    notice: Notice = None
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,8 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Known:
-    """An observation that is there already."""
+class KnownObservation:
+    """One that is there already."""
 
     entity_name: str
     content: str
@@ -108,7 +110,8 @@ class Known:
 @dataclass(frozen=True)
 class Observed:
     observations: list[Observation]
-    skipped: list[Known]
+    skipped: list[KnownObservation]
+    notice: Notice = None
 
 
 @dataclass(frozen=True)
@@ -121,23 +124,17 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class KnownRelation:
-    source: Annotated[str, Field(serialization_alias="from")]
-    target: Annotated[str, Field(serialization_alias="to")]
-    relation_type: str
-
-
-@dataclass(frozen=True)
 class Related:
     relations: list[Relation]
-    skipped: list[KnownRelation]
+    skipped: list[Tie]
+    notice: Notice = None
 
 
 @dataclass(frozen=True)
 class Nodes:
     entities: list[Entity]
     relations: list[Relation]
-    notice: Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to call for it.")] = None
+    notice: Notice = None
 
 
 @dataclass(frozen=True)

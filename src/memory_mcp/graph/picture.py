@@ -12,8 +12,8 @@ MARGIN = 80
 PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#edc948", "#9c755f", "#ff9da7", "#79706e")
 STYLE = """
     svg { background: #fff; font: 12px system-ui, sans-serif } text { fill: #222 } .kind { fill: #777; font-size: 10px }
-    line { stroke: #999 } .relation { fill: #777; font-size: 10px }
-    @media (prefers-color-scheme: dark) { svg { background: #181818 } text { fill: #ddd } line { stroke: #666 } }
+    .line { fill: none; stroke: #999 } .relation { fill: #777; font-size: 10px }
+    @media (prefers-color-scheme: dark) { svg { background: #181818 } text { fill: #ddd } .line { stroke: #666 } }
 """
 
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
@@ -83,8 +83,12 @@ def _arrow_head(defs: ElementTree.Element) -> None:
 
 def _arrow(root: ElementTree.Element, relation: Relation, points: dict[str, Point]) -> None:
     (x1, y1), (x2, y2) = points[relation.source], points[relation.target]
-    ends = {"x1": f"{x1:.1f}", "y1": f"{y1:.1f}", "x2": f"{x2:.1f}", "y2": f"{y2:.1f}"}
-    ElementTree.SubElement(root, "line", {**ends, "marker-end": "url(#head)"})
+    if relation.source == relation.target:  # a loop above the dot
+        path = f"M{x1:.1f} {y1:.1f} c-40 -50 40 -50 0 0"
+        y1 = y2 = y1 - 40
+    else:
+        path = f"M{x1:.1f} {y1:.1f} L{x2:.1f} {y2:.1f}"
+    ElementTree.SubElement(root, "path", {"d": path, "class": "line", "marker-end": "url(#head)"})
     where = {"x": f"{(x1 + x2) / 2:.1f}", "y": f"{(y1 + y2) / 2:.1f}", "text-anchor": "middle", "class": "relation"}
     ElementTree.SubElement(root, "text", where).text = relation.relation_type
 

@@ -9,10 +9,10 @@ REGISTRY = migrations.load(Path(__file__).parent / "registry", application_id=0x
 PROJECT = migrations.load(Path(__file__).parent / "project", application_id=0x4D4D4347)  # "MMCG"
 
 
-def take_in(db: Database) -> None:
+def index_what_others_wrote(db: Database) -> None:
     """Index what another program wrote into a project's file, so that it is found like everything else."""
     with db.read() as tx:
         if storage.is_indexed(tx):
             return
     with db.write() as writing:
-        storage.take_in(writing)
+        storage.index_missing(writing)

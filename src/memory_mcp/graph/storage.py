@@ -1,13 +1,10 @@
 """SQL of the graph: the registry of projects, and the tables of one project's file."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
-
-import apsw
 
 from memory_mcp.graph.model import Entity, Facts, NewEntity, Observation, Project, Relation, Status, Tie
 from memory_mcp.search import words
@@ -86,19 +83,6 @@ def clear_active_sessions(tx: Write, session_ids: Sequence[str]) -> None:
         "DELETE FROM active_projects WHERE session_id IN (SELECT value FROM json_each(:sessions))",
         {"sessions": _json(list(session_ids))},
     )
-
-
-def is_blank(path: Path) -> bool:
-    """Whether a project's file never held anything. One that cannot be read is left alone."""
-    try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
-            tables = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'entities'").fetchall()
-            return not tables or not connection.execute("SELECT 1 FROM entities LIMIT 1").fetchall()
-        finally:
-            connection.close()
-    except apsw.Error:
-        return False
 
 
 # One project: writing
@@ -241,16 +225,16 @@ def entities(tx: Read, ids: Sequence[str]) -> list[Entity]:
     return [_placed(row).entity for row in rows]
 
 
-def entities_after(tx: Read, position: int, limit: int) -> list[Placed]:
+def entities_after(tx: Read, position: int) -> Iterator[Placed]:
     """Active entities in the order they were created, after a position."""
-    rows = tx.all(
+    rows = tx.each(
         f"""
         SELECT {_ENTITY_FIELDS} FROM entities AS entity
-        WHERE entity.rowid > :position AND entity.deleted_at IS NULL ORDER BY entity.rowid LIMIT :limit
+        WHERE entity.rowid > :position AND entity.deleted_at IS NULL ORDER BY entity.rowid
         """,
-        {"position": position, "limit": limit},
+        {"position": position},
     )
-    return [_placed(row) for row in rows]
+    return map(_placed, rows)
 
 
 def relations_touching(tx: Read, ids: Sequence[str], limit: int) -> list[Relation]:
@@ -311,7 +295,7 @@ def _index(tx: Write, entity_id: str, observation_id: str | None, **texts: str) 
 
 
 def is_indexed(tx: Read) -> bool:
-    """Whether every active entity and observation is in the index of words."""
+    """Whether every active entity and observation is in the index of words, and nothing else."""
     return tx.number("SELECT count(*) FROM indexed") == tx.number(
         """
         SELECT (SELECT count(*) FROM entities WHERE deleted_at IS NULL)
@@ -321,7 +305,7 @@ def is_indexed(tx: Read) -> bool:
     )
 
 
-def take_in(tx: Write) -> None:
+def index_missing(tx: Write) -> None:
     for id_, name, kind in tx.all(
         """
         SELECT id, name, entity_type FROM entities

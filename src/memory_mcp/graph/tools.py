@@ -12,10 +12,10 @@ from memory_mcp.graph.model import (
     Nodes,
     Observed,
     Project,
+    ProjectNews,
     Projects,
     Related,
     Tie,
-    Told,
 )
 
 Name = Annotated[str, Field(min_length=1, max_length=64)]
@@ -60,8 +60,8 @@ class NamedProject(Arguments):
     name: Name
 
 
-@graph.tool(NamedProject, answers=Told, title="Switch project", needs=Scope.READ, idempotent=True)
-def switch_project(call: Call, asked: NamedProject) -> Told:
+@graph.tool(NamedProject, answers=ProjectNews, title="Switch project", needs=Scope.READ, idempotent=True)
+def switch_project(call: Call, asked: NamedProject) -> ProjectNews:
     """Make a project this session's active one."""
     return call.app.graph.switch_project(call.caller, call.session, asked.name)
 
@@ -70,20 +70,20 @@ class NothingAsked(Arguments):
     pass
 
 
-@graph.tool(NothingAsked, answers=Told, title="Current project", needs=Scope.READ, idempotent=True)
-def get_current_project(call: Call, asked: NothingAsked) -> Told:
+@graph.tool(NothingAsked, answers=ProjectNews, title="Current project", needs=Scope.READ, idempotent=True)
+def get_current_project(call: Call, asked: NothingAsked) -> ProjectNews:
     """The session's active project, if any."""
     return call.app.graph.current_project(call.caller, call.session)
 
 
-@graph.tool(NamedProject, answers=Told, title="Archive a project", needs=Scope.DELETE)
-def archive_project(call: Call, asked: NamedProject) -> Told:
+@graph.tool(NamedProject, answers=ProjectNews, title="Archive a project", needs=Scope.DELETE)
+def archive_project(call: Call, asked: NamedProject) -> ProjectNews:
     """Put a project away with its data. restore_project brings it back."""
     return call.app.graph.archive_project(call.caller, asked.name)
 
 
-@graph.tool(NamedProject, answers=Told, title="Delete a project", needs=Scope.DELETE, destructive=True)
-def delete_project(call: Call, asked: NamedProject) -> Told:
+@graph.tool(NamedProject, answers=ProjectNews, title="Delete a project", needs=Scope.DELETE, destructive=True)
+def delete_project(call: Call, asked: NamedProject) -> ProjectNews:
     """Delete a project and all its data for good."""
     return call.app.graph.delete_project(call.caller, asked.name)
 
@@ -169,10 +169,14 @@ class Names(InProject):
     names: list[EntityName] = Field(min_length=1, max_length=1000)
 
 
-@graph.tool(Names, answers=Nodes, title="Open nodes", needs=Scope.READ, idempotent=True)
-def open_nodes(call: Call, asked: Names) -> Nodes:
+class OpenNodes(Names):
+    skip_observations: Whole = Field(0, ge=0, le=2**53, description="Of each; as an answer before said.")
+
+
+@graph.tool(OpenNodes, answers=Nodes, title="Open nodes", needs=Scope.READ, idempotent=True)
+def open_nodes(call: Call, asked: OpenNodes) -> Nodes:
     """Get entities by their exact names, with their relations."""
-    return call.app.graph.open_nodes(call.caller, call.session, asked.project, asked.names)
+    return call.app.graph.open_nodes(call.caller, call.session, asked.project, asked.names, asked.skip_observations)
 
 
 class ReadGraph(InProject):
