@@ -57,6 +57,6 @@ old-clients: setup ## Real clients of older SDKs, each in an environment of its 
 
 lock: setup ## Pin dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --group dev -o requirements-dev.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --extra portals --group dev -o requirements-dev.txt
 
 .PHONY: help setup run test static check format bench bench-notes bench-graph bench-vectors bench-recall conformance old-clients lock

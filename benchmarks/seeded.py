@@ -16,9 +16,10 @@ from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import precise_stamp
 from memory_mcp.embedding import Space, model_files
 from memory_mcp.embedding.worker import BACKGROUND
-from memory_mcp.notes import schema, storage
+from memory_mcp.notes import schema
 from memory_mcp.notes.model import NewNote, Note
 from memory_mcp.notes.operations import merged_tags
+from memory_mcp.notes.storage import notes, vectors, words
 from memory_mcp.search.vectors import pack
 from memory_mcp.sqlite import Database, Write
 from memory_mcp.sqlite.tidying import Tidying
@@ -35,21 +36,21 @@ MERGES = 200  # at most: what a server does in as many pauses
 
 def notes_file(path: Path, count: int) -> None:
     """This many notes, each with its own vector and one of its context."""
-    vectors = unit_vectors(count), unit_vectors(count, SEED + 1)
+    own, context = unit_vectors(count), unit_vectors(count, SEED + 1)
     with closing(Database(path, schema.SCHEMA, backups=path.parent, durability="normal")) as db:
         with db.write() as tx:
-            storage.set_space(tx, SPACE, pack(unit_vectors(len(BACKGROUND), SEED + 2)))
+            vectors.set_space(tx, SPACE, pack(unit_vectors(len(BACKGROUND), SEED + 2)))
         numbered = enumerate(Texts(SEED).notes(count))
         while batch := list(itertools.islice(numbered, TOGETHER)):
             with db.write() as tx:
                 for number, new in batch:
-                    _keep(tx, number, count, new, {0: vectors[0][number], -1: vectors[1][number]})
+                    _keep(tx, number, count, new, {0: own[number], -1: context[number]})
         tidying = Tidying("notes_words", lambda: [db])
         for _ in range(MERGES):
             tidying.now()
 
 
-def _keep(tx: Write, number: int, count: int, new: NewNote, vectors: dict[int, Floats]) -> None:
+def _keep(tx: Write, number: int, count: int, new: NewNote, parts: dict[int, Floats]) -> None:
     place = number % SITTING
     written = precise_stamp(datetime.now(UTC) - BETWEEN * (count - number))
     tags = merged_tags(new.tags, ("mcp", "memory", "benchmark", f"ns/{new.namespace}"), ())
@@ -73,16 +74,16 @@ def _keep(tx: Write, number: int, count: int, new: NewNote, vectors: dict[int, F
         superseded_by=None,
         version=1,
     )
-    seq = storage.insert(
+    seq = notes.insert(
         tx,
         note,
         has_own_title=new.title is not None,
         previous=number if place else None,
         session_id=f"sitting-{number - place}",
     ).seq
-    storage.set_tags(tx, seq, tags)
-    storage.index(tx, seq)
-    storage.set_vectors(tx, seq, {part: pack(vector) for part, vector in vectors.items()})
+    notes.set_tags(tx, seq, tags)
+    words.index(tx, seq)
+    vectors.keep(tx, seq, {part: pack(vector) for part, vector in parts.items()})
 
 
 def bare_file(path: Path, count: int) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "memory_mcp"
 ROOMS = {"vault", "notes", "stores", "graph", "portals", "recall"}
-SERVICES = {"access", "sessions", "search", "embedding", "sqlite", "sync", "server_db"}
+SERVICES = {"access", "sessions", "search", "embedding", "sqlite", "sync", "server_db", "files", "engine"}
 STOPS = (  # in a room, each may import those before it
-    *("model", "markdown", "sizes", "exchange", "picture"),
-    *("storage", "schema", "files", "waiting", "meaning", "searching"),
-    *("operations", "resources", "prompts", "tools"),
+    *("model", "markdown", "sizes", "exchange", "picture", "paths", "frontmatter", "index_files"),
+    *("address", "inference", "places"),
+    *("storage", "schema", "files", "registry", "folders", "catalogue", "moving", "waiting", "meaning", "searching"),
+    *("answers", "operations", "resources", "prompts", "tools"),
 )
 SHARED = {"errors", "caller", "clock", "changes", "neighbours", "families", "logs", "settings"}
 SDK = {"mcp", "mcp_types"}

@@ -18,6 +18,7 @@ from memory_mcp.graph import schema as graph_schema
 from memory_mcp.notes import schema as notes_schema
 from memory_mcp.settings import SECRETS, Settings, env_name, env_names, flag
 from memory_mcp.sqlite.migrations import Schema
+from memory_mcp.stores import schema as stores_schema
 from memory_mcp.vault import schema as vault_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -26,6 +27,7 @@ FILES = {
     "server.db": server_db.SCHEMA,
     "memory.db": vault_schema.SCHEMA,
     "notes.db": notes_schema.SCHEMA,
+    "stores.db": stores_schema.SCHEMA,
     "_meta.db": graph_schema.REGISTRY,
     "projects/<id>.db": graph_schema.PROJECT,
 }
@@ -105,9 +107,9 @@ def plain(value: Any) -> str:
 def errors() -> Iterator[str]:
     yield "# Errors"
     yield (
-        "Every error has a word that programs can rely on and a message that says what to do. Tools of the vault "
-        "answer with a JSON-RPC error, code -32602 for what the caller can mend and -32603 for what failed on our "
-        'side, and `data` = `{"error": word, …}`. Resources and prompts answer the same way. Tools of notes and graph '
+        "Every error has a word that programs can rely on and a message that says what to do. Tools of vault and "
+        "stores answer with a JSON-RPC error, code -32602 for what the caller can mend and -32603 for what failed on "
+        'our side, and `data` = `{"error": word, …}`. Resources and prompts answer the same way. Tools of notes and graph '
         'answer with a result whose `isError` is true and whose structured content is `{"error": word, "message": '
         'text, "data": {…}}`. An unknown tool is -32602.'
     )

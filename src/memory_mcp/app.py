@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -23,18 +23,24 @@ from memory_mcp.neighbours import Neighbours
 from memory_mcp.notes import Notes
 from memory_mcp.notes import schema as notes_schema
 from memory_mcp.notes.tools import notes
+from memory_mcp.portals import Portals
+from memory_mcp.portals.tools import portals
 from memory_mcp.sessions import Sessions
 from memory_mcp.settings import Settings
 from memory_mcp.sqlite import Database
+from memory_mcp.sqlite.connections import Durability
 from memory_mcp.sqlite.database import Missing
 from memory_mcp.sqlite.migrations import Schema
+from memory_mcp.stores import Stores
+from memory_mcp.stores import schema as stores_schema
+from memory_mcp.stores.tools import stores
 from memory_mcp.vault import Vault
 from memory_mcp.vault import schema as vault_schema
 from memory_mcp.vault.tools import vault
 
 log = logging.getLogger(__name__)
 
-FAMILIES = {family.name: family for family in (vault, notes, graph)}
+FAMILIES = {family.name: family for family in (vault, notes, stores, graph, portals)}
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,9 @@ class App:
     families: dict[str, Family]
     vault: Vault
     notes: Notes
+    stores: Stores
     graph: Graph
+    portals: Portals
     sessions: Sessions
     keys: Keys
     changes: Changes
@@ -101,17 +109,22 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
         closing.callback(vaults.close)
         notes_files = _files(settings, clock, "notes.db", notes_schema.SCHEMA)
         closing.callback(notes_files.close)
+        store_caches = _files(settings, clock, "stores.db", stores_schema.SCHEMA, durability="normal")
+        closing.callback(store_caches.close)
         registries = _files(settings, clock, "_meta.db", graph_schema.REGISTRY)
         closing.callback(registries.close)
-        knowledge = Graph(registries, partial(_project_file, settings, clock), sessions)
+        knowledge = Graph(registries, partial(_project_file, settings, clock), sessions, changes)
         closing.callback(knowledge.close)
-        changes.listen(knowledge.tidying.now_and_then)
+        tables = _portals(settings, vaults.folder, changes, clock)
+        closing.callback(tables.close)
         app = App(
             settings=settings,
             families=families,
             vault=Vault(vaults, sessions, changes, dimensions=settings.embedding_dim),
             notes=Notes(notes_files, changes, Embedders(embedding_options(settings))),
+            stores=Stores(store_caches, clock, durable=settings.durability == "full"),
             graph=knowledge,
+            portals=tables,
             sessions=sessions,
             keys=Keys(server, clock),
             changes=changes,
@@ -143,9 +156,12 @@ def _server_file(settings: Settings, clock: Clock) -> Database:
     return _open_file(settings, clock, settings.data_dir / "server.db", server_db.SCHEMA)
 
 
-def _files(settings: Settings, clock: Clock, name: str, schema: Schema) -> Tenants:
+def _files(
+    settings: Settings, clock: Clock, name: str, schema: Schema, durability: Durability | None = None
+) -> Tenants:
     """A file of this name and kind for each user."""
-    return Tenants(settings.data_dir, settings.data_dir / name, partial(_open_file, settings, clock, schema=schema))
+    opening = partial(_open_file, settings, clock, schema=schema, durability=durability)
+    return Tenants(settings.data_dir, settings.data_dir / name, opening)
 
 
 def _project_file(settings: Settings, clock: Clock, path: Path, lock: Path, make: bool) -> Database:
@@ -159,6 +175,25 @@ def _vault_file(settings: Settings, clock: Clock, path: Path) -> Database:
     db = _open_file(settings, clock, path, vault_schema.SCHEMA)
     db.whenever_opened(vault_schema.take_in)
     return db
+
+
+def _portals(settings: Settings, folder_of: Callable[[str], Path], changes: Changes, clock: Clock) -> Portals:
+    limits = {
+        "max_execution_time": settings.portal_seconds,
+        "limit": settings.portal_rows + 1,  # one more tells that there is more
+        "max_memory_usage": settings.portal_memory,
+    }
+    return Portals(
+        folder_of,
+        changes,
+        clock,
+        limits=limits,
+        import_folders=[Path(name).expanduser() for name in settings.import_dirs],
+        export_folders=[Path(name).expanduser() for name in settings.export_dirs],
+        largest_import=settings.import_bytes,
+        urls=settings.portal_urls,
+        joins=settings.portal_joins,
+    )
 
 
 def embedding_options(settings: Settings) -> Options:
@@ -178,6 +213,7 @@ def _open_file(
     path: Path,
     schema: Schema,
     *,
+    durability: Durability | None = None,
     missing: Missing = "make",
     lock: Path | None = None,
 ) -> Database:
@@ -185,7 +221,7 @@ def _open_file(
         path,
         schema,
         backups=settings.data_dir / "backups",
-        durability=settings.durability,
+        durability=durability or settings.durability,
         clock=clock,
         missing=missing,
         lock=lock,

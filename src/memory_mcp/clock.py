@@ -21,6 +21,11 @@ def precise_stamp(moment: datetime) -> str:
     return _text(moment, "milliseconds")
 
 
+def short_stamp(moment: datetime) -> str:
+    """The same without milliseconds where there are none, as people write times."""
+    return stamp(moment) if moment.microsecond < 1000 else precise_stamp(moment)
+
+
 def instant(text: str) -> datetime:
     """An ISO 8601 date or time, in UTC unless it names a zone. Raises ValueError for anything else."""
     try:

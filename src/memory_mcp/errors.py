@@ -2,10 +2,11 @@
 
 AppError            the caller may read the message, which says what to do next
   Invalid           the arguments make no sense           (invalid, too_large)
-  NotFound          no such thing, or not this caller's   (not_found)
+  NotFound          no such thing, or not this caller's   (not_found, expired, store_not_registered, no_active_project)
   Conflict          someone else got there first          (conflict)
   Forbidden         the caller lacks a scope              (scope_required; of a key: access.Refused)
   Unavailable       a disk, model or peer is down         (unavailable)
+    Unusable        a file is, until somebody mends it    (unavailable)
 
 Each carries a `word` that programs can rely on and `data` that goes with it. Anything that is not an
 AppError is a bug: the door logs it whole and tells the caller nothing of it.
@@ -18,8 +19,11 @@ WORDS = {
     "not_found": "Nothing by that name, or nothing this caller may see: the two look the same.",
     "conflict": "Something by that name exists, or somebody else changed it first.",
     "no_active_project": "The session works in no project. Use `switch_project`, or name the `project` in the call.",
+    "store_not_registered": "No store has this name. `add_memory` makes it, `memory-mcp stores add` registers one.",
+    "expired": "The memory's time is over. Ask with `include_expired` to see it.",
     "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",
-    "too_large": "A field is over 1 MiB. Split it, or keep the bulk elsewhere and remember where.",
+    "read_only_query": "A query is one SELECT over the tables of its portal. The message says what of it is not.",
+    "too_large": "A field is over 1 MiB, or a file or query beyond its limit. Split it, or ask for less at a time.",
     "unavailable": "The disk, another program or a part of the server is in the way. Trying again may help.",
 }
 """The words an error of a tool or resource can carry, and what each means."""
@@ -65,3 +69,7 @@ class Forbidden(AppError):
 class Unavailable(AppError):
     word = "unavailable"
     mendable = False
+
+
+class Unusable(Unavailable):
+    """Trying again does not help: the file is damaged, of another kind or not ours to open."""

@@ -74,6 +74,8 @@ class Tool:
     reads_only: bool
     destructive: bool
     idempotent: bool
+    spec_name: str | None  # what its specification calls it, where that is no name for every client
+    steers: bool  # it changes what later calls of its session mean
     meta: Mapping[str, Any]
     spells_out_answers: bool  # in tools/list; docs/tools.md always does
 
@@ -114,6 +116,7 @@ class Listed:
     name: str
     description: str | None = None
     mime_type: str = "application/json"
+    meta: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -161,6 +164,8 @@ class Family:
         needs: Scope,
         destructive: bool = False,
         idempotent: bool = False,
+        spec_name: str | None = None,
+        steers: bool = False,
         **meta: Any,
     ) -> Callable[[Callable[[Call, A], Any]], Callable[[Call, A], Any]]:
         """Offer a function as a tool. Its name is the tool's name, its docstring what the model reads."""
@@ -178,6 +183,8 @@ class Family:
                 reads_only=needs is Scope.READ,
                 destructive=destructive,
                 idempotent=idempotent,
+                spec_name=spec_name,
+                steers=steers,
                 meta={"family": self.name, "scope": needs.value, **meta},
                 spells_out_answers=self.spells_out_answers,
             )

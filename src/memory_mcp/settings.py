@@ -108,6 +108,27 @@ class Settings(BaseModel):
         description="The folder that holds the built-in model's two files, model.onnx and tokenizer.json. The default "
         "is in the platform's user cache folder.",
     )
+    portal_names: Literal["plain", "spec"] = Field(
+        "plain",
+        description="How tools/list names the tools of portals: portal_write, or memory/write as their specification "
+        "does. A call works under either name.",
+    )
+    portal_seconds: int = Field(10, ge=1, le=3600, description="How long a portal_query may take.")
+    portal_rows: int = Field(10_000, ge=1, le=1_000_000, description="How many rows a portal_query may give.")
+    portal_memory: int = Field(
+        1_000_000_000, ge=10_000_000, description="How many bytes of memory a portal_query may use."
+    )
+    import_dirs: Names = Field(
+        (), description="Folders portal_import may read beside imports/ in the data directory, comma-separated."
+    )
+    export_dirs: Names = Field(
+        (), description="Folders portal_export may write beside exports/ in the data directory, comma-separated."
+    )
+    portal_urls: bool = Field(False, description="Whether portal_import may fetch files from the web.")
+    portal_joins: bool = Field(
+        False, description="Whether a portal_query may read other portals of its namespace too, as `portal`.table."
+    )
+    import_bytes: int = Field(2_000_000_000, ge=1, description="How large a file portal_import takes.")
     durability: Literal["full", "normal"] = Field(
         "full",
         description="full: an acknowledged write survives a power cut. normal: it survives a crash of the server, "

@@ -310,3 +310,19 @@ def test_scopes_narrow_what_is_listed_and_what_is_allowed(tmp_path: Path, scopes
 def sessions_left(data_dir: Path) -> list[str]:
     connection = apsw.Connection(str(data_dir / "memory.db"))
     return [str(session_id) for (session_id,) in connection.execute("SELECT session_id FROM session_memories")]
+
+
+def test_calls_sent_without_waiting_work_in_the_project_switched_to_before_them(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path)
+    for name in ("one", "two"):
+        server.call("create_project", name=name)
+    for turn in range(10):
+        for name in ("one", "two"):
+            entity = {"name": f"{name}-{turn}", "entity_type": "t"}
+            server.post("tools/call", {"name": "switch_project", "arguments": {"name": name}})
+            server.post("tools/call", {"name": "create_entities", "arguments": {"entities": [entity]}})
+    server.call("switch_project", name="one")  # comes after all of them
+    for name in ("one", "two"):
+        found = server.call("read_graph", project=name)["entities"]
+        assert {entity["name"] for entity in found} == {f"{name}-{turn}" for turn in range(10)}
+    server.close()

@@ -1,8 +1,15 @@
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from mcp import Client
 
+from memory_mcp.graph import storage
+from memory_mcp.graph.answers import ANSWER
+from tests.conftest import Clock
 from tests.notes.calls import call, refusal
 
 pytestmark = pytest.mark.anyio
@@ -225,6 +232,107 @@ async def test_an_entity_too_long_for_one_answer_is_opened_in_parts(client: Clie
     for tool, arguments in (("search_nodes", {"query": "Ann"}), ("read_graph", {})):
         (shown,) = (await call(client, tool, **arguments))["entities"]
         assert 0 < len(shown["observations"]) < 60
+
+
+def size(answer: dict[str, Any]) -> int:
+    return len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+async def everything_of(client: Client, page: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The observations and the relations (by id) of one entity, following the notices of an answer that shows it."""
+    observations, relations = [], []
+    while True:
+        assert size(page) <= ANSWER
+        (shown,) = page["entities"]
+        observations += shown["observations"]
+        relations += [one["id"] for one in page["relations"]]
+        if "has more" not in page.get("notice", ""):
+            return observations, relations
+        names, *skips = re.search(r"call open_nodes with names (\[.*\])((?: and \w+ \d+)+)\.", page["notice"]).groups()  # type: ignore[union-attr]
+        arguments = {name: int(count) for name, count in re.findall(r"and (\w+) (\d+)", skips[0])}
+        page = await call(client, "open_nodes", names=json.loads(names), **arguments)
+
+
+async def hub(client: Client, observations: int) -> None:
+    """An entity with 1,500 relations, half of which start at it."""
+    await entity(client, "hub", *(f"{number}: {'x' * 3000}" for number in range(observations)))
+    for start in (0, 500, 1000):
+        spokes = [{"name": f"n{number}", "entity_type": "t"} for number in range(start, start + 500)]
+        await call(client, "create_entities", entities=spokes)
+        ties = [("hub", f"n{n}") if n % 2 else (f"n{n}", "hub") for n in range(start, start + 500)]
+        relations = [{"from": source, "to": target, "relation_type": "t"} for source, target in ties]
+        await call(client, "create_relations", relations=relations)
+
+
+@pytest.mark.parametrize("observations", [0, 1, 60])
+async def test_every_relation_of_a_hub_is_reached_by_following_the_notices(client: Client, observations: int) -> None:
+    await hub(client, observations)
+    for page in (
+        await call(client, "open_nodes", names=["hub"]),
+        await call(client, "search_nodes", query="hub", limit=1),
+        await call(client, "read_graph"),
+    ):
+        said, relations = await everything_of(client, page)
+        assert len(said) == len(set(said)) == observations
+        assert len(relations) == len(set(relations)) == 1500
+    assert " and skip_relations " in page["notice"]
+
+
+async def test_a_graph_with_a_hub_is_read_page_by_page_within_the_budget(client: Client) -> None:
+    await hub(client, 0)
+    seen, relations = [], set()
+    offset: int | None = 0
+    while offset is not None:
+        page = await call(client, "read_graph", offset=offset)
+        assert size(page) <= ANSWER
+        seen += [one["name"] for one in page["entities"]]
+        relations |= {one["id"] for one in page["relations"]}
+        if "has more" in page.get("notice", ""):
+            relations |= set((await everything_of(client, page))[1])
+        found = re.search(r"read_graph with offset (\d+)", page.get("notice", ""))
+        offset = int(found[1]) if found else None
+    assert seen == ["hub", *(f"n{number}" for number in range(1500))]
+    assert len(relations) == 1500
+
+
+async def test_with_several_entities_whose_relations_are_too_many_it_says_how_to_get_them(client: Client) -> None:
+    await hub(client, 0)
+    page = await call(client, "open_nodes", names=["hub", "n0"])
+    assert size(page) <= ANSWER
+    assert [one["name"] for one in page["entities"]] == ["hub", "n0"]
+    assert "open_nodes with one name at a time" in page["notice"]
+
+
+async def test_no_more_is_read_than_is_shown(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"n{number}" for number in range(40)]
+    for name in names:
+        await entity(client, name, *(f"{number}{'x' * 50_000}" for number in range(3)))
+    read = []
+    observations = storage.observations
+
+    def counted(*arguments: Any) -> Iterator[str]:
+        for content in observations(*arguments):
+            read.append(len(content))
+            yield content
+
+    monkeypatch.setattr(storage, "observations", counted)
+    page = await call(client, "open_nodes", names=names)
+    assert len(page["entities"]) == 1
+    assert "39 more would be too long" in page["notice"]
+    assert sum(read) < 3 * ANSWER
+    read.clear()
+    await call(client, "open_nodes", names=["n0"], skip_observations=2)
+    assert sum(read) < ANSWER
+
+
+async def test_only_what_changed_is_marked_as_changed(client: Client, clock: Clock) -> None:
+    for name in ("Ann", "Bob"):
+        await entity(client, name, "likes tea" if name == "Ann" else "likes milk")
+    clock.now += timedelta(hours=1)
+    deletions = [{"entity_name": name, "observations": ["likes tea"]} for name in ("Ann", "Bob")]
+    await call(client, "delete_observations", deletions=deletions)
+    updated = {one["name"]: one["updated_at"] for one in (await call(client, "read_graph"))["entities"]}
+    assert updated == {"Ann": "2030-01-01T13:00:00Z", "Bob": "2030-01-01T12:00:00Z"}
 
 
 async def test_what_a_large_write_did_is_told_within_a_models_means(client: Client) -> None:

@@ -1,5 +1,9 @@
+import io
 import json
 import unicodedata
+from collections.abc import Iterator
+from contextlib import redirect_stderr
+from datetime import timedelta
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -8,11 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from memory_mcp.cli.main import cli
-from memory_mcp.errors import Invalid
-from memory_mcp.graph import exchange, picture
-from memory_mcp.graph.model import Entity, NewEntity, Nodes, Relation, Tie
+from memory_mcp.app import App
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.cli.main import cli, command_line
+from memory_mcp.errors import Invalid, Unavailable
+from memory_mcp.graph import Graph, exchange, picture
+from memory_mcp.graph.model import Entity, NewEntity, Relation, Tie
+from tests.conftest import Clock
 from tests.wire import Stdio
+
+ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"graph"}))
 
 
 def nfc(text: str) -> str:
@@ -31,6 +40,15 @@ def run(*arguments: object) -> str:
     done = CliRunner().invoke(cli, [str(argument) for argument in arguments], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
+
+
+def refused(*arguments: object) -> str:
+    """What a command that must fail says, where a person sees it."""
+    said = io.StringIO()
+    with redirect_stderr(said), pytest.raises(SystemExit) as end:
+        command_line([str(argument) for argument in arguments])
+    assert end.value.code == 1
+    return said.getvalue()
 
 
 def test_a_file_of_server_memory_moves_in_and_back_out_the_same(tmp_path: Path) -> None:
@@ -73,8 +91,62 @@ def test_an_import_adds_what_is_new_and_counts_what_cannot_be(tmp_path: Path) ->
     "line", ["no json", "[]", "{}", '{"type":"entity"}', '{"type":"entity","name":1,"entityType":"t"}']
 )
 def test_a_line_that_is_neither_is_named_and_nothing_is_taken(tmp_path: Path, line: str) -> None:
-    with pytest.raises(Invalid, match="Line 4"):
-        exchange.parse(FILE + line)
+    (tmp_path / "in.jsonl").write_text(FILE + line, encoding="utf-8")
+    into = ("--project", "house", "--data-dir", tmp_path / "data")
+    assert "Line 4 is neither" in refused("graph", "import", tmp_path / "in.jsonl", *into)
+    assert "no project called" in refused("graph", "export", "house", "--data-dir", tmp_path / "data")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ({"type": "entity", "name": "n" * 513, "entityType": "t"}, "Line 1: the name has 513 characters, and 512 are"),
+        ({"type": "entity", "name": "n", "entityType": ""}, "Line 1: the entityType is empty."),
+        ({"type": "entity", "name": "\ud800", "entityType": "t"}, "Line 1: the name has half of a character"),
+        ({"type": "relation", "from": "a", "to": "b", "relationType": "r" * 129}, "Line 1: the relationType has 129"),
+        ({"type": "relation", "from": "a", "to": "", "relationType": "r"}, "Line 1: `to` is empty."),
+    ],
+)
+def test_what_does_not_fit_is_told_with_its_line(line: dict[str, str], told: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        exchange.parse(json.dumps(line))
+    assert refusal.value.message.startswith(told)
+
+
+def test_empty_observations_say_nothing_and_are_left_out() -> None:
+    line = {"type": "entity", "name": "Ann", "entityType": "person", "observations": ["", "likes tea"]}
+    assert exchange.parse(json.dumps(line)) == ([NewEntity("Ann", "person", ("likes tea",))], [])
+
+
+def test_an_import_notes_when_a_known_entity_changed(app: App, clock: Clock) -> None:
+    app.graph.add_graph(ME, "house", [NewEntity("Ann", "t", ("old",)), NewEntity("Bob", "t")], [])
+    clock.now += timedelta(hours=1)
+    app.graph.add_graph(ME, "house", [NewEntity("Ann", "t", ("old", "new")), NewEntity("Bob", "t")], [])
+    items = app.graph.everything(ME, "house")
+    updated = {item.name: item.updated_at for item in items if isinstance(item, Entity)}
+    assert updated == {"Ann": "2030-01-01T13:00:00Z", "Bob": "2030-01-01T12:00:00Z"}
+
+
+def test_an_export_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "in.jsonl").write_text(FILE, encoding="utf-8")
+    run("graph", "import", tmp_path / "in.jsonl", "--project", "house", "--data-dir", tmp_path / "data")
+    out = tmp_path / "out" / "graph.jsonl"
+    out.parent.mkdir()
+    out.write_text("precious", encoding="utf-8")
+    out.chmod(0o600)
+
+    def breaking(*_: object) -> Iterator[Entity]:
+        yield Entity("id", "Ann", "t", [], "", "")
+        raise Unavailable("The disk is gone.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Graph, "everything", breaking)
+        assert "The disk is gone." in refused("graph", "export", "house", out, "--data-dir", tmp_path / "data")
+    assert out.read_text(encoding="utf-8") == "precious"
+    run("graph", "export", "house", out, "--data-dir", tmp_path / "data")
+    assert out.read_bytes() == FILE.encode()
+    assert out.stat().st_mode & 0o777 == 0o600
+    assert list(out.parent.iterdir()) == [out]
 
 
 @given(
@@ -83,11 +155,11 @@ def test_a_line_that_is_neither_is_named_and_nothing_is_taken(tmp_path: Path, li
 def test_what_is_written_is_read_again(
     entities: list[tuple[str, str, list[str]]], ties: list[tuple[str, str, str]]
 ) -> None:
-    nodes = Nodes(
-        [Entity("id", name, kind, observations, "", "") for name, kind, observations in entities],
-        [Relation("id", *tie, "") for tie in ties],
-    )
-    parsed = exchange.parse("\n".join(exchange.lines([nodes])))
+    items: list[Entity | Relation] = [
+        *(Entity("id", name, kind, observations, "", "") for name, kind, observations in entities),
+        *(Relation("id", *tie, "") for tie in ties),
+    ]
+    parsed = exchange.parse("".join(exchange.lines(items)))
     assert parsed == (
         [NewEntity(name, kind, tuple(observations)) for name, kind, observations in entities],
         [Tie(*tie) for tie in ties],

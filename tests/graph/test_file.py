@@ -2,36 +2,31 @@
 
 import re
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import apsw
 import pytest
 
-from memory_mcp.app import App
+from memory_mcp import settings
+from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.errors import Unavailable
+from memory_mcp.files.turns import Turns
+from memory_mcp.graph import operations, storage
+from memory_mcp.graph.files import Place
 from memory_mcp.graph.model import NewEntity
 from memory_mcp.sessions import Connection, Session
+from memory_mcp.sqlite import Database, database
 from tests.wire import Stdio
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"graph"}))
 HERE = Session("s", Connection(LOCAL_USER, "s"))
 
-ENTITIES = """
-CREATE TABLE entities (
-    id          TEXT PRIMARY KEY,
-    name        TEXT NOT NULL,
-    entity_type TEXT NOT NULL,
-    created_at  TEXT NOT NULL DEFAULT (datetime('now')),
-    updated_at  TEXT NOT NULL DEFAULT (datetime('now')),
-    deleted_at  TEXT NULL
-)
-"""
-PROMISED = {
-    *("entities", "observations", "relations", "entities_fts", "observations_fts"),
-    *("entities_ai", "entities_ad", "entities_au", "observations_ai", "observations_ad", "observations_au"),
-    *("idx_entities_active", "idx_entities_type", "idx_observations_entity"),
-    *("idx_relations_from", "idx_relations_to", "idx_relations_type"),
-}
+SPEC = Path(__file__).parent / "spec"  # its SQL, copied
 
 
 def squeezed(sql: str) -> str:
@@ -42,12 +37,23 @@ def file_of(app: App, folder: Path) -> Path:
     return folder / "projects" / f"{app.graph.create_project(ME, HERE, 'house', '').id}.db"
 
 
-def test_the_tables_are_the_specs_to_the_letter(app: App, tmp_path: Path) -> None:
-    connection = apsw.Connection(str(file_of(app, tmp_path)))
-    made = {str(name): squeezed(str(sql)) for name, sql in connection.execute("SELECT name, sql FROM sqlite_master")}
-    assert made.keys() >= PROMISED
-    assert made["entities"] == squeezed(ENTITIES)
-    assert connection.pragma("journal_mode") == "wal"
+def objects(connection: apsw.Connection) -> dict[str, str]:
+    """The SQL of everything in a file, by name."""
+    rows = connection.execute("SELECT name, sql FROM sqlite_master").fetchall()
+    connection.close()
+    return {str(name): squeezed(str(sql)) for name, sql in rows}
+
+
+@pytest.mark.parametrize(("kind", "promised"), [("project", 17), ("registry", 3)])
+def test_the_tables_are_the_specs_to_the_letter(app: App, tmp_path: Path, kind: str, promised: int) -> None:
+    path = file_of(app, tmp_path) if kind == "project" else tmp_path / "_meta.db"
+    specified = apsw.Connection(":memory:")
+    specified.execute((SPEC / f"{kind}.sql").read_text(encoding="utf-8"))
+    expected = objects(specified)
+    named = [name for name in expected if "autoindex" not in name and not re.search(r"_fts_\w+$", name)]
+    assert len(named) == promised
+    assert objects(apsw.Connection(str(path))).items() >= expected.items()
+    assert apsw.Connection(str(path)).pragma("journal_mode") == "wal"
 
 
 def test_the_indexes_of_words_stay_in_step(app: App, tmp_path: Path) -> None:
@@ -77,6 +83,74 @@ def test_what_another_program_wrote_is_found_after_the_next_start(tmp_path: Path
     server.close()
 
 
+def test_what_another_program_changed_is_found_as_it_is_now(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, "--families", "graph")
+    id_ = server.call("create_project", name="house")["id"]
+    told = [("Ann", "tea", "paper"), ("Bob", "milk", "wood"), ("Cy", "water", "iron")]
+    new = [{"name": name, "entity_type": "t", "observations": list(said)} for name, *said in told]
+    server.call("create_entities", entities=new)
+    server.close()
+    connection = apsw.Connection(str(tmp_path / "projects" / f"{id_}.db"))  # foreign keys are off unless asked for
+    connection.execute("UPDATE observations SET content = 'coffee' WHERE content = 'tea'")
+    connection.execute("DELETE FROM observations WHERE content = 'milk'")
+    connection.execute("UPDATE entities SET name = 'Robert', entity_type = 'person' WHERE name = 'Bob'")
+    connection.execute("DELETE FROM entities WHERE name = 'Cy'")
+    connection.close()
+
+    server = Stdio.start(tmp_path, "--families", "graph")
+    found = {
+        word: [one["name"] for one in server.call("search_nodes", query=word, project="house")["entities"]]
+        for word in ("tea", "coffee", "paper", "milk", "wood", "bob", "robert", "person", "cy", "water")
+    }
+    assert {word: names for word, names in found.items() if names} == {
+        "coffee": ["Ann"],
+        "paper": ["Ann"],
+        "wood": ["Robert"],
+        "robert": ["Robert"],
+        "person": ["Robert"],
+    }
+    server.close()
+
+
+def test_a_row_that_took_the_place_of_another_is_indexed_too(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, "--families", "graph")
+    id_ = server.call("create_project", name="house")["id"]
+    server.call("create_entities", entities=[{"name": "Ann", "entity_type": "t", "observations": ["tea"]}])
+    server.close()
+    connection = apsw.Connection(str(tmp_path / "projects" / f"{id_}.db"))
+    connection.execute(
+        "REPLACE INTO entities (id, name, entity_type) VALUES ('new', 'Ann', 'queen')"
+    )  # no trigger sees
+    connection.close()
+
+    server = Stdio.start(tmp_path, "--families", "graph")
+    found = server.call("search_nodes", query="queen", project="house")["entities"]
+    assert [(one["name"], one["observations"]) for one in found] == [("Ann", [])]
+    assert server.call("search_nodes", query="tea", project="house")["entities"] == []
+    server.close()
+
+
+def test_a_file_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, "--families", "graph")
+    id_ = server.call("create_project", name="house")["id"]
+    server.call("create_entities", entities=[{"name": "Ann", "entity_type": "t", "observations": ["tea"]}])
+    server.close()
+    path = tmp_path / "projects" / f"{id_}.db"
+    connection = apsw.Connection(str(path))
+    ours = [name for name in objects(apsw.Connection(str(path))) if re.fullmatch(r"indexed_\w+_(text_au|ad)", name)]
+    assert len(ours) == 4
+    for name in ours:
+        connection.execute(f"DROP TRIGGER {name}")
+    connection.pragma("user_version", 1)
+    connection.close()
+
+    server = Stdio.start(tmp_path, "--families", "graph")
+    assert len(server.call("search_nodes", query="tea", project="house")["entities"]) == 1
+    server.close()
+    assert set(ours) <= set(objects(apsw.Connection(str(path))))
+    assert len(list((tmp_path / "backups").glob(f"{id_}-v1-*.db"))) == 1
+
+
 @pytest.mark.parametrize(("before", "after"), [("projects", "archive"), ("archive", "projects")])
 def test_a_crash_between_file_and_registry_is_mended_at_the_next_start(tmp_path: Path, before: str, after: str) -> None:
     server = Stdio.start(tmp_path, "--families", "graph")
@@ -87,10 +161,15 @@ def test_a_crash_between_file_and_registry_is_mended_at_the_next_start(tmp_path:
     server.close()
     (tmp_path / after).mkdir(exist_ok=True)
     shutil.move(tmp_path / before / f"{id_}.db", tmp_path / after / f"{id_}.db")
+    registry = apsw.Connection(str(tmp_path / "_meta.db"))
+    registry.execute("INSERT INTO active_projects VALUES ('some session', ?)", (id_,))
 
     server = Stdio.start(tmp_path, "--families", "graph")
     [project] = server.call("list_projects", status="all")["projects"]
     assert project["status"] == ("archived" if after == "archive" else "active")
+    active = registry.execute("SELECT count(*) FROM active_projects").fetchall()
+    assert active == [(0 if after == "archive" else 1,)]
+    registry.close()
     if after == "archive":
         server.call("restore_project", name="house")
     assert len(server.call("read_graph", project="house")["entities"]) == 1
@@ -138,6 +217,136 @@ def test_a_file_nobody_knows_is_removed_only_if_it_holds_nothing(tmp_path: Path)
     Stdio.start(tmp_path, "--families", "graph").close()
     left = {path.stem for path in (tmp_path / "projects").glob("*.db")}
     assert (blank in left, full in left) == (False, True)
+
+
+def test_what_other_programs_keep_there_is_left_alone(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, "--families", "graph")
+    id_ = server.call("create_project", name="house")["id"]
+    server.close()
+    registry = apsw.Connection(str(tmp_path / "_meta.db"))
+    registry.execute("DELETE FROM projects")
+    registry.close()
+    (tmp_path / "locks" / f"{id_}.deleted").touch()
+    (tmp_path / "archive").mkdir()
+    foreign = [
+        tmp_path / "projects" / f"{uuid4()}.db",  # with tables of its own
+        tmp_path / "archive" / "bookkeeping.db",
+        tmp_path / "projects" / "empty.db",
+        tmp_path / "archive" / "download.db.part",
+        tmp_path / "projects" / f"{id_}.db.bak",
+    ]
+    for path in foreign:
+        path.touch()
+    for path in foreign[:2]:
+        connection = apsw.Connection(str(path))
+        connection.execute("CREATE TABLE accounts (balance); INSERT INTO accounts VALUES (100)")
+        connection.close()
+
+    Stdio.start(tmp_path, "--families", "graph").close()
+    assert {path for kind in ("projects", "archive") for path in (tmp_path / kind).iterdir()} == set(foreign)
+    assert list((tmp_path / "locks").iterdir()) == []
+
+
+def test_mending_that_fails_is_tried_again_and_others_wait_for_it(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    stranger = replace(ME, user="stranger")
+    mended: list[Place] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def failing(_: Place) -> None:
+        raise Unavailable("The memory is busy.")
+
+    def slow(place: Place) -> None:
+        begun.set()
+        assert go_on.wait(10)
+        mended.append(place)
+
+    monkeypatch.setattr(operations, "heal", failing)
+    with pytest.raises(Unavailable):
+        app.graph.projects(stranger, None)
+    monkeypatch.setattr(operations, "heal", slow)
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(app.graph.projects, stranger, None)
+        assert begun.wait(10)
+        second = threads.submit(app.graph.projects, stranger, None)
+        assert not wait([second], timeout=0.2).done
+        go_on.set()
+        assert first.result().projects == second.result().projects == []
+    assert len(mended) == 1
+
+
+def test_a_project_is_made_and_worked_in_at_once_or_not_at_all(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> None:
+        raise Unavailable("The disk is full.")
+
+    monkeypatch.setattr(storage, "set_active", failing)
+    with pytest.raises(Unavailable):
+        app.graph.create_project(ME, HERE, "house", "")
+    assert app.graph.projects(ME, None).projects == []
+
+
+def test_a_deleted_project_whose_file_is_in_use_is_deleted_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "LONGEST_WAIT", 0.05)
+    chosen = settings.load({"data_dir": tmp_path, "families": "graph"}, environ={}).settings
+    with open_app(chosen) as app:
+        path = file_of(app, tmp_path)
+        with Turns(tmp_path / "locks" / f"{path.stem}.lock").take():
+            told = app.graph.delete_project(ME, "house").message
+        assert "is deleted" in told
+        assert "next start" in told
+        assert app.graph.projects(ME, None).projects == []
+        assert path.exists()
+    with open_app(chosen):
+        pass
+    assert not path.exists()
+    assert list((tmp_path / "locks").iterdir()) == []
+
+
+def test_a_project_can_be_deleted_where_a_backup_brought_no_locks(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, "--families", "graph")
+    server.call("create_project", name="house")
+    server.close()
+    shutil.rmtree(tmp_path / "locks")
+
+    server = Stdio.start(tmp_path, "--families", "graph")
+    server.call("delete_project", name="house")
+    assert list((tmp_path / "projects").iterdir()) == []
+    server.close()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_move_that_fails_ends_where_the_file_lies(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    path = file_of(app, tmp_path)
+    app.graph.create_entities(ME, HERE, None, [NewEntity("x", "t")])
+    move = Database.move
+
+    def failing(self: Database, target: Path) -> None:
+        if when == "after":
+            move(self, target)
+        raise Unavailable("The disk is full.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Database, "move", failing)
+        if when == "before":
+            with pytest.raises(Unavailable):
+                app.graph.archive_project(ME, "house")
+        else:
+            assert app.graph.archive_project(ME, "house").project == app.graph.projects(ME, "archived").projects[0]
+    assert path.exists() == (when == "before")
+    if when == "after":
+        app.graph.restore_project(ME, "house")
+    assert len(app.graph.read_graph(ME, HERE, "house", 0).entities) == 1
+
+
+def test_after_writes_the_index_of_words_is_tidied(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    tidied = threading.Event()
+    monkeypatch.setattr(app.graph.tidying, "now", tidied.set)
+    app.graph.create_project(ME, HERE, "house", "")
+    app.graph.create_entities(ME, HERE, None, [NewEntity("x", "t")])
+    assert tidied.wait(10)
 
 
 def test_a_process_that_has_a_project_open_follows_it_through_archive_and_restore(tmp_path: Path) -> None:

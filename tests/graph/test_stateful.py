@@ -2,18 +2,18 @@
 
 import shutil
 import tempfile
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 
 import pytest
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.errors import NotFound
+from memory_mcp.errors import Conflict, NotFound
 from memory_mcp.graph.model import Facts, NewEntity, Nodes, Tie
 from memory_mcp.sessions import Connection, Session
 
@@ -53,15 +53,34 @@ class GraphMachine(RuleBasedStateMachine):
         self.open()
 
     @rule()
-    def archive_or_restore(self) -> None:
-        if self.archived:
-            self.app.graph.restore_project(ME, "p")
-        else:
+    def archive(self) -> None:
+        with self.refused_if(self.archived):
             self.app.graph.archive_project(ME, "p")
-        self.archived = not self.archived
-        if self.archived:
-            self.archive_or_restore()
+        self.archived = True
 
+    @rule()
+    def restore(self) -> None:
+        with self.refused_if(not self.archived):
+            self.app.graph.restore_project(ME, "p")
+        self.archived = False
+
+    @precondition(lambda self: self.archived)
+    @rule(name=names)
+    def nothing_can_be_done_with_what_is_archived(self, name: str) -> None:
+        for attempt in (
+            lambda: self.app.graph.create_entities(ME, HERE, "p", [NewEntity(name, "kind")]),
+            lambda: self.app.graph.delete_entities(ME, HERE, "p", [name]),
+            lambda: self.app.graph.search(ME, HERE, "p", name, 50),
+            lambda: self.app.graph.switch_project(ME, HERE, "p"),
+        ):
+            with pytest.raises(Conflict):
+                attempt()
+
+    @staticmethod
+    def refused_if(refused: bool) -> AbstractContextManager[object]:
+        return pytest.raises(Conflict) if refused else nullcontext()
+
+    @precondition(lambda self: not self.archived)
     @rule(new=st.lists(st.tuples(names, st.lists(facts, max_size=3)), min_size=1, max_size=3))
     def create(self, new: list[tuple[str, list[str]]]) -> None:
         asked = [NewEntity(name, "kind", tuple(observations)) for name, observations in new]
@@ -74,6 +93,7 @@ class GraphMachine(RuleBasedStateMachine):
                 self.entities[name] = set(observations)
         assert made.skipped == expected
 
+    @precondition(lambda self: not self.archived)
     @rule(name=names, contents=st.lists(facts, min_size=1, max_size=3))
     def observe(self, name: str, contents: list[str]) -> None:
         asked = [Facts(name, tuple(contents))]
@@ -85,6 +105,7 @@ class GraphMachine(RuleBasedStateMachine):
         assert {one.content for one in added.observations} == set(contents) - self.entities[name]
         self.entities[name] |= set(contents)
 
+    @precondition(lambda self: not self.archived)
     @rule(one=names, other=names, kind=kinds)
     def relate(self, one: str, other: str, kind: str) -> None:
         asked = [Tie(one, other, kind)]
@@ -96,12 +117,14 @@ class GraphMachine(RuleBasedStateMachine):
             with pytest.raises(NotFound):
                 self.app.graph.create_relations(ME, HERE, "p", asked)
 
+    @precondition(lambda self: not self.archived)
     @rule(name=names)
     def delete(self, name: str) -> None:
         count = self.app.graph.delete_entities(ME, HERE, "p", [name]).deleted_count
         assert count == (self.entities.pop(name, None) is not None)
         self.relations = {one for one in self.relations if name not in one[:2]}
 
+    @precondition(lambda self: not self.archived)
     @rule(name=names, contents=st.lists(facts, min_size=1, max_size=2, unique=True))
     def forget(self, name: str, contents: list[str]) -> None:
         count = self.app.graph.delete_observations(ME, HERE, "p", [Facts(name, tuple(contents))]).deleted_count
@@ -109,12 +132,14 @@ class GraphMachine(RuleBasedStateMachine):
         assert count == len(held & set(contents))
         held -= set(contents)
 
+    @precondition(lambda self: not self.archived)
     @rule(one=names, other=names, kind=kinds)
     def unrelate(self, one: str, other: str, kind: str) -> None:
         count = self.app.graph.delete_relations(ME, HERE, "p", [Tie(one, other, kind)]).deleted_count
         assert count == ((one, other, kind) in self.relations)
         self.relations.discard((one, other, kind))
 
+    @precondition(lambda self: not self.archived)
     @rule(fact=facts)
     def search(self, fact: str) -> None:
         found = self.app.graph.search(ME, HERE, "p", fact.split()[0], 50)
@@ -123,6 +148,10 @@ class GraphMachine(RuleBasedStateMachine):
     @invariant()
     def the_graph_is_the_model(self) -> None:
         if not hasattr(self, "app"):
+            return
+        if self.archived:
+            with pytest.raises(Conflict):
+                self.app.graph.read_graph(ME, HERE, "p", 0)
             return
         read = self.app.graph.read_graph(ME, HERE, "p", 0)
         assert {one.name: set(one.observations) for one in read.entities} == self.entities
@@ -134,4 +163,4 @@ def ties(nodes: Nodes) -> set[tuple[str, str, str]]:
 
 
 TestGraph = GraphMachine.TestCase
-TestGraph.settings = hypothesis_settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestGraph.settings = hypothesis_settings(max_examples=25, stateful_step_count=30, deadline=None)

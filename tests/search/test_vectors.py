@@ -18,6 +18,10 @@ def packed(vector: tuple[float, ...]) -> bytes:
     return struct.pack(f"<{len(vector)}f", *vector)
 
 
+def put(ours: PackedVectors, owner: int, blobs: list[bytes]) -> None:
+    ours.put_all([(owner, blob) for blob in blobs] or [(owner, b"")])
+
+
 def asked(ours: PackedVectors, query: tuple[float, ...]) -> Cosines:
     return ours.cosines(unit(unpack(packed(query))))
 
@@ -31,7 +35,7 @@ def test_packed_vectors_behave_like_a_dictionary(steps: list[tuple[int, list[Vec
             ours.drop(id_)
             plain.pop(id_, None)
         else:
-            ours.put(id_, [packed(row) for row in rows])
+            put(ours, id_, [packed(row) for row in rows])
             plain[id_] = rows
 
     found = asked(ours, query)
@@ -50,7 +54,7 @@ def test_packed_vectors_behave_like_a_dictionary(steps: list[tuple[int, list[Vec
 def test_the_nearest_come_first_and_each_memory_once(plain: dict[int, list[Vector]], query: Vector) -> None:
     ours = PackedVectors(3)
     for id_, rows in plain.items():
-        ours.put(id_, [packed(row) for row in rows])
+        put(ours, id_, [packed(row) for row in rows])
     found = asked(ours, query)
     nearest = found.nearest(10)
     of = {id_: value for id_, (value, _) in found.of(plain).items()}
@@ -60,6 +64,7 @@ def test_the_nearest_come_first_and_each_memory_once(plain: dict[int, list[Vecto
     flags = bytes(id_ % 2 == 0 for id_ in range(300)) + b"\0"  # those from 300 on came later
     even = {id_ for id_ in plain if id_ % 2 == 0 and id_ < 300}
     assert set(found.nearest(10, found.rows_allowed(flags))) <= even
+    assert set(found.nearest(500, found.rows_among([*even, 501]))) == even
 
 
 def cosine(a: tuple[float, ...], b: tuple[float, ...]) -> float:
@@ -71,15 +76,15 @@ def cosine(a: tuple[float, ...], b: tuple[float, ...]) -> float:
 def test_what_is_no_vector_of_this_length_is_left_out() -> None:
     for other in (packed((1.0, 0.0)), b"bytes", b"", packed((1.0, float("nan"), 0.0))):
         ours = PackedVectors(3)
-        ours.put(1, [packed((1.0, 0.0, 0.0))])
-        ours.put(1, [other])
+        put(ours, 1, [packed((1.0, 0.0, 0.0))])
+        put(ours, 1, [other])
         assert asked(ours, (1.0, 0.0, 0.0)).of([1]) == {}
 
 
 def test_there_is_room_for_many() -> None:
     ours = PackedVectors(3)
     for id_ in range(1000):
-        ours.put(id_, [packed((float(id_), 1.0, 0.0))])
+        put(ours, id_, [packed((float(id_), 1.0, 0.0))])
     found = asked(ours, (0.0, 1.0, 0.0))
     assert len(found.owners) == 1000
     assert found.of([0]) == {0: (1.0, 0)}
@@ -87,10 +92,10 @@ def test_there_is_room_for_many() -> None:
 
 def test_two_memories_are_alike_if_all_their_parts_are() -> None:
     ours = PackedVectors(3)
-    ours.put(1, [packed((1.0, 0.0, 0.0)), packed((0.0, 1.0, 0.0))])
-    ours.put(2, [packed((2.0, 0.0, 0.0)), packed((0.0, 3.0, 0.0))])
-    ours.put(3, [packed((1.0, 0.0, 0.0)), packed((0.0, 0.0, 1.0))])
-    ours.put(4, [packed((1.0, 0.0, 0.0))])
+    put(ours, 1, [packed((1.0, 0.0, 0.0)), packed((0.0, 1.0, 0.0))])
+    put(ours, 2, [packed((2.0, 0.0, 0.0)), packed((0.0, 3.0, 0.0))])
+    put(ours, 3, [packed((1.0, 0.0, 0.0)), packed((0.0, 0.0, 1.0))])
+    put(ours, 4, [packed((1.0, 0.0, 0.0))])
     assert [ours.alike(1, other) for other in (2, 3, 4, 5)] == [1.0, 0.0, 0.0, 0.0]
 
 
@@ -101,7 +106,13 @@ def test_a_vector_survives_packing() -> None:
 
 def test_a_memory_of_many_parts_does_not_crowd_out_the_others() -> None:
     ours = PackedVectors(3)
-    ours.put(0, [packed((1.0, number / 1000, 0.0)) for number in range(600)])
+    put(ours, 0, [packed((1.0, number / 1000, 0.0)) for number in range(600)])
     for id_ in range(1, 50):
-        ours.put(id_, [packed((0.0, 1.0, float(id_)))])
+        put(ours, id_, [packed((0.0, 1.0, float(id_)))])
     assert len(asked(ours, (1.0, 0.0, 0.0)).nearest(40)) == 40
+
+
+def test_of_equally_near_ones_those_kept_first_are_the_nearest() -> None:
+    ours = PackedVectors(3)
+    ours.put_all([(id_, packed((0.0, 1.0, float(id_ % 2)))) for id_ in range(2000)])
+    assert asked(ours, (0.0, 1.0, 0.0)).nearest(10) == list(range(0, 20, 2))

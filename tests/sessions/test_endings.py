@@ -2,11 +2,16 @@
 
 import shutil
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import apsw
 import pytest
 
+from memory_mcp.app import App
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.errors import Unavailable, Unusable
+from memory_mcp.sessions import Connection, Session
 from tests.wire import Stdio, environment, http_server
 
 MINE = environment(MEMORY_MCP_SESSION_ID="mine")
@@ -167,3 +172,57 @@ def until_empty(data_dir: Path) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+@pytest.mark.parametrize(("served", "other"), [("vault", "_meta.db"), ("graph", "memory.db")])
+def test_a_family_that_was_never_used_gets_no_file_at_the_end(tmp_path: Path, served: str, other: str) -> None:
+    server = Stdio.start(tmp_path, "--families", served, env=MINE)
+    if served == "vault":
+        remember(server)
+    else:
+        server.call("create_project", name="house")
+    server.close()
+    assert not (tmp_path / other).exists()
+
+
+@pytest.mark.parametrize(("served", "other"), [("vault", "_meta.db"), ("graph", "memory.db")])
+def test_a_broken_file_of_another_family_keeps_no_session_from_ending(tmp_path: Path, served: str, other: str) -> None:
+    (tmp_path / other).write_text("no database " * 100, encoding="utf-8")
+    server = Stdio.start(tmp_path, "--families", served, env=MINE)
+    if served == "vault":
+        remember(server)
+    else:
+        server.call("create_project", name="house")
+    server.close()
+
+    assert list((tmp_path / "servers").iterdir()) == []
+    path, table = ("memory.db", "session_memories") if served == "vault" else ("_meta.db", "active_projects")
+    connection = apsw.Connection(str(tmp_path / path))
+    assert connection.execute(f"SELECT count(*) FROM {table}").fetchall() == [(0,)]
+    connection.close()
+
+
+def test_a_busy_family_is_tried_again_and_a_broken_one_is_not(app: App) -> None:
+    asked: list[str] = []
+    trouble: dict[str, Exception] = {"broken": Unusable("It is damaged."), "busy": Unavailable("It is busy.")}
+
+    def forgetting(name: str) -> Callable[[str, Sequence[str]], None]:
+        def forget(user: str, session_ids: Sequence[str]) -> None:
+            asked.append(name)
+            if name in trouble:
+                raise trouble[name]
+
+        return forget
+
+    for name in ("broken", "fine", "busy"):
+        app.sessions.on_end(forgetting(name))
+    connection = Connection(LOCAL_USER, "s")
+    with app.sessions.keeping(LOCAL_USER, Session("s", connection)):
+        pass
+    with pytest.raises(Unavailable, match="busy"):
+        app.sessions.close(connection)
+    assert asked == ["broken", "fine", "busy"]
+    del trouble["busy"]
+    app.sessions.end_the_idle()
+    app.sessions.end_the_idle()  # nothing is left to do
+    assert asked == ["broken", "fine", "busy"] * 2

@@ -24,6 +24,10 @@ class Tenants:
                 self._databases[user] = self._open(self._path(user))
             return self._databases[user]
 
+    def exists(self, user: str) -> bool:
+        """Whether there is a file of this user's, without making one."""
+        return self._path(user).exists()
+
     def opened(self) -> list[Database]:
         with self._opening:
             return list(self._databases.values())

@@ -1,12 +1,17 @@
+import os
+import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
 from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.graph import exchange, picture
+from memory_mcp.graph.model import Entity, Relation
 
 cli = typer.Typer(help="Move knowledge graphs in and out, and look at them.", no_args_is_help=True)
 
@@ -17,11 +22,13 @@ File = Annotated[Path | None, typer.Argument(help="File to write.", show_default
 @cli.command("export")
 def export_graph(project: Project, file: File = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Write a project in the format of @modelcontextprotocol/server-memory (JSON lines)."""
-    with opened_app(data_dir) as (app, caller):
-        lines = list(exchange.lines(app.graph.pages(caller, project)))
-    _write(file, "".join(f"{line}\n" for line in lines))
+    lines = 0
+    with opened_app(data_dir) as (app, caller), _writing(file) as out:
+        for line in exchange.lines(app.graph.everything(caller, project)):
+            out.write(line)
+            lines += 1
     if as_json and file:
-        print_json({"project": project, "file": file, "lines": len(lines)})
+        print_json({"project": project, "file": file, "lines": lines})
 
 
 @cli.command("import")
@@ -54,22 +61,40 @@ def import_graph(
 def draw(project: Project, file: File = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Draw a project as an SVG."""
     with opened_app(data_dir) as (app, caller):
-        pages = list(app.graph.pages(caller, project))
-    entities = [entity for page in pages for entity in page.entities]
-    relations = [relation for page in pages for relation in page.relations]
+        everything = list(app.graph.everything(caller, project))
+    entities = [item for item in everything if isinstance(item, Entity)]
+    relations = [item for item in everything if isinstance(item, Relation)]
     shown = picture.best_connected(entities, relations)
-    _write(file, picture.svg(project, shown, relations))
+    with _writing(file) as out:
+        out.write(picture.svg(project, shown, relations))
     if len(shown) < len(entities):
         typer.echo(f"Only the {len(shown)} best connected of {len(entities)} entities are drawn.", err=True)
     if as_json and file:
         print_json({"project": project, "file": file, "entities": len(shown)})
 
 
-def _write(file: Path | None, text: str) -> None:
+@contextmanager
+def _writing(file: Path | None) -> Iterator[IO[str]]:
+    """Where to write to. A file is whole when the block ends, or what it was before if anything fails."""
     if file is None:
-        sys.stdout.write(text)
+        yield sys.stdout
         return
+    target = file.resolve()  # what a link leads to is written, not the link
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        file.write_text(text, encoding="utf-8")
+        if target.exists() and not target.is_file():
+            with target.open("w", encoding="utf-8") as out:  # a pipe or a device, which nothing can take the place of
+                yield out
+            return
+        with part.open("w", encoding="utf-8", newline="\n") as out:
+            if target.exists():
+                shutil.copymode(target, part)
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(target)
     except OSError as exc:
         raise Unavailable(f"{file} cannot be written ({exc.strerror}).") from exc
+    finally:
+        with suppress(OSError):
+            part.unlink()

@@ -4,7 +4,7 @@ from typing import Annotated
 import typer
 
 from memory_mcp import __version__
-from memory_mcp.cli import config, graph, keys, models
+from memory_mcp.cli import config, graph, keys, models, portal, stores
 from memory_mcp.cli.common import telling
 
 cli = typer.Typer(
@@ -17,7 +17,9 @@ cli = typer.Typer(
 )
 cli.add_typer(keys.cli, name="keys")
 cli.add_typer(models.cli, name="models")
+cli.add_typer(stores.cli, name="stores")
 cli.add_typer(graph.cli, name="graph")
+cli.add_typer(portal.cli, name="portal")
 cli.command("config", context_settings=config.CONTEXT, add_help_option=False)(config.show)
 
 

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -10,12 +10,14 @@ from starlette.requests import Request
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller, parse_scopes
 from memory_mcp.doors import sdk
+from memory_mcp.doors.order import Order
 from memory_mcp.doors.sdk import Context
 from memory_mcp.errors import Invalid
 from memory_mcp.sessions import Connection, Session, Sessions
 
 CALLER = "memory_mcp.caller"  # where the HTTP door leaves the caller on a request
 CONNECTION = "memory_mcp.connection"  # where the handshake leaves the connection on the SDK's
+ORDER = "memory_mcp.order"
 SESSION_META = "memory-mcp/sessionId"
 CLIENT_INFO_META = "io.modelcontextprotocol/clientInfo"
 LONGEST_SESSION_ID = 128
@@ -27,6 +29,7 @@ class Line:
 
     caller: Caller
     connection: Connection
+    order: Order = field(default_factory=Order)
 
 
 def local_caller(app: App) -> Caller:
@@ -45,15 +48,24 @@ def session(ctx: Context, sessions: Sessions) -> Session:
     connection = _connection(ctx, sessions)
     named = (ctx.meta or {}).get(SESSION_META)
     announced = announced_session(_client_info(ctx)) if sdk.is_modern(ctx) else connection.announced_session
-    for field, found in ((f"_meta.{SESSION_META}", named), ("clientInfo.extra.sessionId", announced)):
+    for where, found in ((f"_meta.{SESSION_META}", named), ("clientInfo.extra.sessionId", announced)):
         if found is not None and not (isinstance(found, str) and 0 < len(found) <= LONGEST_SESSION_ID):
-            raise Invalid(f"{field} must be a text of 1 to {LONGEST_SESSION_ID} characters.", field=field)
+            raise Invalid(f"{where} must be a text of 1 to {LONGEST_SESSION_ID} characters.", field=where)
     if connection.idles:  # no connection chose anything: a request that names its session means it
         session_id = named or announced or connection.chosen_session or connection.own_session
     else:
         session_id = connection.chosen_session or named or announced or connection.own_session
     client = client_name(_client_info(ctx)) if sdk.is_modern(ctx) else connection.client
     return Session(unicodedata.normalize("NFC", str(session_id)), connection, client)
+
+
+def order(ctx: Context) -> Order:
+    """Of the connection's calls. Without a connection each stands alone."""
+    if isinstance(ctx.lifespan_context, Line):
+        return ctx.lifespan_context.order
+    if sdk.is_modern(ctx):
+        return Order()
+    return cast(Order, sdk.connection(ctx).state.setdefault(ORDER, Order()))
 
 
 def client_name(client_info: Any) -> str:

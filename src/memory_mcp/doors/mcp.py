@@ -58,7 +58,9 @@ class McpDoor:
         self.app = app
         self.listeners = Listeners()
         self._tools = {name: tool for family in app.families.values() for name, tool in family.tools.items()}
-        self._offers = {name: schemas.offer(tool) for name, tool in self._tools.items()}
+        self._spec_names = {tool.spec_name: name for name, tool in self._tools.items() if tool.spec_name}
+        spelt_out = app.settings.portal_names == "spec"
+        self._offers = {name: schemas.offer(tool, in_spec=spelt_out) for name, tool in self._tools.items()}
         # Apart, so that writers who wait for their turn keep no reader waiting.
         self._reading = ThreadPoolExecutor(32, thread_name_prefix="reading")
         self._writing = ThreadPoolExecutor(8, thread_name_prefix="writing")
@@ -82,8 +84,12 @@ class McpDoor:
             on_list_prompts=self.list_prompts,
             on_get_prompt=self.get_prompt,
             on_completion=self.complete,
-            get_tool_input_schema=lambda name: self._offers[name].input_schema if name in self._offers else None,
+            get_tool_input_schema=self._input_schema,
         )
+
+    def _input_schema(self, name: str) -> dict[str, Any] | None:
+        offer = self._offers.get(self._spec_names.get(name, name))
+        return offer.input_schema if offer else None
 
     async def serve(
         self, line: asking.Line, read: ReadStream[SessionMessage | Exception], write: WriteStream[SessionMessage]
@@ -111,12 +117,13 @@ class McpDoor:
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         caller = asking.caller(ctx)
-        tool = self._visible(caller).get(params.name)
+        tool = self._visible(caller).get(self._spec_names.get(params.name, params.name))
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}", {"error": "not_found"})
         try:
             caller.require(tool.needs)
-            return await self._run(ctx, _answer, tool, params.arguments, reads=tool.reads_only)
+            async with asking.order(ctx).turn(steers=tool.steers):
+                return await self._run(ctx, _answer, tool, params.arguments, reads=tool.reads_only)
         except AppError as exc:
             return answers.refusal(self.app.families[tool.family], exc)
         except Exception:  # noqa: BLE001  # the border: a bug is logged whole and told to nobody
@@ -145,7 +152,13 @@ class McpDoor:
         if not following and place + 1 < len(names):
             following = _encode_cursor(names[place + 1], "")
         resources = [
-            types.Resource(uri=item.uri, name=item.name, description=item.description, mime_type=item.mime_type)
+            types.Resource(
+                uri=item.uri,
+                name=item.name,
+                description=item.description,
+                mime_type=item.mime_type,
+                _meta=dict(item.meta) or None,
+            )
             for item in page.resources
         ]
         return types.ListResourcesResult(resources=resources, next_cursor=following)

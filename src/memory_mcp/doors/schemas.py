@@ -8,9 +8,10 @@ import mcp_types as types
 from memory_mcp.families import Prompt, Tool
 
 
-def offer(tool: Tool) -> types.Tool:
+def offer(tool: Tool, *, in_spec: bool = False) -> types.Tool:
+    """`in_spec` names it as its specification does, if that has a name of its own for it."""
     return types.Tool(
-        name=tool.name,
+        name=(in_spec and tool.spec_name) or tool.name,
         title=tool.title,
         description=tool.description,
         input_schema=brief(input_schema(tool)),

@@ -1,22 +1,23 @@
 """Where projects lie on disk, which of their files are open, and what is done after a crash."""
 
 import threading
-import time
 from collections import defaultdict
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-import apsw
+from uuid import UUID
 
 from memory_mcp.graph import storage
 from memory_mcp.graph.model import Status
+from memory_mcp.graph.schema import PROJECT
 from memory_mcp.sqlite import Database
 
 PROJECTS, ARCHIVE, LOCKS = "projects", "archive", "locks"
 DELETED = ".deleted"  # what the name of a mark ends with
-MOST_OPEN = 64  # projects' files
-IDLE_SECONDS = 5.0  # after which one of more than those is closed
+PART = ".db.part"  # what the name of a copy ends with that is not whole yet
+MOST_OPEN = 32  # projects' files; each takes five of the few that a process may have open
+PATIENCE = 0.05  # seconds for a write to finish in a file that is to be closed
 
 OpenFile = Callable[[Path, Path, bool], Database]
 """Opens a project's file, given its path, where its writers wait, and whether to make it."""
@@ -44,65 +45,57 @@ class Place:
         return self.folder / (PROJECTS if status == "active" else ARCHIVE) / f"{project_id}.db"
 
 
-@dataclass
-class _Opened:
-    db: Database
-    used_at: float = 0.0
-
-
 class OpenFiles:
-    """The projects' files this process has open."""
+    """The projects' files this process uses. No more than MOST_OPEN are open: beyond, the one that was not used for
+    longest is closed, and opens by itself when it is used again."""
 
     def __init__(self, open_file: OpenFile) -> None:
         self._open_file = open_file
         self._guard = threading.Lock()
         self._opening: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
-        self._opened: dict[Path, _Opened] = {}
+        self._known: dict[Path, Database] = {}
+        self._open: dict[Path, Database] = {}  # those of them that are open, the one last used at the end
 
     def all(self) -> list[Database]:
+        """Those that are open."""
         with self._guard:
-            return [opened.db for opened in self._opened.values()]
+            return list(self._open.values())
 
     def close(self) -> None:
-        with self._guard:
-            for opened in self._opened.values():
-                opened.db.close()
-            self._opened.clear()
+        for db in self.all():
+            db.close()
 
     def get(self, path: Path, lock: Path, *, make: bool = False) -> Database:
         """A project's file. Raises NotFound if it is missing and not to be made."""
         with self._guard:
             opening = self._opening[path]
         with opening:  # one at a time, and nobody else's file waits for it
-            opened = self._used(path) or self._add(path, self._open_file(path, lock, make))
-        return opened.db
+            db = self._known.get(path)
+            if db is None:
+                db = self._known[path] = self._open_file(path, lock, make)
+                db.whenever_opened(self._use)
+        self._use(db)
+        for surplus in self._surplus():
+            if not surplus.close(PATIENCE):  # somebody writes to it
+                self._use(surplus)
+        return db
 
     def forget(self, path: Path) -> None:
         """Nobody here gets this file any more: it is about to be moved or removed."""
         with self._guard:
-            self._opened.pop(path, None)
-            self._opening.pop(path, None)
+            self._known.pop(path, None)
+            self._open.pop(path, None)
 
-    def _used(self, path: Path) -> _Opened | None:
+    def _use(self, db: Database) -> None:
+        """Note that a file is open, and in use now."""
         with self._guard:
-            opened = self._opened.get(path)
-            if opened:
-                opened.used_at = time.monotonic()
-            return opened
+            if self._known.get(db.path) is db:
+                self._open.pop(db.path, None)
+                self._open[db.path] = db
 
-    def _add(self, path: Path, db: Database) -> _Opened:
+    def _surplus(self) -> list[Database]:
         with self._guard:
-            self._close_idle()
-            opened = self._opened[path] = _Opened(db, time.monotonic())
-        return opened
-
-    def _close_idle(self) -> None:
-        """Files are few that a process may have open."""
-        idle = sorted(self._opened, key=lambda path: self._opened[path].used_at)[:-MOST_OPEN]
-        for path in idle:
-            if time.monotonic() - self._opened[path].used_at > IDLE_SECONDS:
-                self._opened.pop(path).db.close()
-                self._opening.pop(path, None)
+            return [self._open.pop(path) for path in list(self._open)[:-MOST_OPEN]]
 
 
 def heal(place: Place) -> None:
@@ -118,42 +111,42 @@ def heal(place: Place) -> None:
                 _remove(there)
             elif there.exists():
                 storage.set_status(tx, project.id, _other(project.status), place.relative(there))
+                if project.status == "active":  # no more
+                    storage.clear_active_project(tx, project.id)
         _clear(place, {project.id for project in known})
 
 
 def _clear(place: Place, known: Set[str]) -> None:
-    """Remove what crashes left of projects that were being deleted, made or moved."""
-    for mark in (place.folder / LOCKS).glob(f"*{DELETED}"):
-        id_ = mark.name.removesuffix(DELETED)
-        for folder in (PROJECTS, ARCHIVE) if id_ not in known else ():  # else the registry could not be written
-            _remove(place.folder / folder / f"{id_}.db")
-        mark.unlink()
+    """Remove what crashes left of projects that were being deleted, made or moved. Nothing of another program's."""
+    for id_ in _ids(place.folder / LOCKS, DELETED):
+        if id_ not in known:  # else the registry could not be written
+            for folder in (PROJECTS, ARCHIVE):
+                _remove(place.folder / folder / f"{id_}.db")
+            place.lock(id_).unlink(missing_ok=True)
+        place.mark(id_).unlink(missing_ok=True)
     for folder in (PROJECTS, ARCHIVE):
-        for path in (place.folder / folder).glob("*.db*"):
-            id_ = path.name.partition(".")[0]
-            if path.suffix == ".part":
-                path.unlink(missing_ok=True)
-            elif path.suffix == ".db" and id_ not in known and _is_blank(path):
+        inside = place.folder / folder
+        for id_ in _ids(inside, PART):
+            (inside / f"{id_}{PART}").unlink(missing_ok=True)
+        for id_ in _ids(inside, ".db"):
+            path = inside / f"{id_}.db"
+            if id_ not in known and storage.is_blank(path, PROJECT.application_id):
                 _remove(path)
 
 
-def _is_blank(path: Path) -> bool:
-    """Whether a project's file never held anything. One that cannot be read is left alone."""
-    try:
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-        try:
-            tables = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'entities'").fetchall()
-            return not tables or not connection.execute("SELECT 1 FROM entities LIMIT 1").fetchall()
-        finally:
-            connection.close()
-    except apsw.Error:
-        return False
+def _ids(folder: Path, ending: str) -> Iterator[str]:
+    """The ids of projects that have a file with this ending."""
+    for path in list(folder.glob(f"*{ending}")):
+        id_ = path.name.removesuffix(ending)
+        with suppress(ValueError):
+            if id_ == str(UUID(id_)):
+                yield id_
 
 
 def _remove(path: Path) -> None:
-    """A project's file, with all that may lie beside it."""
-    for left in path.parent.glob(f"{path.name}*"):
-        left.unlink(missing_ok=True)
+    """A project's file, with all of ours that may lie beside it."""
+    for ending in ("", "-wal", "-shm", "-wal.orphan", "-shm.orphan"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
 
 
 def _other(status: Status) -> Status:

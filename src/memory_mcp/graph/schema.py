@@ -15,4 +15,4 @@ def index_what_others_wrote(db: Database) -> None:
         if storage.is_indexed(tx):
             return
     with db.write() as writing:
-        storage.index_missing(writing)
+        storage.index_anew(writing)

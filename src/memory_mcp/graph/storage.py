@@ -2,13 +2,18 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+import apsw
 
 from memory_mcp.graph.model import Entity, Facts, NewEntity, Observation, Project, Relation, Status, Tie
 from memory_mcp.search import words
 from memory_mcp.sqlite import Read, Write
+from memory_mcp.sqlite.connections import sqlite_name
 
 COLUMNS = ("name", "entity_type", "content")
 _PROJECT = "id, name, coalesce(description, ''), status, created_at, updated_at"
@@ -191,77 +196,84 @@ def delete_relation(tx: Write, source_id: str, target_id: str, relation_type: st
 # One project: reading
 
 
-_ENTITY_FIELDS = """
-    entity.rowid, entity.id, entity.name, entity.entity_type, entity.created_at, entity.updated_at,
-    (SELECT json_group_array(content ORDER BY created_at, rowid) FROM observations
-     WHERE entity_id = entity.id AND deleted_at IS NULL),
-    (SELECT count(*) FROM relations WHERE from_entity = entity.id AND deleted_at IS NULL)
-"""
+_ENTITY = "entity.id, name, entity_type, created_at, updated_at"
 
 
-@dataclass(frozen=True)
-class Placed:
-    """An entity, where it stands among all, and how many relations start at it."""
-
-    position: int
-    entity: Entity
-    relations: int
-
-
-def _placed(row: Sequence[Any]) -> Placed:
-    position, id_, name, kind, created, updated, observations, relations = row
-    return Placed(position, Entity(id_, name, kind, json.loads(observations), created, updated), relations)
-
-
-def entities(tx: Read, ids: Sequence[str]) -> list[Entity]:
-    """These active entities with their active observations, in the order given."""
-    rows = tx.all(
+def entities(tx: Read, ids: Sequence[str]) -> Iterator[Entity]:
+    """These active entities without their observations, in the order given."""
+    rows = tx.each(
         f"""
-        SELECT {_ENTITY_FIELDS} FROM json_each(:ids) AS wanted CROSS JOIN entities AS entity ON entity.id = wanted.value
-        WHERE entity.deleted_at IS NULL ORDER BY wanted.key
+        SELECT {_ENTITY} FROM json_each(:ids) AS wanted CROSS JOIN entities AS entity ON entity.id = wanted.value
+        WHERE deleted_at IS NULL ORDER BY wanted.key
         """,
         {"ids": _json(list(ids))},
     )
-    return [_placed(row).entity for row in rows]
+    return map(_bare, rows)
 
 
-def entities_after(tx: Read, position: int) -> Iterator[Placed]:
-    """Active entities in the order they were created, after a position."""
+def entities_after(tx: Read, position: int) -> Iterator[tuple[int, Entity]]:
+    """Active entities without their observations, each with its position, in the order they were created."""
     rows = tx.each(
         f"""
-        SELECT {_ENTITY_FIELDS} FROM entities AS entity
-        WHERE entity.rowid > :position AND entity.deleted_at IS NULL ORDER BY entity.rowid
+        SELECT rowid, {_ENTITY} FROM entities AS entity
+        WHERE rowid > :position AND deleted_at IS NULL ORDER BY rowid
         """,
         {"position": position},
     )
-    return map(_placed, rows)
+    return ((position, _bare(row)) for position, *row in rows)
 
 
-def relations_touching(tx: Read, ids: Sequence[str], limit: int) -> list[Relation]:
-    """Active relations that start or end at one of these entities, the oldest first."""
-    rows = tx.all(
+def _bare(row: Sequence[Any]) -> Entity:
+    id_, name, kind, created, updated = row
+    return Entity(id_, name, kind, [], created, updated)
+
+
+def observations(tx: Read, entity_id: str, skip: int = 0) -> Iterator[str]:
+    """What is said about an entity, the oldest first, after the first `skip`."""
+    rows = tx.each(
+        """
+        SELECT content FROM observations WHERE entity_id = :entity AND deleted_at IS NULL
+        ORDER BY created_at, rowid LIMIT -1 OFFSET :skip
+        """,
+        {"entity": entity_id, "skip": skip},
+    )
+    return (content for (content,) in rows)
+
+
+def relations(tx: Read) -> Iterator[Relation]:
+    """All active relations, the oldest first."""
+    return _relations(tx.each(f"SELECT {_RELATION} WHERE relation.deleted_at IS NULL ORDER BY relation.rowid"))
+
+
+def relations_from(tx: Read, entity_id: str) -> Iterator[Relation]:
+    """Active relations that start at an entity, the oldest first."""
+    rows = tx.each(
+        f"""
+        SELECT {_RELATION} WHERE relation.deleted_at IS NULL AND relation.from_entity = :entity ORDER BY relation.rowid
+        """,
+        {"entity": entity_id},
+    )
+    return _relations(rows)
+
+
+def relations_touching(tx: Read, ids: Sequence[str], skip: int, limit: int) -> Iterator[Relation]:
+    """Active relations that start at one of these entities, the oldest first, then those that end at one."""
+    rows = tx.each(
         f"""
         SELECT {_RELATION} WHERE relation.rowid IN (
             SELECT rowid FROM relations WHERE deleted_at IS NULL AND from_entity IN (SELECT value FROM json_each(:ids))
             UNION
             SELECT rowid FROM relations WHERE deleted_at IS NULL AND to_entity IN (SELECT value FROM json_each(:ids))
-        ) ORDER BY relation.rowid LIMIT :limit
+        ) ORDER BY relation.from_entity NOT IN (SELECT value FROM json_each(:ids)), relation.rowid
+        LIMIT :limit OFFSET :skip
         """,
-        {"ids": _json(list(ids)), "limit": limit},
+        {"ids": _json(list(ids)), "skip": skip, "limit": limit},
     )
-    return [Relation(*row) for row in rows]
+    return _relations(rows)
 
 
-def relations_from(tx: Read, ids: Sequence[str], limit: int = -1) -> list[Relation]:
-    """Active relations that start at one of these entities, the oldest first."""
-    rows = tx.all(
-        f"""
-        SELECT {_RELATION} WHERE relation.deleted_at IS NULL
-            AND relation.from_entity IN (SELECT value FROM json_each(:ids)) ORDER BY relation.rowid LIMIT :limit
-        """,
-        {"ids": _json(list(ids)), "limit": limit},
-    )
-    return [Relation(*row) for row in rows]
+def _relations(rows: Iterator[Any]) -> Iterator[Relation]:
+    return (Relation(*row) for row in rows)
 
 
 _RELATION = """
@@ -270,6 +282,21 @@ _RELATION = """
     JOIN entities AS source ON source.id = relation.from_entity
     JOIN entities AS target ON target.id = relation.to_entity
 """
+
+
+# Files of which nobody knows
+
+
+def is_blank(path: Path, application_id: int) -> bool:
+    """Whether a file is a project's, and never held anything. One that cannot be read may be anything."""
+    try:
+        with closing(apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall():
+                return connection.pragma("application_id") in (0, application_id)
+            is_ours = connection.pragma("application_id") == application_id
+            return is_ours and not connection.execute("SELECT 1 FROM entities LIMIT 1").fetchall()
+    except apsw.Error:
+        return False
 
 
 # Words
@@ -296,16 +323,20 @@ def _index(tx: Write, entity_id: str, observation_id: str | None, **texts: str) 
 
 def is_indexed(tx: Read) -> bool:
     """Whether every active entity and observation is in the index of words, and nothing else."""
-    return tx.number("SELECT count(*) FROM indexed") == tx.number(
+    indexed = tx.number("SELECT count(*) FROM indexed")
+    active = tx.number(
         """
         SELECT (SELECT count(*) FROM entities WHERE deleted_at IS NULL)
             + (SELECT count(*) FROM observations JOIN entities ON entities.id = entity_id
                WHERE observations.deleted_at IS NULL AND entities.deleted_at IS NULL)
         """
     )
+    return indexed == active and indexed == tx.number(f"SELECT count(*) {_RIGHTLY_INDEXED}")
 
 
-def index_missing(tx: Write) -> None:
+def index_anew(tx: Write) -> None:
+    """Index what is missing, and drop what is too much."""
+    tx.all(f"DELETE FROM indexed WHERE number NOT IN (SELECT indexed.number {_RIGHTLY_INDEXED})")
     for id_, name, kind in tx.all(
         """
         SELECT id, name, entity_type FROM entities
@@ -323,6 +354,13 @@ def index_missing(tx: Write) -> None:
         _index(tx, entity_id, id_, content=content)
 
 
+_RIGHTLY_INDEXED = """
+    FROM indexed JOIN entities ON entities.id = indexed.entity_id AND entities.deleted_at IS NULL
+    LEFT JOIN observations ON observations.id = observation_id AND observations.deleted_at IS NULL
+    WHERE observation_id IS observations.id
+"""
+
+
 @dataclass(frozen=True)
 class WordIndex:
     """The indexes of a project as search/finding.py asks them. What is found are entities, by the number under which
@@ -338,14 +376,14 @@ class WordIndex:
 
     def count(self, term: str, most: int) -> int:
         return self.tx.number(
-            f"SELECT count(*) FROM (SELECT DISTINCT entity.number FROM ({_ROWS}) AS found {_ENTITY} LIMIT :most)",
+            f"SELECT count(*) FROM (SELECT DISTINCT entity.number FROM ({_ROWS}) AS found {_ITS_ENTITY} LIMIT :most)",
             {"expression": term, "most": most},
         )
 
     def holding(self, term: str, among: Collection[int]) -> dict[int, float]:
         rows = self.tx.all(
             f"""
-            SELECT DISTINCT entity.number, 1.0 FROM ({_ROWS}) AS found {_ENTITY}
+            SELECT DISTINCT entity.number, 1.0 FROM ({_ROWS}) AS found {_ITS_ENTITY}
             WHERE +entity.number IN (SELECT value FROM json_each(:among))
             """,
             {"expression": term, "among": _json(list(among))},
@@ -355,7 +393,7 @@ class WordIndex:
     def matching(self, expression: str, most: int) -> dict[int, float]:
         rows = self.tx.all(
             f"""
-            SELECT entity.number, -min(found.rank) FROM ({_ROWS}) AS found {_ENTITY}
+            SELECT entity.number, -min(found.rank) FROM ({_ROWS}) AS found {_ITS_ENTITY}
             GROUP BY entity.number ORDER BY min(found.rank) LIMIT :most
             """,
             {"expression": expression, "most": most},
@@ -367,19 +405,19 @@ class WordIndex:
         if words.has_cjk(expression):
             return self.matching(expression, most)
         found: dict[int, float] = {}
-        for columns, table in (
-            (("name", "entity_type"), "SELECT id, rowid AS number FROM entities WHERE deleted_at IS NULL"),
-            (("content",), "SELECT entity_id AS id, rowid AS number FROM observations WHERE deleted_at IS NULL"),
-        ):
-            index = "entities_fts" if "name" in columns else "observations_fts"
+        for index, columns, weight in _SPEC_INDEXES:
             if words.syntax(expression, columns) is None:
                 continue  # it filters by a column of the other one
             rows = self.tx.all(
                 f"""
-                SELECT entity.number, -min({index}.rank) FROM {index}
-                JOIN ({table}) AS found ON found.number = {index}.rowid
-                JOIN indexed AS entity ON entity.entity_id = found.id AND entity.observation_id IS NULL
-                WHERE {index} MATCH :expression GROUP BY entity.number ORDER BY 2 DESC LIMIT :most
+                SELECT entity.number, -min(found.rank) * {weight} FROM (
+                    SELECT rowid AS number, rank FROM {index}_fts WHERE {index}_fts MATCH :expression
+                ) AS found
+                CROSS JOIN {index} AS row ON row.rowid = found.number AND row.deleted_at IS NULL
+                CROSS JOIN indexed AS entity
+                    ON entity.entity_id = row.{"id" if index == "entities" else "entity_id"}
+                    AND entity.observation_id IS NULL
+                GROUP BY entity.number ORDER BY 2 DESC LIMIT :most
                 """,
                 {"expression": expression, "most": most},
             )
@@ -402,9 +440,11 @@ class WordIndex:
         return dict(rows)
 
 
+# The spec's tables, each with an index of its own; a word in a name or type counts twice.
+_SPEC_INDEXES = (("entities", ("name", "entity_type"), 2.0), ("observations", ("content",), 1.0))
 _ROWS = "SELECT rowid AS number, rank FROM graph_words WHERE graph_words MATCH :expression"
 # CROSS: the words come first. Left to itself SQLite starts at `indexed` and searches once for each entity.
-_ENTITY = """
+_ITS_ENTITY = """
     CROSS JOIN indexed AS row ON row.number = found.number
     CROSS JOIN indexed AS entity ON entity.entity_id = row.entity_id AND entity.observation_id IS NULL
 """
@@ -412,7 +452,10 @@ _ENTITY = """
 
 def ids_by_number(tx: Read, numbers: Sequence[int]) -> Mapping[int, str]:
     rows = tx.all(
-        "SELECT number, entity_id FROM indexed WHERE number IN (SELECT value FROM json_each(:numbers))",
+        """
+        SELECT number, entity_id FROM indexed JOIN entities ON entities.id = entity_id AND deleted_at IS NULL
+        WHERE number IN (SELECT value FROM json_each(:numbers))
+        """,
         {"numbers": _json(list(numbers))},
     )
     return dict(rows)

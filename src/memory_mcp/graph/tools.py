@@ -4,6 +4,7 @@ from pydantic import Field
 
 from memory_mcp.caller import Scope
 from memory_mcp.families import Arguments, Call, Family, Whole
+from memory_mcp.graph.answers import Skip
 from memory_mcp.graph.model import (
     Created,
     DeletedCount,
@@ -50,7 +51,7 @@ class CreateProject(Arguments):
     description: str = Field("", max_length=4096)
 
 
-@graph.tool(CreateProject, answers=Project, title="Create a project", needs=Scope.WRITE)
+@graph.tool(CreateProject, answers=Project, title="Create a project", needs=Scope.WRITE, steers=True)
 def create_project(call: Call, asked: CreateProject) -> Project:
     """Create a project with a graph of its own, and make it this session's active one."""
     return call.app.graph.create_project(call.caller, call.session, asked.name, asked.description)
@@ -60,7 +61,7 @@ class NamedProject(Arguments):
     name: Name
 
 
-@graph.tool(NamedProject, answers=ProjectNews, title="Switch project", needs=Scope.READ, idempotent=True)
+@graph.tool(NamedProject, answers=ProjectNews, title="Switch project", needs=Scope.READ, idempotent=True, steers=True)
 def switch_project(call: Call, asked: NamedProject) -> ProjectNews:
     """Make a project this session's active one."""
     return call.app.graph.switch_project(call.caller, call.session, asked.name)
@@ -76,13 +77,15 @@ def get_current_project(call: Call, asked: NothingAsked) -> ProjectNews:
     return call.app.graph.current_project(call.caller, call.session)
 
 
-@graph.tool(NamedProject, answers=ProjectNews, title="Archive a project", needs=Scope.DELETE)
+@graph.tool(NamedProject, answers=ProjectNews, title="Archive a project", needs=Scope.DELETE, steers=True)
 def archive_project(call: Call, asked: NamedProject) -> ProjectNews:
     """Put a project away with its data. restore_project brings it back."""
     return call.app.graph.archive_project(call.caller, asked.name)
 
 
-@graph.tool(NamedProject, answers=ProjectNews, title="Delete a project", needs=Scope.DELETE, destructive=True)
+@graph.tool(
+    NamedProject, answers=ProjectNews, title="Delete a project", needs=Scope.DELETE, destructive=True, steers=True
+)
 def delete_project(call: Call, asked: NamedProject) -> ProjectNews:
     """Delete a project and all its data for good."""
     return call.app.graph.delete_project(call.caller, asked.name)
@@ -170,13 +173,15 @@ class Names(InProject):
 
 
 class OpenNodes(Names):
-    skip_observations: Whole = Field(0, ge=0, le=2**53, description="Of each; as an answer before said.")
+    skip_observations: Whole = Field(0, ge=0, le=2**53, description="As an answer before said.")
+    skip_relations: Whole = Field(0, ge=0, le=2**53)
 
 
 @graph.tool(OpenNodes, answers=Nodes, title="Open nodes", needs=Scope.READ, idempotent=True)
 def open_nodes(call: Call, asked: OpenNodes) -> Nodes:
     """Get entities by their exact names, with their relations."""
-    return call.app.graph.open_nodes(call.caller, call.session, asked.project, asked.names, asked.skip_observations)
+    skip = Skip(asked.skip_observations, asked.skip_relations)
+    return call.app.graph.open_nodes(call.caller, call.session, asked.project, asked.names, skip)
 
 
 class ReadGraph(InProject):

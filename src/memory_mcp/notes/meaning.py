@@ -1,15 +1,15 @@
 """How near notes are to a question in meaning."""
 
-import threading
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memory_mcp.embedding import Space
-from memory_mcp.notes import storage
+from memory_mcp.notes.storage import vectors
 from memory_mcp.search import ranking
+from memory_mcp.search.following import Followed
 from memory_mcp.sqlite import Read
 
 if TYPE_CHECKING:
@@ -17,18 +17,6 @@ if TYPE_CHECKING:
 
 DUPLICATE = 0.95  # a cosine from which on two notes say nearly the same
 MOST_DUPLICATES = 500
-TOGETHER = 2048  # vectors that are packed at once
-
-
-@dataclass
-class _Copy:
-    """This process's packed copy of one user's vectors, and how far it has followed the file."""
-
-    vectors: "PackedVectors"
-    background: "Floats"
-    space: Space
-    generation: int  # of the file
-    seq: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,22 +41,21 @@ class Meaning:
     """The vectors of one user's notes."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._copy: _Copy | None = None
+        self._followed = Followed()
 
     def near(
         self, tx: Read, asked: QuestionVector, candidates: Iterable[int], flags: bytes | None, most: int
     ) -> Nearness:
         """Score these candidates and the `most` notes nearest to the question. `flags` narrow what may be found: a
         byte for each note."""
-        query = asked.vector
-        with self._lock:
-            copy = self._follow(tx)
-            if copy is None or copy.space != asked.space:  # another model's vectors, since a moment ago
-                return Nearness()
-            cosines = copy.vectors.cosines(query)
+        query, space = asked.vector, asked.space
+        if vectors.space(tx) != space:  # another model's vectors, since a moment ago
+            return Nearness()
+        background = _background(tx, space) @ query
+        with self._packed(tx, space) as packed:
+            cosines = packed.cosines(query)
             rows = None if flags is None else cosines.rows_allowed(flags)
-            usual = ranking.Usual.of(cosines.values if rows is None else cosines.values[rows], copy.background @ query)
+            usual = ranking.Usual.of(cosines.values if rows is None else cosines.values[rows], background)
             nearest = cosines.nearest(most, rows)
             found = cosines.of({*candidates, *nearest})
         own = {seq: usual.z(cosine) for seq, (cosine, _) in found.items()}
@@ -79,59 +66,33 @@ class Meaning:
 
     def duplicates(self, tx: Read, seq: int) -> list[int]:
         """The other notes whose vectors all but equal this one's, the nearest first. None while it has no vector."""
-        vector = storage.vector(tx, seq)
-        if vector is None:
+        vector, space = vectors.first(tx, seq), vectors.space(tx)
+        if vector is None or space is None:
             return []
         import numpy as np
 
         from memory_mcp.search.vectors import unpack
 
-        with self._lock:
-            copy = self._follow(tx)
-            if copy is None:
-                return []
-            cosines = copy.vectors.cosines(unpack(vector))
+        with self._packed(tx, space) as packed:
+            cosines = packed.cosines(unpack(vector))
             near = cosines.nearest(MOST_DUPLICATES, np.flatnonzero(cosines.values >= DUPLICATE))
-            return [other for other in near if other != seq and copy.vectors.alike(seq, other) >= DUPLICATE]
+            return [other for other in near if other != seq and packed.alike(seq, other) >= DUPLICATE]
 
-    def _follow(self, tx: Read) -> _Copy | None:
-        """The copy as the file stands in this transaction. None if there are no vectors."""
-        space = storage.space(tx)
-        if space is None:
-            self._copy = None
-            return None
-        copy = self._copy
-        if copy is None or copy.space != space or copy.generation != tx.generation:
-            copy = self._copy = _empty_copy(tx, space)
-        _catch_up(copy, tx)
-        return copy
+    def _packed(self, tx: Read, space: Space) -> AbstractContextManager["PackedVectors"]:
+        return self._followed.vectors((tx.generation, space), space.dimensions, partial(vectors.changed, tx))
 
 
-def _empty_copy(tx: Read, space: Space) -> _Copy:
-    from memory_mcp.search.vectors import PackedVectors, unpack
+def _background(tx: Read, space: Space) -> "Floats":
+    from memory_mcp.search.vectors import unpack
 
-    background = unpack(storage.background(tx)).reshape(-1, space.dimensions)
-    return _Copy(PackedVectors(space.dimensions), background, space, tx.generation)
-
-
-def _catch_up(copy: _Copy, tx: Read) -> None:
-    rows: list[tuple[int, bytes]] = []
-    for change, parts in groupby(storage.changed_vectors(tx, copy.seq), key=itemgetter(0)):
-        rows += [(note, vector or b"") for _, note, _, vector in parts]
-        if len(rows) >= TOGETHER:
-            copy.vectors.put_all(rows)
-            copy.seq, rows = change, []
-        reached = change
-    if rows:
-        copy.vectors.put_all(rows)
-        copy.seq = reached
+    return unpack(vectors.background(tx)).reshape(-1, space.dimensions)
 
 
 def _context(tx: Read, seqs: Sequence[int], query: "Floats") -> dict[int, float]:
     """The cosine of each of these notes taken together with the one before it."""
     from memory_mcp.search.vectors import unpack
 
-    blobs = storage.context_vectors(tx, seqs, query.nbytes)
+    blobs = vectors.contexts(tx, seqs, query.nbytes)
     if not blobs:
         return {}
     cosines = unpack(b"".join(blobs.values())).reshape(len(blobs), -1) @ query

@@ -15,7 +15,7 @@ from memory_mcp.clock import precise_stamp
 from memory_mcp.embedding import Embedders, Queries, Worker
 from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.families import within_budget
-from memory_mcp.notes import markdown, searching, storage
+from memory_mcp.notes import markdown, searching
 from memory_mcp.notes.meaning import Meaning
 from memory_mcp.notes.model import (
     ARCHIVED,
@@ -43,7 +43,8 @@ from memory_mcp.notes.model import (
     tag_key,
 )
 from memory_mcp.notes.sizes import left_out, metadata_size, size, within_means
-from memory_mcp.notes.storage import Stored
+from memory_mcp.notes.storage import links, lists, notes, queue, vectors, words
+from memory_mcp.notes.storage.notes import Stored
 from memory_mcp.notes.waiting import WaitingNotes
 from memory_mcp.search import snippets
 from memory_mcp.sqlite import Database, Read, Write
@@ -112,19 +113,19 @@ class Notes:
         tags = merged_tags(new.tags, _system_tags(author, namespace), marks.tags)
         with shelf.db.write() as tx:
             since = precise_stamp(tx.now - timedelta(minutes=CONTEXT_MINUTES))
-            stored = storage.insert(
+            stored = notes.insert(
                 tx,
                 _new_note(caller, author, new, namespace, tags, tx.precise_stamp),
                 has_own_title=new.title is not None,
-                previous=storage.latest_of_session(tx, author.session_id, namespace, since),
+                previous=notes.latest_of_session(tx, author.session_id, namespace, since),
                 session_id=author.session_id,
             )
-            storage.set_tags(tx, stored.seq, tags)
-            storage.set_wikilinks(tx, stored.seq, marks.links)
-            linking = storage.ids_of(tx, storage.resolve_wikilinks(tx, stored.seq))
+            notes.set_tags(tx, stored.seq, tags)
+            links.set_wikilinks(tx, stored.seq, marks.links)
+            linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
             older = _supersede(tx, stored.seq, new.supersedes)
-            storage.index(tx, stored.seq)
-            storage.enqueue(tx, stored.seq)
+            words.index(tx, stored.seq)
+            queue.add(tx, stored.seq)
         self._tell(caller, [stored.note], also=[*linking, *older], came_or_went=True)
         return replace(stored.note, similar=self._similar(shelf, stored) or None)
 
@@ -141,9 +142,9 @@ class Notes:
                 former = _existing(tx, id_)
                 if former.note.version != seen.version and revision.content is None:
                     continue
-                tags = _revised_tags(storage.tags_of(tx, former.seq), author, former.note, revision, marks.tags)
+                tags = _revised_tags(notes.tags_of(tx, former.seq), author, former.note, revision, marks.tags)
                 stored = _revised(tx, former, revision, tags)
-                changed = stored != former or tags != storage.tags_of(tx, former.seq)
+                changed = stored != former or tags != notes.tags_of(tx, former.seq)
                 linking = _rewrite(tx, former, stored, tags, marks) if changed else []
                 older = _supersede(tx, former.seq, revision.supersedes)
                 stored = _existing(tx, id_)
@@ -159,19 +160,19 @@ class Notes:
         """Archive a note, so that it no longer surfaces, or delete it with its links and former versions for good."""
         with self._db(caller).write() as tx:
             former = _existing(tx, id_)
-            notes, linking = _archived(tx, former) if soft else _deleted(tx, former)
+            changed, linking = _archived(tx, former) if soft else _deleted(tx, former)
         self.worker.wake()
-        if notes:
-            self._tell(caller, notes, also=linking, came_or_went=True)
+        if changed:
+            self._tell(caller, changed, also=linking, came_or_went=True)
         return Deleted(id_, True, soft)
 
     def link(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Linked:
         """Link two notes of the caller's. Raises NotFound if either is not there."""
         with self._db(caller).write() as tx:
             source, target = _both(tx, source_id, target_id)
-            linked = storage.link(tx, source.seq, target.seq, "link")
+            linked = links.link(tx, source.seq, target.seq, "link")
             if bidirectional:
-                linked += storage.link(tx, target.seq, source.seq, "link")
+                linked += links.link(tx, target.seq, source.seq, "link")
         self._tell_ends(caller, linked, source, target)
         return Linked(linked)
 
@@ -179,9 +180,9 @@ class Notes:
         """Undo links that were made. A [[wikilink]] stays as long as the body says it."""
         with self._db(caller).write() as tx:
             source, target = _both(tx, source_id, target_id)
-            unlinked = storage.unlink(tx, source.seq, target.seq)
+            unlinked = links.unlink(tx, source.seq, target.seq)
             if bidirectional:
-                unlinked += storage.unlink(tx, target.seq, source.seq)
+                unlinked += links.unlink(tx, target.seq, source.seq)
         self._tell_ends(caller, unlinked, source, target)
         return Unlinked(unlinked)
 
@@ -192,7 +193,7 @@ class Notes:
         note = self.read(caller, id_, include_links=include_links, version=version)
         try:
             with self._db(caller).write(wait=TOUCH_SECONDS) as tx:
-                note = replace(note, last_referenced_at=storage.touch(tx, id_))
+                note = replace(note, last_referenced_at=notes.touch(tx, id_))
         except Unavailable:  # somebody writes for long: no reason not to answer
             return note
         self._changes.tell(caller.user, [RECENT_URI], list_changed=False)
@@ -205,8 +206,8 @@ class Notes:
             note = stored.note
             if version is not None and version != note.version:
                 note = _version(tx, stored, version)
-            links = storage.links_of(tx, stored.seq, MOST_LINKS) if include_links else None
-        return replace(note, links=links)
+            linked = links.of(tx, stored.seq, MOST_LINKS) if include_links else None
+        return replace(note, links=linked)
 
     def search(self, caller: Caller, question: Question) -> Found:
         """The best matches first; without a query whatever fits the filter, the newest first."""
@@ -224,32 +225,32 @@ class Notes:
 
     def recent(self, caller: Caller, chosen: Filter, limit: int) -> Recent:
         with self._db(caller).read() as tx:
-            return _listed(storage.recent(tx, chosen, limit))
+            return _listed(lists.recent(tx, chosen, limit))
 
     def archived(self, caller: Caller, limit: int) -> Recent:
         """Notes that were deleted softly."""
         with self._db(caller).read() as tx:
-            return _listed(storage.archived(tx, limit))
+            return _listed(lists.archived(tx, limit))
 
     def namespaces(self, caller: Caller) -> Namespaces:
         with self._db(caller).read() as tx:
-            found = storage.namespaces(tx)
+            found = lists.namespaces(tx)
         shown = list(within_budget(found, lambda one: 80 + len(one.namespace.encode())))
         return Namespaces(shown, left_out(found, shown, "These are the last changed."))
 
     def tags(self, caller: Caller, namespace: str | None, min_count: int) -> TagCounts:
         with self._db(caller).read() as tx:
-            found = storage.tag_counts(tx, namespace, min_count, MOST_TAGS + 1)
+            found = lists.tag_counts(tx, namespace, min_count, MOST_TAGS + 1)
         shown = list(within_budget(found[:MOST_TAGS], lambda one: 40 + len(one.tag.encode())))
         return TagCounts(shown, left_out(found, shown, "Ask for a namespace or a higher min_count."))
 
     def neighbours(self, caller: Caller, id_: str, depth: int) -> Neighbourhood:
         with self._db(caller).read() as tx:
-            return within_means(storage.neighbours(tx, _existing(tx, id_).seq, depth, MOST_NODES))
+            return within_means(links.neighbours(tx, _existing(tx, id_).seq, depth, MOST_NODES))
 
     def stats(self, caller: Caller, namespace: str | None) -> Stats:
         with self._db(caller).read() as tx:
-            found = storage.stats(tx, namespace)
+            found = lists.stats(tx, namespace)
         names = sorted(found.by_namespace, key=lambda name: (-found.by_namespace[name], name))
         shown = list(within_budget(names, lambda name: 20 + len(name.encode())))
         return replace(
@@ -261,29 +262,29 @@ class Notes:
     def notes_after(self, caller: Caller, seq: int, limit: int) -> list[tuple[int, str, str]]:
         """(position, id, title) of notes in the order they were written, after a position."""
         with self._db(caller).read() as tx:
-            return storage.notes_after(tx, seq, limit)
+            return lists.notes_after(tx, seq, limit)
 
     def titles_like(self, caller: Caller, text: str, limit: int) -> list[str]:
         with self._db(caller).read() as tx:
-            return storage.titles_like(tx, folded(text), limit)
+            return lists.titles_like(tx, folded(text), limit)
 
     def ids_like(self, caller: Caller, text: str, limit: int) -> list[str]:
         with self._db(caller).read() as tx:
-            return storage.ids_like(tx, folded(text), limit)
+            return lists.ids_like(tx, folded(text), limit)
 
     def tags_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
         with self._db(caller).read() as tx:
-            return storage.tags_starting(tx, tag_key(prefix), limit)
+            return lists.tags_starting(tx, tag_key(prefix), limit)
 
     # Vectors
 
     def embed_stats(self, caller: Caller) -> EmbedStats:
         with self._db(caller).read() as tx:
-            space = storage.space(tx)
+            space = vectors.space(tx)
             return EmbedStats(
-                queue_size=storage.queue_size(tx),
-                total=storage.count(tx),
-                total_with_embedding=storage.embedded(tx),
+                queue_size=queue.size(tx),
+                total=lists.count(tx),
+                total_with_embedding=vectors.embedded(tx),
                 backend_name=f"{space.kind}/{space.model}" if space else None,
                 backend_dim=space.dimensions if space else None,
                 enabled=not self._queries.are_off,
@@ -292,8 +293,8 @@ class Notes:
     def reindex(self, caller: Caller) -> int:
         """Embed every note anew, by whichever embedder is chosen then. Returns how many wait now."""
         with self._db(caller).write() as tx:
-            storage.forget_space(tx)
-            waiting = storage.queue_size(tx)
+            vectors.forget_space(tx)
+            waiting = queue.size(tx)
         self.worker.wake()
         return waiting
 
@@ -306,17 +307,17 @@ class Notes:
         with suppress(Unavailable):
             self.worker.wait_for(lambda: not _is_queued(shelf.db, stored.seq))
             with shelf.db.read() as tx:
-                equal = storage.equal_texts(tx, stored.seq, MOST_SIMILAR)
+                equal = notes.equal_texts(tx, stored.seq, MOST_SIMILAR)
                 near = shelf.meaning.duplicates(tx, stored.seq)
-                here = set(storage.fitting(tx, Filter(namespace=stored.note.namespace), among=near))
-                found = storage.by_seq(tx, [seq for seq in near if seq in here][:MOST_SIMILAR])
+                here = set(lists.fitting(tx, Filter(namespace=stored.note.namespace), among=near))
+                found = notes.by_seq(tx, [seq for seq in near if seq in here][:MOST_SIMILAR])
             return list(dict.fromkeys([*equal, *(other.note.id for other in found)]))[:MOST_SIMILAR]
         return []
 
-    def _tell(self, caller: Caller, notes: Sequence[Note], *, also: Iterable[str], came_or_went: bool) -> None:
+    def _tell(self, caller: Caller, changed: Sequence[Note], *, also: Iterable[str], came_or_went: bool) -> None:
         """Tell of notes that changed, and of those (`also`, by id) whose links did."""
         uris = [RECENT_URI, *map(note_uri, also)]
-        for note in notes:
+        for note in changed:
             uris += [note_uri(note.id), namespace_uri(note.namespace), *map(tag_uri, note.tags)]
         self._changes.tell(caller.user, uris, list_changed=came_or_went)
 
@@ -344,53 +345,53 @@ def _rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: 
     seq, note = stored.seq, stored.note
     moved = note.namespace != former.note.namespace
     came_or_went = note.archived != former.note.archived
-    linking = storage.dangle(tx, seq) if moved or came_or_went else []
-    following = storage.close_gap(tx, seq) if moved or came_or_went else storage.followers(tx, seq)
+    linking = links.dangle(tx, seq) if moved or came_or_went else []
+    following = notes.close_gap(tx, seq) if moved or came_or_went else notes.followers(tx, seq)
     _replace(tx, former, replace(stored, previous=None if moved or came_or_went else stored.previous), tags)
-    storage.set_wikilinks(tx, seq, marks.links)
+    links.set_wikilinks(tx, seq, marks.links)
     for source in (seq, *linking):
-        linking = [*linking, *storage.resolve_wikilinks(tx, source)]
+        linking = [*linking, *links.resolve_wikilinks(tx, source)]
     if came_or_went:
-        for older in storage.superseded(tx, seq):
-            storage.refresh_superseded(tx, older)
+        for older in links.superseded(tx, seq):
+            links.refresh_superseded(tx, older)
     said = (former.note.title, former.note.content)
     if note.archived:
-        storage.forget_vectors(tx, seq)
+        vectors.forget(tx, seq)
     elif moved or came_or_went or (note.title, note.content) != said:
-        storage.enqueue(tx, seq)
+        queue.add(tx, seq)
     before = (former.note.content, former.note.expires_at)
     if moved or came_or_went or (note.content, note.expires_at) != before:
         _index_again(tx, following)
-    return storage.ids_of(tx, linking)
+    return notes.ids_of(tx, linking)
 
 
 def _replace(tx: Write, former: Stored, stored: Stored, tags: list[Tag]) -> None:
-    storage.keep_version(tx, former.seq)
+    notes.keep_version(tx, former.seq)
     note = replace(stored.note, updated_at=tx.precise_stamp, version=former.note.version + 1)
-    storage.update(tx, replace(stored, note=note))
-    storage.set_tags(tx, former.seq, tags)
-    storage.index(tx, former.seq)
+    notes.update(tx, replace(stored, note=note))
+    notes.set_tags(tx, former.seq, tags)
+    words.index(tx, former.seq)
 
 
 def _archived(tx: Write, former: Stored) -> tuple[list[Note], list[str]]:
     if former.note.archived:
         return [], []
-    tags = _with_state([*storage.tags_of(tx, former.seq)])
+    tags = _with_state([*notes.tags_of(tx, former.seq)])
     note = replace(former.note, archived=True, importance=0.0, tags=[tag.name for tag in tags])
-    marks = markdown.Marks(links=tuple(storage.titles_named(tx, former.seq)))
+    marks = markdown.Marks(links=tuple(links.titles_named(tx, former.seq)))
     return [former.note, note], _rewrite(tx, former, replace(former, note=note), tags, marks)
 
 
 def _deleted(tx: Write, stored: Stored) -> tuple[list[Note], list[str]]:
-    older = storage.superseded(tx, stored.seq)
-    following = storage.close_gap(tx, stored.seq)
-    linking = storage.dangle(tx, stored.seq)
-    ids = storage.ids_of(tx, [*linking, *older])
-    storage.delete(tx, stored.seq)
+    older = links.superseded(tx, stored.seq)
+    following = notes.close_gap(tx, stored.seq)
+    linking = links.dangle(tx, stored.seq)
+    ids = notes.ids_of(tx, [*linking, *older])
+    notes.delete(tx, stored.seq)
     for source in linking:
-        storage.resolve_wikilinks(tx, source)
+        links.resolve_wikilinks(tx, source)
     for seq in older:
-        storage.refresh_superseded(tx, seq)
+        links.refresh_superseded(tx, seq)
     _index_again(tx, following)
     return [stored.note], ids
 
@@ -398,20 +399,20 @@ def _deleted(tx: Write, stored: Stored) -> tuple[list[Note], list[str]]:
 def _index_again(tx: Write, seqs: Iterable[int]) -> None:
     """The note before these says something else now, or is gone: nothing of it may stay."""
     for seq in seqs:
-        storage.index(tx, seq)
-        storage.forget_context(tx, seq)
-        storage.enqueue(tx, seq)
+        words.index(tx, seq)
+        vectors.forget_context(tx, seq)
+        queue.add(tx, seq)
 
 
 def _supersede(tx: Write, seq: int, ids: Iterable[str]) -> list[str]:
     told = list(dict.fromkeys(ids))
     for id_ in told:
         older = _existing(tx, id_, field="supersedes")
-        if storage.supersedes(tx, older.seq, seq):
+        if links.supersedes(tx, older.seq, seq):
             raise Invalid(
                 f"A note cannot supersede itself, nor one that supersedes it. Leave {id_} out.", field="supersedes"
             )
-        storage.supersede(tx, seq, older.seq)
+        links.supersede(tx, seq, older.seq)
     return told
 
 
@@ -494,7 +495,7 @@ def _revised(tx: Read, former: Stored, revision: Revision, tags: list[Tag]) -> S
     has_own_title = revision.title is not None or former.has_own_title
     archived = any(tag.origin == "state" for tag in tags)
     is_restored = note.archived and not archived and not note.importance
-    restored = storage.importance_before_archiving(tx, former.seq) if is_restored else None
+    restored = notes.importance_before_archiving(tx, former.seq) if is_restored else None
     importance = restored if revision.importance is None else revision.importance
     revised = replace(
         note,
@@ -537,7 +538,7 @@ def client_tag(name: str) -> str | None:
 
 def _existing(tx: Read, id_: str, **blamed: str) -> Stored:
     """Raises NotFound, naming the `field` where there are several ids."""
-    stored = storage.get(tx, id_)
+    stored = notes.get(tx, id_)
     if stored is None:
         raise NotFound("There is no note with this id. memory_search finds what there is.", **blamed)
     return stored
@@ -552,7 +553,7 @@ def _both(tx: Read, source_id: str, target_id: str) -> tuple[Stored, Stored]:
 
 
 def _version(tx: Read, stored: Stored, version: int) -> Note:
-    former = storage.former(tx, stored, version)
+    former = notes.former(tx, stored, version)
     if former is None:
         raise NotFound(f"This note has the versions 1 to {stored.note.version}.")
     return former
@@ -560,10 +561,10 @@ def _version(tx: Read, stored: Stored, version: int) -> Note:
 
 def _is_queued(db: Database, seq: int) -> bool:
     with db.read() as tx:
-        return storage.is_queued(tx, seq)
+        return queue.holds(tx, seq)
 
 
-def _listed(notes: list[Slim]) -> Recent:
-    notes = [replace(note, snippet=snippets.beginning(note.snippet)) for note in notes]
-    shown = list(within_budget(notes, size))
-    return Recent(shown, left_out(notes, shown, "Ask for fewer."))
+def _listed(slim: list[Slim]) -> Recent:
+    found = [replace(note, snippet=snippets.beginning(note.snippet)) for note in slim]
+    shown = list(within_budget(found, size))
+    return Recent(shown, left_out(found, shown, "Ask for fewer."))

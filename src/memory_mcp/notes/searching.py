@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from memory_mcp.embedding import Queries
 from memory_mcp.embedding.parts import parts
 from memory_mcp.errors import Unavailable
-from memory_mcp.notes import storage
 from memory_mcp.notes.meaning import Meaning, Nearness, QuestionVector
 from memory_mcp.notes.model import Breakdown, Hit, Question
+from memory_mcp.notes.storage import links, lists, notes, queue, vectors, words
 from memory_mcp.notes.waiting import embedded_text
 from memory_mcp.search import finding, ranking, snippets
 from memory_mcp.sqlite import Database, Read
@@ -38,39 +38,39 @@ class Search:
     meaning: Meaning
     vector: QuestionVector | None  # None: by words alone
 
-    def found(self, tx: Read) -> list[tuple[storage.Stored, Ranked]]:
+    def found(self, tx: Read) -> list[tuple[notes.Stored, Ranked]]:
         ranked = self._ranked(tx) if self.question.query else self._newest(tx)
-        return list(zip(storage.by_seq(tx, [one.seq for one in ranked]), ranked, strict=True))
+        return list(zip(notes.by_seq(tx, [one.seq for one in ranked]), ranked, strict=True))
 
     def _newest(self, tx: Read) -> list[Ranked]:
         """Nothing was asked for: what fits the filter, the newest first."""
-        seqs = storage.newest(tx, self.question.filter, self.question.limit)
-        importances = storage.importances(tx, seqs)
+        seqs = lists.newest(tx, self.question.filter, self.question.limit)
+        importances = notes.importances(tx, seqs)
         return [_ranked(seq, (None, None, round(importances[seq], DIGITS))) for seq in seqs]
 
     def _ranked(self, tx: Read) -> list[Ranked]:
-        allowed = storage.allowed(tx, self.question.filter)
+        allowed = lists.allowed(tx, self.question.filter)
         lexical = {} if self._ignores_words else self._by_words(tx, allowed)
         near = self._near(tx, lexical, allowed)
         running = {*lexical, *(near.nearest if self._ignores_words else near.related)}
-        parts = {seq: self._parts(seq, lexical, near, one) for seq, one in storage.importances(tx, running).items()}
+        parts = {seq: self._parts(seq, lexical, near, one) for seq, one in notes.importances(tx, running).items()}
         order = sorted(parts, key=lambda seq: (-_score(*parts[seq]), -seq))
-        newer = storage.successors(tx, order[: self.question.limit])
+        newer = links.successors(tx, order[: self.question.limit])
         if newer:
             order, late = self._successors_first(tx, order, newer)
             near = self._near(tx, {*late, *order}, allowed) if late else near
-            parts |= {seq: self._parts(seq, {}, near, one) for seq, one in storage.importances(tx, late).items()}
+            parts |= {seq: self._parts(seq, {}, near, one) for seq, one in notes.importances(tx, late).items()}
         return [_ranked(seq, parts[seq], near.parts.get(seq, 0)) for seq in order[: self.question.limit]]
 
     @property
     def _ignores_words(self) -> bool:
         return self.question.mode == "semantic" and self.vector is not None
 
-    def _by_words(self, tx: Read, allowed: storage.Allowed | None) -> dict[int, float]:
-        index = storage.WordIndex(tx, allowed)
+    def _by_words(self, tx: Read, allowed: lists.Allowed | None) -> dict[int, float]:
+        index = words.WordIndex(tx, allowed)
         return finding.by_words(index, self.question.query, max(BY_WORDS, self.question.limit)).scores()
 
-    def _near(self, tx: Read, candidates: Iterable[int], allowed: storage.Allowed | None) -> Nearness:
+    def _near(self, tx: Read, candidates: Iterable[int], allowed: lists.Allowed | None) -> Nearness:
         if self.vector is None:
             return Nearness()
         flags = allowed.flags if allowed else None
@@ -90,7 +90,7 @@ class Search:
     ) -> tuple[list[int], list[int]]:
         """A note that another one supersedes comes after that one, also if that one would not have been found. The
         second list names those."""
-        wanted = set(storage.fitting(tx, self.question.filter, among=set(newer.values())))
+        wanted = set(lists.fitting(tx, self.question.filter, among=set(newer.values())))
         moved: dict[int, None] = {}
         for seq in order:
             chain = [seq]
@@ -99,7 +99,7 @@ class Search:
             moved |= dict.fromkeys(one for one in reversed(chain) if one == seq or one in wanted)
         return list(moved), [seq for seq in wanted if seq not in set(order)]
 
-    def hit(self, stored: storage.Stored, one: Ranked) -> Hit:
+    def hit(self, stored: notes.Stored, one: Ranked) -> Hit:
         note = stored.note
         return Hit(
             id=note.id,
@@ -113,7 +113,7 @@ class Search:
             superseded_by=note.superseded_by,
         )
 
-    def _snippet(self, stored: storage.Stored, one: Ranked) -> str:
+    def _snippet(self, stored: notes.Stored, one: Ranked) -> str:
         """Around the words that match; where none do, the part that is nearest in meaning."""
         content = stored.note.content
         if (found := snippets.around(content, self.question.query)) is not None:
@@ -142,7 +142,7 @@ def question_vector(db: Database, queries: Queries, question: Question) -> tuple
     if queries.are_off:
         return None, _by_words_alone("Embedding is switched off (--embedder).") if question.mode == "semantic" else None
     with db.read() as tx:
-        space, waiting = storage.space(tx), storage.is_waiting(tx)
+        space, waiting = vectors.space(tx), queue.is_waiting(tx)
     if space is None:
         return None, _by_words_alone(queries.missing()) if waiting or question.mode == "semantic" else None
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memory_mcp.clock import precise_stamp
 from memory_mcp.embedding import Done, Job, Space
 from memory_mcp.embedding.parts import parts, with_context
-from memory_mcp.notes import storage
+from memory_mcp.notes.storage import queue, vectors
 from memory_mcp.sqlite import Database, Write
 
 if TYPE_CHECKING:
@@ -28,32 +28,32 @@ class WaitingNotes:
 
     def is_waiting(self) -> bool:
         with self._db.read() as tx:
-            return storage.is_waiting(tx)
+            return queue.is_waiting(tx)
 
     def space(self) -> Space | None:
         with self._db.read() as tx:
-            return storage.space(tx)
+            return vectors.space(tx)
 
     def adopt(self, space: Space, background: "Floats") -> None:
         from memory_mcp.search.vectors import pack
 
         with self._db.write() as tx:
-            if storage.space(tx) != space:
-                storage.set_space(tx, space, pack(background))
+            if vectors.space(tx) != space:
+                vectors.set_space(tx, space, pack(background))
 
     def claim(self, worker: str) -> Sequence[Job]:
         with self._db.read() as reading:
-            if not storage.due(reading, 1):
+            if not queue.due(reading, 1):
                 return ()
         with self._db.write() as tx:
-            tickets = _batch(storage.due(tx, MOST))
+            tickets = _batch(queue.due(tx, MOST))
             until = precise_stamp(tx.now + timedelta(seconds=CLAIM_SECONDS))
-            claimed = storage.claim(tx, worker, tickets, until)
+            claimed = queue.claim(tx, worker, tickets, until)
         return [_job(waiting) for waiting in claimed]
 
     def keep(self, space: Space, done: Sequence[Done]) -> bool:
         with self._db.write() as tx:
-            if storage.space(tx) != space:
+            if vectors.space(tx) != space:
                 return False
             for one in done:
                 _keep(tx, one)
@@ -62,15 +62,15 @@ class WaitingNotes:
     def put_off(self, jobs: Sequence[Job], reason: str) -> None:
         with self._db.write() as tx:
             for job in jobs:
-                seconds = min(LONGEST_WAIT, 2 ** storage.attempts(tx, job.ticket)) * random.uniform(0.5, 1)  # noqa: S311
-                storage.put_off(tx, job.ticket, precise_stamp(tx.now + timedelta(seconds=seconds)), reason)
+                seconds = min(LONGEST_WAIT, 2 ** queue.attempts(tx, job.ticket)) * random.uniform(0.5, 1)  # noqa: S311
+                queue.put_off(tx, job.ticket, precise_stamp(tx.now + timedelta(seconds=seconds)), reason)
 
     def let_go(self, worker: str) -> None:
         with self._db.read() as reading:
-            if not storage.has_claims(reading, worker):
+            if not queue.has_claims(reading, worker):
                 return
         with self._db.write() as tx:
-            storage.let_go(tx, worker)
+            queue.let_go(tx, worker)
 
 
 def _batch(due: Sequence[tuple[int, int, int]]) -> list[int]:
@@ -87,7 +87,7 @@ def _batch(due: Sequence[tuple[int, int, int]]) -> list[int]:
     return tickets
 
 
-def _job(waiting: storage.Waiting) -> Job:
+def _job(waiting: queue.Waiting) -> Job:
     text = embedded_text(waiting.title, waiting.content)
     context = with_context(waiting.context, text) if waiting.context else None
     return Job(waiting.seq, waiting.ticket, tuple(part for _, part in parts(text)), context)
@@ -100,8 +100,8 @@ def embedded_text(own_title: str, content: str) -> str:
 def _keep(tx: Write, done: Done) -> None:
     from memory_mcp.search.vectors import pack
 
-    if storage.finish(tx, done.job.ticket):
-        vectors = {part: pack(vector) for part, vector in enumerate(done.parts)}
+    if queue.finish(tx, done.job.ticket):
+        packed = {part: pack(vector) for part, vector in enumerate(done.parts)}
         if done.context is not None:
-            vectors[-1] = pack(done.context)
-        storage.set_vectors(tx, done.job.key, vectors)
+            packed[-1] = pack(done.context)
+        vectors.keep(tx, done.job.key, packed)

@@ -52,7 +52,7 @@ class Cosines:
         while True:
             wanted *= 4  # more than most, since one memory may have many rows among them
             best = _best(values, wanted)
-            order = best[np.argsort(-values[best], kind="stable")]
+            order = best[np.argsort(-values[best], kind="stable")][:wanted]
             chosen = order if rows is None else rows[order]
             found = list(dict.fromkeys(self.owners[chosen].tolist()))
             if len(found) >= most or wanted >= len(values):
@@ -63,16 +63,21 @@ class Cosines:
         bytes_of = np.frombuffer(flags, dtype=np.uint8)
         return np.flatnonzero(bytes_of.take(self.owners, mode="clip"))
 
+    def rows_among(self, owners: Iterable[int]) -> Numbers:
+        """The rows of these memories."""
+        return np.array([row for owner in owners for row in self.rows_of.get(owner, ())], dtype=np.int64)
+
 
 def _best(values: Floats, wanted: int) -> Numbers:
-    """Where the highest values stand, in no order."""
+    """Where the highest values stand, and all that equal the lowest of these, in the order of rows."""
     if len(values) <= wanted:
         return np.arange(len(values))
+    among = values
     if len(values) > 8 * wanted:  # looking at the highest few per cent is faster than parting all of them
-        high = np.flatnonzero(values >= values.mean() + 2 * values.std())
-        if len(high) >= wanted:
-            return high[np.argpartition(values[high], len(high) - wanted)[-wanted:]]
-    return np.argpartition(values, len(values) - wanted)[-wanted:]
+        high = values[values >= values.mean() + 2 * values.std()]
+        among = high if len(high) >= wanted else values
+    lowest = np.partition(among, len(among) - wanted)[len(among) - wanted]
+    return np.flatnonzero(values >= lowest)
 
 
 class PackedVectors:
@@ -84,10 +89,6 @@ class PackedVectors:
         self._owners: Numbers = np.empty(64, dtype=np.int64)
         self._count = 0
         self._rows_of: dict[int, list[int]] = {}
-
-    def put(self, owner: int, blobs: Sequence[bytes]) -> None:
-        """Set a memory's vectors, one for each part."""
-        self.put_all([(owner, blob) for blob in blobs] or [(owner, b"")])
 
     def put_all(self, rows: Sequence[tuple[int, bytes]]) -> None:
         """Set the vectors of many memories, one row for each part. What is no vector of this length belongs to another

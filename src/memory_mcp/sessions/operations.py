@@ -12,7 +12,7 @@ import filelock
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import new_id
-from memory_mcp.errors import Unavailable
+from memory_mcp.errors import Unavailable, Unusable
 from memory_mcp.sessions import storage
 from memory_mcp.sessions.model import Connection, Session
 from memory_mcp.sqlite import Database, Write
@@ -61,7 +61,7 @@ class Sessions:
         db.whenever_opened(self._hold_again)
 
     def on_end(self, forget: Callable[[str, Sequence[str]], None]) -> None:
-        """Call `forget(user, session_ids)` when sessions end."""
+        """Call `forget(user, session_ids)` when sessions end; again if it raises Unavailable, unless it is Unusable."""
         self._forgetters.append(forget)
 
     def sessionless(self, caller: Caller, client_name: str) -> Connection:
@@ -212,7 +212,10 @@ class Sessions:
                 ended.setdefault(held.user, []).append(held.session_id)
         for user, session_ids in ended.items():
             for forget in self._forgetters:
-                forget(user, session_ids)
+                try:
+                    forget(user, session_ids)
+                except Unusable as exc:  # one family's broken file: the others' are cleared all the same
+                    log.warning("What ended sessions left there stays: %s", exc.message)
 
     def _show_alive(self) -> None:
         if self._alive is None:

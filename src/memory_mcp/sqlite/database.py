@@ -2,7 +2,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import Any, Literal
 import apsw
 
 from memory_mcp.clock import Clock, precise_stamp, stamp, utc_now
-from memory_mcp.errors import NotFound, Unavailable
+from memory_mcp.errors import NotFound, Unavailable, Unusable
+from memory_mcp.files.turns import LONGEST_WAIT, Turns
 from memory_mcp.sqlite import migrations
 from memory_mcp.sqlite.connections import BUSY, Durability, connect, leave_wal, transaction
-from memory_mcp.sqlite.turns import LONGEST_WAIT, Turns
 
 Row = tuple[Any, ...]
 Missing = Literal["make", "make once", "refuse"]
@@ -98,6 +98,8 @@ class _File:
 
     def close(self) -> None:
         with self._guard:
+            if self._closed:  # a closed connection can be told nothing any more
+                return
             self._closed = True
             connections, self._idle = [*self._idle, self.writer], []
         for connection in connections:
@@ -159,12 +161,11 @@ class Database:
     def write(self, wait: float = LONGEST_WAIT) -> Iterator[Write]:
         """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the turn does not come
         within `wait` seconds."""
-        with _telling(self.path):
-            with self._turn(wait) as file:
-                file.writer.set_busy_timeout(min(BUSY, int(wait * 1000)))
-                with transaction(file.writer):
-                    yield Write(file.writer, self._clock(), file.generation)
-            if not file.is_in_place():
+        with _telling(self.path), self._turn(wait) as file:
+            file.writer.set_busy_timeout(min(BUSY, int(wait * 1000)))
+            with transaction(file.writer):
+                yield Write(file.writer, self._clock(), file.generation)
+            if not file.is_in_place():  # asked in our turn: after it, somebody may have closed it
                 raise Unavailable(f"{self.path.name} was moved away while it was written to. Try again.")
 
     @contextmanager
@@ -215,10 +216,17 @@ class Database:
         self._when_opened.append(callback)
         callback(self)
 
-    def close(self) -> None:
-        """Let the write under way finish, then close."""
-        with suppress(Unavailable), self._turns.take():
-            self._file.close()
+    def close(self, wait: float = LONGEST_WAIT) -> bool:
+        """Let the write under way finish, then close. False if it does not finish within `wait` seconds.
+
+        Whoever reads now reads on, and the next call opens the file again.
+        """
+        try:
+            with _telling(self.path), self._turns.take(wait):
+                self._file.close()
+        except Unavailable:
+            return False
+        return True
 
     def _in_place(self) -> _File:
         if not self._file.is_in_place():
@@ -342,11 +350,11 @@ def _telling(path: Path) -> Iterator[None]:
     except apsw.FullError as exc:
         raise Unavailable("The disk is full. Nothing was changed; free some space and try again.") from exc
     except (apsw.CorruptError, apsw.NotADBError) as exc:
-        raise Unavailable(
+        raise Unusable(
             f"{path.name} is damaged or not a Memory MCP database. Nothing was changed; "
             "put a backup in its place or move it away."
         ) from exc
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, OSError) as exc:
-        raise Unavailable(
+        raise Unusable(
             f"{path.name} cannot be opened or written. Check that the data directory exists and is yours."
         ) from exc

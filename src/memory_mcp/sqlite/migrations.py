@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 
 from memory_mcp.clock import Clock
-from memory_mcp.errors import Unavailable
+from memory_mcp.errors import Unusable
 from memory_mcp.sqlite.connections import sqlite_name, transaction
 
 
@@ -36,15 +36,15 @@ def load(folder: Path, application_id: int) -> Schema:
 
 
 def is_current(connection: apsw.Connection, schema: Schema) -> bool:
-    """True if nothing is to be done. Raises Unavailable for a file from a newer version, or of another kind."""
+    """True if nothing is to be done. Raises Unusable for a file from a newer version, or of another kind."""
     name, found = Path(connection.filename).name, version(connection)
     if found > schema.version:
-        raise Unavailable(
+        raise Unusable(
             f"{name} was written by a newer Memory MCP (its schema is {found}, this program knows {schema.version}). "
             "Nothing was changed. Upgrade memory-mcp, or use another --data-dir."
         )
     if found and connection.pragma("application_id") != schema.application_id:
-        raise Unavailable(f"{name} is a file of another kind. Nothing was changed; choose another file or --data-dir.")
+        raise Unusable(f"{name} is a file of another kind. Nothing was changed; choose another file or --data-dir.")
     return found == schema.version
 
 
@@ -70,7 +70,7 @@ def _run_one(connection: apsw.Connection, migration: Migration, application_id: 
             connection.pragma("application_id", application_id)
     except apsw.SQLError as exc:
         name = Path(connection.filename).name
-        raise Unavailable(
+        raise Unusable(
             f"{name} has tables of another shape than this program's ({exc}). Nothing was changed; move it away."
         ) from exc
 

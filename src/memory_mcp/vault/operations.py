@@ -1,10 +1,8 @@
-import heapq
 import math
-import threading
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
@@ -12,6 +10,7 @@ from memory_mcp.changes import Changes
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families import within_budget
 from memory_mcp.search import finding, ranking
+from memory_mcp.search.following import Followed
 from memory_mcp.sessions import Session, Sessions
 from memory_mcp.sqlite import Read
 from memory_mcp.sqlite.tidying import Tidying
@@ -32,22 +31,10 @@ from memory_mcp.vault.model import (
     uri_of,
 )
 
-if TYPE_CHECKING:
-    from memory_mcp.search.vectors import PackedVectors
-
 BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
 BY_WORDS = 200  # candidates each way of searching brings into the running
 BY_VECTOR = 100
 WHOLE = 0.999999  # a share of the question that counts as all of it, sums of floats being what they are
-
-
-@dataclass
-class _Followed:
-    """This process's packed copy of one tenant's vectors, and how far it has followed the file."""
-
-    vectors: "PackedVectors"
-    generation: int  # of the file
-    seq: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,8 +54,7 @@ class Vault:
         self._sessions = sessions
         self._changes = changes
         self._dimensions = dimensions
-        self._following = threading.Lock()
-        self._followed: dict[str, _Followed] = {}
+        self._followed: dict[str, Followed] = {}
         self.tidying = Tidying("vault_words", tenants.opened)
         sessions.on_end(self.forget_sessions)
         changes.listen(self.tidying.now_and_then)
@@ -148,6 +134,8 @@ class Vault:
 
     def forget_sessions(self, user: str, session_ids: Sequence[str]) -> None:
         """Delete everything these sessions kept. They are over."""
+        if not self._tenants.exists(user):
+            return
         with self._tenants.database(user).write() as tx:
             for session_id in session_ids:
                 storage.prune(tx, "session", session_id, Pruning("session"))
@@ -188,39 +176,29 @@ class Vault:
         for place in places:
             lexical, exact = _by_words(tx, session, question, place)
             if place == "vault" and question.embedding is not None:
-                lexical = self._blended(tx, question, lexical, self._cosines(tx, caller, question.embedding))
+                lexical = self._blended(tx, caller, question, lexical, question.embedding)
             scores[place] = lexical | dict.fromkeys(exact, 1.0)
         ranked = sorted((-score, place, id_) for place, found in scores.items() for id_, score in found.items())
         return _hits(tx, [(place, id_, -score) for score, place, id_ in ranked[: question.limit]])
 
     def _blended(
-        self, tx: Read, question: Question, lexical: dict[int, float], cosines: dict[int, float]
+        self, tx: Read, caller: Caller, question: Question, lexical: dict[int, float], vector: tuple[float, ...]
     ) -> dict[int, float]:
         """Words and vectors together. What only the vector finds is in the running, unless it points away."""
-        allowed = storage.ids_with_tags(tx, question.tags) if question.tags else cosines.keys()
-        near = [id_ for id_ in allowed if cosines.get(id_, 0.0) > 0]
-        nearest = heapq.nlargest(max(BY_VECTOR, question.limit), near, key=cosines.__getitem__)
-        return {
-            id_: ranking.blend(lexical.get(id_, 0.0), cosines[id_]) if id_ in cosines else lexical[id_]
-            for id_ in {*lexical, *nearest}
+        from memory_mcp.search.vectors import unit, unpack  # NumPy: only who brings vectors pays for it
+
+        tagged = storage.ids_with_tags(tx, question.tags) if question.tags else None
+        followed = self._followed.setdefault(caller.user, Followed())
+        with followed.vectors(tx.generation, self._dimensions, partial(storage.changed_vectors, tx)) as vectors:
+            cosines = vectors.cosines(unit(unpack(storage.packed(vector))))
+            rows = None if tagged is None else cosines.rows_among(tagged)
+            nearest = cosines.nearest(max(BY_VECTOR, question.limit), rows)
+            found = cosines.of({*lexical, *nearest})
+        return lexical | {
+            id_: ranking.blend(lexical.get(id_, 0.0), cosine)
+            for id_, (cosine, _) in found.items()
+            if cosine > 0 or id_ in lexical
         }
-
-    def _cosines(self, tx: Read, caller: Caller, vector: tuple[float, ...]) -> dict[int, float]:
-        """The cosine of every vault memory that has a vector, by id."""
-        from memory_mcp.search.vectors import PackedVectors, unit, unpack  # NumPy: only who brings vectors pays for it
-
-        with self._following:
-            followed = self._followed.get(caller.user)
-            if followed is None or followed.generation != tx.generation:
-                followed = self._followed[caller.user] = _Followed(PackedVectors(self._dimensions), tx.generation)
-            for seq, id_, blob in storage.changed_vectors(tx, followed.seq):
-                if blob is None:
-                    followed.vectors.drop(id_)
-                else:
-                    followed.vectors.put(id_, [blob])
-                followed.seq = seq
-            found = followed.vectors.cosines(unit(unpack(storage.packed(vector))))
-            return dict(zip(found.owners.tolist(), found.values.tolist(), strict=True))
 
 
 def _fits_float32(vector: tuple[float, ...]) -> bool:

@@ -129,6 +129,7 @@ class SetSessionId(Arguments):
     title="Name this session",
     needs=Scope.WRITE,
     idempotent=True,
+    steers=True,
     capability="CommitMemory",
 )
 def set_session_id(call: Call, asked: SetSessionId) -> Joined:

@@ -1,6 +1,7 @@
-"""Write turns: writers wait for a database here, because SQLite's own waiting is unfair.
+"""Write turns: writers of a database or of a folder wait here.
 
-With eight writing processes SQLite lets one wait up to 3 s; here the longest wait was 0.1 s (`make bench`).
+SQLite's own waiting is unfair: with eight writing processes it lets one wait up to 3 s; here the longest wait was 0.1 s
+(`make bench`).
 """
 
 import os
@@ -22,7 +23,10 @@ PAUSE = 0.0005  # between two tries; short, so that a turn is taken soon after i
 
 
 class Turns:
-    """One turn at a time among all threads of all processes that write to one file."""
+    """One turn at a time among all threads of all processes that write to one file or folder.
+
+    `path` is a file to lock, made if it is missing, or a folder, which is locked itself: nothing is left in it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,7 +59,7 @@ class Turns:
     @contextmanager
     def _flock(self, deadline: float) -> Iterator[None]:
         # Opened for each turn: flock belongs to the open file, and a file somebody removed must not be kept.
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        handle = self._opened()
         try:
             while not self._try(handle):
                 if time.monotonic() > deadline:
@@ -64,6 +68,11 @@ class Turns:
             yield
         finally:
             os.close(handle)  # and the turn with it
+
+    def _opened(self) -> int:
+        if self.path.is_dir():
+            return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     @staticmethod
     def _try(handle: int) -> bool:
@@ -77,8 +86,9 @@ class Turns:
     def _file_lock(self, deadline: float) -> Iterator[None]:
         import filelock
 
+        path = self.path / ".memory-mcp.lock" if self.path.is_dir() else self.path
         try:
-            with filelock.FileLock(self.path, timeout=deadline - time.monotonic(), poll_interval=PAUSE):
+            with filelock.FileLock(path, timeout=deadline - time.monotonic(), poll_interval=PAUSE):
                 yield
         except filelock.Timeout as exc:
             raise _too_long() from exc

@@ -1,0 +1,43 @@
+"""memory-mcp portal open."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from memory_mcp.cli.common import AsJson, print_json
+from memory_mcp.engine import archive
+from memory_mcp.errors import Invalid
+
+cli = typer.Typer(help="Portals in files.", no_args_is_help=True)
+
+
+@cli.callback()
+def root() -> None: ...
+
+
+@cli.command("open")
+def open_file(
+    file: Annotated[Path, typer.Argument(help="A file made by portal_export with the format db.", metavar="FILE")],
+    as_json: AsJson = False,
+) -> None:
+    """Check a portal's file and show the tables it holds. Nothing is changed."""
+    try:
+        said = archive.manifest(file)
+    except archive.Damaged as exc:
+        raise Invalid(f"{file}: {exc}") from exc
+    if as_json:
+        print_json({"file": file, "tables": said["tables"], "metadata": said["metadata"]})
+        return
+    table = Table(box=None)
+    table.add_column("table")
+    table.add_column("rows", justify="right")
+    for name, rows in said["tables"].items():
+        table.add_row(name, str(rows))
+    about = said["metadata"]
+    typer.echo(
+        f"{about['mcp.portal.id']}, made {about['mcp.created_at']} by {about['mcp.server.name']}; the file is whole."
+    )
+    Console().print(table)

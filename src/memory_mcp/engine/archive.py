@@ -1,0 +1,131 @@
+"""A portal in one file: a ClickHouse backup as tar, with a list of what it holds and the SHA-256 of each part.
+
+RESTORE makes whatever the statements inside say, views over files of this machine included, and does not look at
+checksums. So a file is read through before it is restored.
+"""
+
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any
+from xml.etree import ElementTree
+
+from memory_mcp.engine.wall import Functions, Node
+
+MANIFEST = "mcp-portal.json"
+FORMAT = "memory-mcp-portal/1"
+MOST_ENTRIES = 100_000
+AT_ONCE = 1024 * 1024  # bytes read at once
+_ENGINES = {"MergeTree", "ReplacingMergeTree"}
+_NOT_A_TABLE = (
+    *("is_ordinary_view", "is_materialized_view", "is_dictionary", "is_window_view", "is_refreshable_view"),
+    *("select", "as_table", "as_table_function", "dictionary", "targets", "refresh_strategy", "has_attach_from_path"),
+)
+_NOT_IN_A_TABLE = {"Subquery", "SelectQuery", "SelectWithUnionQuery", "TableIdentifier"}
+
+
+class Damaged(Exception):
+    """The file is no portal, or not as it was when it was made. The message says how."""
+
+
+def seal(path: Path, about: dict[str, Any]) -> None:
+    """Add the list to a backup the engine has just made."""
+    said = {"format": FORMAT, **about, "sha256": dict(_digests(path))}
+    text = json.dumps(said, ensure_ascii=False, indent=1).encode()
+    with tarfile.open(path, "a") as archive:
+        entry = tarfile.TarInfo(MANIFEST)
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text))
+
+
+def manifest(path: Path) -> dict[str, Any]:
+    """What a file says it holds. Raises Damaged unless every part is as it was."""
+    try:
+        with tarfile.open(path, "r:") as archive:
+            entry = archive.extractfile(MANIFEST)
+            said = json.load(entry) if entry else {}
+        digests = dict(_digests(path))
+    except (tarfile.TarError, KeyError, ValueError, OSError, EOFError) as exc:
+        raise Damaged("This is not a portal file, or not all of it is there.") from exc
+    if not isinstance(said, dict) or said.get("format") != FORMAT:
+        raise Damaged("This is not a portal file of a kind this program knows.")
+    if said.get("sha256") != digests:
+        raise Damaged("This portal file was changed or damaged after it was made.")
+    return said
+
+
+def _digests(path: Path) -> Iterator[tuple[str, str]]:
+    """The SHA-256 of each part but the list itself."""
+    with tarfile.open(path, "r:") as archive:
+        for count, entry in enumerate(archive):
+            if count > MOST_ENTRIES:
+                raise Damaged("This portal file has too many parts.")
+            is_plain = (entry.isfile() or entry.isdir()) and not entry.name.startswith("/")
+            if not is_plain or ".." in entry.name.split("/"):
+                raise Damaged(f"This portal file holds {entry.name!r}, which no portal does.")
+            part = archive.extractfile(entry)
+            if part and entry.name != MANIFEST:
+                yield entry.name, _digest(part)
+
+
+def _digest(part: IO[bytes]) -> str:
+    digest = sha256()
+    while chunk := part.read(AT_ONCE):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def check_statements(path: Path, parse: Callable[[str], Node], functions: Functions) -> None:
+    """Raises Damaged unless the file makes plain tables and nothing else."""
+    with tarfile.open(path, "r:") as archive:
+        for entry in archive:
+            part = archive.extractfile(entry)
+            if part is None:
+                continue
+            if entry.name == ".backup":
+                _check_backup(part.read())
+            elif entry.name.startswith("metadata/") and entry.name.endswith(".sql"):
+                _check_statement(entry.name, parse(part.read().decode("utf-8", "replace")), functions)
+
+
+def _check_backup(text: bytes) -> None:
+    """Raises Damaged for one that goes on from another backup."""
+    if b"<!" in text:
+        raise Damaged("This portal file's list of contents is no plain XML.")
+    root = ElementTree.fromstring(text)  # noqa: S314  # no entities: see above
+    if root.find("base_backup") is not None or any(one.find("use_base") is not None for one in root.iter("file")):
+        raise Damaged("This portal file needs another file. Export it whole.")
+
+
+def _check_statement(name: str, tree: Node, functions: Functions) -> None:
+    if tree.get("type") != "CreateQuery":
+        raise Damaged(f"{name} in this portal file makes something else than a table.")
+    engine = ((tree.get("storage") or {}).get("engine") or {}).get("name")
+    if name.count("/") == 1:  # the database itself
+        if engine not in ("Atomic", None):
+            raise Damaged(f"{name} in this portal file is no plain database.")
+        return
+    if engine not in _ENGINES or any(tree.get(kind) for kind in _NOT_A_TABLE):
+        raise Damaged(f"{name} in this portal file is no plain table.")
+    settings = json.dumps((tree.get("storage") or {}).get("settings") or {})
+    if "disk" in settings or "storage_policy" in settings:
+        raise Damaged(f"{name} in this portal file wants a disk of its own.")
+    for node, key in _nodes(tree):
+        kind = node.get("type")
+        if kind in _NOT_IN_A_TABLE and key not in ("table", "database"):
+            raise Damaged(f"{name} in this portal file reads from elsewhere.")
+        if kind == "Function" and key != "engine" and not functions.allow(node["name"]):
+            raise Damaged(f"{name} in this portal file calls {node['name']!r}.")
+
+
+def _nodes(node: Any, key: str = "") -> Iterator[tuple[Node, str]]:
+    if isinstance(node, dict):
+        yield node, key
+        for name, child in node.items():
+            yield from _nodes(child, name)
+    elif isinstance(node, list):
+        for child in node:
+            yield from _nodes(child, key)

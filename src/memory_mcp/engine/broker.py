@@ -1,0 +1,317 @@
+"""The process that has one portal's engine open, for all servers on the machine: `python -m memory_mcp.engine.broker`.
+
+chDB lets one process open a folder, and one folder a process. So the first server that needs a portal starts this; the
+others find its socket. It shuts itself in before the engine starts, and leaves when nobody has asked for a while.
+"""
+
+import fcntl
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.engine import archive, frames, landlock, wall
+from memory_mcp.engine.parameters import Unfit, encoded, literal, prepared
+from memory_mcp.engine.wall import DATABASE
+
+EXPORT_SECONDS = 600
+LOOK = 0.2  # seconds between two looks whether somebody is still there
+HERE = Path(__file__).parent
+
+Answer = tuple[dict[str, Any], bytes]
+
+
+class Engine:
+    """chDB on one folder. Whoever writes does so alone; readers go side by side."""
+
+    def __init__(self, folder: Path) -> None:
+        import chdb
+
+        self._chdb = chdb
+        self._folder = folder
+        self._address = f"{folder / 'db'}?config-file={HERE / 'config.xml'}&backups.allowed_path={folder / 'staging'}"
+        self._owner = Connection(self._as_owner)
+        self._writing = threading.Lock()
+        self._functions = self._listed_functions()
+
+    def run(self, sql: str, parameters: dict[str, Any], data: bytes) -> bytes:
+        """One of our own statements. `data` is what an INSERT is to insert."""
+        with self._writing:
+            return self._owner.run(sql, parameters, data)
+
+    def run_afresh(self, sql: str) -> bytes:
+        """A statement that wants a connection of its own: BACKUP and RESTORE after others fail on theirs."""
+        connection = Connection(self._connect)
+        try:
+            with self._writing:
+                return connection.run(sql, {})
+        finally:
+            connection.close()
+
+    def reader(self, limits: dict[str, int]) -> "Reader":
+        return Reader(Connection(partial(self._as_reader, limits)), self.vetted)
+
+    def _as_owner(self) -> Any:
+        connection = self._connect()
+        connection.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
+        connection.query(f"USE {DATABASE}")
+        return connection
+
+    def _as_reader(self, limits: dict[str, int]) -> Any:
+        connection = self._connect()
+        connection.query(f"USE {DATABASE}")
+        connection.query("SET ROLE reader")
+        connection.query("SET " + ", ".join(f"{name} = {int(value)}" for name, value in limits.items()))
+        connection.query(
+            "SET output_format_json_quote_64bit_integers = 0, output_format_json_quote_decimals = 1, "
+            "output_format_json_quote_denormals = 0, date_time_output_format = 'iso'"
+        )
+        connection.query("SET allow_ddl = 0, allow_introspection_functions = 0, readonly = 1")
+        return connection
+
+    def export(self, sql: str, path: str, format_: str) -> bytes:
+        """Write what a caller's query gives to a file of ours, however much it is. How many rows that was."""
+        reader = self.reader(
+            {"max_execution_time": EXPORT_SECONDS, "output_format_json_array_of_rows": format_ == "json"}
+        )
+        try:
+            return reader.export(sql, path, {"json": "JSONEachRow", "lines": "JSONEachRow"}.get(format_, format_))
+        finally:
+            reader.close()
+
+    def check_archive(self, name: str) -> bytes:
+        """Raises archive.Damaged unless a staged portal file makes plain tables only."""
+        archive.check_statements(self._folder / "staging" / name, self._tree, self._functions)
+        return b""
+
+    def vetted(self, sql: str, lent: Mapping[str, str]) -> wall.Vetted:
+        """A query as the engine itself would write it down, once it is known to be harmless. Raises wall.Refused.
+
+        `lent` are the databases of other portals that it may read, by what it calls them.
+        """
+        if len(sql) > wall.LONGEST or "\0" in sql:
+            raise wall.Refused(f"A query has at most {wall.LONGEST} characters, and no NUL.")
+        tree = wall.renamed(self._tree(sql), lent)
+        tables = {database: self._tables(database) for database in (DATABASE, *lent.values())}
+        wall.check(tree, self._functions, tables)
+        text = self._ask("SELECT formatQueryFromJSON({tree:String})", tree=json.dumps(tree)).removesuffix("\n")
+        if (again := self._tree(text)) != tree:  # written down it became another: that one is run, so look at it too
+            wall.check(again, self._functions, tables)
+        return wall.Vetted(text, wall.parameters(again))
+
+    def _tree(self, sql: str) -> dict[str, Any]:
+        try:
+            tree: dict[str, Any] = json.loads(self._ask("SELECT parseQueryToJSON({sql:String})", sql=sql))
+        except Exception as exc:  # chDB raises plain exceptions
+            raise wall.Refused(f"This is not one SELECT: {said(exc)}") from exc
+        return tree
+
+    def _tables(self, database: str) -> set[str]:
+        return set(self._ask("SELECT name FROM system.tables WHERE database = {name:String}", name=database).split())
+
+    def _ask(self, sql: str, /, **parameters: str) -> str:
+        format_ = "" if " FORMAT " in sql else " FORMAT TSVRaw"
+        with self._writing:
+            return self._owner.run(sql + format_, parameters).decode()
+
+    def _listed_functions(self) -> wall.Functions:
+        columns = "name, alias_to, categories, is_aggregate, case_insensitive, origin"
+        rows = self._ask(f"SELECT {columns} FROM system.functions FORMAT JSONEachRow").splitlines()
+        combinators = "SELECT name FROM system.aggregate_function_combinators WHERE NOT is_internal"
+        return wall.Functions.listed(
+            map(json.loads, rows),
+            self._ask(combinators).split(),
+            self._ask("SELECT name FROM system.table_functions").split(),
+        )
+
+    def _connect(self) -> Any:
+        connection = self._chdb.connect(self._address)
+        connection.query("SET json_type_escape_dots_in_keys = 1")  # {"a.b": 1} is not {"a": {"b": 1}}
+        return connection
+
+    def close(self) -> None:
+        self._owner.close()
+
+
+class Reader:
+    """A connection that can only read, and only what the wall lets through."""
+
+    def __init__(self, connection: "Connection", vetted: Callable[[str, Mapping[str, str]], wall.Vetted]) -> None:
+        self._connection = connection
+        self._vetted = vetted
+
+    def query(self, sql: str, parameters: dict[str, Any], lent: Mapping[str, str]) -> bytes:
+        vetted = self._vetted(sql, lent)
+        given = {name: prepared(name, value, vetted.parameters.get(name, "")) for name, value in parameters.items()}
+        return self._connection.run(f"{vetted.text}\nFORMAT JSONCompact", given)
+
+    def export(self, sql: str, path: str, format_: str) -> bytes:
+        text = self._vetted(sql, {}).text
+        self._connection.run(f"{text}\nINTO OUTFILE {literal(path)} FORMAT {format_}", {})
+        return self._connection.run(f"SELECT count() FROM ({text})", {})
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class Connection:
+    """One connection to the engine, opened anew after a failure: chDB puts what a query had written when it failed
+    before the answer of the next."""
+
+    def __init__(self, open_: Callable[[], Any]) -> None:
+        self._open = open_
+        self._opened = open_()
+
+    def run(self, sql: str, parameters: dict[str, Any], data: bytes = b"") -> bytes:
+        given = {"params": {name: encoded(value) for name, value in parameters.items()}} if parameters else {}
+        try:
+            result: bytes = self._opened.query(f"{sql}\n{data.decode()}" if data else sql, "TSVRaw", **given).bytes()
+        except Exception:
+            failed, self._opened = self._opened, self._open()
+            failed.close()
+            raise
+        return result
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+def said(exc: Exception) -> str:
+    """What the engine says is wrong, without where in it that happened."""
+    text = str(exc).rsplit("DB::Exception:", 1)[-1]
+    return " ".join(text.split("\n")[0].split())[:500]
+
+
+def code(exc: Exception) -> int:
+    number = str(exc).partition("Code: ")[2].partition(".")[0]
+    return int(number) if number.isdigit() else 0
+
+
+class Broker:
+    def __init__(self, engine: Engine, path: Path, idle: float) -> None:
+        self._engine = engine
+        self._path = path
+        self._idle = idle
+        self._clients = 0
+        self._left_at = time.monotonic()
+        self._guard = threading.Lock()
+
+    def serve(self) -> None:
+        listening = _listening(self._path)
+        threading.Thread(target=self._leave_when_idle, daemon=True).start()
+        while True:
+            wire, _ = listening.accept()
+            with self._guard:
+                self._clients += 1
+            threading.Thread(target=self._serve_one, args=(wire,), daemon=True).start()
+
+    def _serve_one(self, wire: socket.socket) -> None:
+        reader: Reader | None = None
+        try:
+            with wire:
+                hello, _ = frames.receive(wire)
+                reader = self._engine.reader(hello["limits"])
+                frames.send(wire, {"ok": True, "pid": os.getpid()})
+                while True:
+                    frames.send(wire, *self._answer(reader, *frames.receive(wire)))
+        except (ConnectionError, OSError):
+            pass  # the server has left
+        finally:
+            if reader:
+                reader.close()
+            with self._guard:
+                self._clients -= 1
+                self._left_at = time.monotonic()
+
+    def _answer(self, reader: Reader, asked: dict[str, Any], data: bytes) -> Answer:
+        try:
+            match asked["op"]:
+                case "query":
+                    return {"ok": True}, reader.query(asked["sql"], asked["parameters"], asked["lent"])
+                case "run":
+                    return {"ok": True}, self._engine.run(asked["sql"], asked["parameters"], data)
+                case "run afresh":
+                    return {"ok": True}, self._engine.run_afresh(asked["sql"])
+                case "export":
+                    return {"ok": True}, self._engine.export(asked["sql"], asked["path"], asked["format"])
+                case "check archive":
+                    return {"ok": True}, self._engine.check_archive(asked["name"])
+        except archive.Damaged as exc:
+            return {"ok": False, "kind": "damaged", "message": str(exc)}, b""
+        except Unfit as exc:
+            return {"ok": False, "kind": "engine", "message": str(exc), "code": 0}, b""
+        except wall.Refused as exc:
+            return {"ok": False, "kind": "refused", "message": str(exc)}, b""
+        except Exception as exc:  # noqa: BLE001  # chDB raises plain exceptions
+            return {"ok": False, "kind": "engine", "message": said(exc), "code": code(exc)}, b""
+        return {"ok": False, "kind": "engine", "message": "unknown operation", "code": 0}, b""
+
+    def _leave_when_idle(self) -> None:
+        while True:
+            time.sleep(LOOK)
+            with self._guard:
+                if self._clients == 0 and time.monotonic() - self._left_at > self._idle:
+                    self._path.unlink(missing_ok=True)
+                    self._engine.close()
+                    os._exit(0)
+
+
+def _listening(path: Path) -> socket.socket:
+    path.unlink(missing_ok=True)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    listening.bind(str(path))
+    os.umask(before)
+    listening.listen(64)
+    return listening
+
+
+def _is_first(folder: Path) -> bool:
+    """Whether nobody else has this portal open. The lock goes with the process."""
+    lock = os.open(folder / ".broker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _shut_in(folder: Path, socket_folder: Path) -> None:
+    """The portal's own folder, and what Python and the engine read to run. Nothing else, and no network."""
+    os.environ["TMPDIR"] = str(folder / "tmp")
+    python = (sys.prefix, sys.base_prefix, *filter(None, sys.path), str(HERE))
+    landlock.restrict(
+        readable=map(Path, (*python, *_SYSTEM, *(f"/proc/{name}" for name in _PROC))),
+        writable=(folder, socket_folder, Path("/dev/null")),
+    )
+
+
+_SYSTEM = (
+    *("/usr/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime"),
+    *("/dev/urandom", "/sys/fs/cgroup", "/sys/devices/system"),
+)
+_PROC = (
+    *("meminfo", "cpuinfo", "stat", "sys/vm"),
+    *("self/maps", "self/statm", "self/status", "self/smaps_rollup", "self/cgroup", "self/mountinfo"),
+)
+
+
+def main() -> None:
+    folder, path, idle = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
+    if not _is_first(folder):
+        return
+    for name in ("tmp", "staging"):
+        (folder / name).mkdir(mode=0o700, exist_ok=True)
+    os.chdir(HERE)  # where config.xml looks for users.xml
+    _shut_in(folder, path.parent)
+    Broker(Engine(folder), path, idle).serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Messages between a server and an engine process: a JSON header, and bytes that go with it."""
+
+import json
+import socket
+import struct
+from typing import Any
+
+LONGEST_HEADER = 1024 * 1024
+_LENGTHS = struct.Struct(">IQ")  # of the header and of the bytes
+
+
+def send(wire: socket.socket, header: dict[str, Any], payload: bytes = b"") -> None:
+    text = json.dumps(header, ensure_ascii=False).encode()
+    wire.sendall(_LENGTHS.pack(len(text), len(payload)) + text)
+    if payload:
+        wire.sendall(payload)
+
+
+def receive(wire: socket.socket) -> tuple[dict[str, Any], bytes]:
+    """The next message. Raises ConnectionError when the other side has left."""
+    header_length, payload_length = _LENGTHS.unpack(_exactly(wire, _LENGTHS.size))
+    header: dict[str, Any] = json.loads(_exactly(wire, header_length))
+    return header, _exactly(wire, payload_length)
+
+
+def _exactly(wire: socket.socket, count: int) -> bytes:
+    got = bytearray(count)
+    view = memoryview(got)
+    while view:
+        read = wire.recv_into(view)
+        if not read:
+            raise ConnectionError("the other side has left")
+        view = view[read:]
+    return bytes(got)

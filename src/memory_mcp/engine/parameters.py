@@ -1,0 +1,114 @@
+"""Values as chDB takes them for `{name:Type}`: it parses what it is given as escaped TSV."""
+
+import math
+import re
+from datetime import UTC, datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+_WHOLE = re.compile(r"(U?)Int(\d+)")
+_MOMENT = re.compile(r"DateTime(?:64\((\d)[^)]*\)|\([^)]*\)|)")
+_DIGITS = re.compile(r"[+-]?\d+")
+
+
+class Unfit(ValueError):
+    """The value is none of its type: the engine would bend it. The message says which."""
+
+
+_ESCAPED = {
+    ord("\\"): "\\\\",
+    ord("\t"): "\\t",
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+    ord("\0"): "\\0",
+    ord("\b"): "\\b",
+    ord("\f"): "\\f",
+}
+
+
+def encoded(value: Any) -> str:
+    """A value on its own."""
+    match value:
+        case None:
+            return "\\N"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return _float(value)
+        case list() | dict():
+            return _literal(value)
+    return str(value).translate(_ESCAPED)
+
+
+def prepared(name: str, value: Any, kind: str) -> Any:
+    """A value for a parameter of a type, times as the engine reads them. Raises Unfit for one the engine would bend."""
+    if not fits(value, kind):
+        raise Unfit(f"The value of {name!r} does not fit {kind}.")
+    return _with_moments(value, kind)
+
+
+def fits(value: Any, kind: str) -> bool:
+    """Whether a value is not one that the engine silently makes another of: it wraps whole numbers that are too wide,
+    and reads null in a list as zero."""
+    if kind.startswith("Nullable("):
+        return value is None or fits(value, kind[9:-1])
+    if kind.startswith("Array(") and isinstance(value, list):
+        inner = kind[6:-1]
+        takes_null = inner.startswith(("Nullable(", "Dynamic", "JSON"))
+        return all((takes_null if one is None else fits(one, inner)) for one in value)
+    if not (whole := _WHOLE.fullmatch(kind)):
+        return True
+    if isinstance(value, str) and _DIGITS.fullmatch(value) and len(value) < 100:
+        value = int(value)
+    bits = int(whole[2])
+    low, high = (0, 2**bits) if whole[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+    return not isinstance(value, int) or low <= value < high
+
+
+def _with_moments(value: Any, kind: str) -> Any:
+    if "DateTime" not in kind:
+        return value
+    if isinstance(value, list):
+        return [_with_moments(one, kind.removeprefix("Array(").removesuffix(")")) for one in value]
+    return _moment(value, kind.removeprefix("Nullable(")) if isinstance(value, str) else value
+
+
+def _moment(text: str, kind: str) -> str:
+    """A time that names its zone, in the zone and to the digit that a type has. Others are handed through."""
+    type_ = _MOMENT.match(kind)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    if not type_ or found.tzinfo is None:
+        return text
+    zone = kind.partition("'")[2].partition("'")[0]
+    found = found.astimezone(ZoneInfo(zone) if zone else UTC).replace(tzinfo=None)
+    digits = min(int(type_[1] or 0), 6)
+    whole = found.isoformat(sep=" ", timespec="seconds")
+    return f"{whole}.{found.microsecond:06d}"[: len(whole) + 1 + digits] if digits else whole
+
+
+def literal(text: str) -> str:
+    """A text as it stands in SQL."""
+    return _literal(text)
+
+
+def _literal(value: Any) -> str:
+    """A value inside of an array or a map."""
+    match value:
+        case None:
+            return "NULL"
+        case list():
+            return "[" + ",".join(map(_literal, value)) + "]"
+        case dict():
+            return "{" + ",".join(f"{_literal(str(key))}:{_literal(one)}" for key, one in value.items()) + "}"
+        case str():
+            return "'" + value.translate(_ESCAPED).replace("'", "\\'") + "'"
+    return encoded(value)
+
+
+def _float(value: float) -> str:
+    if math.isnan(value):
+        return "nan"
+    return repr(value) if math.isfinite(value) else "inf" if value > 0 else "-inf"

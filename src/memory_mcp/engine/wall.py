@@ -1,0 +1,270 @@
+"""What a query may say: one SELECT over the tables of its portal, with functions that only compute.
+
+It looks at the tree that the engine's own parser makes, so nothing can look one way to us and another way to the
+engine. Everything not known to be harmless is refused.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+Node = dict[str, Any]
+
+_SAFE_CATEGORIES = {
+    *("Aggregate Functions", "Type Conversion", "Dates and Times", "Arrays", "String", "String Search", "JSON"),
+    *("Mathematical", "URL", "Arithmetic", "Map", "IP Address", "Comparison", "Tuple", "Hash", "Distance", "Bit"),
+    *("Bitmap", "Encoding", "UUID", "String Splitting", "String Replacement", "Null", "Rounding", "Conditional"),
+    *("Logical", "Time Window", "Random Number", "Geo", "Financial"),
+}
+_SAFE_OTHERS = {
+    *("bar", "byteSize", "toTypeName", "toColumnTypeName", "formatReadableSize", "formatReadableDecimalSize"),
+    *("formatReadableQuantity", "formatReadableTimeDelta", "transform", "identity", "ignore", "materialize"),
+    *("isConstant", "rowNumberInAllBlocks", "rowNumberInBlock", "runningDifference", "neighbor", "countDigits"),
+    *("visibleWidth", "parseTimeDelta", "parseReadableSize", "parseReadableSizeOrNull", "parseReadableSizeOrZero"),
+    *("variantElement", "variantType", "getSubcolumn", "currentDatabase", "version", "isDecimalOverflow"),
+    *("defaultValueOfArgumentType", "throwIf", "caseWithExpression"),
+}
+# What the parser makes of syntax; the engine lists no such functions.
+_SYNTAX = {"lambda", "exists", "grouping", "untuple", "array", "tuple", "not", "cast", "interval"}
+# In a safe category, and still not wanted: they read models, or pass names of functions on.
+_UNWANTED = {
+    *("formatRow", "formatRowNoNewline", "detectLanguage", "detectLanguageMixed", "detectLanguageUnknown"),
+    *("detectCharset", "detectProgrammingLanguage", "detectTonality", "stem", "lemmatize", "synonyms", "flameGraph"),
+    *("chdb", "naiveBayesNgrams", "initializeAggregation"),
+}
+_TABLE_FUNCTIONS = {"numbers", "generate_series", "generateSeries", "zeros", "values", "SQLStandardValues"}
+_NODES = {
+    *("SelectWithUnionQuery", "SelectIntersectExceptQuery", "SelectQuery", "ExpressionList", "Identifier"),
+    *("TableIdentifier", "Literal", "Function", "Asterisk", "QualifiedAsterisk", "ColumnsRegexpMatcher"),
+    *("ColumnsListMatcher", "QualifiedColumnsRegexpMatcher", "QualifiedColumnsListMatcher", "ColumnsTransformerList"),
+    *("ColumnsApplyTransformer", "ColumnsExceptTransformer", "ColumnsReplaceTransformer"),
+    *("ColumnsReplaceTransformerReplacement", "TablesInSelectQuery", "TablesInSelectQueryElement", "TableExpression"),
+    *("TableJoin", "ArrayJoin", "Subquery", "WithElement", "OrderByElement", "WindowDefinition", "WindowListElement"),
+    *("QueryParameter", "SampleRatio", "InterpolateElement", "DataType", "StorageOrderByElement"),
+}
+_CLAUSES = (
+    *("out_file", "format_ast", "format", "settings_ast", "settings", "compression", "compression_level"),
+    *("is_outfile_append", "is_outfile_truncate", "is_into_outfile_with_stdout"),
+)
+_IN = {
+    *("in", "notIn", "globalIn", "globalNotIn", "nullIn", "notNullIn", "globalNullIn", "globalNotNullIn"),
+    *("inIgnoreSet", "notInIgnoreSet"),
+}
+_CASTS = {
+    *("cast", "_cast", "accuratecast", "accuratecastornull", "accuratecastordefault", "reinterpret", "castordefault"),
+}
+_PARAMETER = re.compile(
+    r"^(Nullable\()?(U?Int(8|16|32|64|128|256)|Float(32|64)|Bool|String|FixedString\(\d+\)|Date|Date32|"
+    r"DateTime(64)?(\([^()]*\))?|UUID|IPv[46]|Decimal(32|64|128)?\([\d, ]+\)|"
+    r"Array\((String|U?Int\d+|Float\d+|UUID|Date|DateTime(64\(\d\))?)\)|Map\(String, ?String\))\)?$"
+)
+_STATES = ("State", "Merge", "MergeState", "SimpleState")  # combinators that carry raw states about
+DATABASE = "portal"  # what every portal's is called
+LONGEST = 65_536  # characters of a query
+
+
+@dataclass(frozen=True)
+class Vetted:
+    """A query that may run, as the engine writes it down, and the types of its parameters."""
+
+    text: str
+    parameters: Mapping[str, str]
+
+
+class Refused(Exception):
+    """The query is more than one SELECT over this portal. The message says what of it."""
+
+
+@dataclass(frozen=True)
+class Functions:
+    """What the engine can compute, and which of it is harmless."""
+
+    known: Set[str]  # lower case
+    safe: Set[str]
+    safe_in_any_case: Set[str]  # lower case
+    aggregates: Set[str]
+    combinators: tuple[str, ...]
+
+    @classmethod
+    def listed(cls, rows: Iterable[Node], combinators: Iterable[str], table_functions: Iterable[str]) -> "Functions":
+        """From what system.functions and its like say."""
+        rows = list(rows)
+        by_name = {row["name"]: row for row in rows}
+        safe = [(row, by_name.get(row["alias_to"], row)) for row in rows]
+        safe = [(row, meant) for row, meant in safe if _is_safe(meant)]
+        return cls(
+            known={row["name"].lower() for row in rows} | {name.lower() for name in table_functions},
+            safe={row["name"] for row, _ in safe},
+            safe_in_any_case={row["name"].lower() for row, _ in safe if row["case_insensitive"]},
+            aggregates={row["name"] for row, meant in safe if meant["is_aggregate"]},
+            combinators=tuple(name for name in combinators if name not in _STATES),
+        )
+
+    def allow(self, name: str) -> bool:
+        plain = name.lower()
+        return name in self.safe or plain in _SYNTAX or plain in self.safe_in_any_case or self._is_combined(name)
+
+    def _is_combined(self, name: str) -> bool:
+        """sumIf, countDistinctIf: an aggregate function and up to four endings."""
+        for _ in range(4):
+            ending = next((one for one in self.combinators if name.endswith(one) and name != one), None)
+            if ending is None:
+                return False
+            name = name.removesuffix(ending)
+            if name in self.aggregates or (name.lower() in self.safe_in_any_case and name.lower() in self._lower):
+                return True
+        return False
+
+    @property
+    def _lower(self) -> Set[str]:
+        return {name.lower() for name in self.aggregates}
+
+
+def _is_safe(row: Node) -> bool:
+    return (
+        row["origin"] == "System"
+        and row["name"] not in _UNWANTED
+        and (row["categories"] in _SAFE_CATEGORIES or row["name"] in _SAFE_OTHERS)
+    )
+
+
+def check(tree: Node, functions: Functions, tables: Mapping[str, Set[str]]) -> None:
+    """Raises Refused unless the tree is one SELECT over these tables, and harmless.
+
+    `tables` are by database; those of DATABASE need not be named with it.
+    """
+    if tree.get("type") != "SelectWithUnionQuery":
+        raise Refused("Only one SELECT is possible here.")
+    nodes = list(_nodes(tree))
+    named = {str(node.get("name")) for node, _ in nodes if node.get("type") == "WithElement"}
+    lambdas = {
+        node["alias"]
+        for node, _ in nodes
+        if node.get("type") == "Function" and node.get("name") == "lambda" and node.get("alias")
+    }
+    for alias in lambdas:
+        if alias.lower() in functions.known:
+            raise Refused(f"{alias!r} is the name of a function. Call the lambda something else.")
+    looking = _Looking(functions, tables, named, lambdas)
+    for node, key in nodes:
+        looking.at(node, key)
+
+
+@dataclass(frozen=True)
+class _Looking:
+    functions: Functions
+    tables: Mapping[str, Set[str]]
+    named: Set[str]  # by WITH
+    lambdas: Set[str]
+
+    def at(self, node: Node, key: str) -> None:
+        kind = node.get("type")
+        if kind is None:
+            return
+        if kind not in _NODES:
+            raise Refused(f"{kind} is not possible here: only SELECT is.")
+        for clause in _CLAUSES:
+            if node.get(clause):
+                raise Refused("SETTINGS, FORMAT and INTO OUTFILE are not possible here. Leave them out.")
+        look: Callable[[Node], None] | None = {
+            "ColumnsApplyTransformer": self._at_apply,
+            "TableIdentifier": self._at_table,
+            "Identifier": self._at_identifier,
+            "QueryParameter": self._at_parameter,
+            "DataType": self._at_type,
+        }.get(kind)
+        if kind == "Function":
+            self._at_function(node, is_table=key == "table_function")
+        elif look:
+            look(node)
+
+    def _at_function(self, node: Node, *, is_table: bool) -> None:
+        name = node["name"]
+        if is_table:
+            if name not in _TABLE_FUNCTIONS:
+                raise Refused(f"The table function {name!r} is not possible here: a query reads this portal only.")
+        elif not (self.functions.allow(name) or name in self.lambdas):
+            raise Refused(f"The function {name!r} is not possible here.")
+        for position, argument in enumerate((node.get("arguments") or {}).get("children") or []):
+            self._at_argument(name, position, argument)
+
+    def _at_argument(self, function: str, position: int, argument: Node) -> None:
+        if argument.get("type") == "Identifier":
+            parts = _parts(argument)
+            if function in _IN and position == 1:
+                self._check_table(parts)
+            elif len(parts) == 1 and parts[0].lower() in self.functions.known and not self.functions.allow(parts[0]):
+                raise Refused(f"{parts[0]!r} is also the name of a function. Write the column with its table.")
+        elif argument.get("type") == "Literal" and function.lower() in _CASTS and position == 1:
+            _check_no_state(argument)
+
+    def _at_apply(self, node: Node) -> None:
+        name = node.get("func_name")
+        if name and not self.functions.allow(name):
+            raise Refused(f"The function {name!r} is not possible here.")
+
+    def _at_table(self, node: Node) -> None:
+        self._at_identifier(node)
+        self._check_table(_parts(node))
+
+    def _at_identifier(self, node: Node) -> None:
+        if node.get("children"):
+            raise Refused("Names cannot be parameters here. Write them out.")
+
+    def _at_parameter(self, node: Node) -> None:
+        if not _PARAMETER.match(node.get("param_type", "")):
+            raise Refused(f"A parameter cannot be of the type {node.get('param_type')!r} here.")
+
+    def _at_type(self, node: Node) -> None:
+        _check_no_state(node)
+
+    def _check_table(self, parts: list[str]) -> None:
+        database, table = (DATABASE, parts[0]) if len(parts) == 1 else (parts[0], parts[-1])
+        is_known = len(parts) <= 2 and table in self.tables.get(database, ())
+        if not is_known and not (len(parts) == 1 and table in self.named):
+            raise Refused(f"There is no table {'.'.join(parts)!r} in this portal.")
+
+
+def parameters(tree: Node) -> dict[str, str]:
+    """The types of a query's parameters, by name."""
+    return {node["name"]: node["param_type"] for node, _ in _nodes(tree) if node.get("type") == "QueryParameter"}
+
+
+def renamed(node: Any, databases: Mapping[str, str]) -> Any:
+    """A tree in which databases have other names: those of tables, and of columns written with their table."""
+    if isinstance(node, list):
+        return [renamed(child, databases) for child in node]
+    if not isinstance(node, dict):
+        return node
+    parts = node.get("name_parts")
+    least = {"TableIdentifier": 2, "Identifier": 2}.get(str(node.get("type")), 99)
+    node = {name: renamed(child, databases) for name, child in node.items()}
+    if parts and len(parts) >= least and parts[0] in databases:
+        node["name_parts"] = [databases[parts[0]], *parts[1:]]
+        if "name" in node:
+            node["name"] = ".".join(node["name_parts"])
+    return node
+
+
+def _check_no_state(node: Node) -> None:
+    if "aggregatefunction" in json.dumps(node).lower():
+        raise Refused("States of aggregate functions are not possible here.")
+
+
+def _parts(node: Node) -> list[str]:
+    return [str(part) for part in node.get("name_parts") or [node.get("name")]]
+
+
+def _nodes(node: Any, key: str = "") -> Iterable[tuple[Node, str]]:
+    """Every node of a tree with the name under which it hangs, but not the values of literals."""
+    if isinstance(node, dict):
+        if "field_type" in node and "type" not in node:
+            return
+        yield node, key
+        for name, child in node.items():
+            yield from _nodes(child, name)
+    elif isinstance(node, list):
+        for child in node:
+            yield from _nodes(child, key)

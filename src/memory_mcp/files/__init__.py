@@ -1,0 +1,1 @@
+"""Files: taking turns, whole writes, and folders nothing can lead out of."""

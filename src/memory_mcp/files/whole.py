@@ -1,0 +1,86 @@
+"""Whole-file writes: a reader, another process or a crash sees the old file or the new one, never a part."""
+
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+
+from memory_mcp.files.beneath import Place
+
+UNFINISHED = ".memory-mcp-part"  # what the name of a file ends with that is not whole yet
+
+
+def write(target: Place, data: bytes, *, durable: bool = True, still: Callable[[], bool] = lambda: True) -> bool:
+    """Put a file there, in place of one that may be there. False, and nothing is done, unless `still` is true when the
+    file is about to take its place."""
+    part = _written(target, data, durable)
+    try:
+        if not still():
+            _drop(part)
+            return False
+        part.rename(target)
+    except BaseException:
+        _drop(part)
+        raise
+    if durable:
+        target.sync_folder()
+    return True
+
+
+def write_new(target: Place, data: bytes, *, durable: bool = True) -> None:
+    """Put a file there. Raises FileExistsError if one is there, were it made a moment ago."""
+    part = _written(target, data, durable)
+    try:
+        _link(part, target)
+    finally:
+        _drop(part)
+    if durable:
+        target.sync_folder()
+
+
+def remove_unfinished(folder: Place) -> None:
+    """Remove what a crash left. Only in one's turn: another writer's unfinished file looks the same."""
+    for name in os.listdir(folder.here):
+        if name.startswith(".") and name.endswith(UNFINISHED):
+            _drop(folder.beside(name))
+
+
+def _written(target: Place, data: bytes, durable: bool) -> Place:
+    part = target.beside(f".{secrets.token_hex(6)}{UNFINISHED}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    fd = os.open(part.path, flags, target.mode_of_new(0o666), dir_fd=part.fd)
+    try:
+        with open(fd, "wb") as file:
+            _keep_permissions(target, fd)
+            file.write(data)
+            file.flush()
+            if durable:
+                os.fsync(fd)
+    except BaseException:
+        _drop(part)
+        raise
+    return part
+
+
+def _keep_permissions(target: Place, fd: int) -> None:
+    """Those of the file that is replaced, if there is one."""
+    with suppress(FileNotFoundError, AttributeError):  # Windows has no fchmod
+        os.fchmod(fd, target.status().st_mode & 0o777)
+
+
+def _link(part: Place, target: Place) -> None:
+    try:
+        os.link(part.path, target.path, src_dir_fd=part.fd, dst_dir_fd=target.fd)
+    except (PermissionError, NotImplementedError, OSError) as exc:
+        if isinstance(exc, FileExistsError):
+            raise
+        # A file system without links: look, then rename.
+        with suppress(FileNotFoundError):
+            target.status()
+            raise FileExistsError(target.name) from exc
+        part.rename(target)
+
+
+def _drop(part: Place) -> None:
+    with suppress(OSError):
+        part.remove()

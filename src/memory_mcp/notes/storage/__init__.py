@@ -1,0 +1,1 @@
+"""What the notes' file holds, a module for each part of it."""

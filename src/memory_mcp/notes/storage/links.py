@@ -1,0 +1,226 @@
+"""SQL of what notes have to do with each other: links, wikilinks, and which note supersedes which."""
+
+import json
+from collections.abc import Collection, Iterable
+
+from memory_mcp.notes.model import Edge, Link, Links, Neighbourhood, Node, folded
+from memory_mcp.notes.storage.notes import LIVE
+from memory_mcp.sqlite import Read, Write
+
+
+def link(tx: Write, source: int, target: int, kind: str) -> int:
+    """How many links are new: one or none."""
+    rows = tx.all(
+        """
+        INSERT OR IGNORE INTO note_links (source_seq, target_seq, kind, created_at)
+        VALUES (:source, :target, :kind, :now) RETURNING 1
+        """,
+        {"source": source, "target": target, "kind": kind, "now": tx.precise_stamp},
+    )
+    return len(rows)
+
+
+def unlink(tx: Write, source: int, target: int) -> int:
+    """How many links are gone. A note that replaced the other no longer does."""
+    rows = tx.all(
+        "DELETE FROM note_links WHERE source_seq = :source AND target_seq = :target RETURNING kind",
+        {"source": source, "target": target},
+    )
+    if ("supersedes",) in rows:
+        refresh_superseded(tx, target)
+    return len(rows)
+
+
+def of(tx: Read, seq: int, limit: int) -> Links:
+    def ends(sql: str) -> list[Link]:
+        return [Link(*row) for row in tx.all(sql, {"seq": seq, "limit": limit})]
+
+    dangling = tx.all(
+        "SELECT title FROM note_wikilinks WHERE source_seq = :seq AND target_seq IS NULL ORDER BY title LIMIT :limit",
+        {"seq": seq, "limit": limit},
+    )
+    return Links(
+        outgoing=ends(
+            """
+            SELECT id, title FROM notes
+            WHERE seq IN (SELECT target_seq FROM note_edges WHERE source_seq = :seq) AND archived = 0
+            ORDER BY seq LIMIT :limit
+            """
+        ),
+        incoming=ends(
+            """
+            SELECT id, title FROM notes
+            WHERE seq IN (SELECT source_seq FROM note_edges WHERE target_seq = :seq) AND archived = 0
+            ORDER BY seq LIMIT :limit
+            """
+        ),
+        dangling=[title for (title,) in dangling],
+    )
+
+
+def neighbours(tx: Read, root: int, depth: int, most: int) -> Neighbourhood:
+    """Breadth first, along links in both directions, through notes that are not archived."""
+    # A note is reached at most once at each depth, so this many rows hold one note more than are wanted.
+    rows = tx.all(
+        """
+        WITH RECURSIVE reached(seq, depth) AS (
+            SELECT :root, 0
+            UNION
+            SELECT next.seq, reached.depth + 1
+            FROM reached
+            JOIN notes AS next ON +next.archived = 0 AND (next.expires_at IS NULL OR next.expires_at > :now)
+                AND next.seq IN (
+                SELECT target_seq FROM note_links WHERE source_seq = reached.seq
+                UNION ALL
+                SELECT source_seq FROM note_links WHERE target_seq = reached.seq
+                UNION ALL
+                SELECT target_seq FROM note_wikilinks WHERE source_seq = reached.seq AND target_seq IS NOT NULL
+                UNION ALL
+                SELECT source_seq FROM note_wikilinks WHERE target_seq = reached.seq
+            )
+            WHERE reached.depth < :depth
+            ORDER BY 2, 1 LIMIT :rows
+        )
+        SELECT note.seq, note.id, note.title, min(reached.depth) AS nearest
+        FROM reached JOIN notes AS note USING (seq) GROUP BY note.seq ORDER BY nearest, note.seq LIMIT :most
+        """,
+        {"root": root, "depth": depth, "rows": (depth + 1) * (most + 1), "most": most + 1, "now": tx.precise_stamp},
+    )
+    shown = rows[:most]
+    edges = tx.all(
+        """
+        SELECT DISTINCT source.id, target.id FROM note_edges AS edge
+        JOIN notes AS source ON source.seq = edge.source_seq
+        JOIN notes AS target ON target.seq = edge.target_seq
+        WHERE edge.source_seq IN (SELECT value FROM json_each(:seqs))
+            AND edge.target_seq IN (SELECT value FROM json_each(:seqs))
+        ORDER BY edge.source_seq, edge.target_seq
+        """,
+        {"seqs": json.dumps([row[0] for row in shown])},
+    )
+    return Neighbourhood(
+        nodes=[Node(id_, title, nearest) for _, id_, title, nearest in shown],
+        edges=[Edge(*row) for row in edges],
+        truncated=len(rows) > most,
+    )
+
+
+# Notes that supersede others
+
+
+def supersede(tx: Write, newer: int, older: int) -> None:
+    link(tx, newer, older, "supersedes")
+    refresh_superseded(tx, older)
+
+
+def refresh_superseded(tx: Write, seq: int) -> None:
+    """By the newest note that says so and is not archived."""
+    tx.all(
+        """
+        UPDATE notes SET superseded_by = (
+            SELECT max(newer.seq) FROM note_links JOIN notes AS newer ON newer.seq = source_seq
+            WHERE target_seq = :seq AND kind = 'supersedes' AND newer.archived = 0
+        ) WHERE seq = :seq
+        """,
+        {"seq": seq},
+    )
+
+
+def superseded(tx: Read, seq: int) -> list[int]:
+    """The notes this one supersedes, directly."""
+    rows = tx.all("SELECT target_seq FROM note_links WHERE source_seq = :seq AND kind = 'supersedes'", {"seq": seq})
+    return [target for (target,) in rows]
+
+
+def successors(tx: Read, seqs: Collection[int]) -> dict[int, int]:
+    """Which note supersedes which: of these notes, and on along the chains. Only by notes that may be found."""
+    rows = tx.all(
+        f"""
+        WITH RECURSIVE chain(older, newer) AS (
+            SELECT note.seq, note.superseded_by FROM notes AS note
+            WHERE note.seq IN (SELECT value FROM json_each(:seqs)) AND note.superseded_by IS NOT NULL
+            UNION
+            SELECT note.seq, note.superseded_by FROM chain JOIN notes AS note ON note.seq = chain.newer
+            WHERE note.superseded_by IS NOT NULL
+        )
+        SELECT chain.older, chain.newer FROM chain JOIN notes ON notes.seq = chain.newer WHERE {LIVE}
+        """,
+        {"seqs": json.dumps(list(seqs)), "now": tx.precise_stamp},
+    )
+    return dict(rows)
+
+
+def supersedes(tx: Read, newer: int, older: int) -> bool:
+    """Whether one note supersedes another, also by way of others; every note does itself."""
+    row = tx.one(
+        """
+        WITH RECURSIVE reached(seq) AS (
+            SELECT :newer
+            UNION
+            SELECT target_seq FROM note_links JOIN reached ON source_seq = reached.seq WHERE kind = 'supersedes'
+        )
+        SELECT 1 FROM reached WHERE seq = :older
+        """,
+        {"newer": newer, "older": older},
+    )
+    return row is not None
+
+
+# Wikilinks
+
+
+def set_wikilinks(tx: Write, seq: int, titles: Iterable[str]) -> None:
+    """The titles a body names. One that was resolved before keeps its target, also after a rename."""
+    named = {folded(title): title for title in reversed(list(titles))}  # the first spelling stays
+    named.pop(tx.all("SELECT title_key FROM notes WHERE seq = :seq", {"seq": seq})[0][0], None)  # it means itself
+    tx.all(
+        """
+        DELETE FROM note_wikilinks
+        WHERE source_seq = :seq AND title_key NOT IN (SELECT value FROM json_each(:keys))
+        """,
+        {"seq": seq, "keys": json.dumps(list(named), ensure_ascii=False)},
+    )
+    tx.all(
+        """
+        INSERT OR IGNORE INTO note_wikilinks (source_seq, title_key, title)
+        SELECT :seq, key, value FROM json_each(:titles)
+        """,
+        {"seq": seq, "titles": json.dumps(named, ensure_ascii=False)},
+    )
+
+
+def resolve_wikilinks(tx: Write, seq: int) -> list[int]:
+    """Point what dangles at the oldest live note of that title in the namespace: the links in this note, and those of
+    other notes that mean it. Returns the other notes whose links changed."""
+    rows = tx.all(
+        """
+        UPDATE note_wikilinks SET target_seq = found.target FROM (
+            SELECT link.source_seq, link.title_key, min(target.seq) AS target
+            FROM note_wikilinks AS link
+            JOIN notes AS source ON source.seq = link.source_seq
+            JOIN notes AS target ON target.title_key = link.title_key AND target.namespace = source.namespace
+            WHERE link.target_seq IS NULL AND target.archived = 0 AND target.seq <> link.source_seq
+                AND (link.source_seq = :seq OR link.title_key = (SELECT title_key FROM notes WHERE seq = :seq))
+            GROUP BY link.source_seq, link.title_key
+        ) AS found
+        WHERE note_wikilinks.source_seq = found.source_seq AND note_wikilinks.title_key = found.title_key
+        RETURNING note_wikilinks.source_seq
+        """,
+        {"seq": seq},
+    )
+    return [source for (source,) in rows if source != seq]
+
+
+def titles_named(tx: Read, seq: int) -> list[str]:
+    return [title for (title,) in tx.all("SELECT title FROM note_wikilinks WHERE source_seq = :seq", {"seq": seq})]
+
+
+def dangle(tx: Write, seq: int) -> list[int]:
+    """Undo what resolved to a note, and what it resolved itself: it moves, or goes. Returns the notes that named it."""
+    rows = tx.all(
+        """
+        UPDATE note_wikilinks SET target_seq = NULL WHERE target_seq = :seq OR source_seq = :seq RETURNING source_seq
+        """,
+        {"seq": seq},
+    )
+    return [source for (source,) in rows if source != seq]

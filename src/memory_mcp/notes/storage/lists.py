@@ -1,0 +1,228 @@
+"""SQL of many notes at once: which of them fit a filter, lists of them, and counts."""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_mcp.notes.model import Counted, Filter, Namespace, Slim, Stats, TagCount, tag_key
+from memory_mcp.notes.storage.notes import LIVE, tag_names
+from memory_mcp.sqlite import Read
+
+TOP = 10
+
+
+def recent(tx: Read, chosen: Filter, limit: int) -> list[Slim]:
+    rows = tx.all(
+        f"""
+        SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at
+        FROM notes WHERE {_fits(chosen)}
+        ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC, seq DESC LIMIT :limit
+        """,
+        _filter_values(tx, chosen) | {"limit": limit},
+    )
+    return [_slim(*row) for row in rows]
+
+
+def archived(tx: Read, limit: int) -> list[Slim]:
+    """Notes that were deleted softly, the last one first."""
+    rows = tx.all(
+        """
+        SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at
+        FROM notes WHERE archived = 1 ORDER BY updated_at DESC, seq DESC LIMIT :limit
+        """,
+        {"limit": limit},
+    )
+    return [_slim(*row) for row in rows]
+
+
+def _slim(
+    id_: str, title: str, start: str, namespace: str, tags: str, importance: float, updated: str, referenced: str | None
+) -> Slim:
+    return Slim(id_, title, start, namespace, tag_names(tags), importance, updated, referenced)
+
+
+def namespaces(tx: Read) -> list[Namespace]:
+    rows = tx.all(
+        f"""
+        SELECT namespace, count(*), max(updated_at) FROM notes WHERE {LIVE}
+        GROUP BY namespace ORDER BY max(updated_at) DESC, namespace
+        """,
+        {"now": tx.precise_stamp},
+    )
+    return [Namespace(*row) for row in rows]
+
+
+def tag_counts(tx: Read, namespace: str | None, at_least: int, limit: int) -> list[TagCount]:
+    # Without a namespace almost every note counts: it is faster to leave out those that do not.
+    counted = (
+        f"IN (SELECT seq FROM notes WHERE namespace = :namespace AND {LIVE})"
+        if namespace is not None
+        else "NOT IN (SELECT seq FROM notes WHERE archived = 1 UNION SELECT seq FROM notes WHERE expires_at <= :now)"
+    )
+    rows = tx.all(
+        f"""
+        SELECT max(tag), count(*) AS notes FROM note_tags WHERE note_seq {counted}
+        GROUP BY tag_key HAVING notes >= :at_least
+        ORDER BY notes DESC, tag_key LIMIT :limit
+        """,
+        {"namespace": namespace, "at_least": at_least, "limit": limit, "now": tx.precise_stamp},
+    )
+    return [TagCount(*row) for row in rows]
+
+
+def stats(tx: Read, namespace: str | None) -> Stats:
+    rows = tx.all(
+        f"""
+        SELECT namespace, source, client, count(*), total(importance) FROM notes
+        WHERE {LIVE} AND (:namespace IS NULL OR namespace = :namespace)
+        GROUP BY namespace, source, client
+        """,
+        {"namespace": namespace, "now": tx.precise_stamp},
+    )
+    by_namespace, by_source, by_client = Counter[str](), Counter[str](), Counter[str]()
+    for place, source, client, notes, _ in rows:
+        by_namespace[place] += notes
+        by_source[source] += notes
+        by_client[client] += notes
+    total = by_source.total()
+    clients = sorted((-notes, client) for client, notes in by_client.items() if client)
+    return Stats(
+        total=total,
+        by_source=dict(by_source),
+        by_namespace=dict(by_namespace),
+        top_tags=[Counted(found.tag, found.count) for found in tag_counts(tx, namespace, 1, TOP)],
+        top_clients=[Counted(client, -notes) for notes, client in clients[:TOP]],
+        avg_importance=round(sum(row[4] for row in rows) / total, 6) if total else 0.0,
+    )
+
+
+def count(tx: Read) -> int:
+    return tx.number("SELECT count(*) FROM notes WHERE archived = 0")
+
+
+def notes_after(tx: Read, seq: int, limit: int) -> list[tuple[int, str, str]]:
+    """(seq, id, title) in the order they were written."""
+    return tx.all(
+        f"SELECT seq, id, title FROM notes WHERE seq > :seq AND {LIVE} ORDER BY seq LIMIT :limit",
+        {"seq": seq, "limit": limit, "now": tx.precise_stamp},
+    )
+
+
+def tags_starting(tx: Read, prefix: str, limit: int) -> list[str]:
+    """Tags of live notes, the most used first."""
+    rows = tx.all(
+        """
+        SELECT max(tag) FROM note_tags WHERE tag_key >= :prefix AND tag_key < :prefix || char(0x10FFFF)
+            AND note_seq NOT IN (
+                SELECT seq FROM notes WHERE archived = 1 UNION SELECT seq FROM notes WHERE expires_at <= :now
+            )
+        GROUP BY tag_key ORDER BY count(*) DESC, tag_key LIMIT :limit
+        """,
+        {"prefix": prefix, "limit": limit, "now": tx.precise_stamp},
+    )
+    return [tag for (tag,) in rows]
+
+
+def titles_like(tx: Read, text: str, limit: int) -> list[str]:
+    """Titles that start with the text, then those that hold it."""
+    rows = tx.all(
+        f"""
+        SELECT title FROM notes WHERE instr(title_key, :text) AND {LIVE}
+        GROUP BY title_key ORDER BY min(instr(title_key, :text)), title_key LIMIT :limit
+        """,
+        {"text": text, "limit": limit, "now": tx.precise_stamp},
+    )
+    return [title for (title,) in rows]
+
+
+def ids_like(tx: Read, text: str, limit: int) -> list[str]:
+    """Ids that start with the text, or whose note's title holds it; the last referenced first."""
+    rows = tx.all(
+        f"""
+        SELECT id FROM notes WHERE (id >= :text AND id < :text || 'g' OR instr(title_key, :text)) AND {LIVE}
+        ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC, seq DESC LIMIT :limit
+        """,
+        {"text": text, "limit": limit, "now": tx.precise_stamp},
+    )
+    return [id_ for (id_,) in rows]
+
+
+# What fits a filter
+
+
+def newest(tx: Read, chosen: Filter, limit: int) -> list[int]:
+    rows = tx.all(
+        f"SELECT seq FROM notes WHERE {_fits(chosen)} ORDER BY created_at DESC, seq DESC LIMIT :limit",
+        _filter_values(tx, chosen) | {"limit": limit},
+    )
+    return [seq for (seq,) in rows]
+
+
+def fitting(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
+    """Those among some notes that fit a filter."""
+    # CROSS keeps the order: the few first, then each one's row.
+    rows = tx.all(
+        f"""
+        SELECT notes.seq FROM json_each(:among) AS one CROSS JOIN notes ON notes.seq = one.value
+        WHERE {_fits(chosen)}
+        """,
+        _filter_values(tx, chosen) | {"among": json.dumps(list(among))},
+    )
+    return [seq for (seq,) in rows]
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Which notes a search may find: a byte for each, by its seq, and how many they are."""
+
+    flags: bytes
+    count: int
+
+
+def allowed(tx: Read, chosen: Filter) -> Allowed | None:
+    """The notes that fit a filter. None if all that are indexed do."""
+    top = tx.number("SELECT coalesce(max(seq), 0) FROM notes")
+    if chosen.is_empty:
+        expired = tx.all("SELECT seq FROM notes WHERE expires_at <= :now AND archived = 0", {"now": tx.precise_stamp})
+        return _flagged(top, 1, expired) if expired else None
+    return _flagged(top, 0, tx.all(f"SELECT seq FROM notes WHERE {_fits(chosen)}", _filter_values(tx, chosen)))
+
+
+def _flagged(top: int, others: int, seqs: Sequence[tuple[int]]) -> Allowed:
+    """The notes up to `top`: these one way, all others the other way. Notes that came later are not allowed."""
+    flags = bytearray([others]) * (top + 1)
+    for (seq,) in seqs:
+        flags[seq] = 1 - others
+    return Allowed(bytes(flags) + b"\0", sum(flags))
+
+
+def _fits(chosen: Filter) -> str:
+    """The conditions of a filter on rows of `notes`."""
+    conditions = [LIVE]
+    if chosen.namespace is not None:
+        conditions.append("namespace = :namespace")
+    if chosen.min_importance > 0:
+        conditions.append("importance >= :min_importance")
+    if chosen.source is not None:
+        conditions.append("source = :source")
+    if chosen.created_after is not None:
+        conditions.append("created_at >= :created_after")
+    if chosen.created_before is not None:
+        conditions.append("created_at < :created_before")
+    for number in range(len(chosen.tags)):
+        conditions.append(f"notes.seq IN (SELECT note_seq FROM note_tags WHERE tag_key = :tag{number})")
+    return " AND ".join(conditions)
+
+
+def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:
+    return {
+        "now": tx.precise_stamp,
+        "namespace": chosen.namespace,
+        "min_importance": chosen.min_importance,
+        "source": chosen.source,
+        "created_after": chosen.created_after,
+        "created_before": chosen.created_before,
+        **{f"tag{number}": tag_key(tag) for number, tag in enumerate(chosen.tags)},
+    }

@@ -1,0 +1,97 @@
+"""Where portals lie, which of their engines this server talks to, and what is known of them without one."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.engine.client import EngineLine
+from memory_mcp.files import whole
+from memory_mcp.files.beneath import Root
+from memory_mcp.files.turns import Turns
+from memory_mcp.portals.address import NAME, Address
+from memory_mcp.portals.model import Column, Described, Table
+
+PORTALS = "portals"
+DESCRIPTION = "portal.json"  # what the portal holds, so that listing it does not start its engine
+TURN = ".write.lock"
+
+
+class PortalFolder:
+    """One portal's folder."""
+
+    def __init__(self, path: Path, address: Address) -> None:
+        self.path = path
+        self.address = address
+
+    def exists(self) -> bool:
+        return (self.path / DESCRIPTION).is_file()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Change the portal alone, among all servers."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with Turns(self.path / TURN).take():
+            yield
+
+    def describe(self, tables: list[Table]) -> bool:
+        """Note what the portal holds. Whether its tables are other ones than before."""
+        before = self.described()
+        said = {"tables": [asdict(table) for table in tables]}
+        with Root(self.path).folder(()) as folder:
+            whole.write(folder.beside(DESCRIPTION), json.dumps(said, ensure_ascii=False).encode(), durable=False)
+        return before is None or [table.name for table in before.tables] != [table.name for table in tables]
+
+    def described(self) -> Described | None:
+        try:
+            said = json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))
+            return Described(self.address.namespace, self.address.portal, [_table(one) for one in said["tables"]])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+class PortalFolders:
+    """All portals of one user."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / PORTALS
+
+    def get(self, address: Address) -> PortalFolder:
+        return PortalFolder(
+            self._folder / address.namespace / address.portal, Address(address.namespace, address.portal)
+        )
+
+    def all(self) -> list[PortalFolder]:
+        found = (
+            self.get(Address(path.parent.parent.name, path.parent.name))
+            for path in sorted(self._folder.glob(f"*/*/{DESCRIPTION}"))
+        )
+        return [one for one in found if NAME.fullmatch(one.address.namespace) and NAME.fullmatch(one.address.portal)]
+
+
+class EngineLines:
+    """This server's lines to engines, each opened at first use."""
+
+    def __init__(self, limits: dict[str, int]) -> None:
+        self._limits = limits
+        self._guard = threading.Lock()
+        self._lines: dict[Path, EngineLine] = {}
+
+    def get(self, folder: PortalFolder) -> EngineLine:
+        with self._guard:
+            if folder.path not in self._lines:
+                self._lines[folder.path] = EngineLine(folder.path, self._limits)
+            return self._lines[folder.path]
+
+    def close(self) -> None:
+        with self._guard:
+            lines, self._lines = list(self._lines.values()), {}
+        for line in lines:
+            line.close()
+
+
+def _table(said: dict[str, Any]) -> Table:
+    return Table(said["name"], said["rows"], said["bytes"], [Column(**column) for column in said["columns"]])

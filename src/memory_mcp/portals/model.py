@@ -1,0 +1,115 @@
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from memory_mcp.families import LEFT_OUT
+
+Format = Literal["json", "csv", "parquet", "db"]
+Record = dict[str, Any]
+
+METADATA = "_mcp_metadata"  # the table that says what a portal is
+VIEWER = "ui://memory/viewer"
+
+Notice = Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to do about it.")]
+
+
+@dataclass(frozen=True)
+class NewColumn:
+    """A column that records ask for."""
+
+    name: str
+    type: str
+    default: str = ""  # an SQL expression
+
+
+# Answers go over the wire as they stand: their fields are the spec's.
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: str
+    primary: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    name: str
+    rows: int
+    bytes: int
+    columns: list[Column]
+
+    def column(self, name: str) -> Column | None:
+        return next((column for column in self.columns if column.name == name), None)
+
+
+@dataclass(frozen=True)
+class Stats:
+    tables: int
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Written:
+    portalUri: str  # noqa: N815  # the spec's spelling, as below
+    table: str
+    written: int
+
+
+@dataclass(frozen=True)
+class Deleted:
+    portalUri: str  # noqa: N815
+    table: str
+    deleted: int
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Result:
+    columns: list[ResultColumn]
+    rows: list[Record]
+    rowCount: int  # noqa: N815
+    truncated: bool
+    elapsedMs: float  # noqa: N815
+    notice: Notice = None
+
+
+@dataclass(frozen=True)
+class Imported:
+    portalUri: str  # noqa: N815
+    table: str
+    imported: int
+
+
+@dataclass(frozen=True)
+class Exported:
+    destination: str
+    format: Format
+    tables: list[str]
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class View:
+    portalUri: str  # noqa: N815
+    viewerUri: str  # noqa: N815
+    tables: list[Table]
+    stats: Stats
+
+
+@dataclass(frozen=True)
+class Described:
+    """What is known of a portal without opening it."""
+
+    namespace: str
+    portal: str
+    tables: list[Table] = field(default_factory=list)

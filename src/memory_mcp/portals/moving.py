@@ -1,0 +1,155 @@
+"""Portals in and out of files."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import file_digest
+from pathlib import Path
+from uuid import uuid4
+
+from memory_mcp.engine import archive
+from memory_mcp.engine.client import EngineError, EngineLine
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.portals import inference, storage
+from memory_mcp.portals.address import TABLE, check_column
+from memory_mcp.portals.folders import PortalFolder
+from memory_mcp.portals.model import Format, NewColumn, Table
+
+TEMPORARY = "_import_"  # what the names of unfinished tables start with
+RESTORED = "restored"  # the database a file is opened in
+
+NewSchema = Callable[[EngineLine, str], None]
+"""Told of each table that came or changed."""
+
+
+@contextmanager
+def staged(folder: PortalFolder, ending: str) -> Iterator[Path]:
+    """A file that the engine may read and write, and that does not stay."""
+    path = folder.path / "staging" / f"{uuid4().hex}{ending}"
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def table_name(source: str, given: str | None) -> str:
+    """The table named, or one called as the file is."""
+    if given is not None:
+        return given
+    stem = Path(source).name.split(".")[0]
+    if not TABLE.fullmatch(stem) or stem.startswith("_"):
+        raise Invalid(f"table: a table cannot be called {stem!r}, as the file is. Name one.", field="table")
+    return stem
+
+
+def load(
+    line: EngineLine, path: Path, format_: Format, table: str, mapping: Mapping[str, str], changed: NewSchema
+) -> int:
+    """Add the records of a file to a table, which is made if it is missing: all of them or none."""
+    storage.drop_left_behind(line, TEMPORARY, RESTORED)
+    try:
+        found = storage.file_columns(line, str(path), format_)
+    except EngineError as exc:
+        raise Invalid(f"source: this cannot be read as {format_}. {exc}", field="source") from exc
+    columns = _mapped(found, mapping)
+    known = next((one for one in storage.tables(line) if one.name == table), None)
+    wanted = _wanted(line, path, format_, found, columns, known)
+    types = {column.name: column.type for column in known.columns} if known else {}
+    types |= {column.name: column.type for column in wanted}
+    if known is None:
+        storage.create_table(line, table, wanted)
+    elif wanted:
+        storage.add_columns(line, table, wanted)
+    temporary = f"{TEMPORARY}{uuid4().hex}"
+    try:
+        storage.make_like(line, temporary, table)
+        read_as = {name: types[target] for name, target in columns.items()}
+        storage.load_file(line, temporary, str(path), format_, columns, read_as)
+        count = storage.row_count(line, temporary)
+        storage.add_all(line, table, temporary)
+    except EngineError as exc:
+        if known is None:
+            storage.drop_table(line, table)
+        elif wanted:
+            storage.drop_columns(line, table, [column.name for column in wanted])
+        raise Invalid(f"source: a record does not fit, and nothing was imported. {exc}", field="source") from exc
+    finally:
+        storage.drop_table(line, temporary)
+    if wanted:
+        changed(line, table)
+    return count
+
+
+def _mapped(found: Mapping[str, str], mapping: Mapping[str, str]) -> dict[str, str]:
+    """Which column of a table each of a file's goes to. A mapping names those that are called otherwise."""
+    if unknown := [name for name in mapping if name not in found]:
+        raise Invalid(f"mapping: the file has no column {unknown[0]!r}. It has: {', '.join(found)}.", field="mapping")
+    columns = {name: check_column(mapping.get(name, name)) for name in found}
+    if len(set(columns.values())) < len(columns):
+        raise Invalid("mapping: two columns of the file would go to one of the table.", field="mapping")
+    return columns
+
+
+def _wanted(
+    line: EngineLine,
+    path: Path,
+    format_: Format,
+    found: Mapping[str, str],
+    columns: Mapping[str, str],
+    known: Table | None,
+) -> list[NewColumn]:
+    """The columns that a table needs for a file, with types by the rule for records."""
+    new = [name for name, target in columns.items() if known is None or known.column(target) is None]
+    texts = [name for name in new if found[name] == "Nullable(String)"]
+    uuids = storage.uuid_columns(line, str(path), format_, texts)
+    return [
+        NewColumn(columns[name], inference.column_type("UUID" if name in uuids else found[name], columns[name]))
+        for name in new
+    ]
+
+
+def open_file(line: EngineLine, path: Path, only: str | None, changed: NewSchema) -> tuple[list[str], int]:
+    """Take in a portal's file: its tables, or one of them. What is there already stays, and gets more rows."""
+    try:
+        archive.manifest(path)
+        line.check_archive(path.name)
+    except archive.Damaged as exc:
+        raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
+    storage.drop_left_behind(line, TEMPORARY, RESTORED)
+    storage.restore(line, str(path), RESTORED)
+    try:
+        found = storage.restored_tables(line, RESTORED)
+        if only is not None and only not in found:
+            raise NotFound(f"table: the file has no table {only!r}. It has: {', '.join(found)}.", field="table")
+        chosen = {name: columns for name, columns in found.items() if only in (None, name)}
+        return list(chosen), sum(_take(line, name, columns, changed) for name, columns in chosen.items())
+    finally:
+        storage.drop_left_behind(line, TEMPORARY, RESTORED)
+
+
+def _take(line: EngineLine, table: str, columns: Mapping[str, str], changed: NewSchema) -> int:
+    known = next((one for one in storage.tables(line) if one.name == table), None)
+    if known is None:
+        storage.take_table(line, RESTORED, table, table)
+        changed(line, table)
+        return storage.row_count(line, table)
+    new = [NewColumn(name, kind) for name, kind in columns.items() if known.column(name) is None]
+    if new:
+        storage.add_columns(line, table, new)
+        changed(line, table)
+    temporary = f"{TEMPORARY}{uuid4().hex}"
+    storage.make_like(line, temporary, table)
+    try:
+        storage.copy_rows(line, RESTORED, table, temporary, list(columns))
+    except EngineError as exc:
+        raise Invalid(
+            f"source: the rows of {table!r} do not fit the table that is there. {exc}", field="source"
+        ) from exc
+    count = storage.row_count(line, temporary)
+    storage.add_all(line, table, temporary)
+    return count
+
+
+def digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()

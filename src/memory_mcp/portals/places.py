@@ -1,0 +1,75 @@
+"""Which files may be imported and exported: those in the folders a setting allows."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.files import whole
+from memory_mcp.files.beneath import Outside, Place, Root
+
+AT_ONCE = 1024 * 1024  # bytes copied at once
+
+
+def copy_in(folders: Sequence[Path], source: str, target: Path, most: int) -> None:
+    """Copy an allowed file to where the engine may read it. Raises NotFound, and Invalid for one that is too large."""
+    with (
+        _telling("source", folders),
+        _place(folders, source, "source") as place,
+        place.opened() as (reading, found),
+        target.open("wb") as writing,
+    ):
+        if found.st_size > most:
+            raise Invalid(f"source: the file is over {most} bytes. Split it.", word="too_large", field="source")
+        shutil.copyfileobj(reading, writing, AT_ONCE)
+
+
+def move_out(folders: Sequence[Path], made: Path, destination: str) -> str:
+    """Move a finished file to where it is wanted, in place of what may be there. The path it has there."""
+    folders[0].mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _telling("destination", folders), _place(folders, destination, "destination", make=True) as place:
+        with made.open("rb") as reading:
+            os.fsync(reading.fileno())
+        try:
+            os.replace(made, place.path, dst_dir_fd=place.fd)
+        except OSError:  # another disk
+            whole.write(place, made.read_bytes())
+            made.unlink()
+        place.sync_folder()
+        return str(place.folder / place.name)
+
+
+@contextmanager
+def _place(folders: Sequence[Path], path: str, field: str, *, make: bool = False) -> Iterator[Place]:
+    """A relative path is looked up in the first folder; an absolute one must lie in one of them."""
+    for folder in folders:
+        pure = PurePath(path)
+        if not pure.is_absolute():
+            parts = pure.parts
+        elif pure.is_relative_to(folder):
+            parts = pure.relative_to(folder).parts
+        else:
+            continue
+        if not parts or ".." in parts:
+            break
+        with Root(folder).place(parts, make=make) as place:
+            yield place
+            return
+    raise Invalid(f"{field}: only files in {_listed(folders)} are possible. Give a path in there.", field=field)
+
+
+@contextmanager
+def _telling(field: str, folders: Sequence[Path]) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as exc:
+        raise NotFound(f"{field}: there is no such file in {_listed(folders)}.", field=field) from exc
+    except Outside as exc:
+        raise Invalid(f"{field}: only files in {_listed(folders)} are possible.", field=field) from exc
+
+
+def _listed(folders: Sequence[Path]) -> str:
+    """By their names: where they lie is nobody's business but the person's who set them."""
+    return " or ".join(f"the folder {folder.name!r}" for folder in folders)

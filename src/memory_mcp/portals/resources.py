@@ -1,0 +1,84 @@
+"""mem://namespace/portal: what a portal holds; mem://namespace/portal/table: its rows."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families import Call, Document, Listed, Page, Template, position_number, within_budget
+from memory_mcp.portals import address as addresses
+from memory_mcp.portals.folders import PORTALS, PortalFolder
+from memory_mcp.portals.model import VIEWER
+from memory_mcp.portals.operations import stats
+
+MIME = "application/vnd.mcp.memory+json"
+PAGE = 100  # portals on one page of resources/list
+
+TEMPLATES = (
+    Template("mem://{namespace}/{portal}", "portal", "Schema and sizes of a portal.", MIME),
+    Template(
+        "mem://{namespace}/{portal}/{table}{?since,until,limit,offset,order}",
+        "portal_table",
+        "Rows of a table; order is a column, with a minus for the last first.",
+    ),
+)
+
+
+def list_page(call: Call, position: str | None) -> Page:
+    start = position_number(position)
+    folders = call.app.portals.all(call.caller)
+    shown = folders[start : start + PAGE]
+    following = str(start + PAGE) if len(folders) > start + PAGE else None
+    return Page([_listed(folder) for folder in shown], following)
+
+
+def _listed(folder: PortalFolder) -> Listed:
+    uri, described = folder.address.portal_uri, folder.described()
+    names = ", ".join(table.name for table in described.tables) if described else ""
+    return Listed(uri, uri.removeprefix("mem://"), f"Tables: {names or 'none'}", MIME, {"memory": _about(folder)})
+
+
+def read(call: Call, uri: str) -> Document:
+    """Raises NotFound for a portal or table that is not there."""
+    try:
+        address, page = addresses.parsed(uri, "uri"), addresses.page(uri)
+    except Invalid as exc:
+        if uri.partition("?")[2]:
+            raise
+        raise NotFound("No portal has this address. resources/list shows what there is.") from exc
+    if address.table is None:
+        about = _about(call.app.portals.described(call.caller, address))
+        return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about})
+    rows = call.app.portals.page(call.caller, address, page)
+    shown = within_budget(rows, lambda row: len(json.dumps(row, ensure_ascii=False).encode()))
+    meta: dict[str, Any] = {"memory": {"rows": len(shown), "offset": page.offset}}
+    if len(shown) < len(rows):
+        meta["memory"]["next_offset"] = page.offset + len(shown)
+    return Document(uri, json.dumps(shown, ensure_ascii=False), "application/json", meta)
+
+
+def watched(call: Call, uri: str) -> str | None:
+    try:
+        return addresses.parsed(uri, "uri").portal_uri
+    except Invalid:
+        return None
+
+
+def complete(call: Call, name: str, value: str) -> list[str]:
+    """Namespaces and portals that there are."""
+    if name not in ("namespace", "portal"):
+        return []
+    found = {getattr(folder.address, name) for folder in call.app.portals.all(call.caller)}
+    return sorted(one for one in found if one.startswith(value))
+
+
+def _about(folder: PortalFolder) -> dict[str, Any]:
+    described = folder.described()
+    tables = described.tables if described else []
+    return {
+        "schema": {"tables": [{"name": table.name, "columns": [asdict(c) for c in table.columns]} for table in tables]},
+        "stats": asdict(stats(tables))
+        | {"by_table": {table.name: {"rows": table.rows, "bytes": table.bytes} for table in tables}},
+        "dbPath": f"{PORTALS}/{folder.address.namespace}/{folder.address.portal}",
+        "viewerUri": VIEWER,
+    }

@@ -1,0 +1,352 @@
+"""SQL of a portal: its tables, its records, and the table that says what it is."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, ClassVar
+from uuid import uuid4
+
+from memory_mcp.engine.client import EngineLine
+from memory_mcp.engine.parameters import literal, prepared
+from memory_mcp.portals.address import Page
+from memory_mcp.portals.inference import KEY
+from memory_mcp.portals.model import METADATA, Column, NewColumn, Record, Table
+
+# A record that does not fit is refused: nothing is bent, nothing is dropped, and none of its batch stays.
+_STRICT = {
+    "input_format_skip_unknown_fields": 0,
+    "input_format_json_read_numbers_as_strings": 0,
+    "input_format_json_read_bools_as_numbers": 0,
+    "input_format_json_read_bools_as_strings": 0,
+    "input_format_json_read_arrays_as_strings": 0,
+    "input_format_json_read_objects_as_strings": 0,
+    "input_format_parallel_parsing": 0,
+    "max_insert_block_size": 10_000_000,
+    "async_insert": 0,
+}
+
+
+def tables(line: EngineLine) -> list[Table]:
+    """All of them, but not the one that says what the portal is."""
+    rows = line.rows(
+        """
+        SELECT tables.name AS name, toUInt64(ifNull(total_rows, 0)) AS rows, toUInt64(ifNull(total_bytes, 0)) AS bytes,
+            groupArray((columns.name, columns.type, columns.is_in_primary_key)) AS columns
+        FROM system.tables AS tables
+        JOIN (SELECT * FROM system.columns WHERE database = 'portal' ORDER BY table, position) AS columns
+            ON columns.table = tables.name
+        WHERE tables.database = 'portal' AND NOT startsWith(tables.name, '_')
+        GROUP BY name, rows, bytes ORDER BY name
+        SETTINGS output_format_json_quote_64bit_integers = 0
+        """
+    )
+    return [
+        Table(
+            row["name"],
+            row["rows"],
+            row["bytes"],
+            [Column(name, kind, bool(key)) for name, kind, key in row["columns"]],
+        )
+        for row in rows
+    ]
+
+
+def create_table(line: EngineLine, name: str, columns: Sequence[NewColumn]) -> None:
+    cannot = ("Nullable", "Array", "JSON")
+    has_key = any(column.name == KEY and not column.type.startswith(cannot) for column in columns)
+    defined = ", ".join(_defined(column) for column in columns)
+    order = KEY if has_key else "tuple()"
+    line.run(f"CREATE TABLE IF NOT EXISTS {_name(name)} ({defined}) ENGINE = MergeTree ORDER BY {order}")
+
+
+def has_default(line: EngineLine, table: str, column: str) -> bool:
+    return bool(
+        line.rows(
+            "SELECT 1 FROM system.columns WHERE database = 'portal' AND table = {table:String} "
+            "AND name = {column:String} AND default_kind <> ''",
+            {"table": table, "column": column},
+        )
+    )
+
+
+def add_columns(line: EngineLine, table: str, columns: Sequence[NewColumn]) -> None:
+    added = ", ".join(f"ADD COLUMN IF NOT EXISTS {_defined(column)}" for column in columns)
+    line.run(f"ALTER TABLE {_name(table)} {added}")
+
+
+def drop_columns(line: EngineLine, table: str, names: Iterable[str]) -> None:
+    dropped = ", ".join(f"DROP COLUMN IF EXISTS {_name(name)}" for name in names)
+    line.run(f"ALTER TABLE {_name(table)} {dropped}")
+
+
+def drop_table(line: EngineLine, table: str) -> None:
+    line.run(f"DROP TABLE IF EXISTS {_name(table)} SYNC")
+
+
+def insert(line: EngineLine, table: str, records: Sequence[Record], token: str) -> None:
+    """All of them or none. Sent again under the same token, they land once."""
+    settings = ", ".join(f"{name} = {value}" for name, value in _STRICT.items())
+    data = "\n".join(json.dumps(record, ensure_ascii=False, separators=(",", ":")) for record in records)
+    line.run(
+        f"INSERT INTO {_name(table)} SETTINGS {settings}, date_time_input_format = 'best_effort', "
+        f"insert_deduplication_token = '{token}' FORMAT JSONEachRow",
+        data=data.encode(),
+    )
+
+
+def count(line: EngineLine, table: str, where: "Condition") -> int:
+    (row,) = line.rows(
+        f"SELECT toUInt64(count()) AS count FROM {_name(table)} WHERE {where.sql} "
+        "SETTINGS output_format_json_quote_64bit_integers = 0",
+        where.values,
+    )
+    return int(row["count"])
+
+
+def delete(line: EngineLine, table: str, where: "Condition") -> None:
+    """For good: the rows leave the disk too, and no export holds them."""
+    line.run(f"DELETE FROM {_name(table)} WHERE {where.sql}", where.values)
+    line.run(f"ALTER TABLE {_name(table)} APPLY DELETED MASK SETTINGS mutations_sync = 2")
+
+
+def page(line: EngineLine, table: Table, asked: Page) -> list[Record]:
+    """Some rows of a table, as a resource shows them."""
+    moment = time_column(table)
+    conditions = ["1"]
+    if moment and asked.since:
+        conditions.append(f"{_name(moment)} >= {{since:DateTime64(3)}}")
+    if moment and asked.until:
+        conditions.append(f"{_name(moment)} < {{until:DateTime64(3)}}")
+    order = asked.order or moment or ""
+    direction = " DESC" if order.startswith("-") else ""
+    ordered = f"ORDER BY {_name(order.removeprefix('-'))}{direction}" if order else ""
+    return line.rows(
+        f"""
+        SELECT * FROM {_name(table.name)} WHERE {" AND ".join(conditions)} {ordered}
+        LIMIT {asked.limit} OFFSET {asked.offset}
+        SETTINGS date_time_output_format = 'iso', output_format_json_quote_64bit_integers = 0,
+            output_format_json_quote_decimals = 1
+        """,
+        {name: value for name, value in (("since", asked.since), ("until", asked.until)) if value and moment},
+    )
+
+
+def time_column(table: Table) -> str | None:
+    """The column that says when: `timestamp`, `created_at`, or the first with a time in it."""
+    moments = [column.name for column in table.columns if "DateTime" in column.type]
+    return next((name for name in ("timestamp", "created_at") if name in moments), moments[0] if moments else None)
+
+
+class Condition:
+    """Which rows: a column equal to a value, one of several, or compared to some."""
+
+    OPERATORS: ClassVar = {"eq": "=", "ne": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">=", "like": "ILIKE"}
+
+    def __init__(self, table: Table, where: Mapping[str, Any]) -> None:
+        self.values: dict[str, Any] = {}
+        parts = [self._part(table, name, value) for name, value in where.items()]
+        self.sql = " AND ".join(parts) or "1"
+
+    def _part(self, table: Table, name: str, wanted: Any) -> str:
+        column = next(column for column in table.columns if column.name == name)
+        if isinstance(wanted, list):
+            return "(" + (" OR ".join(self._compared(column, "eq", one) for one in wanted) or "0") + ")"
+        if isinstance(wanted, dict):
+            return "(" + " AND ".join(self._compared(column, word, one) for word, one in wanted.items()) + ")"
+        return self._compared(column, "eq", wanted)
+
+    def _compared(self, column: Column, word: str, value: Any) -> str:
+        if value is None and word in ("eq", "ne"):
+            return f"{_name(column.name)} IS {'NOT ' if word == 'ne' else ''}NULL"
+        parameter = f"p{len(self.values)}"
+        kind = column.type[9:-1] if column.type.startswith("Nullable(") else column.type
+        self.values[parameter] = prepared(column.name, value, kind)
+        return f"{_name(column.name)} {self.OPERATORS[word]} {{{parameter}:{kind}}}"
+
+
+# What a portal is
+
+
+def create_metadata(line: EngineLine, values: Mapping[str, str]) -> None:
+    line.run(
+        f"""
+        CREATE TABLE IF NOT EXISTS {METADATA} (
+            key String,
+            value String,
+            created_at DateTime64(3) DEFAULT now64(3),
+            updated_at DateTime64(3) DEFAULT now64(3)
+        ) ENGINE = MergeTree()
+        ORDER BY key
+        """
+    )
+    known = metadata(line)
+    new = [{"key": key, "value": value} for key, value in values.items() if key not in known]
+    if new:
+        insert(line, METADATA, new, str(uuid4()))
+
+
+def metadata(line: EngineLine) -> dict[str, str]:
+    rows = line.rows(f"SELECT key, argMax(value, updated_at) AS value FROM {METADATA} GROUP BY key")
+    return {row["key"]: row["value"] for row in rows}
+
+
+def set_metadata(line: EngineLine, values: Mapping[str, str]) -> None:
+    """The new values first, then the old ones go: a crash leaves both, and the newer counts."""
+    since = line.rows(f"SELECT key, toString(min(created_at)) AS created_at FROM {METADATA} GROUP BY key")
+    created = {row["key"]: row for row in since}
+    insert(
+        line,
+        METADATA,
+        [{**created.get(key, {}), "key": key, "value": value} for key, value in values.items()],
+        str(uuid4()),
+    )
+    line.run(
+        f"""
+        DELETE FROM {METADATA} WHERE key IN {{keys:Array(String)}} AND (key, updated_at) NOT IN (
+            SELECT key, max(updated_at) FROM {METADATA} GROUP BY key
+        )
+        """,
+        {"keys": list(values)},
+    )
+
+
+def drop_metadata(line: EngineLine, key: str) -> None:
+    line.run(f"DELETE FROM {METADATA} WHERE key = {{key:String}}", {"key": key})
+
+
+def statement(line: EngineLine, table: str) -> str:
+    """The CREATE TABLE of a table."""
+    return line.run(f"SHOW CREATE TABLE {_name(table)}").decode().strip()
+
+
+def _defined(column: NewColumn) -> str:
+    return f"{_name(column.name)} {column.type}" + (f" DEFAULT {column.default}" if column.default else "")
+
+
+def _name(name: str) -> str:
+    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+
+# Other portals, lent to this one
+
+
+LENT = "lent_"  # what their names start with; engine/users.xml lets readers in
+
+
+def open_lent(line: EngineLine, name: str, path: str) -> None:
+    line.run(f"CREATE DATABASE {name} ENGINE = Backup('portal', File({literal(path)}))")
+
+
+def close_lent(line: EngineLine, name: str) -> None:
+    line.run(f"DROP DATABASE IF EXISTS {name} SYNC")
+
+
+# Files, which lie where the engine may read and write
+
+
+FORMATS = {"json": "JSONEachRow", "csv": "CSVWithNames", "parquet": "Parquet"}
+_INFERRING = """
+    schema_inference_make_columns_nullable = 1, schema_inference_use_cache_for_file = 0,
+    input_format_max_rows_to_read_for_schema_inference = 1000000,
+    input_format_max_bytes_to_read_for_schema_inference = 268435456,
+    input_format_try_infer_dates = 0, input_format_try_infer_datetimes_only_datetime64 = 1,
+    input_format_json_try_infer_named_tuples_from_objects = 0
+"""
+
+
+def file_columns(line: EngineLine, path: str, format_: str) -> dict[str, str]:
+    """The columns of a file and the types the engine sees in them."""
+    rows = line.rows(f"DESCRIBE TABLE file({literal(path)}, '{FORMATS[format_]}') SETTINGS {_INFERRING}")
+    return {row["name"]: row["type"] for row in rows}
+
+
+def uuid_columns(line: EngineLine, path: str, format_: str, names: Sequence[str]) -> set[str]:
+    """Those of a file's text columns that hold UUIDs only."""
+    if not names:
+        return set()
+    asked = ", ".join(
+        f"count({column}) > 0 AND count({column}) = countIf(toUUIDOrNull({column}) IS NOT NULL) AS c{number}"
+        for number, column in enumerate(map(_name, names))
+    )
+    (row,) = line.rows(f"SELECT {asked} FROM file({literal(path)}, '{FORMATS[format_]}') SETTINGS {_INFERRING}")
+    return {name for number, name in enumerate(names) if row[f"c{number}"]}
+
+
+def load_file(
+    line: EngineLine, table: str, path: str, format_: str, columns: Mapping[str, str], types: Mapping[str, str]
+) -> None:
+    """Read a file into a table. `columns` says where each of the file's goes, `types` what each is read as."""
+    structure = ", ".join(f"{_name(name)} {types[name]}" for name in columns).replace("\\", "\\\\").replace("'", "\\'")
+    settings = ", ".join(
+        f"{name} = {value}" for name, value in _STRICT.items() if name != "input_format_skip_unknown_fields"
+    )
+    line.run(
+        f"""
+        INSERT INTO {_name(table)} ({", ".join(map(_name, columns.values()))})
+        SETTINGS {settings}, date_time_input_format = 'best_effort'
+        SELECT {", ".join(map(_name, columns))} FROM file({literal(path)}, '{FORMATS[format_]}', '{structure}')
+        """
+    )
+
+
+def make_like(line: EngineLine, new: str, table: str) -> None:
+    line.run(f"CREATE TABLE {_name(new)} AS {_name(table)}")
+
+
+def add_all(line: EngineLine, table: str, source: str) -> None:
+    """Give a table all rows of one that is made like it, at once."""
+    line.run(f"ALTER TABLE {_name(table)} ATTACH PARTITION ALL FROM {_name(source)}")
+
+
+def row_count(line: EngineLine, table: str) -> int:
+    return int(line.run(f"SELECT count() FROM {_name(table)}").decode())
+
+
+def drop_left_behind(line: EngineLine, prefix: str, database: str) -> None:
+    """What an import that did not end has left."""
+    for row in line.rows(f"SELECT name FROM system.tables WHERE database = 'portal' AND startsWith(name, '{prefix}')"):
+        drop_table(line, row["name"])
+    line.run(f"DROP DATABASE IF EXISTS {database} SYNC")
+
+
+def back_up(line: EngineLine, path: str) -> None:
+    """The whole portal as one file, without what was deleted from it."""
+    for row in line.rows("SELECT name FROM system.tables WHERE database = 'portal'"):
+        line.run(f"ALTER TABLE {_name(row['name'])} APPLY DELETED MASK SETTINGS mutations_sync = 2")
+    line.run_afresh(f"BACKUP DATABASE portal TO File({literal(path)})")
+
+
+def restore(line: EngineLine, path: str, database: str) -> None:
+    line.run_afresh(f"RESTORE DATABASE portal AS {database} FROM File({literal(path)})")
+
+
+def restored_tables(line: EngineLine, database: str) -> dict[str, dict[str, str]]:
+    """The tables of a restored portal, each with its columns and their types."""
+    rows = line.rows(
+        f"SELECT table, name, type FROM system.columns WHERE database = '{database}' AND NOT startsWith(table, '_') "
+        "ORDER BY table, position"
+    )
+    found: dict[str, dict[str, str]] = {}
+    for row in rows:
+        found.setdefault(row["table"], {})[row["name"]] = row["type"]
+    return found
+
+
+def take_table(line: EngineLine, database: str, table: str, new: str) -> None:
+    line.run(f"RENAME TABLE {database}.{_name(table)} TO portal.{_name(new)}")
+
+
+def copy_rows(line: EngineLine, database: str, table: str, target: str, columns: Sequence[str]) -> None:
+    names = ", ".join(map(_name, columns))
+    line.run(f"INSERT INTO {_name(target)} ({names}) SELECT {names} FROM {database}.{_name(table)}")
+
+
+def checksum(line: EngineLine) -> str:
+    """Of the data as it lies on disk: the same after the file was opened elsewhere."""
+    rows = line.rows(
+        f"""
+        SELECT table, hash_of_uncompressed_files AS hash FROM system.parts
+        WHERE database = 'portal' AND active AND table <> '{METADATA}' ORDER BY table, hash
+        """
+    )
+    return sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()

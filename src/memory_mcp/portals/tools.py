@@ -1,0 +1,114 @@
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from memory_mcp.caller import Scope
+from memory_mcp.families import Arguments, Call, Family
+from memory_mcp.portals import resources
+from memory_mcp.portals.model import (
+    Deleted,
+    Exported,
+    Format,
+    Imported,
+    Result,
+    View,
+    Written,
+)
+
+Uri = Annotated[str, Field(max_length=512, alias="portalUri")]
+TableName = Annotated[str, Field(min_length=1, max_length=64)]
+Sql = Annotated[str, Field(min_length=1, max_length=65536)]
+FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
+
+portals = Family(
+    name="portals",
+    purpose="tables and SQL, a portal at mem://namespace/portal: portal_write records, portal_query with one SELECT, "
+    "portal_import and portal_export files",
+    errors="tool-result",
+    uri_prefixes=("mem://",),
+    templates=resources.TEMPLATES,
+    list_resources=resources.list_page,
+    read_resource=resources.read,
+    watched=resources.watched,
+    complete=resources.complete,
+)
+
+
+class InPortal(Arguments):
+    uri: Uri = Field(description="mem://namespace/portal")
+
+
+class Write(InPortal):
+    table: TableName
+    data: list[dict[str, Any]] = Field(min_length=1, max_length=100_000, description="Records.")
+
+
+@portals.tool(Write, answers=Written, title="Write records", needs=Scope.WRITE, spec_name="memory/write")
+def portal_write(call: Call, asked: Write) -> Written:
+    """Add records to a table, all or none. A missing portal, table or column is made, its type inferred."""
+    return call.app.portals.write(call.caller, asked.uri, asked.table, asked.data)
+
+
+class Query(InPortal):
+    sql: Sql = Field(description="One SELECT (ClickHouse), on this portal's tables.")
+    parameters: dict[str, Any] = Field({}, description="Values for {name:Type} in the SQL.")
+
+
+@portals.tool(
+    Query, answers=Result, title="Query a portal", needs=Scope.READ, idempotent=True, spec_name="memory/query"
+)
+def portal_query(call: Call, asked: Query) -> Result:
+    """Query a portal's tables with SQL."""
+    return call.app.portals.query(call.caller, asked.uri, asked.sql, asked.parameters)
+
+
+class Delete(InPortal):
+    table: TableName
+    where: dict[str, Any] | None = Field(
+        None, description='{column: value, [values] or {"lt": value}}; lt, lte, gt, gte, ne, like.'
+    )
+    confirm: bool = Field(False, description="Needed without where: the whole table goes.")
+
+
+@portals.tool(
+    Delete, answers=Deleted, title="Delete records", needs=Scope.DELETE, destructive=True, spec_name="memory/delete"
+)
+def portal_delete(call: Call, asked: Delete) -> Deleted:
+    """Delete a table's records that match, or the whole table."""
+    return call.app.portals.delete(call.caller, asked.uri, asked.table, asked.where, confirm=asked.confirm)
+
+
+class Import(InPortal):
+    source: FilePath = Field(description="A file in the imports folder.")
+    format: Format
+    table: TableName | None = Field(None, description="Usually the file's name.")
+    mapping: dict[str, str] = Field({}, description="{column in the file: column in the table}")
+
+
+@portals.tool(Import, answers=Imported, title="Import a file", needs=Scope.WRITE, spec_name="memory/import")
+def portal_import(call: Call, asked: Import) -> Imported:
+    """Import records from a file, all or none; db brings whole tables."""
+    return call.app.portals.import_file(
+        call.caller, asked.uri, asked.source, asked.format, asked.table, asked.mapping, call.progress
+    )
+
+
+class Export(InPortal):
+    destination: FilePath = Field(description="A file in the exports folder.")
+    format: Format
+    table: TableName | None = None
+    query: Sql | None = Field(None, description="A SELECT, to export its result.")
+
+
+@portals.tool(Export, answers=Exported, title="Export a portal", needs=Scope.READ, spec_name="memory/export")
+def portal_export(call: Call, asked: Export) -> Exported:
+    """Export a table or a query's result; db holds the whole portal in one portable file."""
+    return call.app.portals.export_file(
+        call.caller, asked.uri, asked.destination, asked.format, asked.table, asked.query, call.progress
+    )
+
+
+@portals.tool(InPortal, answers=View, title="View a portal", needs=Scope.READ, idempotent=True, spec_name="memory/view")
+def portal_view(call: Call, asked: InPortal) -> View:
+    """Show a portal's tables, columns and sizes."""
+    return call.app.portals.view(call.caller, asked.uri)

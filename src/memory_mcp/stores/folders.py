@@ -1,0 +1,290 @@
+"""The files of a store: reading, writing and looking through them, and never anything outside of its folder."""
+
+import errno
+import os
+import stat
+import time
+import unicodedata
+from collections.abc import Iterable, Iterator, Set
+from contextlib import contextmanager, suppress
+
+from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
+from memory_mcp.files import whole
+from memory_mcp.files.beneath import Outside, Place, Root
+from memory_mcp.files.turns import LONGEST_WAIT, Turns
+from memory_mcp.stores import paths
+from memory_mcp.stores.model import UNSETTLED, Listing, Parts, Signature, Store
+
+SUFFIX = ".md"
+INDEX = "index.yaml"
+LARGEST = 10 * 1024 * 1024  # bytes of a file that is read
+SETTLED = 50_000_000  # nanoseconds after which a further change must show in a file's time
+DEEPEST = 64  # folders that are looked through; nobody nests deeper by hand
+
+
+class StoreFolder:
+    """One store's folder, opened for one call."""
+
+    def __init__(self, store: Store, *, durable: bool) -> None:
+        self.store = store
+        self._root = Root(store.folder)
+        self._durable = durable
+
+    def is_missing(self) -> bool:
+        """Whether nothing was ever written here. The folder of a store that somebody registered must be there."""
+        return self.store.is_ours and not self.store.folder.is_dir()
+
+    @contextmanager
+    def turn(self, wait: float = LONGEST_WAIT) -> Iterator[None]:
+        """Write alone, among all processes that write to this folder."""
+        with self._telling():
+            if self.is_missing():
+                self.store.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self.store.folder.is_dir():
+                raise FileNotFoundError
+            turn = Turns(self.store.folder).take(wait)
+        with turn:
+            yield
+
+    # Memories
+
+    def read(self, parts: Parts) -> tuple[str, Signature]:
+        """A memory's text. Raises NotFound, and Invalid for a file too large to be one."""
+        with self._telling(parts), self._memory(parts) as place:
+            return _text(place, parts)
+
+    def add(self, parts: Parts, text: str) -> None:
+        """Write a new memory, with the categories it needs. Raises Conflict if one is there."""
+        with self._telling(parts), self._making(parts, "path"):
+            self._check_clashes(parts, "path")
+            with self._folder(parts[:-1], make=True) as folder:
+                whole.remove_unfinished(folder)
+                try:
+                    whole.write_new(folder.beside(parts[-1] + SUFFIX), text.encode(), durable=self._durable)
+                except FileExistsError:
+                    raise taken(parts, "path") from None
+
+    def replace(self, parts: Parts, text: str, seen: Signature) -> bool:
+        """Write a memory anew. False if somebody changed the file since it was seen: nothing is written then."""
+        with self._telling(parts), self._memory(parts) as place:
+
+            def is_as_seen() -> bool:
+                return _signature(place.file_status()) == seen
+
+            # Asked again at the last moment: writing takes long enough for somebody to save in between.
+            return is_as_seen() and whole.write(place, text.encode(), durable=self._durable, still=is_as_seen)
+
+    def remove(self, parts: Parts) -> None:
+        with self._telling(parts), self._memory(parts) as place:
+            place.file_status()
+            place.remove()
+            place.sync_folder()
+
+    def move(self, source: Parts, target: Parts) -> None:
+        """Raises NotFound without a source and Conflict with a target."""
+        with self._telling(source), self._memory(source) as place:
+            place.file_status()
+            with self._making(target, "to_path"):
+                self._check_clashes(target, "to_path", moving=source)
+            with self._folder(target[:-1], make=True) as folder:
+                there = folder.beside(target[-1] + SUFFIX)
+                if _is_there(there) and not _same(place, there):
+                    raise taken(target, "to_path")
+                place.rename(there)
+                there.sync_folder()
+            place.sync_folder()
+
+    # Categories
+
+    def listing(self, parts: Parts) -> Listing:
+        """Raises NotFound if there is no such category."""
+        with self._telling(parts, "category"), self._folder(parts) as folder:
+            return _listing(folder, parts)
+
+    def listings(self, parts: Parts) -> Iterator[Listing]:
+        """A category's folder and all below it. Symlinks are not followed: what they lead to is listed where it is."""
+        with self._telling(parts, "category"), self._folder(parts) as folder:
+            yield from _below(folder, parts)
+
+    def texts(self, listing: Listing, files: Iterable[str]) -> Iterator[tuple[str, str, Signature]]:
+        """Files of a folder, each with its text. Those that are gone by now, or cannot be read, are left out."""
+        with self._telling(listing.folder, "category"), self._folder(listing.folder) as folder:
+            for file in files:
+                with suppress(OSError, Invalid):
+                    yield file, *_text(folder.beside(file), (*listing.folder, file))
+
+    def index(self, parts: Parts) -> str | None:
+        """The text of a category's index.yaml; None if it has none."""
+        try:
+            with self._folder(parts) as folder:
+                return folder.beside(INDEX).read(LARGEST)[0].decode("utf-8", "replace")
+        except OSError:
+            return None
+
+    def write_index(self, parts: Parts, text: str, *, keep_old: bool) -> None:
+        """Write a category's index.yaml; `keep_old` sets a file aside that somebody else wrote.
+
+        A symlink, a folder or a pipe of that name stays.
+        """
+        with self._telling(parts, "category"), self._folder(parts) as folder:
+            place = folder.beside(INDEX)
+            if _is_there(place) and not stat.S_ISREG(place.status().st_mode):
+                return
+            if keep_old:
+                place.rename(folder.beside(f"{INDEX}.kept-{time.time_ns()}"))
+            whole.write(place, text.encode(), durable=False)
+
+    # Names
+
+    @contextmanager
+    def _folder(self, parts: Parts, *, make: bool = False) -> Iterator[Place]:
+        """The folder of a category, also under names that are spelt in another Unicode form on disk."""
+        with self._root.folder(self._spelt(parts), make=make) as folder:
+            yield folder
+
+    @contextmanager
+    def _memory(self, parts: Parts) -> Iterator[Place]:
+        """The file of a memory, also under a name that is spelt in another Unicode form on disk."""
+        found = self._spelt((*parts[:-1], parts[-1] + SUFFIX))
+        with self._root.place(found) as place:
+            yield place
+
+    def _spelt(self, parts: Parts) -> Parts:
+        """A way as its names are spelt on disk, where macOS may have put accents apart."""
+        if all(part.isascii() for part in parts):
+            return parts
+        way: Parts = ()
+        for part in parts:
+            with suppress(OSError), self._root.folder(way) as folder:
+                if not part.isascii() and not _is_there(folder.beside(part)):
+                    part = next((name for name in _names(folder) if _nfc(name) == part), part)
+            way = (*way, part)
+        return way
+
+    def _check_clashes(self, parts: Parts, field: str, moving: Parts | None = None) -> None:
+        """Raises Conflict if the way to a new memory differs from what is there in upper and lower case only."""
+        way: Parts = ()
+        for part in self._spelt(parts[:-1]):
+            if not self._siblings_allow(way, part, field):
+                return
+            way = (*way, part)
+        leaving = {moving[-1] + SUFFIX} if moving and moving[:-1] == parts[:-1] else set()
+        self._siblings_allow(way, parts[-1] + SUFFIX, field, leaving)
+
+    def _siblings_allow(self, way: Parts, name: str, field: str, leaving: Set[str] = frozenset()) -> bool:
+        """False if there is no such folder yet, and so nothing to clash with."""
+        try:
+            with self._root.folder(way) as folder:
+                if not _is_there(folder.beside(name)):
+                    paths.check_clash(name, set(_names(folder)) - leaving, field)
+                return True
+        except FileNotFoundError:
+            return False
+
+    @contextmanager
+    def _making(self, parts: Parts, field: str) -> Iterator[None]:
+        """Raises Conflict where a category should be made and a file is."""
+        try:
+            yield
+        except NotADirectoryError as exc:
+            raise Conflict(
+                f"{field}: a part of {'/'.join(parts)!r} is a file, not a category. Choose another path.", field=field
+            ) from exc
+
+    @contextmanager
+    def _telling(self, parts: Parts = (), what: str = "memory") -> Iterator[None]:
+        """Say in words what the file system says in numbers."""
+        name = "/".join(parts)
+        try:
+            yield
+        except FileNotFoundError as exc:
+            if not self.store.is_ours and not self.store.folder.is_dir():
+                raise Unavailable(
+                    f"The folder of the store {self.store.name!r} is not there. Bring it back, or unregister the store "
+                    f"with `memory-mcp stores remove {self.store.name}`."
+                ) from exc
+            raise missing(self.store.name, name, what) from exc
+        except (Outside, NotADirectoryError) as exc:
+            raise missing(self.store.name, name, what) from exc
+        except OSError as exc:
+            if exc.errno == errno.ENAMETOOLONG:
+                raise Invalid(f"{name[:80]!r}… is too long a name. Shorten it.", field="path") from exc
+            why = os.strerror(exc.errno) if exc.errno else "the disk refused"
+            raise Unavailable(f"The folder of the store {self.store.name!r} cannot be used: {why}.") from exc
+
+
+def missing(store: str, name: str, what: str) -> NotFound:
+    field = "path" if what == "memory" else what
+    return NotFound(
+        f"There is no {what} {name!r} in the store {store!r}. list_memories shows what there is.", field=field
+    )
+
+
+def taken(parts: Parts, field: str) -> Conflict:
+    return Conflict(f"There is a memory at {'/'.join(parts)!r} already. update_memory changes it.", field=field)
+
+
+def _below(folder: Place, parts: Parts) -> Iterator[Listing]:
+    listing = _listing(folder, parts)
+    yield listing
+    if len(parts) < DEEPEST:
+        for name in listing.folders:
+            with suppress(OSError), folder.child(name) as child:  # gone by now, or not ours to read
+                yield from _below(child, (*parts, _nfc(name)))
+
+
+def _listing(folder: Place, parts: Parts) -> Listing:
+    # A further change within the same tick of the clock would not show in a file's time.
+    files, folders, settled_by = {}, [], time.time_ns() - SETTLED
+    with os.scandir(folder.here) as entries:
+        for entry in entries:  # as little as can be: this is what a large store waits for
+            name = entry.name
+            if name.startswith(".") or not _is_text(name):
+                continue
+            if name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:  # gone by now
+                    continue
+                changed = status.st_mtime_ns
+                files[name] = (changed, status.st_size, status.st_ino) if changed < settled_by else UNSETTLED
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(name)
+    return Listing(parts, files, sorted(folders))
+
+
+def _text(place: Place, parts: Parts) -> tuple[str, Signature]:
+    data, status = place.read(LARGEST + 1)
+    if len(data) > LARGEST:
+        raise Invalid(f"{'/'.join(parts)!r} is over {LARGEST} bytes long. Split the file.", word="too_large")
+    return data.decode("utf-8", "replace"), _signature(status)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be told to anyone: a file system may hold bytes that are no Unicode."""
+    return name.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in name)
+
+
+def _signature(status: os.stat_result) -> Signature:
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _names(folder: Place) -> list[str]:
+    return os.listdir(folder.here)
+
+
+def _is_there(place: Place) -> bool:
+    try:
+        place.status()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _same(one: Place, other: Place) -> bool:
+    """One file under two names, where upper and lower case are the same. Two hard links are two files."""
+    return paths.alike(one.name) == paths.alike(other.name) and os.path.samestat(one.status(), other.status())
+
+
+def _nfc(name: str) -> str:
+    return unicodedata.normalize("NFC", name)

@@ -1,0 +1,191 @@
+import marshal
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from memory_mcp.clock import instant
+from memory_mcp.families import LEFT_OUT
+
+Parts = tuple[str, ...]
+"""A path inside a store, split at its slashes."""
+
+Notice = Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to call for it.")]
+
+
+@dataclass(frozen=True)
+class Store:
+    """A registered folder."""
+
+    name: str
+    path: str  # as stores.yaml has it
+    folder: Path
+    is_ours: bool  # it lies in the data directory
+
+
+Signature = tuple[int, int, int]
+"""What of a file changes when the file does: its time in nanoseconds, its size, its inode."""
+
+UNSETTLED: Signature = (0, 0, 0)
+"""Of a file that changed just now, and may change again without a trace in its time."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What lies in one folder of a store."""
+
+    folder: Parts
+    files: dict[str, Signature]  # markdown files, by their names on disk
+    folders: list[str]
+
+    @cached_property
+    def fingerprint(self) -> str | None:
+        """The same as long as nothing in the folder has changed. None if that cannot be told."""
+        if UNSETTLED in self.files.values():
+            return None
+        # Version 0 has no references: what is equal gives the same bytes. Half of what repr takes.
+        return sha256(marshal.dumps((sorted(self.files.items()), self.folders), 0)).hexdigest()
+
+
+@dataclass(frozen=True)
+class Change:
+    """What an update is to change. None leaves a field as it is."""
+
+    content: str | None = None
+    tags: list[str] | None = None
+    expires_at: str | None = None
+    clear_expiry: bool = False
+    citations: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Summed:
+    """What the index knows of a memory."""
+
+    path: str
+    token_estimate: int
+    summary: str
+    created_at: str | None
+    updated_at: str | None
+    expires_at: str | None
+    tags: list[str]
+
+    def is_expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and instant(self.expires_at) <= now
+
+
+@dataclass(frozen=True)
+class ReadFile:
+    """What was read of a file, and what the file was then."""
+
+    signature: Signature
+    summed: Summed
+
+
+# Answers go over the wire as they stand.
+
+
+@dataclass(frozen=True)
+class Metadata:
+    created_at: str | None = None
+    updated_at: str | None = None
+    tags: list[str] = field(default_factory=list)
+    source: str | None = None
+    expires_at: str | None = None
+    citations: list[str] = field(default_factory=list)
+
+    def is_expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and instant(self.expires_at) <= now
+
+
+@dataclass(frozen=True)
+class Added:
+    store: str
+    path: str
+    created: bool
+
+
+@dataclass(frozen=True)
+class Updated:
+    store: str
+    path: str
+    updated: bool
+
+
+@dataclass(frozen=True)
+class Memory:
+    store: str
+    path: str
+    content: str
+    metadata: Metadata
+
+
+@dataclass(frozen=True)
+class Removed:
+    store: str
+    path: str
+    removed: bool
+
+
+@dataclass(frozen=True)
+class Moved:
+    store: str
+    from_path: str
+    to_path: str
+    moved: bool
+
+
+@dataclass(frozen=True)
+class Listed:
+    path: str
+    token_estimate: int
+    summary: str
+    updated_at: str | None
+    expired: bool
+
+
+@dataclass(frozen=True)
+class Category:
+    store: str
+    category: str
+    count: int
+    memories: list[Listed]
+    subcategories: list[str]
+    notice: Notice = None
+
+
+@dataclass(frozen=True)
+class Pruned:
+    store: str
+    pruned_count: int
+    pruned: list[str]
+    notice: Notice = None
+
+
+@dataclass(frozen=True)
+class Reindexed:
+    store: str
+    path: str
+    memories: int
+    categories: int
+
+
+@dataclass(frozen=True)
+class RecentMemory:
+    path: str
+    content: str
+    updated_at: str | None
+    token_estimate: int
+    tags: list[str]
+
+
+@dataclass(frozen=True)
+class Recent:
+    category: str
+    count: int
+    memories: list[RecentMemory]
+    notice: Notice = None

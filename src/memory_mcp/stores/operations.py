@@ -1,0 +1,289 @@
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.access import Tenants
+from memory_mcp.caller import Caller
+from memory_mcp.clock import Clock, short_stamp
+from memory_mcp.errors import AppError, Conflict, Invalid, NotFound
+from memory_mcp.families import within_budget
+from memory_mcp.stores import frontmatter, index_files, paths, storage
+from memory_mcp.stores.catalogue import Catalogue, Tell
+from memory_mcp.stores.folders import StoreFolder
+from memory_mcp.stores.model import (
+    Added,
+    Category,
+    Change,
+    Listed,
+    Listing,
+    Memory,
+    Metadata,
+    Moved,
+    Parts,
+    Pruned,
+    Recent,
+    RecentMemory,
+    Reindexed,
+    Removed,
+    Store,
+    Summed,
+    Updated,
+)
+from memory_mcp.stores.registry import Registry
+
+SOURCE = "mcp"
+MOST_TRIES = 5  # to change a file that a person is changing too
+HEALING_WAIT = 1.0  # seconds that a reader waits for its turn to mend an index
+ALL = "all"  # what a category is called that is the whole store
+
+
+class Stores:
+    """Everything this server can do with folders of markdown files."""
+
+    def __init__(self, caches: Tenants, clock: Clock, *, durable: bool) -> None:
+        self._caches = caches
+        self._clock = clock
+        self._durable = durable
+
+    # Which stores there are
+
+    def all(self, caller: Caller) -> list[Store]:
+        return self._registry(caller).all()
+
+    def register(self, caller: Caller, name: str, folder: Path) -> Store:
+        """Make a folder that is there a store. Nothing in it is changed."""
+        if not folder.is_dir():
+            raise Invalid(f"{folder} is not a folder. Make it first, or check how it is spelt.", field="path")
+        return self._registry(caller).add(name, str(folder.resolve()))
+
+    def unregister(self, caller: Caller, name: str) -> Store:
+        """Forget a store. Its files stay."""
+        store = self._registry(caller).remove(name)
+        with self._caches.database(caller.user).write() as tx:
+            storage.forget_store(tx, str(store.folder))
+        return store
+
+    # Memories
+
+    def add(self, caller: Caller, store: str, path: str, content: str, said: Metadata) -> Added:
+        """Write a new memory, with the store and the categories it needs. Raises Conflict if one is there."""
+        parts = paths.parsed(path)
+        paths.check_new(parts)
+        folder = self._folder(self._registry(caller).get_or_make(store))
+        now = short_stamp(self._clock())
+        metadata = Metadata(now, now, said.tags, SOURCE, said.expires_at, said.citations)
+        with folder.turn():
+            folder.add(parts, frontmatter.new(metadata, content))
+            self._index(caller, folder, parts[:-1], is_new=True)
+        return Added(store, path, created=True)
+
+    def get(self, caller: Caller, store: str, path: str, *, include_expired: bool) -> Memory:
+        """Raises NotFound; with the word `expired` for a memory whose time is over."""
+        parts = paths.parsed(path)
+        folder = self._opened(caller, store)
+        file = frontmatter.parse(folder.read(parts)[0])
+        if file.metadata.is_expired(self._clock()) and not include_expired:
+            raise NotFound(f"{path!r} has expired. Ask with include_expired to see it.", word="expired", field="path")
+        return Memory(store, path, file.content, file.metadata)
+
+    def update(self, caller: Caller, store: str, path: str, change: Change) -> Updated:
+        """Change what is given and leave all else as it is. Without a difference the file is not touched."""
+        parts = paths.parsed(path)
+        folder = self._opened(caller, store)
+        with folder.turn():
+            for _ in range(MOST_TRIES):
+                text, seen = folder.read(parts)
+                changed = self._changed(text, change)
+                if changed is None:
+                    return Updated(store, path, updated=True)
+                if folder.replace(parts, changed, seen):
+                    self._index(caller, folder, parts[:-1])
+                    return Updated(store, path, updated=True)
+        raise Conflict(f"Somebody keeps changing {path!r}. Try again.", field="path")
+
+    def _changed(self, text: str, change: Change) -> str | None:
+        """The text as it is to be; None if it is so already."""
+        file = frontmatter.parse(text)
+        before = file.metadata
+        values: dict[str, Any] = {
+            key: value
+            for key, value in (
+                ("tags", change.tags),
+                ("expires_at", change.expires_at),
+                ("citations", change.citations),
+            )
+            if value is not None and value != getattr(before, key)
+        }
+        if values.get("citations") == []:
+            values["citations"] = None
+        if change.clear_expiry and before.expires_at is not None:
+            values["expires_at"] = None
+        content = change.content
+        if content is not None and content.rstrip("\r\n") == file.content.rstrip("\r\n"):
+            content = None
+        if content is None and not values:
+            return None
+        if "\ufffd" in (text if content is None else file.front):  # it may stand for bytes that would be lost
+            raise Conflict("This file is not UTF-8. Save it as UTF-8 first.", field="path")
+        return frontmatter.rewritten(file, {"updated_at": short_stamp(self._clock()), **values}, content)
+
+    def remove(self, caller: Caller, store: str, path: str) -> Removed:
+        parts = paths.parsed(path)
+        folder = self._opened(caller, store)
+        with folder.turn():
+            folder.remove(parts)
+            self._index(caller, folder, parts[:-1])
+        return Removed(store, path, removed=True)
+
+    def move(self, caller: Caller, store: str, from_path: str, to_path: str) -> Moved:
+        """Move or rename a memory, as it is. Raises Conflict if there is one already."""
+        source, target = paths.parsed(from_path, "from_path"), paths.parsed(to_path, "to_path")
+        paths.check_new(target, "to_path")
+        folder = self._opened(caller, store)
+        with folder.turn():
+            folder.move(source, target)
+            self._index(caller, folder, source[:-1])
+            self._index(caller, folder, target[:-1], is_new=True)
+        return Moved(store, from_path, to_path, moved=True)
+
+    def prune(self, caller: Caller, store: str) -> Pruned:
+        """Delete every memory whose time is over."""
+        folder = self._opened(caller, store)
+        with folder.turn():
+            with self._catalogue(caller, folder).below(()) as (tx, _):
+                paths_ = storage.expired(tx, str(folder.store.folder), self._clock())
+            pruned = [path for path in paths_ if self._pruned(folder, tuple(path.split("/")))]
+            for category in {tuple(path.split("/"))[:-1] for path in pruned}:
+                self._index(caller, folder, category)
+        shown = within_budget(pruned, lambda path: len(path.encode()) + 4)
+        notice = f"{len(pruned) - len(shown)} more are pruned too." if len(shown) < len(pruned) else None
+        return Pruned(store, len(pruned), shown, notice)
+
+    def _pruned(self, folder: StoreFolder, parts: Parts) -> bool:
+        """Delete a memory if its file still says that its time is over."""
+        with suppress(NotFound):
+            if frontmatter.parse(folder.read(parts)[0]).metadata.is_expired(self._clock()):
+                folder.remove(parts)
+                return True
+        return False
+
+    # Looking through
+
+    def look_into(
+        self, caller: Caller, store: str, category: str | None, offset: int, *, include_expired: bool
+    ) -> Category:
+        """One category: its memories, and the categories below it."""
+        parts = paths.category(category)
+        folder = self._opened(caller, store)
+        if not parts and folder.is_missing():
+            return Category(store, ALL, 0, [], [])
+        now = self._clock()
+        listing, memories = self._category(caller, folder, parts)
+        self._heal(caller, folder, listing, memories)
+        found = [_listed(one, now) for one in memories]
+        wanted = [one for one in found if include_expired or not one.expired][offset:]
+        shown = within_budget(wanted, _size)
+        more = (
+            f"There is more: call list_memories with offset {offset + len(shown)}."
+            if len(shown) < len(wanted)
+            else None
+        )
+        return Category(store, category or ALL, len(shown), shown, _subcategories(listing), more)
+
+    def recent(self, caller: Caller, store: str, category: str | None, limit: int, *, include_expired: bool) -> Recent:
+        """The memories updated last, in a category and all below it, whole."""
+        parts = paths.category(category)
+        folder = self._opened(caller, store)
+        if not parts and folder.is_missing():
+            return Recent(ALL, 0, [])
+        expired_by = None if include_expired else self._clock()
+        with self._catalogue(caller, folder).below(parts) as (tx, _):
+            latest = storage.recent(tx, str(folder.store.folder), "/".join(parts), limit, expired_by)
+        memories = list(self._whole(folder, latest))
+        shown = within_budget(memories, lambda one: len(one.content.encode()) + 200)
+        notice = None
+        if len(shown) < len(memories):
+            notice = f"{len(memories) - len(shown)} more are too long to show at once. get_memory shows each."
+        return Recent(category or ALL, len(shown), shown, notice)
+
+    def _whole(self, folder: StoreFolder, latest: Iterable[Summed]) -> Iterator[RecentMemory]:
+        for one in latest:
+            with suppress(NotFound):  # moved or removed by now
+                content = frontmatter.parse(folder.read(tuple(one.path.split("/")))[0]).content
+                yield RecentMemory(one.path, content, one.updated_at, one.token_estimate, one.tags)
+
+    # Indexes
+
+    def reindex(self, caller: Caller, store: str, tell: Tell) -> Reindexed:
+        """Make every index.yaml of a store anew from its files."""
+        folder = self._opened(caller, store)
+        with folder.turn():
+            key = str(folder.store.folder)
+            with self._caches.database(caller.user).write() as writing:
+                storage.forget_store(writing, key)  # so that every file is read, whatever its time says
+            with self._catalogue(caller, folder).below((), tell) as (tx, listings):
+                held = [(one, storage.in_folder(tx, key, "/".join(one.folder))) for one in listings]
+                memories, categories = storage.counts(tx, key)
+            for listing, summed in held:
+                _write_index(folder, listing, summed)
+        return Reindexed(store, folder.store.path, memories, categories)
+
+    def _index(self, caller: Caller, folder: StoreFolder, parts: Parts, *, is_new: bool = False) -> None:
+        """Bring the index of a category in line, and those above it if it may be new.
+
+        An index is a cache: that it cannot be written does not undo what was done.
+        """
+        for depth in range(len(parts), -1 if is_new else len(parts) - 1, -1):
+            with suppress(AppError):
+                listing, memories = self._category(caller, folder, parts[:depth])
+                _write_index(folder, listing, memories)
+
+    def _category(self, caller: Caller, folder: StoreFolder, parts: Parts) -> tuple[Listing, list[Summed]]:
+        with self._catalogue(caller, folder).category(parts) as (tx, listing):
+            return listing, storage.in_folder(tx, str(folder.store.folder), "/".join(parts))
+
+    def _heal(self, caller: Caller, folder: StoreFolder, listing: Listing, memories: list[Summed]) -> None:
+        """Mend an index.yaml that is not what it should be. A folder that somebody registered gets none by reading."""
+        text = folder.index(listing.folder) or ""
+        if text != _index_text(listing, memories) and (folder.store.is_ours or index_files.is_ours(text)):
+            with suppress(AppError), folder.turn(wait=HEALING_WAIT):
+                self._index(caller, folder, listing.folder)
+
+    def _registry(self, caller: Caller) -> Registry:
+        return Registry(self._caches.folder(caller.user))
+
+    def _opened(self, caller: Caller, store: str) -> StoreFolder:
+        return self._folder(self._registry(caller).get(store))
+
+    def _folder(self, store: Store) -> StoreFolder:
+        return StoreFolder(store, durable=self._durable)
+
+    def _catalogue(self, caller: Caller, folder: StoreFolder) -> Catalogue:
+        return Catalogue(self._caches.database(caller.user), folder)
+
+
+def _write_index(folder: StoreFolder, listing: Listing, memories: Sequence[Summed]) -> None:
+    text, there = _index_text(listing, memories), folder.index(listing.folder)
+    whose = index_files.whose(there or "")
+    if there != text and whose != "somebody's":
+        folder.write_index(listing.folder, text, keep_old=whose == "nobody's")
+
+
+def _index_text(listing: Listing, memories: Sequence[Summed]) -> str:
+    return index_files.render(memories, _subcategories(listing))
+
+
+def _subcategories(listing: Listing) -> list[str]:
+    return ["/".join((*listing.folder, unicodedata.normalize("NFC", name))) for name in listing.folders]
+
+
+def _listed(one: Summed, now: datetime) -> Listed:
+    return Listed(one.path, one.token_estimate, one.summary, one.updated_at, one.is_expired(now))
+
+
+def _size(one: Listed) -> int:
+    """About how many bytes of JSON it makes."""
+    return 110 + len(one.path.encode()) + len(one.summary.encode())

@@ -1,0 +1,100 @@
+"""stores.yaml: which stores there are, and where each lies. A person may edit it; its comments stay."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.errors import Conflict, NotFound, Unavailable
+from memory_mcp.files import whole
+from memory_mcp.files.beneath import Root
+from memory_mcp.files.turns import Turns
+from memory_mcp.stores import paths, yaml_text
+from memory_mcp.stores.model import Store
+
+NAME = "stores.yaml"
+OURS = "stores"  # the folder of stores that agents made
+
+
+class Registry:
+    """The stores of one user, whose folder this is."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def all(self) -> list[Store]:
+        return [self._store(name, path) for name, path in sorted(self._paths().items())]
+
+    def get(self, name: str) -> Store:
+        """Raises NotFound (store_not_registered)."""
+        path = self._paths().get(name)
+        if path is None:
+            raise NotFound(
+                f"The store {name!r} is not registered. add_memory makes it; `memory-mcp stores add {name} PATH` "
+                "registers a folder.",
+                word="store_not_registered",
+                field="store",
+            )
+        return self._store(name, path)
+
+    def get_or_make(self, name: str) -> Store:
+        """A new store lies under stores/. Raises Invalid for a name that cannot be a folder's."""
+        path = self._paths().get(name)
+        return self._store(name, path) if path is not None else self.add(name, f"{OURS}/{name}", or_get=True)
+
+    def add(self, name: str, path: str, *, or_get: bool = False) -> Store:
+        """Register a folder. Raises Conflict if the name is taken."""
+        paths.check_store(name)
+        with self._turn():
+            known = self._paths()
+            if name in known and or_get:  # another process was faster
+                return self._store(name, known[name])
+            for taken in known:
+                if paths.alike(taken) == paths.alike(name):
+                    raise Conflict(f"There is a store called {taken!r} already. Choose another name.", field="store")
+            self._change(name, path)
+        return self._store(name, path)
+
+    def remove(self, name: str) -> Store:
+        """Unregister a store. Its files stay where they are. Raises NotFound."""
+        with self._turn():
+            store = self.get(name)
+            self._change(name, None)
+        return store
+
+    def _turn(self) -> Any:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Turns(self._folder / f"{NAME}.lock").take()
+
+    def _paths(self) -> dict[str, str]:
+        try:
+            found = yaml_text.load(self._text())
+        except ValueError as exc:  # NotYaml, or not UTF-8
+            raise _unreadable() from exc
+        if not isinstance(found or {}, dict) or not all(isinstance(path, str) for path in (found or {}).values()):
+            raise _unreadable()
+        return found or {}
+
+    def _text(self) -> str:
+        try:
+            return (self._folder / NAME).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return ""
+
+    def _change(self, name: str, path: str | None) -> None:
+        try:
+            text = yaml_text.with_values(self._text(), {name: path})
+        except ValueError as exc:
+            raise _unreadable() from exc
+        with Root(self._folder).folder(()) as folder:
+            whole.write(folder.beside(NAME), text.encode())
+
+    def _store(self, name: str, path: str) -> Store:
+        folder = self._folder / Path(path).expanduser()
+        is_ours = Path(os.path.normpath(folder)).is_relative_to(os.path.normpath(self._folder))
+        return Store(name, path, folder, is_ours)
+
+
+def _unreadable() -> Unavailable:
+    return Unavailable(
+        f"{NAME} in the data directory is not a list of names and folders. Mend it; nothing was changed."
+    )
