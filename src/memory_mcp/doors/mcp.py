@@ -22,7 +22,7 @@ from mcp.shared.message import SessionMessage
 
 from memory_mcp import __version__
 from memory_mcp.app import App
-from memory_mcp.caller import Caller, Scope
+from memory_mcp.caller import Scope
 from memory_mcp.clock import new_id
 from memory_mcp.doors import answers, arguments, asking, schemas, sdk
 from memory_mcp.doors.listeners import Listeners
@@ -106,13 +106,15 @@ class McpDoor:
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         _no_cursor(params)
         caller = asking.caller(ctx)
-        allowed = [name for name, tool in self._visible(caller).items() if tool.needs in caller.scopes]
+        allowed = [
+            name for name, tool in self._tools.items() if tool.family in caller.families and tool.needs in caller.scopes
+        ]
         return types.ListToolsResult(tools=[self._offers[name] for name in allowed])
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         caller = asking.caller(ctx)
-        tool = self._visible(caller).get(params.name)
-        if tool is None:
+        tool = self._tools.get(params.name)
+        if tool is None or tool.family not in caller.families:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}", {"error": "not_found"})
         try:
             caller.require(tool.needs)
@@ -252,9 +254,6 @@ class McpDoor:
         )
 
     # Who is asking
-
-    def _visible(self, caller: Caller) -> Mapping[str, Tool]:
-        return {name: tool for name, tool in self._tools.items() if tool.family in caller.families}
 
     def _readable(self, ctx: Context) -> list[Family]:
         caller = asking.caller(ctx)
