@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import anyio
@@ -58,7 +58,6 @@ class McpDoor:
         self.app = app
         self.listeners = Listeners()
         self._tools = {name: tool for family in app.families.values() for name, tool in family.tools.items()}
-        self._offers = {name: schemas.offer(tool) for name, tool in self._tools.items()}
         # Apart, so that writers who wait for their turn keep no reader waiting.
         self._reading = ThreadPoolExecutor(32, thread_name_prefix="reading")
         self._writing = ThreadPoolExecutor(8, thread_name_prefix="writing")
@@ -102,6 +101,11 @@ class McpDoor:
         self.app.neighbours.hear(tell)
 
     # Tools
+
+    @cached_property
+    def _offers(self) -> dict[str, types.Tool]:
+        """Made for the first client that asks what there is: nobody else should wait for it at the start."""
+        return {name: schemas.offer(tool) for name, tool in self._tools.items()}
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         _no_cursor(params)
