@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,7 +24,7 @@ class ServerProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if quiet else None,
-            env=os.environ | environ,
+            env=_installed(os.environ) | environ,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -90,6 +90,11 @@ class ServerProcess:
         self._to.write(line)
         self._to.flush()
         return started
+
+
+def _installed(environ: Mapping[str, str]) -> dict[str, str]:
+    """Without what keeps Python from writing compiled files: an installed server has them."""
+    return {name: value for name, value in environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 EMPTY: tuple[str | Path, ...] = (sys.executable, Path(__file__).with_name("empty_server.py"))

@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def serve(argv: Sequence[str]) -> int:
     """Serve until the client leaves. 0: done, 1: refused or failed, 2: a setting makes no sense."""
+    gc.disable()  # importing makes many objects and no garbage: a tenth of the start would go into looking for some
     from memory_mcp import logs, settings
     from memory_mcp.errors import AppError
 
@@ -44,7 +45,6 @@ def serve(argv: Sequence[str]) -> int:
 
 
 def _open_door(chosen: "Settings") -> None:
-    gc.disable()  # importing makes many objects and no garbage: a tenth of the start would go into looking for some
     from memory_mcp.app import open_app
 
     if chosen.transport == "stdio":

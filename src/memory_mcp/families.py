@@ -10,6 +10,7 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import unquote
 
@@ -69,7 +70,7 @@ class Tool:
     family: str
     needs: Scope
     arguments: type[Arguments]
-    answers: TypeAdapter[Any]
+    returns: type[Any]
     run: Callable[[Call, Any], Any]
     reads_only: bool
     destructive: bool
@@ -78,6 +79,11 @@ class Tool:
     steers: bool  # it changes what later calls of its session mean
     meta: Mapping[str, Any]
     spells_out_answers: bool  # in tools/list; docs/tools.md always does
+
+    @cached_property
+    def answers(self) -> TypeAdapter[Any]:
+        """Made when it is first needed: a server starts more often than it uses every tool."""
+        return TypeAdapter(self.returns)
 
 
 @dataclass(frozen=True)
@@ -178,7 +184,7 @@ class Family:
                 family=self.name,
                 needs=needs,
                 arguments=arguments,
-                answers=TypeAdapter(answers),
+                returns=answers,
                 run=run,
                 reads_only=needs is Scope.READ,
                 destructive=destructive,

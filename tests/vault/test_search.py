@@ -1,6 +1,7 @@
 import pytest
 from mcp import Client
 
+from memory_mcp.vault import storage
 from tests.conftest import Clock
 from tests.vault.calls import call, commit, found_keys, refusal, search
 
@@ -13,6 +14,20 @@ async def test_a_natural_question_finds_its_answer_first(client: Client) -> None
     await commit(client, "editor", "The user likes vim.")
 
     assert (await found_keys(client, "What did we decide about backups?"))[0] == "backup_policy"
+
+
+async def test_a_word_held_by_too_many_to_remember_counts_the_same(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for scope in ("vault", "session"):
+        await commit(client, "both", "apple pear", scope=scope)
+        await commit(client, "apple", "an apple a day", scope=scope)
+        await commit(client, "pear", "a pear", scope=scope)
+    remembered = await search(client, "apple pear plum")
+
+    monkeypatch.setattr(storage, "MOST_REMEMBERED", 0)
+
+    assert await search(client, "apple pear plum") == remembered
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class Answers(_End):
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self._at_once = None if _made_nonblocking(fd) else SAFE_WRITE
-        self._turn = anyio.Lock()
+        self._turn = anyio.Lock(fast_acquire=True)  # one round of the event loop less for every answer
         self._writing: anyio.CancelScope | None = None
         self._given_up = False
         self._owed: set[types.RequestId] = set()

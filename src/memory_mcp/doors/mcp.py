@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import anyio
@@ -22,7 +22,7 @@ from mcp.shared.message import SessionMessage
 
 from memory_mcp import __version__
 from memory_mcp.app import App
-from memory_mcp.caller import Caller, Scope
+from memory_mcp.caller import Scope
 from memory_mcp.clock import new_id
 from memory_mcp.doors import answers, arguments, asking, schemas, sdk
 from memory_mcp.doors.listeners import Listeners
@@ -59,8 +59,6 @@ class McpDoor:
         self.listeners = Listeners()
         self._tools = {name: tool for family in app.families.values() for name, tool in family.tools.items()}
         self._spec_names = {tool.spec_name: name for name, tool in self._tools.items() if tool.spec_name}
-        spelt_out = app.settings.portal_names == "spec"
-        self._offers = {name: schemas.offer(tool, in_spec=spelt_out) for name, tool in self._tools.items()}
         # Apart, so that writers who wait for their turn keep no reader waiting.
         self._reading = ThreadPoolExecutor(32, thread_name_prefix="reading")
         self._writing = ThreadPoolExecutor(8, thread_name_prefix="writing")
@@ -109,16 +107,24 @@ class McpDoor:
 
     # Tools
 
+    @cached_property
+    def _offers(self) -> dict[str, types.Tool]:
+        """Made for the first client that asks what there is: nobody else should wait for it at the start."""
+        in_spec = self.app.settings.portal_names == "spec"
+        return {name: schemas.offer(tool, in_spec=in_spec) for name, tool in self._tools.items()}
+
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         _no_cursor(params)
         caller = asking.caller(ctx)
-        allowed = [name for name, tool in self._visible(caller).items() if tool.needs in caller.scopes]
+        allowed = [
+            name for name, tool in self._tools.items() if tool.family in caller.families and tool.needs in caller.scopes
+        ]
         return types.ListToolsResult(tools=[self._offers[name] for name in allowed])
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         caller = asking.caller(ctx)
-        tool = self._visible(caller).get(self._spec_names.get(params.name, params.name))
-        if tool is None:
+        tool = self._tools.get(self._spec_names.get(params.name, params.name))
+        if tool is None or tool.family not in caller.families:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}", {"error": "not_found"})
         try:
             caller.require(tool.needs)
@@ -265,9 +271,6 @@ class McpDoor:
         )
 
     # Who is asking
-
-    def _visible(self, caller: Caller) -> Mapping[str, Tool]:
-        return {name: tool for name, tool in self._tools.items() if tool.family in caller.families}
 
     def _readable(self, ctx: Context) -> list[Family]:
         caller = asking.caller(ctx)

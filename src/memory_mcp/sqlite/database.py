@@ -65,6 +65,7 @@ class _File:
         self.generation = generation
         self._path = path
         self._durability = durability
+        self._names = os.fspath(path), os.fspath(_wal(path))  # looked at on every call: Path would take twice as long
         self._identity: tuple[object, object] = (None, None)  # of the file and of its WAL
         self._guard = threading.Lock()
         self._idle: list[apsw.Connection] = []
@@ -73,13 +74,17 @@ class _File:
 
     def remember(self) -> None:
         """Which file this is. Not before it has a WAL: a file that was moved away and back has another."""
-        self._identity = _identity(self._path), _identity(_wal(self._path))
+        self._identity = self._found()
 
     def is_in_place(self) -> bool:
         return not self._closed and self._lies_there()
 
     def _lies_there(self) -> bool:
-        return self._identity == (_identity(self._path), _identity(_wal(self._path)))
+        return self._identity == self._found()
+
+    def _found(self) -> tuple[object, object]:
+        file, wal = self._names
+        return _identity(file), _identity(wal)
 
     @contextmanager
     def reader(self) -> Iterator[apsw.Connection]:
@@ -269,9 +274,9 @@ class Database:
             migrations.run(connection, self._schema, self._backups, self._clock)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: Path | str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)  # noqa: PTH116  # on every call, and Path.stat takes twice as long
+        found = os.stat(path)  # noqa: PTH116  # takes names as they are: Path.stat takes twice as long
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino

@@ -4,7 +4,7 @@ import json
 import struct
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memory_mcp.search import words
@@ -14,6 +14,8 @@ from memory_mcp.vault.model import Hit, Memory, NewMemory, Place, Pruning, Range
 COLUMNS = ("key", "content", "tags")
 Index = Literal["words", "fts"]
 PLACES: tuple[Place, ...] = ("session", "vault")
+MOST_REMEMBERED = 10_000  # memories that hold a term; beyond, SQLite counts them without handing them out
+_JSON = json.JSONEncoder(ensure_ascii=False)  # json.dumps would make one for every list
 OWN = {"session": "session_id = :session_id", "vault": "TRUE"}
 """Which rows of a place belong to the caller's session; every row of the vault does."""
 
@@ -126,12 +128,16 @@ def count(tx: Read, place: Place, session_id: str, tags: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class WordIndex:
-    """The indexes of one place as search/finding.py asks them: the caller's own memories with all of some tags."""
+    """The indexes of one place as search/finding.py asks them: the caller's own memories with all of some tags.
+
+    It lives for one search, and remembers who holds a term that it has counted: to name them costs no more.
+    """
 
     tx: Read
     place: Place
     session_id: str
     tags: Sequence[str]
+    _holders: dict[str, set[int]] = field(default_factory=dict, init=False)
 
     def expression(self, query: str) -> str | None:
         return words.syntax(query, COLUMNS)
@@ -141,16 +147,18 @@ class WordIndex:
 
     def count(self, term: str, most: int) -> int:
         table = f"{self.place}_words"
-        return self.tx.number(
-            f"""
-            SELECT count(*) FROM (
-                SELECT 1 FROM {table} WHERE {table} MATCH :term {_own(table, self.place, ())} LIMIT :most
-            )
-            """,
-            self._values() | {"term": term, "most": most},
-        )
+        holders = f"SELECT rowid FROM {table} WHERE {table} MATCH :term {_own(table, self.place, ())} LIMIT :most"
+        values = {"session_id": self.session_id, "term": term, "most": most}
+        if most > MOST_REMEMBERED:
+            return self.tx.number(f"SELECT count(*) FROM ({holders})", values)
+        found = {id_ for (id_,) in self.tx.all(holders, values)}
+        if len(found) < most:  # all of them
+            self._holders[term] = found
+        return len(found)
 
     def holding(self, term: str, among: Collection[int]) -> dict[int, float]:
+        if term in self._holders:
+            return dict.fromkeys(self._holders[term].intersection(among), 1.0)
         table = f"{self.place}_words"
         rows = self.tx.all(
             f"""
@@ -170,11 +178,11 @@ class WordIndex:
 
     def _matching(self, index: Index, expression: str, most: int) -> dict[int, float]:
         table = f"{self.place}_{index}"
-        # The plus keeps FTS5's own sorter out, which is slower than SQLite's.
+        # By the score and not by the rank: FTS5's own sorter, which is slower than SQLite's, stays out.
         rows = self.tx.all(
             f"""
-            SELECT rowid, -rank FROM {table}
-            WHERE {table} MATCH :expression {_own(table, self.place, self.tags)} ORDER BY +rank LIMIT :most
+            SELECT rowid, -rank AS score FROM {table}
+            WHERE {table} MATCH :expression {_own(table, self.place, self.tags)} ORDER BY score DESC LIMIT :most
             """,
             self._values() | {"expression": expression, "most": most},
         )
@@ -363,7 +371,7 @@ def _tags(text: str) -> list[str]:
 
 
 def _json(values: Sequence[Any]) -> str:
-    return json.dumps(list(values), ensure_ascii=False)
+    return _JSON.encode(list(values))
 
 
 def _memory(place: Place, key: str, content: str, tags: str, created_at: str, updated_at: str) -> Memory:
