@@ -1,6 +1,7 @@
 """The laws of DESIGN, held by reading the imports."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,10 +83,10 @@ def test_in_a_room_imports_point_from_tools_to_operations_to_storage() -> None:
 def test_storage_is_the_only_place_with_sql() -> None:
     for path in PACKAGE.rglob("*.py"):
         inside = path.relative_to(PACKAGE).with_suffix("").parts
-        if inside[0] == "sqlite" or inside[1:2] == ("storage",) or inside == ("search", "words"):
+        if inside[0] in ("sqlite", "engine") or inside[1:2] == ("storage",) or inside == ("search", "words"):
             continue
         text = path.read_text(encoding="utf-8")
-        assert not [word for word in ("SELECT ", "INSERT INTO", "DELETE FROM", "UPDATE ") if word in text], path
+        assert not re.search(r"\bSELECT\b[^\n]*\bFROM\b|INSERT INTO|DELETE FROM|\bUPDATE \w+ SET\b", text), path
 
 
 def test_the_sdk_is_known_in_doors_only() -> None:

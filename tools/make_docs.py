@@ -72,11 +72,23 @@ def kind(field: dict[str, Any]) -> str:
         return " or ".join(f"`{value}`" for value in field["enum"])
     bounds = [
         f"{name} {field[name]}"
-        for name in ("minimum", "maximum", "minLength", "maxLength", "maxItems")
+        for name in ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
         if name in field
     ]
-    inner = f" of {field['items']['type']}" if "items" in field else ""
-    return ", ".join([field.get("type", "any") + inner, *bounds])
+    return ", ".join([field.get("type", "any") + inner(field), *bounds])
+
+
+def inner(field: dict[str, Any]) -> str:
+    """What stands in a list, or in an object."""
+    if "items" in field:
+        return f" of ({kind(field['items'])})"
+    if "properties" in field:
+        required = field.get("required", [])
+        fields = (
+            f"`{name}`{'' if name in required else '?'}: {kind(part)}" for name, part in field["properties"].items()
+        )
+        return " {" + "; ".join(fields) + "}"
+    return ""
 
 
 def default(field: dict[str, Any]) -> str:
@@ -109,9 +121,9 @@ def errors() -> Iterator[str]:
     yield (
         "Every error has a word that programs can rely on and a message that says what to do. Tools of vault and "
         "stores answer with a JSON-RPC error, code -32602 for what the caller can mend and -32603 for what failed on "
-        'our side, and `data` = `{"error": word, …}`. Resources and prompts answer the same way. Tools of notes and graph '
-        'answer with a result whose `isError` is true and whose structured content is `{"error": word, "message": '
-        'text, "data": {…}}`. An unknown tool is -32602.'
+        'our side, and `data` = `{"error": word, …}`. Resources and prompts answer the same way. Tools of notes, graph '
+        'and portals answer with a result whose `isError` is true and whose structured content is `{"error": word, '
+        '"message": text, "data": {…}}`. An unknown tool is -32602.'
     )
     for word, meaning in WORDS.items():
         yield f"## {word}\n\n{meaning}"

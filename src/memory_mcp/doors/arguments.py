@@ -22,7 +22,8 @@ def parse(tool: Tool, given: Mapping[str, Any] | None) -> Arguments:
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))
-        raise Invalid(f"{field}: {first['msg']}.", field=field) from exc
+        said = "Input should be an object" if first["type"] == "model_type" else first["msg"]
+        raise Invalid(f"{field}: {said}.", field=field) from exc
 
 
 def parse_prompt(prompt: Prompt, given: Mapping[str, str] | None) -> dict[str, str]:

@@ -43,20 +43,22 @@ def input_schema(tool: Tool) -> dict[str, Any]:
 
 
 def brief(schema: dict[str, Any]) -> dict[str, Any]:
-    """An input schema without the bounds of what stands in lists: they are checked, and docs/tools.md has them."""
+    """An input schema without what goes without saying: that nothing may be empty or unknown, and that a flag is off.
+
+    It is checked all the same, and docs/tools.md says it.
+    """
     return {
-        name: _brief_items(part) if name == "items" else brief(part) if isinstance(part, dict) else part
-        for name, part in schema.items()
+        name: {field: brief(part) for field, part in value.items()}
+        if name == "properties"
+        else brief(value)
+        if isinstance(value, dict)
+        else value
+        for name, value in schema.items()
+        if (name, value) not in _GOES_WITHOUT_SAYING
     }
 
 
-def _brief_items(items: dict[str, Any]) -> dict[str, Any]:
-    kept = {
-        name: part for name, part in items.items() if name not in ("additionalProperties", "minLength", "maxLength")
-    }
-    if "properties" in kept:
-        kept["properties"] = {name: _brief_items(brief(field)) for name, field in kept["properties"].items()}
-    return kept
+_GOES_WITHOUT_SAYING = [("additionalProperties", False), ("minLength", 1), ("minItems", 1), ("default", False)]
 
 
 def output_schema(tool: Tool) -> dict[str, Any]:

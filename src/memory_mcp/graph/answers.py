@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
-from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET, within_budget
+from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET
 from memory_mcp.graph import storage
-from memory_mcp.graph.model import Created, Entity, Nodes, Observed, Related, Relation
+from memory_mcp.graph.model import Created, Entity, Nodes, Observed, Project, Projects, Related, Relation
 from memory_mcp.sqlite import Read
 
 ANSWER = TOKEN_BUDGET * BYTES_PER_TOKEN  # bytes of JSON
@@ -67,14 +67,23 @@ def written(answer: A) -> A:
     """An answer to a write that a model can take. What is left out of it is done all the same."""
     lists = [field.name for field in fields(answer) if field.name != "notice"]
     items = [(name, one) for name in lists for one in getattr(answer, name)]
-    kept = within_budget(items, lambda item: _size(item[1]))
-    if len(kept) == len(items):
+    kept, are_all = _fitting(items, ANSWER)
+    if are_all:
         return answer
     said = (
         f"All is done, and too long to show: {len(items) - len(kept)} items are left out here. open_nodes shows them."
     )
     shown = {name: [one for kind, one in kept if kind == name] for name in lists}
     return replace(answer, notice=said, **shown)
+
+
+def listed(projects: Sequence[Project]) -> Projects:
+    shown, are_all = _fitting(projects, ANSWER, 1)
+    left_out = len(projects) - len(shown)
+    notice = (
+        None if are_all else f"{left_out} more are not shown. Ask for active and archived ones one after the other."
+    )
+    return Projects(shown, notice)
 
 
 def _entities(tx: Read, ids: Sequence[str], skip: int) -> tuple[list[Entity], bool]:
@@ -123,6 +132,6 @@ def _size(item: object) -> int:
     """About how many bytes of JSON it makes."""
     if isinstance(item, str):
         return len(item.encode()) + 4
-    if isinstance(item, list):
+    if isinstance(item, list | tuple):
         return sum(map(_size, item))
     return 80 + sum(map(_size, vars(item).values()))

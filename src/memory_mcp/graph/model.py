@@ -64,6 +64,7 @@ class Project:
 @dataclass(frozen=True)
 class Projects:
     projects: list[Project]
+    notice: Notice = None
 
 
 @dataclass(frozen=True)

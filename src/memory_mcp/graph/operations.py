@@ -9,6 +9,7 @@ from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
+from memory_mcp.families import within_budget
 from memory_mcp.graph import answers, storage
 from memory_mcp.graph.files import OpenFile, OpenFiles, Place, heal
 from memory_mcp.graph.model import (
@@ -72,7 +73,7 @@ class Graph:
 
     def projects(self, caller: Caller, status: Status | None) -> Projects:
         with self._place(caller.user).registry.read() as tx:
-            return Projects(storage.projects(tx, status))
+            return answers.listed(storage.projects(tx, status))
 
     def create_project(self, caller: Caller, session: Session, name: str, description: str) -> Project:
         """Make a project with a file of its own and work in it. Raises Conflict if the name is taken."""
@@ -97,8 +98,10 @@ class Graph:
 
     def switch_project(self, caller: Caller, session: Session, name: str) -> ProjectNews:
         """Work in a project from now on, for the rest of the session."""
-        with self._sessions.keeping(caller.user, session), self._place(caller.user).registry.write() as tx:
-            project = _active_one(tx, name)
+        place = self._place(caller.user)
+        with self._sessions.keeping(caller.user, session), place.registry.write() as tx:
+            project = _active_one(tx, name, "name")
+            self._opened(place, project)  # a damaged or lost file is told now, not at the next call
             storage.set_active(tx, session.id, project.id)
         return ProjectNews(project, f"Working in {name!r} now.")
 
@@ -316,9 +319,14 @@ class Graph:
         """The file of the project named, or of the session's active one."""
         place = self._place(caller.user)
         with place.registry.read() as tx:
-            project = _active_one(tx, name) if name is not None else session and storage.active(tx, session.id)
+            project = (
+                _active_one(tx, name, "project") if name is not None else session and storage.active(tx, session.id)
+            )
         if project is None:
             raise NotFound(NO_PROJECT, word="no_active_project")
+        return self._opened(place, project)
+
+    def _opened(self, place: Place, project: Project) -> Database:
         return self._files.get(place.file(project.id, "active"), place.lock(project.id))
 
     def _place(self, user: str) -> Place:
@@ -346,10 +354,10 @@ def _existing_as(tx: Read, name: str, status: Status) -> Project:
     return project
 
 
-def _active_one(tx: Read, name: str) -> Project:
+def _active_one(tx: Read, name: str, field: str) -> Project:
     project = _existing(tx, name)
     if project.status == "archived":
-        raise Conflict(f"The project {name!r} is archived; {USE['archived']}.", field="name")
+        raise Conflict(f"The project {name!r} is archived; {USE['archived']}.", field=field)
     return project
 
 
@@ -358,5 +366,6 @@ def _known(tx: Read, names: Iterable[str]) -> dict[str, str]:
     ids = storage.ids_of(tx, wanted)
     if missing := [name for name in wanted if name not in ids]:
         listed = ", ".join(repr(name) for name in missing[:10])
-        raise NotFound(f"No such entities: {listed}. Nothing was added; create_entities makes them.", missing=missing)
+        shown = within_budget(missing, lambda name: len(name.encode()) + 4)
+        raise NotFound(f"No such entities: {listed}. Nothing was added; create_entities makes them.", missing=shown)
     return ids

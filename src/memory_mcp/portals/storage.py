@@ -31,10 +31,9 @@ def tables(line: EngineLine) -> list[Table]:
     rows = line.rows(
         """
         SELECT tables.name AS name, toUInt64(ifNull(total_rows, 0)) AS rows, toUInt64(ifNull(total_bytes, 0)) AS bytes,
-            groupArray((columns.name, columns.type, columns.is_in_primary_key)) AS columns
+            arraySort(groupArray((columns.position, columns.name, columns.type, columns.is_in_primary_key))) AS columns
         FROM system.tables AS tables
-        JOIN (SELECT * FROM system.columns WHERE database = 'portal' ORDER BY table, position) AS columns
-            ON columns.table = tables.name
+        JOIN (SELECT * FROM system.columns WHERE database = 'portal') AS columns ON columns.table = tables.name
         WHERE tables.database = 'portal' AND NOT startsWith(tables.name, '_')
         GROUP BY name, rows, bytes ORDER BY name
         SETTINGS output_format_json_quote_64bit_integers = 0
@@ -45,7 +44,7 @@ def tables(line: EngineLine) -> list[Table]:
             row["name"],
             row["rows"],
             row["bytes"],
-            [Column(name, kind, bool(key)) for name, kind, key in row["columns"]],
+            [Column(name, kind, bool(key)) for _, name, kind, key in row["columns"]],
         )
         for row in rows
     ]

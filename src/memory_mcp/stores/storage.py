@@ -164,4 +164,4 @@ def _since_1970(moment: datetime | None) -> int | None:
 
 def _summed(rows: Sequence[Sequence[Any]]) -> list[Summed]:
     tags = json.loads(f"[{','.join(row[-1] for row in rows)}]")  # of all in one go: each call has its price
-    return [Summed(*row[:-1], these) for row, these in zip(rows, tags, strict=True)]
+    return [Summed(*[*row[:-1], these]) for row, these in zip(rows, tags, strict=True)]

@@ -1,0 +1,360 @@
+"""How fast stores are, next to the least that the file system asks for the same: `make bench-stores`.
+
+Ours is called over stdio. The bare way runs in this process, on the same tree, in turns with ours.
+"""
+
+import argparse
+import os
+import random
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import Timed, introduction, load, ms, tell
+from benchmarks.pipe import ServerProcess, memory_mcp
+from benchmarks.texts import Texts
+from memory_mcp.clock import stamp, utc_now
+from memory_mcp.stores import frontmatter
+from memory_mcp.stores.model import Metadata
+from memory_mcp.vault.model import NewMemory
+
+SEED = 1
+STORE = "benchmark"
+TOGETHER = 100  # files in a folder
+FOLDERS = 10  # with files, in each folder at the top
+GOAL = 2.0  # times as long as a walk that looks at each file
+
+OPERATIONS = ADD, GET, LIST, RECENT, EDITED, REINDEX = (
+    "add_memory",
+    "get_memory",
+    "list_memories",
+    "recent",
+    "recent, after an edit",
+    "reindex_store",
+)
+LATEST = "cortex_get_recent_memories"
+NAMES, STATUSES = "walk, names", "walk, stat"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
+
+    counts: tuple[int, ...] = (1_000, 10_000, 100_000)
+    calls: int = 300  # of each operation that looks at one file or folder
+    most_walks: int = 100
+    looked_at: int = 2_000_000  # files that all walks of one kind look at, if that makes fewer
+    reindexings: int = 3
+
+    def walks(self, count: int) -> int:
+        return min(self.most_walks, self.looked_at // count)
+
+
+QUICK = Size(counts=(1_000,), calls=30, most_walks=10, reindexings=2)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A store's folder, and what is in it."""
+
+    top: Path
+    paths: list[str]  # of its memories, as tools call them
+
+    @property
+    def categories(self) -> list[str]:
+        return list(dict.fromkeys(path.rpartition("/")[0] for path in self.paths))
+
+    def file(self, path: str) -> Path:
+        return self.top / f"{path}.md"
+
+
+@dataclass
+class Turns:
+    """What calls of one operation took, and what each bare way to the same took in between."""
+
+    ours: Timed = field(default_factory=Timed)
+    bare: dict[str, Timed] = field(default_factory=dict)
+
+    def take(self, server: ServerProcess, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        cpu = server.cpu()
+        taken, answer = server.timed_answer(tool, {"store": STORE, **arguments})
+        self.ours.walls.append(taken)
+        self.ours.cpu += server.cpu() - cpu
+        return answer
+
+    def take_bare(self, ways: Mapping[str, Callable[[], object]]) -> None:
+        for name, way in ways.items():
+            self.bare.setdefault(name, Timed()).run(way)
+
+
+Measured = dict[tuple[int, str], Turns]
+
+
+def main() -> None:
+    asked = _arguments()
+    size = QUICK if asked.quick else Size()
+    started = time.monotonic()
+    print(introduction())
+    warm: Measured = {}
+    cold: Measured = {}
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=asked.dir) as folder:
+        for count in size.counts:
+            measure(size, Path(folder), count, warm, cold)
+    is_met = tell_recent(warm)
+    tell_others(warm)
+    tell_cold(cold)
+    tell_growth(warm)
+    print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
+    if not is_met and not asked.quick:
+        raise SystemExit(1)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench-stores ARGS=", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small store and few calls, to see that it runs")
+    parser.add_argument("--dir", help="where the stores go: durable writes are as fast as this disk")
+    return parser.parse_args()
+
+
+def measure(size: Size, folder: Path, count: int, warm: Measured, cold: Measured) -> None:
+    """Everything in a store of this many files."""
+    tree = _grown(folder / f"store-{count}", count)
+    choosing = random.Random(SEED)
+    with _serving(folder / f"data-{count}", tree) as server:
+        cold[count, RECENT] = _first(server, tree, LATEST)
+        warm[count, RECENT] = _recent(server, tree, size.walks(count))
+        warm[count, GET] = _get(server, tree, choosing.choices(tree.paths, k=size.calls))
+        warm[count, LIST] = _list(server, tree, choosing.choices(tree.categories, k=size.calls))
+        warm[count, EDITED] = _edited(server, tree, choosing.sample(tree.paths, size.walks(count)))
+        warm[count, ADD] = _add(server, tree, size.calls)
+    for index in tree.top.rglob("index.yaml"):
+        index.unlink()
+    with _serving(folder / f"data-{count}-again", tree) as server:
+        cold[count, REINDEX] = _first(server, tree, "reindex_store")
+        warm[count, REINDEX] = _reindex(server, tree, size.reindexings)
+
+
+def _serving(data_dir: Path, tree: Tree) -> ServerProcess:
+    """A server that has just been told of the store."""
+    program, *flags = memory_mcp(data_dir, "--log-level", "error")
+    subprocess.run(
+        (program, "stores", "add", STORE, tree.top, "--data-dir", data_dir), check=True, stdout=subprocess.DEVNULL
+    )
+    server = ServerProcess((program, *flags))
+    server.shake_hands()
+    return server
+
+
+# Each operation, and the bare way to the same
+
+
+def _first(server: ServerProcess, tree: Tree, tool: str) -> Turns:
+    """A call that has to read every file, after each was read once the bare way: both find them in the page cache."""
+    turns = Turns()
+    for _ in range(2):
+        turns.bare.clear()
+        turns.take_bare(_reading(tree))
+    turns.take(server, tool, {})
+    return turns
+
+
+def _recent(server: ServerProcess, tree: Tree, walks: int) -> Turns:
+    turns = Turns()
+    for _ in range(walks):
+        turns.take_bare(_walks(tree))
+        turns.take(server, LATEST, {})
+    return turns
+
+
+def _edited(server: ServerProcess, tree: Tree, paths: Iterable[str]) -> Turns:
+    """Somebody edits a file in place before each call, which must show it first."""
+    turns = Turns()
+    for number, path in enumerate(paths):
+        turns.take_bare(_walks(tree))
+        later = stamp(utc_now().replace(year=9000 + number))
+        tree.file(path).write_text(frontmatter.new(Metadata(later, later), "Edited."), encoding="utf-8")
+        latest = turns.take(server, LATEST, {})["memories"][0]
+        if (latest["path"], latest["content"]) != (path, "Edited."):
+            raise SystemExit(f"The edit of {path} was not seen.")
+    return turns
+
+
+def _get(server: ServerProcess, tree: Tree, paths: Iterable[str]) -> Turns:
+    turns = Turns()
+    for path in paths:
+        turns.take_bare({"open, read": tree.file(path).read_bytes})
+        turns.take(server, "get_memory", {"path": path})
+    return turns
+
+
+def _list(server: ServerProcess, tree: Tree, categories: Iterable[str]) -> Turns:
+    turns = Turns()
+    for category in categories:
+        folder = tree.top / category
+        turns.take_bare({"scandir, stat": lambda folder=folder: _statuses(folder)})  # type: ignore[misc]  # no type
+        turns.take(server, "list_memories", {"category": category})
+    return turns
+
+
+def _add(server: ServerProcess, tree: Tree, calls: int) -> Turns:
+    """Both write the same amount into the same folder; what is no .md is not the server's concern."""
+    turns, categories = Turns(), tree.categories
+    for number, memory in enumerate(Texts(SEED + 1).memories(calls, "new-")):
+        category = categories[number % len(categories)]
+        text, target = _text(memory), tree.top / category / f"{memory.key}.bare"
+        turns.take_bare({"durable write": lambda text=text, target=target: _write(target, text)})  # type: ignore[misc]
+        arguments = {"path": f"{category}/{memory.key}", "content": memory.content, "tags": list(memory.tags)}
+        turns.take(server, "add_memory", arguments)
+        target.unlink()
+    return turns
+
+
+def _reindex(server: ServerProcess, tree: Tree, calls: int) -> Turns:
+    turns = Turns()
+    for _ in range(calls):
+        turns.take_bare(_reading(tree))
+        turns.take(server, "reindex_store", {})
+    return turns
+
+
+def _walks(tree: Tree) -> Mapping[str, Callable[[], object]]:
+    return {NAMES: lambda: _names(tree.top), STATUSES: lambda: _statuses(tree.top)}
+
+
+def _reading(tree: Tree) -> Mapping[str, Callable[[], object]]:
+    return {"reading all": lambda: _read_all(tree.top)}
+
+
+def _names(top: Path) -> None:
+    """See which files there are."""
+    for _ in os.walk(top):
+        pass
+
+
+def _statuses(top: str | Path) -> None:
+    """See also whether somebody has edited one."""
+    with os.scandir(top) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _statuses(entry.path)
+            else:
+                entry.stat(follow_symlinks=False)
+
+
+def _read_all(top: Path) -> None:
+    for folder, _, files in os.walk(top):
+        for file in files:
+            with open(f"{folder}/{file}", "rb") as opened:  # noqa: PTH123  # a Path takes longer to make than to read
+                opened.read()
+
+
+def _write(target: Path, text: str) -> None:
+    """A file that is there whole or not at all, also after a power cut."""
+    part = target.with_name(f".{target.name}")
+    with part.open("wb") as file:
+        file.write(text.encode())
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(target)
+    folder = os.open(target.parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+# Trees
+
+
+def _grown(top: Path, count: int) -> Tree:
+    """Files with front matter, in folders in folders."""
+    paths = []
+    for number, memory in enumerate(Texts(SEED).memories(count)):
+        folder = number // TOGETHER
+        category = f"topic-{folder // FOLDERS:03}/part-{folder % FOLDERS}"
+        if number % TOGETHER == 0:
+            (top / category).mkdir(parents=True)
+        paths.append(f"{category}/{memory.key}")
+        (top / f"{paths[-1]}.md").write_text(_text(memory, number), encoding="utf-8")
+    return Tree(top, paths)
+
+
+def _text(memory: NewMemory, number: int = 0) -> str:
+    """As add_memory writes it, at another time each."""
+    day, second = 1 + number // 86_400, number % 86_400
+    written = f"2026-01-{day:02}T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
+    tags = "".join(f"\n  - {tag}" for tag in memory.tags) or " []"
+    front = f"created_at: '{written}'\nupdated_at: '{written}'\ntags:{tags}\nsource: mcp\n"
+    return f"---\n{front}---\n\n{memory.content}\n"
+
+
+# Tables
+
+
+def tell_recent(warm: Measured) -> bool:
+    headings = ["files", "p50 ms", "stat", "ratio", "of minima", "goal", "", "names", "ratio", "mean ms", "CPU ms"]
+    rows, are_met = [headings], []
+    for (count, operation), turns in warm.items():
+        if operation == RECENT:
+            ours, names, statuses = turns.ours, turns.bare[NAMES], turns.bare[STATUSES]
+            are_met.append(ours.p50 / statuses.p50 <= GOAL)
+            judged = [f"<= {GOAL:.0f}", "met" if are_met[-1] else "missed"]
+            looked = [ms(ours.p50), ms(statuses.p50), *_ratios(ours, statuses), *judged]
+            others = [ms(names.p50), f"{ours.p50 / names.p50:.1f}", ms(ours.mean), ms(ours.cpu_each)]
+            rows.append([str(count), *looked, *others])
+    tell(f"1. {LATEST} of the whole store, next to a walk that stats each file, and one that lists names only", rows)
+    return all(are_met)
+
+
+def tell_others(warm: Measured) -> None:
+    headings = [
+        "files and operation",
+        "p50 ms",
+        "mean ms",
+        "CPU ms",
+        "next to",
+        "p50 ms",
+        "mean ms",
+        "ratio",
+        "of minima",
+    ]
+    rows = [headings]
+    for (count, operation), turns in sorted(warm.items(), key=lambda item: (item[0][0], OPERATIONS.index(item[0][1]))):
+        if operation != RECENT:
+            way, bare = list(turns.bare.items())[-1]
+            ours = [ms(turns.ours.p50), ms(turns.ours.mean), ms(turns.ours.cpu_each)]
+            rows.append([f"{count}, {operation}", *ours, way, ms(bare.p50), ms(bare.mean), *_ratios(turns.ours, bare)])
+    tell("2. The other tools, each next to the least that the file system asks for it", rows)
+
+
+def tell_cold(cold: Measured) -> None:
+    rows = [["files and first call", "s", "CPU s", "files per s", "reading all s", "ratio"]]
+    for (count, operation), turns in cold.items():
+        (bare,) = turns.bare.values()
+        took = [f"{turns.ours.mean:.2f}", f"{turns.ours.cpu:.2f}", f"{count / turns.ours.mean:.0f}"]
+        rows.append([f"{count}, {operation}", *took, f"{bare.mean:.2f}", f"{turns.ours.mean / bare.mean:.1f}"])
+    tell("3. The first call after a store appeared, which reads every file, next to opening and reading each", rows)
+
+
+def tell_growth(warm: Measured) -> None:
+    counts = list(dict.fromkeys(count for count, _ in warm))
+    rows = [["operation", *(heading for count in counts[1:] for heading in (f"at {count}", "bare"))]]
+    for operation in OPERATIONS:
+        least = warm[counts[0], operation]
+        row = [operation]
+        for turns in (warm[count, operation] for count in counts[1:]):
+            way = list(turns.bare)[-1]
+            row += [f"{turns.ours.p50 / least.ours.p50:.1f}", f"{turns.bare[way].p50 / least.bare[way].p50:.1f}"]
+        rows.append(row)
+    if counts[1:]:
+        tell(f"4. Growth: how many times the median at {counts[0]} files", rows)
+
+
+def _ratios(ours: Timed, bare: Timed) -> list[str]:
+    return [f"{ours.p50 / bare.p50:.2f}", f"{min(ours.walls) / min(bare.walls):.2f}"]
+
+
+if __name__ == "__main__":
+    main()
