@@ -268,7 +268,7 @@ class Portals:
     ) -> tuple[list[str], int]:
         if query is None:
             chosen = _chosen(storage.tables(line), table)
-            query, names = f"SELECT * FROM {chosen.name}", [chosen.name]
+            query, names = storage.whole_table(chosen.name), [chosen.name]
         elif table is not None:
             raise Invalid("query: give either this or table.", field="query")
         else:

@@ -136,6 +136,11 @@ def time_column(table: Table) -> str | None:
     return next((name for name in ("timestamp", "created_at") if name in moments), moments[0] if moments else None)
 
 
+def whole_table(table: str) -> str:
+    """The query of a caller who wants all of a table."""
+    return f"SELECT * FROM {_name(table)}"
+
+
 class Condition:
     """Which rows: a column equal to a value, one of several, or compared to some."""
 
