@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "memory_mcp"
 ROOMS = {"vault", "notes", "stores", "graph", "portals", "recall"}
 SERVICES = {"access", "sessions", "search", "embedding", "sqlite", "sync", "server_db", "files", "engine"}
 STOPS = (  # in a room, each may import those before it
-    *("model", "markdown", "sizes", "exchange", "picture", "paths", "frontmatter", "index_files"),
+    *("model", "markdown", "sizes", "exchange", "picture", "paths", "yaml_text", "frontmatter", "index_files"),
     *("address", "inference", "places"),
     *("storage", "schema", "files", "registry", "folders", "catalogue", "moving", "waiting", "meaning", "searching"),
     *("answers", "operations", "resources", "prompts", "tools"),

@@ -6,25 +6,51 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from memory_mcp.files.beneath import Place
+from memory_mcp.files.renaming import exchange
 
 UNFINISHED = ".memory-mcp-part"  # what the name of a file ends with that is not whole yet
 
 
-def write(target: Place, data: bytes, *, durable: bool = True, still: Callable[[], bool] = lambda: True) -> bool:
-    """Put a file there, in place of one that may be there. False, and nothing is done, unless `still` is true when the
-    file is about to take its place."""
+def write(target: Place, data: bytes, *, durable: bool = True) -> None:
+    """Put a file there, in place of one that may be there."""
     part = _written(target, data, durable)
     try:
-        if not still():
-            _drop(part)
-            return False
         part.rename(target)
     except BaseException:
         _drop(part)
         raise
     if durable:
         target.sync_folder()
-    return True
+
+
+def replace(target: Place, data: bytes, is_seen: Callable[[os.stat_result], bool], *, durable: bool = True) -> bool:
+    """Put a file in place of one that was seen. False, and nothing is changed, if that is another by now.
+
+    The two change places first, and then what was there is looked at: whoever saves at the last moment is noticed.
+    Where the system cannot do that, the look comes just before.
+    """
+    part = _written(target, data, durable)
+    try:
+        if exchange(part, target):
+            is_done = is_seen(part.status()) or _given_back(part, target)
+        elif is_done := is_seen(target.status()):
+            part.rename(target)
+    finally:
+        _drop(part)
+    if durable:
+        target.sync_folder()
+    return is_done
+
+
+def _given_back(part: Place, target: Place) -> bool:
+    """What somebody saved takes its place again, or what is saved even now. False: ours does not stay."""
+    leaving = target.status()
+    while True:
+        coming = part.status()
+        exchange(part, target)
+        if os.path.samestat(part.status(), leaving):
+            return False
+        leaving = coming  # somebody saved in between: that one goes back, and ours or an older save leaves
 
 
 def write_new(target: Place, data: bytes, *, durable: bool = True) -> None:

@@ -318,10 +318,12 @@ class Graph:
     def _project(self, caller: Caller, session: Session | None, name: str | None) -> Database:
         """The file of the project named, or of the session's active one."""
         place = self._place(caller.user)
+        project = None
         with place.registry.read() as tx:
-            project = (
-                _active_one(tx, name, "project") if name is not None else session and storage.active(tx, session.id)
-            )
+            if name is not None:
+                project = _active_one(tx, name, "project")
+            elif session is not None:
+                project = storage.active(tx, session.id)
         if project is None:
             raise NotFound(NO_PROJECT, word="no_active_project")
         return self._opened(place, project)

@@ -39,17 +39,22 @@ class Catalogue:
                 yield writing, listing
 
     @contextmanager
-    def below(self, parts: Parts, tell: Tell = lambda done, total: None) -> Iterator[tuple[Read, list[Listing]]]:
-        """A category and all below it as they are now, and a view of the cache that agrees with them."""
+    def below(
+        self, parts: Parts, tell: Tell = lambda done, total: None, *, afresh: bool = False
+    ) -> Iterator[tuple[Read, list[Listing]]]:
+        """A category and all below it as they are now, and a view of the cache that agrees with them.
+
+        `afresh` reads every file, whatever its time says.
+        """
         listings = list(self._folder.listings(parts))
         with self._db.read() as tx:
             known = storage.fingerprints(tx, self._key, "/".join(parts))
-            changed = self._differing(tx, listings, known)
+            changed = listings if afresh else self._differing(tx, listings, known)
             is_known = not changed and len(known) == len(listings)
             if is_known:
                 yield tx, listings
         if not is_known:
-            self._read_and_put(changed, tell)
+            self._read_and_put(changed, tell, afresh=afresh)
             with self._db.write() as writing:
                 for listing in self._overtaken(writing, changed):
                     self._put(writing, listing, self._read_changed(listing))
@@ -70,33 +75,35 @@ class Catalogue:
         """The folders that another process has put in again since we did, as it saw them."""
         return [one for one in listings if storage.fingerprint(tx, self._key, "/".join(one.folder)) != one.fingerprint]
 
-    def _read_and_put(self, changed: list[Listing], tell: Tell) -> None:
+    def _read_and_put(self, changed: list[Listing], tell: Tell, *, afresh: bool) -> None:
         """Some folders at a time, so that other writers are not kept waiting."""
         done, total = 0, sum(len(listing.files) for listing in changed)
         for some in _batches(changed):
-            read = [(listing, self._read_changed(listing)) for listing in some]
+            read = [(listing, self._read_changed(listing, afresh=afresh)) for listing in some]
             with self._db.write() as tx:
                 for listing, files in read:
                     self._put(tx, listing, files)
             done += sum(len(listing.files) for listing in some)
             tell(done, total)
 
-    def _read_changed(self, listing: Listing) -> dict[str, ReadFile]:
-        """What the files say that are new or have changed since they were read, by their names on disk."""
+    def _read_changed(self, listing: Listing, *, afresh: bool = False) -> dict[str, ReadFile | None]:
+        """What the files say that are new or have changed since they were read, by their names on disk; None of one
+        that cannot be read."""
         with self._db.read() as tx:
-            known = storage.signatures(tx, self._key, "/".join(listing.folder))
+            known = {} if afresh else storage.signatures(tx, self._key, "/".join(listing.folder))
         changed = [file for file, signature in listing.files.items() if known.get(file) != signature]
-        read = {}
+        read: dict[str, ReadFile | None] = dict.fromkeys(changed)
         with suppress(AppError):  # the folder is gone by now
             for file, text, signature in self._folder.texts(listing, changed):
                 path = unicodedata.normalize("NFC", "/".join((*listing.folder, file.removesuffix(SUFFIX))))
                 read[file] = ReadFile(signature, summed(path, frontmatter.parse(text)))
         return read
 
-    def _put(self, tx: Write, listing: Listing, read: dict[str, ReadFile]) -> None:
-        storage.put_folder(tx, self._key, listing)
+    def _put(self, tx: Write, listing: Listing, read: dict[str, ReadFile | None]) -> None:
+        storage.put_folder(tx, self._key, listing, is_read=None not in read.values())
         for file, one in read.items():
-            storage.put_memory(tx, self._key, listing, file, one)
+            if one is not None:
+                storage.put_memory(tx, self._key, listing, file, one)
 
 
 def summed(path: str, file: frontmatter.File) -> Summed:

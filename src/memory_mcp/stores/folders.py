@@ -6,11 +6,12 @@ import stat
 import time
 import unicodedata
 from collections.abc import Iterable, Iterator, Set
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.files import whole
 from memory_mcp.files.beneath import Outside, Place, Root
+from memory_mcp.files.renaming import rename_to_new
 from memory_mcp.files.turns import LONGEST_WAIT, Turns
 from memory_mcp.stores import paths
 from memory_mcp.stores.model import UNSETTLED, Listing, Parts, Signature, Store
@@ -37,13 +38,14 @@ class StoreFolder:
     @contextmanager
     def turn(self, wait: float = LONGEST_WAIT) -> Iterator[None]:
         """Write alone, among all processes that write to this folder."""
+        held = ExitStack()
         with self._telling():
             if self.is_missing():
                 self.store.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self.store.folder.is_dir():
                 raise FileNotFoundError
-            turn = Turns(self.store.folder).take(wait)
-        with turn:
+            held.enter_context(Turns(self.store.folder).take(wait))
+        with held:
             yield
 
     # Memories
@@ -67,12 +69,8 @@ class StoreFolder:
     def replace(self, parts: Parts, text: str, seen: Signature) -> bool:
         """Write a memory anew. False if somebody changed the file since it was seen: nothing is written then."""
         with self._telling(parts), self._memory(parts) as place:
-
-            def is_as_seen() -> bool:
-                return _signature(place.file_status()) == seen
-
-            # Asked again at the last moment: writing takes long enough for somebody to save in between.
-            return is_as_seen() and whole.write(place, text.encode(), durable=self._durable, still=is_as_seen)
+            place.file_status()
+            return whole.replace(place, text.encode(), lambda status: _signature(status) == seen, durable=self._durable)
 
     def remove(self, parts: Parts) -> None:
         with self._telling(parts), self._memory(parts) as place:
@@ -88,11 +86,23 @@ class StoreFolder:
                 self._check_clashes(target, "to_path", moving=source)
             with self._folder(target[:-1], make=True) as folder:
                 there = folder.beside(target[-1] + SUFFIX)
-                if _is_there(there) and not _same(place, there):
-                    raise taken(target, "to_path")
-                place.rename(there)
+                self._rename(place, there, target)
                 there.sync_folder()
             place.sync_folder()
+
+    @staticmethod
+    def _rename(place: Place, there: Place, target: Parts) -> None:
+        try:
+            if _is_there(there) and _same(place, there):
+                place.rename(there)  # upper and lower case of one name
+                return
+            if rename_to_new(place, there):
+                return
+        except FileExistsError:
+            raise taken(target, "to_path") from None
+        if _is_there(there):
+            raise taken(target, "to_path")
+        place.rename(there)
 
     # Categories
 

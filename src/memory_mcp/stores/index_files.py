@@ -9,7 +9,7 @@ from memory_mcp.stores import yaml_text
 from memory_mcp.stores.model import Summed
 
 MARK = "# Made by Memory MCP from the files beside it. Changes made here are lost."
-_NOT_PRINTABLE = re.compile(r"[^\x20-\x7e\u00a1-\u1fff\u2030-\ud7ff\uf900-\ufdcf\U00010000-\U0001fffd]")
+_NOT_PRINTABLE = re.compile(r"[^\x20-\x7e\u00a1-\u1fff\u2010-\u2027\u2030-\ud7ff\uf900-\ufdcf\U00010000-\U0001fffd]")
 
 _json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes one for each text
 

@@ -184,14 +184,14 @@ class Stores:
         listing, memories = self._category(caller, folder, parts)
         self._heal(caller, folder, listing, memories)
         found = [_listed(one, now) for one in memories]
-        wanted = [one for one in found if include_expired or not one.expired][offset:]
-        shown = within_budget(wanted, _size)
-        more = (
-            f"There is more: call list_memories with offset {offset + len(shown)}."
-            if len(shown) < len(wanted)
-            else None
-        )
-        return Category(store, category or ALL, len(shown), shown, _subcategories(listing), more)
+        entries: list[Listed | str] = [*_subcategories(listing)]
+        entries += [one for one in found if include_expired or not one.expired]
+        shown = within_budget(entries[offset:], _size)
+        following = offset + len(shown)
+        more = f"There is more: call list_memories with offset {following}." if following < len(entries) else None
+        subcategories = [one for one in shown if isinstance(one, str)]
+        listed = [one for one in shown if isinstance(one, Listed)]
+        return Category(store, category or ALL, len(listed), listed, subcategories, more)
 
     def recent(self, caller: Caller, store: str, category: str | None, limit: int, *, include_expired: bool) -> Recent:
         """The memories updated last, in a category and all below it, whole."""
@@ -222,9 +222,7 @@ class Stores:
         folder = self._opened(caller, store)
         with folder.turn():
             key = str(folder.store.folder)
-            with self._caches.database(caller.user).write() as writing:
-                storage.forget_store(writing, key)  # so that every file is read, whatever its time says
-            with self._catalogue(caller, folder).below((), tell) as (tx, listings):
+            with self._catalogue(caller, folder).below((), tell, afresh=True) as (tx, listings):
                 held = [(one, storage.in_folder(tx, key, "/".join(one.folder))) for one in listings]
                 memories, categories = storage.counts(tx, key)
             for listing, summed in held:
@@ -284,6 +282,8 @@ def _listed(one: Summed, now: datetime) -> Listed:
     return Listed(one.path, one.token_estimate, one.summary, one.updated_at, one.is_expired(now))
 
 
-def _size(one: Listed) -> int:
+def _size(one: Listed | str) -> int:
     """About how many bytes of JSON it makes."""
+    if isinstance(one, str):
+        return len(one.encode()) + 4
     return 110 + len(one.path.encode()) + len(one.summary.encode())

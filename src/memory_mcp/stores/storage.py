@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_mcp.clock import instant
 from memory_mcp.sqlite import Read, Write
-from memory_mcp.stores.model import UNSETTLED, Listing, ReadFile, Signature, Summed
+from memory_mcp.stores.model import Listing, ReadFile, Signature, Summed
 
 _SUMMED = "path, token_estimate, summary, created_at, updated_at, expires_at, tags"
 
@@ -40,8 +40,9 @@ def signatures(tx: Read, store: str, folder: str) -> dict[str, Signature]:
     return {file: (mtime_ns, size, int(inode)) for file, mtime_ns, size, inode in rows}
 
 
-def put_folder(tx: Write, store: str, listing: Listing) -> None:
-    """A folder as it is now. What was read of files that are gone is forgotten."""
+def put_folder(tx: Write, store: str, listing: Listing, *, is_read: bool) -> None:
+    """A folder as it is now. What was read of files that are gone is forgotten. If not all could be read, it is looked
+    at again next time."""
     values = {"store": store, "folder": "/".join(listing.folder)}
     tx.all("INSERT INTO stores (folder) VALUES (:store) ON CONFLICT DO NOTHING", {"store": store})
     tx.all(
@@ -49,7 +50,7 @@ def put_folder(tx: Write, store: str, listing: Listing) -> None:
         INSERT INTO folders (store, path, fingerprint) VALUES ({_STORE}, :folder, :fingerprint)
         ON CONFLICT (store, path) DO UPDATE SET fingerprint = excluded.fingerprint
         """,
-        {**values, "fingerprint": listing.fingerprint},
+        {**values, "fingerprint": listing.fingerprint if is_read else None},
     )
     tx.all(
         f"DELETE FROM memories WHERE folder = {_FOLDER} AND file NOT IN (SELECT value FROM json_each(:files))",
@@ -82,7 +83,7 @@ def put_memory(tx: Write, store: str, listing: Listing, file: str, read: ReadFil
             "store": store,
             "folder": "/".join(listing.folder),
             "file": file,
-            "is_settled": listing.files[file] != UNSETTLED,
+            "is_settled": listing.files[file] == read.signature,
             "mtime_ns": read.signature[0],
             "size": read.signature[1],
             "inode": str(read.signature[2]),
