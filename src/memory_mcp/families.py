@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from memory_mcp.sessions import Session
 
 TOKEN_BUDGET = 20_000  # what one answer may cost a model
-BYTES_PER_TOKEN = 3  # of JSON with ids and dates in it, measured with o200k_base
+BYTES_PER_TOKEN = 4  # of texts in JSON
 
 
 def _whole(value: object) -> object:

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
-from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET
+from memory_mcp.families import TOKEN_BUDGET
 from memory_mcp.graph import storage
 from memory_mcp.graph.model import Created, Entity, Nodes, Observed, Project, Projects, Related, Relation
 from memory_mcp.sqlite import Read
 
-ANSWER = TOKEN_BUDGET * BYTES_PER_TOKEN  # bytes of JSON
+ANSWER = TOKEN_BUDGET * 3  # bytes of JSON: with so many ids and dates, three are a token of o200k_base
 FOR_ENTITIES = int(ANSWER * 0.7)  # the rest, and what they leave, is for relations
 MOST_RELATIONS = 1000  # more than fit into one answer
 
