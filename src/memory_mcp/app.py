@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from memory_mcp import server_db
-from memory_mcp.access import Keys, Tenants
+from memory_mcp.access import Keys, Tenants, Users, folder_of
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.embedding import Embedders, Options, model_files
@@ -142,12 +142,21 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
         yield app
 
 
+@dataclass(frozen=True)
+class Access:
+    """Who may come in, without anything they could come for."""
+
+    users: Users
+    keys: Keys
+    folder_of: Callable[[str], Path]
+
+
 @contextmanager
-def open_keys(settings: Settings) -> Iterator[Keys]:
-    """The keys alone: a damaged vault must not keep anyone from revoking one."""
+def open_access(settings: Settings) -> Iterator[Access]:
+    """Users and keys alone: a damaged vault must not keep anyone from revoking one."""
     server = _server_file(settings, utc_now)
     try:
-        yield Keys(server)
+        yield Access(Users(server), Keys(server), partial(folder_of, settings.data_dir))
     finally:
         server.close()
 

@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 
 from memory_mcp import settings
-from memory_mcp.app import App, open_keys
+from memory_mcp.app import App, open_access
 from memory_mcp.caller import LOCAL_USER, Scope
 from memory_mcp.doors import arguments
 from memory_mcp.errors import Invalid
@@ -254,8 +254,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
 def key_of(server: Http, user: str, *scopes: Scope) -> Http:
     """The server as another user sees it."""
     loaded = settings.load({"data_dir": server.data_dir}, environ={})
-    with open_keys(loaded.settings) as keys:
-        made = keys.create(name=user, user=user, scopes=frozenset(scopes or Scope))
+    with open_access(loaded.settings) as access:
+        known = {one.name: one for one in access.users.all()}
+        owner = known.get(user) or access.users.add(user)
+        made = access.keys.create(name=user, user=owner.id, scopes=frozenset(scopes or Scope))
     return replace(server, key=made.raw)
 
 
@@ -290,7 +292,7 @@ def test_another_users_note_answers_byte_for_byte_as_a_missing_one(server: Http)
     ada, bob = key_of(server, "ada"), key_of(server, "bob")
     hers = ada.modern_call("memory_create", content="secret wombat", title="Secret", tags=["hush"], namespace="private")
     his = bob.modern_call("memory_create", content="see [[Secret]]", namespace="private")
-    assert (hers["user_id"], his["user_id"]) == ("ada", "bob")
+    assert hers["user_id"] != his["user_id"]
     missing = "00000000-0000-4000-8000-000000000000"
 
     for tool, given in (

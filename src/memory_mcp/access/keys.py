@@ -23,6 +23,7 @@ FRESH = 0.5  # seconds a key's row is trusted, so that a revocation works in eve
 NOTE_USE_EVERY = 60.0  # seconds between two writes of last_used_at
 MOST_VERIFIED = 10_000
 LONGEST_NAME = 100
+LONGEST_NAMESPACE = 128
 
 
 @dataclass
@@ -48,6 +49,7 @@ class Keys:
         user: str = LOCAL_USER,
         scopes: frozenset[Scope] = ALL_SCOPES,
         families: Iterable[str] = (),
+        namespace: str = "default",
         expires_at: str | None = None,
         made_by: Maker = "person",
     ) -> IssuedKey:
@@ -70,9 +72,11 @@ class Keys:
             made_by=made_by,
             created_at=stamp(self._clock()),
             expires_at=expires_at,
+            namespace=_checked_namespace(namespace),
         )
         with self._db.write() as tx:
-            storage.add_user(tx, user)
+            if user == LOCAL_USER:
+                storage.add_user(tx, LOCAL_USER, LOCAL_USER)
             storage.add_key(tx, key)
         return IssuedKey(key, raw)
 
@@ -141,6 +145,12 @@ class Keys:
             self._noted[key.id] = now
             with suppress(Unavailable), self._db.write() as tx:  # a courtesy: nobody is kept out for it
                 storage.note_use(tx, key.id)
+
+
+def _checked_namespace(name: str) -> str:
+    if not (0 < len(name) <= LONGEST_NAMESPACE and name.isprintable()):
+        raise Invalid(f"A namespace has 1 to {LONGEST_NAMESPACE} printable characters.", field="namespace")
+    return name
 
 
 def _unknown() -> Refused:

@@ -8,6 +8,13 @@ Maker = Literal["first-start", "person"]
 
 
 @dataclass(frozen=True)
+class User:
+    id: str  # what their folder is called
+    name: str
+    created_at: str
+
+
+@dataclass(frozen=True)
 class Key:
     """A key as it is kept: everything but the key itself."""
 
@@ -23,6 +30,7 @@ class Key:
     expires_at: str | None = None
     revoked_at: str | None = None
     last_used_at: str | None = None
+    namespace: str = "default"  # of notes that name none
 
     def is_live(self, now: str) -> bool:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)

@@ -3,16 +3,30 @@
 import json
 from typing import Any
 
-from memory_mcp.access.model import Key
+from memory_mcp.access.model import Key, User
 from memory_mcp.caller import parse_scopes
 from memory_mcp.sqlite import Read, Write
 
 _COLUMNS = """id, user_id, name, key_prefix, secret_hash, scopes, families, made_by, created_at, expires_at, revoked_at,
-    last_used_at"""
+    last_used_at, namespace"""
 
 
-def add_user(tx: Write, user: str) -> None:
-    tx.all("INSERT OR IGNORE INTO users (id, created_at) VALUES (:id, :now)", {"id": user, "now": tx.stamp})
+def add_user(tx: Write, id_: str, name: str) -> User:
+    """A user there is already stays as they are."""
+    tx.all(
+        "INSERT OR IGNORE INTO users (id, name, created_at) VALUES (:id, :name, :now)",
+        {"id": id_, "name": name, "now": tx.stamp},
+    )
+    return User(id_, name, tx.stamp)
+
+
+def all_users(tx: Read) -> list[User]:
+    return [User(*row) for row in tx.all("SELECT id, name, created_at FROM users ORDER BY created_at, id")]
+
+
+def remove_user(tx: Write, id_: str) -> None:
+    """With all their keys."""
+    tx.all("DELETE FROM users WHERE id = :id", {"id": id_})
 
 
 def add_key(tx: Write, key: Key) -> None:
@@ -20,7 +34,7 @@ def add_key(tx: Write, key: Key) -> None:
         f"""
         INSERT INTO keys ({_COLUMNS})
         VALUES (:id, :user, :name, :key_prefix, :secret_hash, :scopes, :families, :made_by, :created_at, :expires_at,
-            :revoked_at, :last_used_at)
+            :revoked_at, :last_used_at, :namespace)
         """,
         vars(key) | {"scopes": json.dumps(sorted(key.scopes)), "families": json.dumps(sorted(key.families))},
     )

@@ -8,6 +8,10 @@ from memory_mcp.caller import LOCAL_USER
 from memory_mcp.sqlite import Database
 
 
+def folder_of(data_dir: Path, user: str) -> Path:
+    return data_dir if user == LOCAL_USER else data_dir / "users" / user
+
+
 class Tenants:
     """One family's database for each user, opened at first use."""
 
@@ -37,7 +41,7 @@ class Tenants:
             database.close()
 
     def folder(self, user: str) -> Path:
-        return self._data_dir if user == LOCAL_USER else self._data_dir / "users" / user
+        return folder_of(self._data_dir, user)
 
     def _path(self, user: str) -> Path:
         return self._local_path if user == LOCAL_USER else self.folder(user) / self._local_path.name

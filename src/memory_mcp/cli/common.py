@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from memory_mcp import settings
-from memory_mcp.access import Keys
-from memory_mcp.app import App, open_app, open_keys
+from memory_mcp.app import Access, App, open_access, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.errors import AppError
 
@@ -42,11 +41,11 @@ def usage() -> Iterator[None]:
 
 
 @contextmanager
-def opened_keys(data_dir: Path | None) -> Iterator[Keys]:
+def opened_access(data_dir: Path | None) -> Iterator[Access]:
     with usage():
         loaded = settings.load({"data_dir": data_dir})
-    with open_keys(loaded.settings) as keys:
-        yield keys
+    with open_access(loaded.settings) as access:
+        yield access
 
 
 @contextmanager

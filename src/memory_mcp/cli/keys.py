@@ -10,8 +10,8 @@ from rich.table import Table
 
 from memory_mcp.access import Key
 from memory_mcp.app import FAMILIES
-from memory_mcp.caller import parse_scopes
-from memory_mcp.cli.common import AsJson, DataDir, opened_keys, print_json, usage
+from memory_mcp.caller import LOCAL_USER, parse_scopes
+from memory_mcp.cli.common import AsJson, DataDir, opened_access, print_json, usage
 from memory_mcp.clock import stamp, utc_now
 from memory_mcp.errors import Invalid
 
@@ -23,6 +23,8 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 @cli.command()
 def create(
     name: Annotated[str, typer.Option(help="What the key is for, such as the client's name.")],
+    user: Annotated[str, typer.Option(help="Whose memory it opens.")] = LOCAL_USER,
+    namespace: Annotated[str, typer.Option(help="Where its notes go that name none.")] = "default",
     scopes: Annotated[str, typer.Option(help="Comma-separated scopes, or read-only.")] = "read-write",
     families: Annotated[str, typer.Option(help="Comma-separated families.", show_default="all")] = "",
     expires: Annotated[str, typer.Option(help="How long it works: 30m, 12h, 90d, 4w.", show_default="for good")] = "",
@@ -34,10 +36,17 @@ def create(
         granted = parse_scopes(_split(scopes))
         chosen = _known_families(_split(families))
         until = _moment(expires)
-    with opened_keys(data_dir) as kept:
-        issued = kept.create(name=name, scopes=granted, families=chosen, expires_at=until)
+    with opened_access(data_dir) as access:
+        issued = access.keys.create(
+            name=name,
+            user=access.users.get(user).id,
+            scopes=granted,
+            families=chosen,
+            namespace=namespace,
+            expires_at=until,
+        )
     if as_json:
-        print_json({**_shown(issued.key), "key": issued.raw})
+        print_json({**_shown(issued.key, user), "key": issued.raw})
     else:
         typer.echo(issued.raw)
 
@@ -45,8 +54,9 @@ def create(
 @cli.command("list")
 def list_keys(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show every key, without its secret."""
-    with opened_keys(data_dir) as kept:
-        keys = [_shown(key) for key in kept.all()]
+    with opened_access(data_dir) as access:
+        names = {user.id: user.name for user in access.users.all()}
+        keys = [_shown(key, names[key.user]) for key in access.keys.all()]
     if as_json:
         print_json({"keys": keys})
         return
@@ -54,6 +64,7 @@ def list_keys(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         "id",
         "name",
         "user",
+        "namespace",
         "scopes",
         "families",
         "created_at",
@@ -74,17 +85,17 @@ def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID")], data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Stop a key for good, in every running server within a second."""
-    with opened_keys(data_dir) as kept:
-        kept.revoke(key_id)
+    with opened_access(data_dir) as access:
+        access.keys.revoke(key_id)
     if as_json:
         print_json({"id": key_id, "revoked": True})
     else:
         typer.echo(f"Key {key_id} is revoked.")
 
 
-def _shown(key: Key) -> dict[str, Any]:
+def _shown(key: Key, user: str) -> dict[str, Any]:
     shown = {name: value for name, value in vars(key).items() if name not in ("secret_hash", "made_by")}
-    return shown | {"scopes": sorted(key.scopes), "families": sorted(key.families)}
+    return shown | {"user": user, "scopes": sorted(key.scopes), "families": sorted(key.families)}
 
 
 def _split(text: str) -> list[str]:

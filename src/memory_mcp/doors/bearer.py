@@ -49,7 +49,7 @@ class BearerGuard:
 
     def _of(self, key: Key) -> Caller:
         families = self._families & key.families if key.families else self._families
-        return Caller(key.user, key.scopes, families, key.id)
+        return Caller(key.user, key.scopes, families, key.id, key.namespace)
 
 
 def _bearer(headers: Headers) -> str | None:

@@ -1,0 +1,233 @@
+"""How much slower portals are than the bare engine, and how they compare to the same table in SQLite:
+`make bench-portals`.
+
+Both sides get the same records and queries, in turns. Ours goes through the room's operations, the engine process and the
+wall; the bare side is chDB in this process with the same durable settings, fed with what chDB likes best.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.figures import introduction, load, ms, tell
+from memory_mcp import settings
+from memory_mcp.app import App, open_app
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.engine import client
+
+SEED = 1
+GOAL = 1.3  # times the bare engine, from 1,000 records up
+URI = "mem://bench/portal"
+CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"portals"}))
+COLUMNS = "id Int64, name Nullable(String), kind Nullable(String), score Nullable(Float64), ok Nullable(Bool)"
+POINT = "SELECT * FROM facts WHERE id = {id:Int64}"
+GROUPED = "SELECT kind, count() AS n, avg(score) AS mean FROM facts GROUP BY kind ORDER BY kind"
+ENGINE_CONFIG = Path(client.__file__).with_name("config.xml")
+
+
+@dataclass(frozen=True)
+class Size:
+    inserts: tuple[tuple[int, int], ...] = ((1, 40), (1_000, 20), (100_000, 3))  # records in a call, calls
+    rows: int = 1_000_000
+    queries: int = 40
+
+
+QUICK = Size(inserts=((1, 10), (1_000, 5)), rows=50_000, queries=10)
+
+
+@dataclass
+class Times:
+    """What one thing took each side, in seconds."""
+
+    ours: list[float] = field(default_factory=list)
+    bare: list[float] = field(default_factory=list)
+    sqlite: list[float] = field(default_factory=list)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench-portals ARGS=", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small tables, to see that it runs")
+    asked = parser.parse_args()
+    size = QUICK if asked.quick else Size()
+    started = time.monotonic()
+    print(introduction())
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-") as name, _sides(Path(name)) as sides:
+        measured = dict(measure(size, sides))
+    is_met = _tell(measured)
+    print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
+    if not is_met and not asked.quick:
+        raise SystemExit(1)
+
+
+class Bare:
+    """chDB in this process, with the settings of ours."""
+
+    def __init__(self, folder: Path) -> None:
+        import chdb
+
+        os.chdir(ENGINE_CONFIG.parent)  # where config.xml looks for users.xml
+        self.staging = folder / "staging"
+        self.staging.mkdir(parents=True)
+        address = f"{folder / 'db'}?config-file={ENGINE_CONFIG}&backups.allowed_path={self.staging}"
+        self._connection = chdb.connect(address)
+        for statement in ("CREATE DATABASE portal", "USE portal"):
+            self._connection.query(statement)
+        self._connection.query(f"CREATE TABLE facts ({COLUMNS}) ENGINE = MergeTree ORDER BY id")
+
+    def insert(self, records: list[dict[str, Any]]) -> None:
+        lines = "\n".join(json.dumps(record) for record in records)
+        self._connection.query(f"INSERT INTO facts FORMAT JSONEachRow\n{lines}")
+
+    def query(self, sql: str, **parameters: Any) -> Any:
+        given = {name: str(value) for name, value in parameters.items()}
+        return json.loads(self._connection.query(sql, "JSONCompact", params=given).bytes())
+
+    def run(self, sql: str) -> None:
+        self._connection.query(sql)
+
+
+@dataclass(frozen=True)
+class Sides:
+    app: App
+    bare: Bare
+    sqlite: sqlite3.Connection
+    folder: Path
+
+
+@contextmanager
+def _sides(folder: Path) -> Iterator[Sides]:
+    chosen = settings.load({"data_dir": folder / "ours", "embedder": "none"}, environ={}).settings
+    plain = sqlite3.connect(folder / "facts.db", isolation_level=None)
+    plain.execute("PRAGMA journal_mode = WAL")
+    plain.execute("PRAGMA synchronous = FULL")
+    plain.execute("CREATE TABLE facts (id INTEGER, name TEXT, kind TEXT, score REAL, ok INTEGER)")
+    plain.execute("CREATE INDEX facts_id ON facts (id)")
+    with open_app(chosen, serving=False) as app:
+        yield Sides(app, Bare(folder / "bare"), plain, folder)
+    plain.close()
+
+
+def measure(size: Size, sides: Sides) -> Iterator[tuple[str, Times]]:
+    for count, calls in size.inserts:
+        yield f"insert {count}", _inserts(sides, count, calls)
+    missing = size.rows - sides.app.portals.view(CALLER, URI).stats.rows
+    for first in range(0, missing, 100_000):
+        _insert(sides, _records(min(100_000, missing - first)), Times())
+    choosing = random.Random(SEED)
+    ids = [choosing.randrange(size.rows) for _ in range(size.queries)]
+    yield "point query", _queries(sides, POINT, [{"id": number} for number in ids])
+    yield "aggregate query", _queries(sides, GROUPED, [{} for _ in ids])
+    for format_ in ("db", "parquet"):
+        yield f"export {format_}", _export(sides, format_)
+        yield f"import {format_}", _import(sides, format_)
+
+
+def _inserts(sides: Sides, count: int, calls: int) -> Times:
+    times = Times()
+    _insert(sides, _records(count), Times())
+    for _ in range(calls):
+        _insert(sides, _records(count), times)
+    return times
+
+
+_made = 0
+
+
+def _records(count: int) -> list[dict[str, Any]]:
+    global _made  # noqa: PLW0603  # ids go on from call to call
+    first, _made = _made, _made + count
+    kinds = ("person", "place", "thing")
+    return [
+        {"id": n, "name": f"name {n}", "kind": kinds[n % 3], "score": n / 7, "ok": n % 2 == 0}
+        for n in range(first, first + count)
+    ]
+
+
+def _insert(sides: Sides, records: list[dict[str, Any]], times: Times) -> None:
+    times.ours.append(_timed(lambda: sides.app.portals.write(CALLER, URI, "facts", records)))
+    times.bare.append(_timed(lambda: sides.bare.insert(records)))
+    times.sqlite.append(_timed(lambda: _insert_plain(sides.sqlite, records)))
+
+
+def _insert_plain(plain: sqlite3.Connection, records: list[dict[str, Any]]) -> None:
+    plain.execute("BEGIN IMMEDIATE")
+    plain.executemany("INSERT INTO facts VALUES (:id, :name, :kind, :score, :ok)", records)
+    plain.execute("COMMIT")
+
+
+def _queries(sides: Sides, sql: str, asked: list[dict[str, Any]]) -> Times:
+    times = Times()
+    plain = sql.replace("{id:Int64}", ":id").replace("count()", "count(*)")
+    for parameters in asked:
+        times.ours.append(_timed(lambda: sides.app.portals.query(CALLER, URI, sql, parameters)))  # noqa: B023
+        times.bare.append(_timed(lambda: sides.bare.query(sql, **parameters)))  # noqa: B023
+        times.sqlite.append(_timed(lambda: sides.sqlite.execute(plain, parameters).fetchall()))  # noqa: B023
+    return times
+
+
+def _export(sides: Sides, format_: Any) -> Times:
+    table = None if format_ == "db" else "facts"
+    path = sides.bare.staging / ("bare.tar" if format_ == "db" else f"bare.{format_}")
+    path.unlink(missing_ok=True)
+    statement = (
+        f"BACKUP DATABASE portal TO File('{path}')"
+        if format_ == "db"
+        else f"SELECT * FROM facts INTO OUTFILE '{path}' FORMAT Parquet"
+    )
+    ours = _timed(
+        lambda: sides.app.portals.export_file(CALLER, URI, f"ours.{format_}", format_, table, None, lambda *said: None)
+    )
+    return Times([ours], [_timed(lambda: sides.bare.run(statement))])
+
+
+def _import(sides: Sides, format_: Any) -> Times:
+    imports = sides.folder / "ours" / "imports"
+    imports.mkdir(exist_ok=True)
+    shutil.copy(sides.folder / "ours" / "exports" / f"ours.{format_}", imports)
+    target = f"mem://bench/{format_}"
+    sides.app.portals.write(CALLER, target, "other", [{"n": 1}])  # so that its engine runs
+    table = None if format_ == "db" else "facts"
+    ours = _timed(
+        lambda: sides.app.portals.import_file(CALLER, target, f"ours.{format_}", format_, table, {}, lambda *said: None)
+    )
+    path = sides.bare.staging / ("bare.tar" if format_ == "db" else f"bare.{format_}")
+    if format_ == "db":
+        bare = _timed(lambda: sides.bare.run(f"RESTORE DATABASE portal AS again FROM File('{path}')"))
+    else:
+        sides.bare.run("CREATE TABLE again_facts AS facts")
+        bare = _timed(lambda: sides.bare.run(f"INSERT INTO again_facts SELECT * FROM file('{path}', Parquet)"))
+    return Times([ours], [bare])
+
+
+def _timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def _tell(measured: dict[str, Times]) -> bool:
+    rows = [["what", "ms", "bare chDB", "ratio", "goal", "", "SQLite", "ratio"]]
+    are_met = []
+    for name, times in measured.items():
+        ours, bare = median(times.ours), median(times.bare)
+        goal = [] if name == "insert 1" else [f"≤ {GOAL}", "met" if ours / bare <= GOAL else "missed"]
+        are_met.append("missed" not in goal)
+        plain = [ms(median(times.sqlite)), f"{ours / median(times.sqlite):.2f}"] if times.sqlite else ["", ""]
+        rows.append([name, ms(ours), ms(bare), f"{ours / bare:.2f}", *(goal or ["", ""]), *plain])
+    tell("Portals, next to the bare engine and to the same table in SQLite (medians)", rows)
+    return all(are_met)
+
+
+if __name__ == "__main__":
+    main()
