@@ -325,7 +325,7 @@ def test_another_users_note_answers_byte_for_byte_as_a_missing_one(server: Http)
     assert "hush" not in str(bob.modern_call("memory_list_tags"))
     assert hers["id"] not in str(bob.modern("resources/list"))
     assert ada.modern_call("memory_get", id=hers["id"])["version"] == 1
-    assert (server.data_dir / "users" / "ada" / "notes.db").exists()
+    assert (server.data_dir / "users" / hers["user_id"] / "notes.db").exists()
 
 
 def test_another_user_is_not_told_of_changes(server: Http) -> None:
