@@ -45,19 +45,21 @@ def page(tx: Read, offset: int) -> Nodes:
     """As many entities after a position as fit, each with the relations that start at it."""
     entities: list[Entity] = []
     relations: list[Relation] = []
-    notices: list[str] = []
     space, last = ANSWER, offset
-    for position, found in storage.entities_after(tx, offset):
-        entity, is_whole = _described(tx, found, 0, min(space, FOR_ENTITIES), is_first=not entities)
-        own, are_all = _fitting(storage.relations_from(tx, entity.id), space - _size(entity))
-        if entities and not (is_whole and are_all):
+    for placed in storage.placed_after(tx, offset):
+        if placed is None or placed.size > space:
             break
-        entities.append(entity)
-        relations += own
-        space, last = space - _size(entity) - sum(map(_size, own)), position
+        entities.append(placed.entity)
+        relations += placed.relations
+        space, last = space - placed.size, placed.position
+    notices = []
+    if not entities and (first := next(storage.entities_after(tx, offset), None)):
+        last, found = first
+        entity, is_whole = _described(tx, found, 0, FOR_ENTITIES, is_first=True)
+        relations, are_all = _fitting(storage.relations_from(tx, entity.id), space - _size(entity))
+        entities = [entity]
         if not (is_whole and are_all):
-            notices.append(_rest(entity, own, Skip()))
-            break
+            notices.append(_rest(entity, relations, Skip()))
     if any(storage.entities_after(tx, last)):
         notices.append(f"There is more: call read_graph with offset {last}.")
     return Nodes(entities, relations, " ".join(notices) or None)

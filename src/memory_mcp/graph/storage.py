@@ -196,6 +196,8 @@ def delete_relation(tx: Write, source_id: str, target_id: str, relation_type: st
 # One project: reading
 
 
+SMALL = 20_000  # characters of observations that are read at once
+FEW = 50  # relations
 _ENTITY = "entity.id, name, entity_type, created_at, updated_at"
 
 
@@ -221,6 +223,56 @@ def entities_after(tx: Read, position: int) -> Iterator[tuple[int, Entity]]:
         {"position": position},
     )
     return ((position, _bare(row)) for position, *row in rows)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An entity, where it stands among all, and the relations that start at it."""
+
+    position: int
+    entity: Entity
+    relations: list[Relation]
+    size: int  # about how many bytes of JSON it all makes
+
+
+def placed_after(tx: Read, position: int) -> Iterator[Placed | None]:
+    """Active entities with all that is said about them, in the order they were created. None for one of which much is
+    said: that is read piece by piece."""
+    rows = tx.each(
+        f"""
+        SELECT rowid, {_ENTITY},
+            CASE WHEN (
+                SELECT coalesce(sum(length(content)), 0) FROM observations
+                WHERE entity_id = entity.id AND deleted_at IS NULL
+            ) <= {SMALL} THEN (
+                SELECT json_group_array(content ORDER BY created_at, rowid) FROM observations
+                WHERE entity_id = entity.id AND deleted_at IS NULL
+            ) END,
+            CASE WHEN (
+                SELECT count(*) FROM relations WHERE from_entity = entity.id AND deleted_at IS NULL
+            ) <= {FEW} THEN (
+                SELECT json_group_array(
+                    json_array(relation.id, target.name, relation.relation_type, relation.created_at)
+                    ORDER BY relation.rowid
+                ) FROM relations AS relation JOIN entities AS target ON target.id = relation.to_entity
+                WHERE relation.from_entity = entity.id AND relation.deleted_at IS NULL
+            ) END
+        FROM entities AS entity WHERE rowid > :position AND deleted_at IS NULL ORDER BY rowid
+        """,
+        {"position": position},
+    )
+    return map(_placed, rows)
+
+
+def _placed(row: Sequence[Any]) -> Placed | None:
+    position, id_, name, kind, created, updated, said, related = row
+    if said is None or related is None:
+        return None
+    relations = [Relation(number, name, target, type_, at) for number, target, type_, at in json.loads(related)]
+    entity = Entity(id_, name, kind, json.loads(said), created, updated)
+    length = len(name.encode())
+    size = 200 + length + len(kind) + len(said.encode()) + len(related.encode()) + len(relations) * (60 + length)
+    return Placed(position, entity, relations, size)
 
 
 def _bare(row: Sequence[Any]) -> Entity:
