@@ -10,6 +10,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from posixpath import normpath
 from typing import IO, Any
 from xml.etree import ElementTree
 
@@ -59,13 +60,16 @@ def manifest(path: Path) -> dict[str, Any]:
 
 def _digests(path: Path) -> Iterator[tuple[str, str]]:
     """The SHA-256 of each part but the list itself."""
+    seen: set[str] = set()
     with tarfile.open(path, "r:") as archive:
-        for count, entry in enumerate(archive):
-            if count > MOST_ENTRIES:
+        for entry in archive:
+            if len(seen) > MOST_ENTRIES:
                 raise Damaged("This portal file has too many parts.")
-            is_plain = (entry.isfile() or entry.isdir()) and not entry.name.startswith("/")
-            if not is_plain or ".." in entry.name.split("/"):
+            is_plain = entry.isfile() or entry.isdir()
+            is_usual = entry.name == normpath(entry.name).lstrip("/") and not entry.name.startswith("..")
+            if not is_plain or not is_usual or entry.name in seen:
                 raise Damaged(f"This portal file holds {entry.name!r}, which no portal does.")
+            seen.add(entry.name)
             part = archive.extractfile(entry)
             if part and entry.name != MANIFEST:
                 yield entry.name, _digest(part)
@@ -81,23 +85,36 @@ def _digest(part: IO[bytes]) -> str:
 def check_statements(path: Path, parse: Callable[[str], Node], functions: Functions) -> None:
     """Raises Damaged unless the file makes plain tables and nothing else."""
     with tarfile.open(path, "r:") as archive:
-        for entry in archive:
-            part = archive.extractfile(entry)
-            if part is None:
-                continue
-            if entry.name == ".backup":
-                _check_backup(part.read())
-            elif entry.name.startswith("metadata/") and entry.name.endswith(".sql"):
-                _check_statement(entry.name, parse(part.read().decode("utf-8", "replace")), functions)
+        for name, part in _contents(_read(archive, ".backup")).items():
+            if name.startswith("metadata/"):
+                _check_statement(name, parse(_read(archive, part).decode("utf-8", "replace")), functions)
 
 
-def _check_backup(text: bytes) -> None:
-    """Raises Damaged for one that goes on from another backup."""
+def _read(archive: tarfile.TarFile, name: str) -> bytes:
+    try:
+        part = archive.extractfile(name)
+    except KeyError:
+        part = None
+    if part is None:
+        raise Damaged("Not all of this portal file is there.")
+    return part.read()
+
+
+def _contents(text: bytes) -> dict[str, str]:
+    """What RESTORE will find under which name, and the part it lies in: equal ones are kept once.
+
+    Raises Damaged for a backup that goes on from another.
+    """
     if b"<!" in text:
         raise Damaged("This portal file's list of contents is no plain XML.")
-    root = ElementTree.fromstring(text)  # noqa: S314  # no entities: see above
+    try:
+        root = ElementTree.fromstring(text)  # noqa: S314  # no entities: see above
+    except ElementTree.ParseError as exc:
+        raise Damaged("This portal file's list of contents cannot be read.") from exc
     if root.find("base_backup") is not None or any(one.find("use_base") is not None for one in root.iter("file")):
         raise Damaged("This portal file needs another file. Export it whole.")
+    files = [(file.findtext("name", ""), file.findtext("data_file")) for file in root.iter("file")]
+    return {name.lstrip("/"): (part or name).lstrip("/") for name, part in files}
 
 
 def _check_statement(name: str, tree: Node, functions: Functions) -> None:

@@ -7,6 +7,7 @@ others find its socket. It shuts itself in before the engine starts, and leaves 
 import fcntl
 import json
 import os
+import re
 import socket
 import sys
 import threading
@@ -21,6 +22,8 @@ from memory_mcp.engine.parameters import Unfit, encoded, literal, prepared
 from memory_mcp.engine.wall import DATABASE
 
 EXPORT_SECONDS = 600
+MOST_KNOWN = 1000  # queries
+_CHANGING = {"CREATE", "ALTER", "DROP", "RENAME"}  # what statements start with that change tables
 LOOK = 0.2  # seconds between two looks whether somebody is still there
 HERE = Path(__file__).parent
 
@@ -39,10 +42,13 @@ class Engine:
         self._owner = Connection(self._as_owner)
         self._writing = threading.Lock()
         self._functions = self._listed_functions()
+        self._known: dict[str, wall.Vetted] = {}  # queries looked at since tables last came, went or changed
 
     def run(self, sql: str, parameters: dict[str, Any], data: bytes) -> bytes:
         """One of our own statements. `data` is what an INSERT is to insert."""
         with self._writing:
+            if sql.split(maxsplit=1)[0] in _CHANGING:
+                self._known.clear()
             return self._owner.run(sql, parameters, data)
 
     def run_afresh(self, sql: str) -> bytes:
@@ -50,6 +56,7 @@ class Engine:
         connection = Connection(self._connect)
         try:
             with self._writing:
+                self._known.clear()
                 return connection.run(sql, {})
         finally:
             connection.close()
@@ -87,7 +94,10 @@ class Engine:
 
     def check_archive(self, name: str) -> bytes:
         """Raises archive.Damaged unless a staged portal file makes plain tables only."""
-        archive.check_statements(self._folder / "staging" / name, self._tree, self._functions)
+        try:
+            archive.check_statements(self._folder / "staging" / name, self._tree, self._functions)
+        except wall.Refused as exc:
+            raise archive.Damaged("This portal file holds a statement that cannot be read.") from exc
         return b""
 
     def vetted(self, sql: str, lent: Mapping[str, str]) -> wall.Vetted:
@@ -95,10 +105,20 @@ class Engine:
 
         `lent` are the databases of other portals that it may read, by what it calls them.
         """
+        if lent:
+            return self._looked_at(sql, lent)
+        vetted = self._known.get(sql)
+        if vetted is None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            vetted = self._known[sql] = self._looked_at(sql, lent)
+        return vetted
+
+    def _looked_at(self, sql: str, lent: Mapping[str, str]) -> wall.Vetted:
         if len(sql) > wall.LONGEST or "\0" in sql:
             raise wall.Refused(f"A query has at most {wall.LONGEST} characters, and no NUL.")
-        tree = wall.renamed(self._tree(sql), lent)
         tables = {database: self._tables(database) for database in (DATABASE, *lent.values())}
+        tree = wall.renamed(self._tree(sql), lent, tables)
         wall.check(tree, self._functions, tables)
         text = self._ask("SELECT formatQueryFromJSON({tree:String})", tree=json.dumps(tree)).removesuffix("\n")
         if (again := self._tree(text)) != tree:  # written down it became another: that one is run, so look at it too
@@ -109,7 +129,8 @@ class Engine:
         try:
             tree: dict[str, Any] = json.loads(self._ask("SELECT parseQueryToJSON({sql:String})", sql=sql))
         except Exception as exc:  # chDB raises plain exceptions
-            raise wall.Refused(f"This is not one SELECT: {said(exc)}") from exc
+            words = said(exc).partition(": In scope SELECT parseQueryToJSON")[0]
+            raise wall.Refused(f"This is not one SELECT: {words}") from exc
         return tree
 
     def _tables(self, database: str) -> set[str]:
@@ -185,6 +206,7 @@ class Connection:
 def said(exc: Exception) -> str:
     """What the engine says is wrong, without where in it that happened."""
     text = str(exc).rsplit("DB::Exception:", 1)[-1]
+    text = re.sub(r": \(?in file/uri .*?\)(?=:|\.| |$)|\(in file/uri [^)]*\)", "", text)
     return " ".join(text.split("\n")[0].split())[:500]
 
 
@@ -309,6 +331,8 @@ def main() -> None:
     for name in ("tmp", "staging"):
         (folder / name).mkdir(mode=0o700, exist_ok=True)
     os.chdir(HERE)  # where config.xml looks for users.xml
+    sys.setrecursionlimit(20_000)  # trees of queries are up to 1000 deep, and each level takes a few calls
+    threading.stack_size(64 * 1024 * 1024)
     _shut_in(folder, path.parent)
     Broker(Engine(folder), path, idle).serve()
 

@@ -232,16 +232,19 @@ def parameters(tree: Node) -> dict[str, str]:
     return {node["name"]: node["param_type"] for node, _ in _nodes(tree) if node.get("type") == "QueryParameter"}
 
 
-def renamed(node: Any, databases: Mapping[str, str]) -> Any:
-    """A tree in which databases have other names: those of tables, and of columns written with their table."""
+def renamed(node: Any, databases: Mapping[str, str], tables: Mapping[str, Set[str]]) -> Any:
+    """A tree in which databases have other names: those of tables, and of columns written with their table.
+
+    `a.b` may be a table of a database or a column of a table: it is the first if there is such a table.
+    """
     if isinstance(node, list):
-        return [renamed(child, databases) for child in node]
+        return [renamed(child, databases, tables) for child in node]
     if not isinstance(node, dict):
         return node
-    parts = node.get("name_parts")
-    least = {"TableIdentifier": 2, "Identifier": 2}.get(str(node.get("type")), 99)
-    node = {name: renamed(child, databases) for name, child in node.items()}
-    if parts and len(parts) >= least and parts[0] in databases:
+    parts = node.get("name_parts") or []
+    node = {name: renamed(child, databases, tables) for name, child in node.items()}
+    is_name = node.get("type") in ("TableIdentifier", "Identifier") and len(parts) > 1 and parts[0] in databases
+    if is_name and parts[1] in tables[databases[parts[0]]]:
         node["name_parts"] = [databases[parts[0]], *parts[1:]]
         if "name" in node:
             node["name"] = ".".join(node["name_parts"])

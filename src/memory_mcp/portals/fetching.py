@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 SECONDS = 30.0  # without a byte
 MOST_REDIRECTS = 5
+_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # IPv4 addresses as NAT64 writes them
 
 
 def is_url(source: str) -> bool:
-    return urlsplit(source).scheme.lower() in ("http", "https", "ftp", "s3", "file")
+    return source.partition(":")[0].strip().lower() in ("http", "https", "ftp", "s3", "file")
 
 
 def fetch(url: str, target: Path, most: int) -> None:
@@ -43,10 +44,13 @@ def fetch(url: str, target: Path, most: int) -> None:
 
 def _pinned(url: str) -> tuple[str, dict[str, str], dict[str, str]]:
     """The same address by number: what was looked at is what is connected to."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme.lower() == "https" else 80)
+    except ValueError as exc:
+        raise Invalid("source: this is no address.", field="source") from exc
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
         raise Invalid("source: only http and https addresses are possible.", field="source")
-    port = parts.port or (443 if parts.scheme.lower() == "https" else 80)
     number = _public_address(parts.hostname, port)
     host = f"[{number}]" if ":" in number else number
     pinned = urlunsplit((parts.scheme, f"{host}:{port}", parts.path or "/", parts.query, ""))
@@ -75,6 +79,8 @@ def _is_public(address: str) -> bool:
     number = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(number, ipaddress.IPv6Address):
         inner = number.ipv4_mapped or number.sixtofour or (number.teredo[1] if number.teredo else None)
+        if number in _TRANSLATED:
+            inner = ipaddress.IPv4Address(number.packed[-4:])
         if inner is not None and not inner.is_global:
             return False
     return number.is_global and not number.is_multicast

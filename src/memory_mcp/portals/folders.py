@@ -40,12 +40,20 @@ class PortalFolder:
     def describe(self, tables: list[Table]) -> bool:
         """Note what the portal holds. Whether its tables are other ones than before."""
         before = self.described()
-        said = {"tables": [asdict(table) for table in tables]}
-        with Root(self.path).folder(()) as folder:
-            whole.write(folder.beside(DESCRIPTION), json.dumps(said, ensure_ascii=False).encode(), durable=False)
+        self._write({"tables": [asdict(table) for table in tables]})
         return before is None or [table.name for table in before.tables] != [table.name for table in tables]
 
+    def distrust(self) -> None:
+        """Tables are about to change: until they are described again, only the engine knows them."""
+        if self.exists():
+            self._write({"tables": None})
+
+    def _write(self, said: dict[str, Any]) -> None:
+        with Root(self.path).folder(()) as folder:
+            whole.write(folder.beside(DESCRIPTION), json.dumps(said, ensure_ascii=False).encode(), durable=False)
+
     def described(self) -> Described | None:
+        """None if nobody knows without the engine."""
         try:
             said = json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))
             return Described(self.address.namespace, self.address.portal, [_table(one) for one in said["tables"]])

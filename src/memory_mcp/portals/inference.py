@@ -40,14 +40,17 @@ def _column(name: str, values: Sequence[Any]) -> NewColumn:
 
 def column_type(seen: str, name: str) -> str:
     """The type of a column of which the engine has seen a file."""
-    kind = seen.removeprefix("Nullable(").removesuffix(")") if seen.startswith("Nullable(") else seen
-    if kind.startswith(("DateTime", "Date")):
+    kind = seen[9:-1] if seen.startswith("Nullable(") else seen
+    if "Nothing" in kind:
+        kind = "Array(String)" if kind.startswith("Array(") else "String"
+    elif kind.startswith(("DateTime", "Date")):
         kind = "DateTime64(3, 'UTC')"
     elif kind.startswith(("Map(", "Tuple(", "Object(")):
         kind = "JSON"
+    elif kind.startswith("Array(Array("):
+        kind = "Array(Dynamic)"
     elif kind.startswith("Array("):
-        inner = column_type(kind.removeprefix("Array(").removesuffix(")"), "").removeprefix("Nullable(")
-        kind = f"Array({inner.removesuffix(')') if inner.endswith('))') or '(' not in inner else inner})"
+        kind = f"Array({column_type(kind[6:-1], KEY)})"
     is_plain = not kind.startswith(("Array", "JSON"))
     return f"Nullable({kind})" if is_plain and name != KEY else kind
 

@@ -10,7 +10,7 @@ from memory_mcp.engine import archive
 from memory_mcp.engine.client import EngineError, EngineLine
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.portals import inference, storage
-from memory_mcp.portals.address import TABLE, check_column
+from memory_mcp.portals.address import COLUMN, TABLE, check_column
 from memory_mcp.portals.folders import PortalFolder
 from memory_mcp.portals.model import Format, NewColumn, Table
 
@@ -56,12 +56,12 @@ def load(
     wanted = _wanted(line, path, format_, found, columns, known)
     types = {column.name: column.type for column in known.columns} if known else {}
     types |= {column.name: column.type for column in wanted}
-    if known is None:
-        storage.create_table(line, table, wanted)
-    elif wanted:
-        storage.add_columns(line, table, wanted)
     temporary = f"{TEMPORARY}{uuid4().hex}"
     try:
+        if known is None:
+            storage.create_table(line, table, wanted)
+        elif wanted:
+            storage.add_columns(line, table, wanted)
         storage.make_like(line, temporary, table)
         read_as = {name: types[target] for name, target in columns.items()}
         storage.load_file(line, temporary, str(path), format_, columns, read_as)
@@ -116,19 +116,40 @@ def open_file(line: EngineLine, path: Path, only: str | None, changed: NewSchema
     except archive.Damaged as exc:
         raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
     storage.drop_left_behind(line, TEMPORARY, RESTORED)
-    storage.restore(line, str(path), RESTORED)
     try:
+        storage.restore(line, str(path), RESTORED)
         found = storage.restored_tables(line, RESTORED)
         if only is not None and only not in found:
             raise NotFound(f"table: the file has no table {only!r}. It has: {', '.join(found)}.", field="table")
         chosen = {name: columns for name, columns in found.items() if only in (None, name)}
-        return list(chosen), sum(_take(line, name, columns, changed) for name, columns in chosen.items())
+        known = {table.name: table for table in storage.tables(line)}
+        for name, columns in chosen.items():
+            _check_taking(line, name, columns, known.get(name))
+        return list(chosen), sum(
+            _take(line, name, columns, known.get(name), changed) for name, columns in chosen.items()
+        )
+    except EngineError as exc:
+        raise Invalid("source: the tables in this portal file cannot be opened.", field="source") from exc
     finally:
         storage.drop_left_behind(line, TEMPORARY, RESTORED)
 
 
-def _take(line: EngineLine, table: str, columns: Mapping[str, str], changed: NewSchema) -> int:
-    known = next((one for one in storage.tables(line) if one.name == table), None)
+def _check_taking(line: EngineLine, table: str, columns: Mapping[str, str], known: Table | None) -> None:
+    """Raises Invalid for a table that cannot be taken in whole. Comes before anything is changed."""
+    if not TABLE.fullmatch(table) or not all(map(COLUMN.fullmatch, columns)):
+        raise Invalid(f"source: a table cannot be called {table!r}, or a column as one in it is.", field="source")
+    if not storage.is_whole(line, RESTORED, table):
+        raise Invalid(f"source: the table {table!r} in this portal file is damaged.", field="source")
+    for name, kind in columns.items():
+        there = known.column(name) if known else None
+        if there is not None and there.type not in (kind, f"Nullable({kind})"):
+            raise Invalid(
+                f"source: {name!r} of {table!r} is {kind} in the file and {there.type} here. Nothing was changed.",
+                field="source",
+            )
+
+
+def _take(line: EngineLine, table: str, columns: Mapping[str, str], known: Table | None, changed: NewSchema) -> int:
     if known is None:
         storage.take_table(line, RESTORED, table, table)
         changed(line, table)
@@ -139,12 +160,7 @@ def _take(line: EngineLine, table: str, columns: Mapping[str, str], changed: New
         changed(line, table)
     temporary = f"{TEMPORARY}{uuid4().hex}"
     storage.make_like(line, temporary, table)
-    try:
-        storage.copy_rows(line, RESTORED, table, temporary, list(columns))
-    except EngineError as exc:
-        raise Invalid(
-            f"source: the rows of {table!r} do not fit the table that is there. {exc}", field="source"
-        ) from exc
+    storage.copy_rows(line, RESTORED, table, temporary, list(columns))
     count = storage.row_count(line, temporary)
     storage.add_all(line, table, temporary)
     return count

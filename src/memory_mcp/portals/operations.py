@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -78,12 +79,20 @@ class Portals:
         folder = self._folders(caller).get(address)
         with folder.turn():
             line = self._opened(folder)
-            self._insert(line, table, records)
-            self._note(caller, folder, line)
+            described = folder.described()
+            tables = described.tables if described else storage.tables(line)
+            if self._insert(folder, line, tables, table, records):
+                self._note(caller, folder, line)
+            else:
+                folder.describe([_grown(one, len(records)) if one.name == table else one for one in tables])
+                self._changes.tell(caller.user, [folder.address.portal_uri], list_changed=False)
         return Written(address.portal_uri, table, len(records))
 
-    def _insert(self, line: EngineLine, table: str, records: Sequence[Record]) -> None:
-        known = next((one for one in storage.tables(line) if one.name == table), None)
+    def _insert(
+        self, folder: PortalFolder, line: EngineLine, tables: Sequence[Table], table: str, records: Sequence[Record]
+    ) -> bool:
+        """Whether the table is new or has new columns."""
+        known = next((one for one in tables if one.name == table), None)
         columns = [column.name for column in known.columns] if known else []
         wanted = list(inference.WELL_KNOWN.get(table, ())) if known is None else []
         wanted += inference.new_columns(records, [*columns, *(column.name for column in wanted)])
@@ -91,6 +100,8 @@ class Portals:
         self._check_fit(line, table, types, records)
         if known is None and not wanted:
             raise Invalid("data: give at least one field, so that the table gets a column.", field="data")
+        if wanted:
+            folder.distrust()
         try:
             if known is None:
                 storage.create_table(line, table, wanted)
@@ -105,16 +116,19 @@ class Portals:
             raise Invalid(f"data: a record does not fit, and nothing was written. {exc}", field="data") from exc
         if wanted:
             self._new_schema(line, table)
+        return bool(wanted)
 
     def _check_fit(self, line: EngineLine, table: str, types: Mapping[str, str], records: Sequence[Record]) -> None:
         """Raises Invalid for what the engine would bend into something else."""
-        for number, record in enumerate(records):
-            for name, value in record.items():
-                if not fits(value, types[name]):
-                    raise Invalid(
-                        f"data: {name!r} of record {number} does not fit {types[name]}, and nothing was written.",
-                        field="data",
-                    )
+        for name, kind in types.items():
+            if "Int" not in kind and not kind.startswith("Array("):
+                continue  # nothing else is bent
+            values = [record[name] for record in records if record.get(name) is not None]
+            if not all(fits(value, kind) for value in _extremes(values)):
+                number = next(n for n, record in enumerate(records) if not fits(record.get(name), kind))
+                raise Invalid(
+                    f"data: {name!r} of record {number} does not fit {kind}, and nothing was written.", field="data"
+                )
         has_key = KEY in types and not types[KEY].startswith(("Nullable", "Array", "JSON"))
         if has_key and any(record.get(KEY) is None for record in records):
             is_filled_in = table in inference.WELL_KNOWN or storage.has_default(line, table, KEY)
@@ -355,6 +369,17 @@ class Portals:
         if not folder.exists():
             raise NotFound(f"There is no portal {address.portal_uri}. portal_write makes it.", field="portalUri")
         return folder
+
+
+def _grown(table: Table, by: int) -> Table:
+    return replace(table, rows=table.rows + by)
+
+
+def _extremes(values: Sequence[Any]) -> Sequence[Any]:
+    """The values that tell whether all fit: of whole numbers the least and the greatest."""
+    if values and set(map(type, values)) == {int}:
+        return min(values), max(values)
+    return values
 
 
 def stats(tables: Sequence[Table]) -> Stats:

@@ -52,7 +52,7 @@ def _place(folders: Sequence[Path], path: str, field: str, *, make: bool = False
             parts = pure.relative_to(folder).parts
         else:
             continue
-        if not parts or ".." in parts:
+        if not parts or ".." in parts or "\0" in path:
             break
         with Root(folder).place(parts, make=make) as place:
             yield place

@@ -1,6 +1,7 @@
 """SQL of a portal: its tables, its records, and the table that says what it is."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, ClassVar
@@ -248,13 +249,15 @@ def close_lent(line: EngineLine, name: str) -> None:
 # Files, which lie where the engine may read and write
 
 
+_WHOLE = re.compile(r"\bU?Int(8|16|32|64|128)\b")
 FORMATS = {"json": "JSONEachRow", "csv": "CSVWithNames", "parquet": "Parquet"}
 _INFERRING = """
     schema_inference_make_columns_nullable = 1, schema_inference_use_cache_for_file = 0,
     input_format_max_rows_to_read_for_schema_inference = 1000000,
     input_format_max_bytes_to_read_for_schema_inference = 268435456,
     input_format_try_infer_dates = 0, input_format_try_infer_datetimes_only_datetime64 = 1,
-    input_format_json_try_infer_named_tuples_from_objects = 0
+    input_format_json_try_infer_named_tuples_from_objects = 1,
+    input_format_json_use_string_type_for_ambiguous_paths_in_named_tuples_inference_from_objects = 1
 """
 
 
@@ -280,26 +283,38 @@ def load_file(
     line: EngineLine, table: str, path: str, format_: str, columns: Mapping[str, str], types: Mapping[str, str]
 ) -> None:
     """Read a file into a table. `columns` says where each of the file's goes, `types` what each is read as."""
-    structure = ", ".join(f"{_name(name)} {types[name]}" for name in columns).replace("\\", "\\\\").replace("'", "\\'")
+    wide = {name: _WHOLE.sub("Int256", types[name]) for name in columns}  # the engine wraps what is too wide
+    structure = literal(", ".join(f"{_name(name)} {wide[name]}" for name in columns))
+    chosen = ", ".join(
+        _name(name) if wide[name] == types[name] else f"accurateCast({_name(name)}, {literal(types[name])})"
+        for name in columns
+    )
     settings = ", ".join(
         f"{name} = {value}" for name, value in _STRICT.items() if name != "input_format_skip_unknown_fields"
     )
     line.run(
         f"""
         INSERT INTO {_name(table)} ({", ".join(map(_name, columns.values()))})
-        SETTINGS {settings}, date_time_input_format = 'best_effort'
-        SELECT {", ".join(map(_name, columns))} FROM file({literal(path)}, '{FORMATS[format_]}', '{structure}')
+        SETTINGS {settings}, date_time_input_format = 'best_effort', insert_deduplication_token = '{uuid4()}'
+        SELECT {chosen} FROM file({literal(path)}, '{FORMATS[format_]}', {structure})
         """
     )
 
 
 def make_like(line: EngineLine, new: str, table: str) -> None:
-    line.run(f"CREATE TABLE {_name(new)} AS {_name(table)}")
+    line.run(f"CREATE TABLE IF NOT EXISTS {_name(new)} AS {_name(table)}")
 
 
 def add_all(line: EngineLine, table: str, source: str) -> None:
-    """Give a table all rows of one that is made like it, at once."""
-    line.run(f"ALTER TABLE {_name(table)} ATTACH PARTITION ALL FROM {_name(source)}")
+    """Give a table all rows of one that is made like it. They are moved: sent again, there is nothing left to give."""
+    partitions = line.rows(
+        "SELECT DISTINCT partition_id FROM system.parts WHERE active AND database = 'portal' AND table = {t:String}",
+        {"t": source},
+    )
+    for row in partitions:  # one, unless a file has brought a table with more
+        line.run(
+            f"ALTER TABLE {_name(source)} MOVE PARTITION ID {literal(row['partition_id'])} TO TABLE {_name(table)}"
+        )
 
 
 def row_count(line: EngineLine, table: str) -> int:
@@ -328,7 +343,7 @@ def restored_tables(line: EngineLine, database: str) -> dict[str, dict[str, str]
     """The tables of a restored portal, each with its columns and their types."""
     rows = line.rows(
         f"SELECT table, name, type FROM system.columns WHERE database = '{database}' AND NOT startsWith(table, '_') "
-        "ORDER BY table, position"
+        "AND default_kind NOT IN ('MATERIALIZED', 'ALIAS') ORDER BY table, position"
     )
     found: dict[str, dict[str, str]] = {}
     for row in rows:
@@ -336,13 +351,22 @@ def restored_tables(line: EngineLine, database: str) -> dict[str, dict[str, str]
     return found
 
 
+def is_whole(line: EngineLine, database: str, table: str) -> bool:
+    """Whether a restored table's data is as it was written: RESTORE does not look."""
+    checked = line.run(f"CHECK TABLE {database}.{_name(table)} SETTINGS check_query_single_value_result = 1")
+    return checked.strip() == b"1"
+
+
 def take_table(line: EngineLine, database: str, table: str, new: str) -> None:
-    line.run(f"RENAME TABLE {database}.{_name(table)} TO portal.{_name(new)}")
+    line.run(f"RENAME TABLE IF EXISTS {database}.{_name(table)} TO portal.{_name(new)}")
 
 
 def copy_rows(line: EngineLine, database: str, table: str, target: str, columns: Sequence[str]) -> None:
     names = ", ".join(map(_name, columns))
-    line.run(f"INSERT INTO {_name(target)} ({names}) SELECT {names} FROM {database}.{_name(table)}")
+    line.run(
+        f"INSERT INTO {_name(target)} ({names}) SETTINGS insert_deduplication_token = '{uuid4()}' "
+        f"SELECT {names} FROM {database}.{_name(table)}"
+    )
 
 
 def checksum(line: EngineLine) -> str:

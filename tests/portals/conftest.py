@@ -1,0 +1,40 @@
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from memory_mcp import settings
+from memory_mcp.app import App, open_app
+
+
+@pytest.fixture(scope="package", autouse=True)
+def engines_that_leave_soon() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEMORY_MCP_ENGINE_IDLE", "1")
+        yield
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def options() -> dict[str, Any]:
+    return {"families": "portals"}
+
+
+@pytest.fixture(scope="module")
+def app(data_dir: Path, options: dict[str, Any]) -> Iterator[App]:
+    """One for all tests of a module: an engine takes a second to start."""
+    loaded = settings.load({"data_dir": data_dir, "embedder": "none", **options}, environ={})
+    with open_app(loaded.settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def table() -> str:
+    """A table of a test's own."""
+    return f"t_{uuid4().hex[:8]}"

@@ -1,0 +1,765 @@
+# ruff: noqa: E501
+"""portal_import and portal_export: formats, places, files that are damaged, foreign or hostile, addresses."""
+
+import hashlib
+import io
+import json
+import os
+import socket
+import socketserver
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+from xml.etree import ElementTree
+
+import pytest
+from mcp import Client
+from typer.testing import CliRunner
+
+from memory_mcp import settings
+from memory_mcp.app import App, open_app
+from memory_mcp.cli.main import cli
+from memory_mcp.engine import archive
+from memory_mcp.engine.client import EngineLine
+from memory_mcp.errors import AppError, Invalid, Unavailable
+from memory_mcp.portals import fetching
+from memory_mcp.portals.model import Format, Record
+from tests.notes.calls import call, refusal
+from tests.portals.calls import CALLER, PORTAL, ask, metadata, put, query, tables, types, write
+
+pytestmark = pytest.mark.anyio
+
+SOME_UUID = "01234567-89ab-cdef-0123-456789abcdef"
+RECORDS: list[Record] = [
+    {
+        **{
+            "id": 1,
+            "whole": 2**53,
+            "number": 1.5,
+            "truth": True,
+            "text": 'it\'s "quoted",\n\tand\\more; é🎉',
+            "uuid": SOME_UUID,
+        },
+        **{"moment": "2026-01-31T10:00:00.123Z", "texts": ["a,b", "c'd", ""], "wholes": [1, 2]},
+    },
+    {
+        **{"id": 2, "whole": None, "number": None, "truth": None, "text": None, "uuid": None},
+        **{"moment": None, "texts": [], "wholes": []},
+    },
+    {
+        **{"id": 3, "whole": -5, "number": 0.1, "truth": False, "text": "007", "uuid": SOME_UUID},
+        **{"moment": "1999-12-31T23:59:59.999Z", "texts": ["x"], "wholes": [-1]},
+    },
+]
+
+
+@pytest.fixture(scope="module")
+def options() -> dict[str, Any]:
+    return {"families": "portals", "import_bytes": 2_000_000}
+
+
+@pytest.fixture(scope="module")
+def imports(data_dir: Path) -> Path:
+    (data_dir / "imports").mkdir(exist_ok=True)
+    return data_dir / "imports"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def exported_db(app: App, imports: Path) -> bytes:
+    """A portal of its own, as one file, where imports find it."""
+    portal = "mem://tests/source"
+    put(app, "things", [{**one, "object": {"a.b": one["id"], "c": {"d": [1, "x"]}}} for one in RECORDS], portal)
+    put(app, "messages", [{"role": "user", "content": "hello"}], portal)
+    put(app, "messages", [{"role": "user", "content": "DELETED-SECRET"}], portal)
+    app.portals.delete(CALLER, portal, "messages", {"content": "DELETED-SECRET"}, confirm=False)
+    made = app.portals.export_file(CALLER, portal, "source.db", "db", None, None, lambda *progress: None)
+    content = Path(made.destination).read_bytes()
+    (imports / "source.db").write_bytes(content)
+    return content
+
+
+async def bring_in(client: Client, source: str, format_: str, **more: Any) -> dict[str, Any]:
+    given = {"portalUri": PORTAL, **more}
+    answer = await call(client, "portal_import", source=source, format=format_, **given)
+    assert set(answer) == {"portalUri", "table", "imported"}
+    return answer
+
+
+# Formats
+
+
+@pytest.mark.parametrize(
+    ("format_", "ending"), [("json", "json"), ("json", "jsonl"), ("csv", "csv"), ("parquet", "parquet")]
+)
+async def test_a_table_comes_back_from_a_file_as_it_was(
+    client: Client, imports: Path, table: str, format_: str, ending: str
+) -> None:
+    await write(client, table, *RECORDS)
+    name = f"{table}.{ending}"
+    made = await call(client, "portal_export", portalUri=PORTAL, destination=name, format=format_, table=table)
+    content = _bytes(made["destination"])
+    assert made == {
+        **{"destination": made["destination"], "format": format_, "tables": [table], "rows": 3},
+        **{"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()},
+    }
+    (imports / name).write_bytes(content)
+
+    answer = await bring_in(client, name, format_, table=f"{table}_back")
+    assert answer == {"portalUri": PORTAL, "table": f"{table}_back", "imported": 3}
+    assert await types(client, f"{table}_back") == await types(client, table)
+    everything = "SELECT * FROM {} ORDER BY id"
+    assert await query(client, everything.format(f"{table}_back")) == await query(client, everything.format(table))
+    assert await query(client, everything.format(table)) == RECORDS
+
+
+def _bytes(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+def test_json_is_an_array_or_a_record_a_line(app: App) -> None:
+    put(app, "shapes", [{"n": 1}, {"n": 2}])
+    for name, lines in (("shapes.json", False), ("shapes.jsonl", True), ("shapes.ndjson", True)):
+        made = _export(app, name, "json", query="SELECT n FROM shapes ORDER BY n")
+        text = Path(made.destination).read_text()
+        found = [json.loads(line) for line in text.splitlines()] if lines else json.loads(text)
+        assert found == [{"n": 1}, {"n": 2}]
+        assert (made.tables, made.rows) == ([], 2)
+
+
+def _export(app: App, destination: str, format_: Format, *, query: str | None = None, table: str | None = None) -> Any:
+    return app.portals.export_file(CALLER, PORTAL, destination, format_, table, query, lambda *progress: None)
+
+
+def test_an_export_takes_a_query_with_comments_and_semicolon(app: App) -> None:
+    for query_ in ("SELECT 1 AS a -- one", "SELECT 1 AS a;", "SELECT 1 AS a, 1 AS b, 2 AS c ORDER BY a LIMIT 1"):
+        assert _export(app, "commented.csv", "csv", query=query_).rows == 1
+
+
+async def test_an_export_says_what_it_cannot_do(client: Client, table: str) -> None:
+    await write(client, table, {"n": 1})
+    cases: list[tuple[dict[str, Any], str, str]] = [
+        ({"format": "json", "table": "nothing"}, "not_found", "table"),
+        ({"format": "json", "table": table, "query": "SELECT 1"}, "invalid", "query"),
+        ({"format": "db", "table": table}, "invalid", "format"),
+        ({"format": "csv", "query": "SELECT nothing"}, "invalid", "query"),
+        ({"format": "csv", "query": "DROP TABLE x"}, "read_only_query", "sql"),
+        ({"format": "json"}, "invalid", "table"),
+    ]
+    for more, error, field in cases:
+        refused = await refusal(client, "portal_export", portalUri=PORTAL, destination="refused.x", **more)
+        assert (refused["error"], refused["data"]["field"]) == (error, field)
+
+
+def test_values_are_read_by_the_rule_for_records(app: App, imports: Path, table: str) -> None:
+    content = [
+        {
+            "a": None,
+            "list": [],
+            "nested": [[1], [2]],
+            "object": {"x": 1},
+            "objects": [{"y": 2}],
+            "at": "2026-01-31T10:00:00Z",
+        },
+        {"a": None, "list": [], "nested": [], "object": {"x": "z"}, "objects": [], "at": None},
+    ]
+    (imports / "odd.json").write_text(json.dumps(content))
+    assert _import(app, "odd.json", "json", table=table).imported == 2
+    found = ask(app, f"SELECT * FROM {table}")
+    assert [row["object"] for row in found] == [{"x": 1}, {"x": "z"}]
+    assert found[0]["at"] == "2026-01-31T10:00:00.000Z"
+    assert [row["a"] for row in found] == [None, None]
+
+
+def _import(
+    app: App, source: str, format_: Format, *, table: str | None = None, portal: str = PORTAL, **mapping: str
+) -> Any:
+    return app.portals.import_file(CALLER, portal, source, format_, table, mapping, lambda *progress: None)
+
+
+async def test_a_file_names_its_table_and_a_mapping_its_columns(client: Client, imports: Path, table: str) -> None:
+    (imports / f"{table}.csv").write_text("uid,who\n1,Ann\n2,Bob\n")
+    answer = await bring_in(client, f"{table}.csv", "csv", mapping={"uid": "id", "who": "name"})
+    assert answer["table"] == table
+    assert await query(client, f"SELECT * FROM {table} ORDER BY id") == [
+        {"id": 1, "name": "Ann"},
+        {"id": 2, "name": "Bob"},
+    ]
+    assert f"mcp.schema.{table}" in await metadata(client)
+
+    for mapping, said in (({"nobody": "x"}, "'nobody'"), ({"uid": "who"}, "two columns"), ({"uid": "a b"}, "'a b'")):
+        refused = await refusal(
+            client, "portal_import", portalUri=PORTAL, source=f"{table}.csv", format="csv", mapping=mapping
+        )
+        assert refused["error"] == "invalid"
+        assert said in refused["message"]
+    (imports / "2026-01.csv").write_text("a\n1\n")
+    refused = await refusal(client, "portal_import", portalUri=PORTAL, source="2026-01.csv", format="csv")
+    assert (refused["error"], refused["data"]["field"]) == ("invalid", "table")
+
+
+async def test_an_import_is_all_or_nothing(client: Client, imports: Path, data_dir: Path, table: str) -> None:
+    await write(client, table, {"n": 1})
+    before = await metadata(client)
+    for name, content, format_ in (
+        ("bad.json", '[{"n": 1}, {"n": "x", "new": 1}]', "json"),
+        ("wide.json", '[{"n": 1}, {"n": 9223372036854775808}]', "json"),
+        ("wide.csv", "n\n1\n9223372036854775808\n", "csv"),
+        ("torn.json", '[{"n": 1}, {"n":', "json"),
+        ("bad.csv", "n,new\n1,2\nx,3\n", "csv"),
+        ("no.parquet", "not parquet", "parquet"),
+        ("empty.json", "", "json"),
+    ):
+        (imports / name).write_text(content)
+        refused = await refusal(client, "portal_import", portalUri=PORTAL, source=name, format=format_, table=table)
+        assert (refused["error"], refused["data"]["field"]) == ("invalid", "source"), name
+        assert str(data_dir) not in refused["message"]
+        assert "staging" not in refused["message"]
+        fresh = (
+            await refusal(
+                client, "portal_import", portalUri="mem://tests/fresh", source=name, format=format_, table="messages"
+            )
+            if name.startswith("torn")
+            else {"error": "invalid"}
+        )
+        assert fresh["error"] == "invalid"
+    assert await query(client, f"SELECT * FROM {table}") == [{"n": 1}]
+    assert await types(client, table) == {"n": "Nullable(Int64)"}
+    assert await metadata(client) == before
+    assert (await refusal(client, "portal_view", portalUri="mem://tests/fresh"))["error"] == "not_found"
+    assert list((data_dir / "portals" / "tests" / "shared" / "staging").iterdir()) == []
+
+
+async def test_progress_is_told(client: Client, imports: Path, table: str) -> None:
+    (imports / f"{table}.json").write_text('{"n": 1}')
+    told: list[tuple[float, float | None, str | None]] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, total, message))
+
+    await client.call_tool(
+        "portal_import", {"portalUri": PORTAL, "source": f"{table}.json", "format": "json"}, progress_callback=hear
+    )
+    assert [(done, total) for done, total, _ in told] == [(1, 3), (2, 3), (3, 3)]
+    told.clear()
+    await client.call_tool(
+        "portal_export",
+        {"portalUri": PORTAL, "destination": f"{table}.csv", "format": "csv", "table": table},
+        progress_callback=hear,
+    )
+    assert [(done, total) for done, total, _ in told] == [(1, 2), (2, 2)]
+
+
+# Places
+
+
+async def test_only_files_in_the_allowed_folders_are_read(client: Client, imports: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside.json").write_text('{"secret": 1}')
+    (imports / "link.json").unlink(missing_ok=True)
+    (imports / "link.json").symlink_to(tmp_path / "outside.json")
+    (imports / "folder").mkdir(exist_ok=True)
+    (imports / "away").unlink(missing_ok=True)
+    (imports / "away").symlink_to(tmp_path)
+    for source in (
+        *("../server.db", "..", "folder/../../server.db", "/etc/passwd", str(tmp_path / "outside.json")),
+        *("link.json", "away/outside.json", "folder", "missing.json", "folder/missing.json", "\0", "~/x.json"),
+        *(str(imports.parent / "server.db"), f"{imports}/../server.db", "/dev/stdin", "/proc/self/environ"),
+    ):
+        refused = await refusal(client, "portal_import", portalUri=PORTAL, source=source, format="json", table="stolen")
+        assert refused["error"] in ("invalid", "not_found"), source
+        assert refused["data"]["field"] == "source"
+        assert str(imports.parent) not in refused["message"].replace(source, "")
+    assert "stolen" not in await tables(client)
+
+
+async def test_only_files_in_the_allowed_folders_are_written(
+    client: Client, data_dir: Path, table: str, tmp_path: Path
+) -> None:
+    await write(client, table, {"n": 1})
+    exports = data_dir / "exports"
+    exports.mkdir(exist_ok=True)
+    (exports / "away").unlink(missing_ok=True)
+    (exports / "away").symlink_to(tmp_path)
+    (tmp_path / "kept.csv").write_text("kept")
+    (exports / "link.csv").unlink(missing_ok=True)
+    (exports / "link.csv").symlink_to(tmp_path / "kept.csv")
+    for destination in (
+        "../x.csv",
+        "/etc/x.csv",
+        "link.csv",
+        str(tmp_path / "x.csv"),
+        "away/x.csv",
+        "..",
+        "a/../../x.csv",
+        str(exports),
+    ):
+        refused = await refusal(
+            client, "portal_export", portalUri=PORTAL, destination=destination, format="csv", table=table
+        )
+        assert refused["error"] in ("invalid", "not_found"), destination
+        assert refused["data"]["field"] == "destination"
+    assert (tmp_path / "kept.csv").read_text() == "kept"
+    nested = await call(client, "portal_export", portalUri=PORTAL, destination="a/b/c.csv", format="csv", table=table)
+    assert Path(nested["destination"]) == exports / "a" / "b" / "c.csv"
+    assert sorted(os.walk(tmp_path)) == [(str(tmp_path), [], ["kept.csv"])]
+    assert not (data_dir / "x.csv").exists()
+
+
+def test_more_folders_can_be_allowed_and_any_folder_can_hold_the_data(tmp_path: Path) -> None:
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "in.json").write_text('{"n": 1}')
+    chosen = {"data_dir": tmp_path / "o'brien's \"data\" \\ é", "families": "portals"}
+    with open_app(
+        settings.load({**chosen, "import_dirs": str(more), "export_dirs": str(more)}, environ={}).settings
+    ) as app:
+        assert _import(app, str(more / "in.json"), "json", table="t").imported == 1
+        made = _export(app, str(more / "out.db"), "db")
+        assert Path(made.destination) == more / "out.db"
+        assert _export(app, "out.csv", "csv", table="t").rows == 1
+        assert _import(app, str(more / "out.db"), "db", portal="mem://tests/copy").imported == 1
+
+
+def test_a_file_over_the_limit_is_too_large(app: App, imports: Path) -> None:
+    (imports / "large.json").write_text('{"text": "' + "x" * 2_000_000 + '"}')
+    with pytest.raises(Invalid) as caught:
+        _import(app, "large.json", "json", table="large")
+    assert caught.value.error == "too_large"
+
+
+# Whole portals
+
+
+async def test_a_portal_comes_back_whole_from_its_file(client: Client, table: str) -> None:
+    portal = f"mem://tests/{table}"
+    answer = await bring_in(client, "source.db", "db", portalUri=portal)
+    assert answer == {"portalUri": portal, "table": "messages, things", "imported": 4}
+
+    for name in ("messages", "things"):
+        everything = f"SELECT * FROM {name} ORDER BY id"
+        assert await types(client, name, portal=portal) == await types(client, name, portal="mem://tests/source")
+        assert await query(client, everything, portal=portal) == await query(
+            client, everything, portal="mem://tests/source"
+        )
+    about = await metadata(client, portal=portal)
+    assert about["mcp.portal.id"] == f"tests/{table}"
+    assert {"mcp.schema.messages", "mcp.schema.things"} <= set(about)
+    again = await bring_in(client, "source.db", "db", portalUri=portal, table="messages")
+    assert (again["table"], again["imported"]) == ("messages", 1)
+    assert len(await query(client, "SELECT * FROM messages", portal=portal)) == 2
+    missing = await refusal(client, "portal_import", portalUri=portal, source="source.db", format="db", table="none")
+    assert missing["error"] == "not_found"
+
+
+def test_a_file_says_what_it_holds_and_nothing_deleted_is_in_it(exported_db: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_bytes(exported_db)
+    said = archive.manifest(path)
+    assert said["format"] == "memory-mcp-portal/1"
+    assert said["tables"] == {"messages": 1, "things": 3}
+    assert said["metadata"]["mcp.portal.id"] == "tests/source"
+    assert len(said["metadata"]["mcp.checksum"]) == 64
+    assert said["metadata"]["mcp.schema.messages"].startswith("CREATE TABLE")
+    assert b"DELETED-SECRET" not in exported_db
+    assert b"hello" in exported_db
+
+
+def test_plain_chdb_opens_a_file_as_the_docs_show(exported_db: bytes, tmp_path: Path) -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "portals.md").read_text(encoding="utf-8")
+    shown = docs.partition("```python\n")[2].partition("```")[0]
+    assert "/tmp/conversation.tar" in shown  # noqa: S108  # the docs' words
+    (tmp_path / "conversation.db").write_bytes(exported_db)
+    script = shown.replace("/tmp", str(tmp_path))  # noqa: S108
+    done = subprocess.run(
+        [sys.executable, "-c", script + "\nprint(there.query('SELECT value FROM portal._mcp_metadata'))"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "hello" in done.stdout
+    assert "tests/source" in done.stdout
+
+
+def test_the_command_line_shows_what_a_file_holds(exported_db: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    path.write_bytes(exported_db)
+    done = CliRunner().invoke(cli, ["portal", "open", str(path), "--json"], catch_exceptions=False)
+    assert (done.exit_code, json.loads(done.stdout)["tables"]) == (0, {"messages": 1, "things": 3})
+    plain = CliRunner().invoke(cli, ["portal", "open", str(path)], catch_exceptions=False)
+    assert "things" in plain.stdout
+    path.write_bytes(exported_db[: len(exported_db) // 2])
+    with pytest.raises(Invalid):
+        CliRunner().invoke(cli, ["portal", "open", str(path)], catch_exceptions=False)
+
+
+async def test_tables_that_are_there_get_more_columns_or_the_file_is_refused_whole(
+    app: App, client: Client, imports: Path, table: str
+) -> None:
+    portal = f"mem://tests/{table}"
+    put(app, "aaa", [{"n": 1}], portal)
+    put(app, "zzz", [{"n": 1, "extra": "x"}], portal)
+    made = app.portals.export_file(CALLER, portal, f"{table}.db", "db", None, None, lambda *progress: None)
+    (imports / f"{table}.db").write_bytes(_bytes(made.destination))
+
+    into = f"mem://tests/{table}.into"
+    put(app, "zzz", [{"n": "text"}], into)
+    before = await call(client, "portal_view", portalUri=into)
+    refused = await refusal(client, "portal_import", portalUri=into, source=f"{table}.db", format="db")
+    assert (refused["error"], refused["data"]["field"]) == ("invalid", "source")
+    assert await call(client, "portal_view", portalUri=into) == before
+
+    other = f"mem://tests/{table}.other"
+    put(app, "zzz", [{"n": 5}], other)
+    assert (await bring_in(client, f"{table}.db", "db", portalUri=other))["imported"] == 2
+    assert await query(client, "SELECT * FROM zzz ORDER BY n", portal=other) == [
+        {"n": 1, "extra": "x"},
+        {"n": 5, "extra": None},
+    ]
+
+
+def test_what_is_sent_to_an_engine_twice_happens_once(
+    app: App, imports: Path, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine that dies between doing and answering is asked again."""
+    run = EngineLine.run
+
+    def twice(line: EngineLine, sql: str, parameters: dict[str, Any] | None = None, data: bytes = b"") -> bytes:
+        run(line, sql, parameters, data)
+        return run(line, sql, parameters, data)
+
+    monkeypatch.setattr(EngineLine, "run", twice)
+    portal = f"mem://tests/{table}"
+    (imports / "rows.json").write_text('[{"n": 1}, {"n": 2}]')
+    for _ in range(2):
+        assert _import(app, "rows.json", "json", portal=portal).imported == 2
+        assert _import(app, "source.db", "db", portal=portal).imported == 4
+        put(app, "rows", [{"n": 3}], portal)
+    app.portals.delete(CALLER, portal, "rows", {"n": 1}, confirm=False)
+    assert ask(app, "SELECT n FROM rows ORDER BY n", portal=portal) == [{"n": 2}, {"n": 2}, {"n": 3}, {"n": 3}]
+    assert ask(app, "SELECT count() AS c FROM things", portal=portal) == [{"c": 6}]
+
+
+# Files that are not what they seem
+
+
+def _parts(content: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        return {entry.name: tar.extractfile(entry).read() for entry in tar if entry.isfile()}  # type: ignore[union-attr]
+
+
+def _packed(parts: dict[str, bytes], *more: tarfile.TarInfo, seal: bool = True) -> bytes:
+    """A tar of these parts, with a manifest that says that all is well."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, content in parts.items():
+            if name != archive.MANIFEST:
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                tar.addfile(entry, io.BytesIO(content))
+        for entry in more:
+            tar.addfile(entry)
+        if seal:
+            said = json.loads(parts[archive.MANIFEST])
+            said["sha256"] = {
+                name: hashlib.sha256(content).hexdigest() for name, content in parts.items() if name != archive.MANIFEST
+            }
+            text = json.dumps(said).encode()
+            entry = tarfile.TarInfo(archive.MANIFEST)
+            entry.size = len(text)
+            tar.addfile(entry, io.BytesIO(text))
+    return packed.getvalue()
+
+
+MESSAGES = "metadata/portal/messages.sql"
+
+
+def _with_statement(content: bytes, change: Callable[[str], str]) -> bytes:
+    parts = _parts(content)
+    old = parts[MESSAGES]
+    parts[MESSAGES] = change(old.decode()).encode()
+    assert parts[MESSAGES] != old
+    return _packed(_with_size(parts, MESSAGES))
+
+
+def _with_size(parts: dict[str, bytes], name: str) -> dict[str, bytes]:
+    root = ElementTree.fromstring(parts[".backup"])  # noqa: S314  # our own
+    for file in root.iter("file"):
+        if file.findtext("name") == f"/{name}" or file.findtext("name") == name:
+            size = file.find("size")
+            assert size is not None
+            size.text = str(len(parts[name]))
+    return parts | {".backup": ElementTree.tostring(root)}
+
+
+def _create(rest: str) -> Callable[[str], str]:
+    return lambda old: rest
+
+
+def _link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = kind, target
+    return entry
+
+
+def _flipped(content: bytes) -> bytes:
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        entry = next(entry for entry in tar if entry.name.endswith("data.bin"))
+    place = entry.offset_data + entry.size // 2
+    return content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]
+
+
+def _remapped(content: bytes) -> bytes:
+    """The list of contents says that a statement lies in a part that does not look like one."""
+    parts = _parts(content)
+    statement = b"CREATE VIEW portal.messages (`x` String) AS SELECT file('/etc/hostname') AS x"
+    root = ElementTree.fromstring(parts[".backup"])  # noqa: S314  # our own
+    for file in root.iter("file"):
+        if (file.findtext("name") or "").endswith("messages.sql"):
+            size = file.find("size")
+            assert size is not None
+            size.text = str(len(statement))
+            ElementTree.SubElement(file, "data_file").text = "data/portal/harmless.bin"
+    return _packed({**parts, ".backup": ElementTree.tostring(root), "data/portal/harmless.bin": statement})
+
+
+COLUMNS = "(`id` UUID, `timestamp` DateTime64(3, 'UTC'), `role` String, `content` String, `tool_calls` Array(String))"
+BAD_FILES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda content: b"",
+    "text": lambda content: b"hello",
+    "truncated": lambda content: content[: len(content) // 2],
+    "without its end": lambda content: content[:-12000],
+    "flipped byte": _flipped,
+    "no manifest": lambda content: _packed(_parts(content), seal=False),
+    "another manifest": lambda content: _packed({**_parts(content), archive.MANIFEST: b'{"format": "other"}'}),
+    "no object": lambda content: _packed({**_parts(content)}, seal=False) + b"x",
+    "part missing": lambda content: _packed(
+        {name: part for name, part in _parts(content).items() if not name.endswith("data.bin")}
+    ),
+    "extra part": lambda content: _packed(_parts(content), tarfile.TarInfo("extra")),
+    "symlink": lambda content: _packed(_parts(content), _link("data/x", "/etc/passwd", tarfile.SYMTYPE)),
+    "hard link": lambda content: _packed(_parts(content), _link("data/x", "/etc/passwd", tarfile.LNKTYPE)),
+    "device": lambda content: _packed(_parts(content), _link("data/x", "", tarfile.CHRTYPE)),
+    "absolute name": lambda content: _packed({**_parts(content), "/evil": b"x"}),
+    "name that leads out": lambda content: _packed({**_parts(content), "data/../../evil": b"x"}),
+    "twice the same name": lambda content: _packed(_parts(content), tarfile.TarInfo(MESSAGES)),
+    "another name for it": lambda content: _packed(
+        {**_parts(content), "./" + MESSAGES: b"CREATE VIEW portal.v AS SELECT 1"}
+    ),
+    "not one statement": lambda content: _with_statement(content, _create("DROP DATABASE portal")),
+    "view": lambda content: _with_statement(
+        content, _create("CREATE VIEW portal.messages (`x` String) AS SELECT file('/etc/hostname') AS x")
+    ),
+    "materialized view": lambda content: _with_statement(
+        content,
+        _create(
+            "CREATE MATERIALIZED VIEW portal.messages (`x` String) ENGINE = MergeTree ORDER BY x AS SELECT content AS x "
+            "FROM portal.messages"
+        ),
+    ),
+    "file engine": lambda content: _with_statement(
+        content, _create(f"CREATE TABLE portal.messages {COLUMNS} ENGINE = File(LineAsString, '/etc/passwd')")
+    ),
+    "url engine": lambda content: _with_statement(
+        content, _create(f"CREATE TABLE portal.messages {COLUMNS} ENGINE = URL('http://127.0.0.1/', 'LineAsString')")
+    ),
+    "as a table function": lambda content: _with_statement(
+        content, _create("CREATE TABLE portal.messages AS file('/etc/passwd', 'LineAsString')")
+    ),
+    "default from a file": lambda content: _with_statement(
+        content,
+        _create(
+            "CREATE TABLE portal.messages (`id` UUID, `x` String DEFAULT file('/etc/passwd')) ENGINE = MergeTree ORDER BY id"
+        ),
+    ),
+    "alias from a dictionary": lambda content: _with_statement(
+        content,
+        _create(
+            "CREATE TABLE portal.messages (`id` UUID, `x` String ALIAS dictGet('d', 'x', 1)) ENGINE = MergeTree ORDER BY id"
+        ),
+    ),
+    "default from a query": lambda content: _with_statement(
+        content,
+        _create(
+            "CREATE TABLE portal.messages (`id` UUID, `x` UInt8 DEFAULT (SELECT 1 FROM system.one)) "
+            "ENGINE = MergeTree ORDER BY id"
+        ),
+    ),
+    "disk of its own": lambda content: _with_statement(
+        content, lambda old: old.replace("SETTINGS ", "SETTINGS disk = disk(type = 'local', path = '/x/'), ")
+    ),
+    "dictionary": lambda content: _with_statement(
+        content,
+        _create(
+            "CREATE DICTIONARY portal.messages (`a` String) PRIMARY KEY a SOURCE(FILE(path '/etc/passwd' format 'CSV')) "
+            "LAYOUT(FLAT()) LIFETIME(0)"
+        ),
+    ),
+    "statement elsewhere": _remapped,
+    "goes on from another": lambda content: _packed(
+        {
+            **_parts(content),
+            ".backup": _parts(content)[".backup"].replace(
+                b"</config>", b"<base_backup>File('/x')</base_backup></config>"
+            ),
+        }
+    ),
+    "contents with entities": lambda content: _packed(
+        {**_parts(content), ".backup": b"<!DOCTYPE config [<!ENTITY a 'b'>]>" + _parts(content)[".backup"]}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_a_bad_file_is_refused_and_nothing_is_changed(app: App, imports: Path, exported_db: bytes, kind: str) -> None:
+    bad = BAD_FILES[kind](exported_db)
+    assert bad != exported_db
+    (imports / "bad.db").write_bytes(bad)
+    into = "mem://tests/victim"
+    if not any(folder.address.portal_uri == into for folder in app.portals.all(CALLER)):
+        put(app, "messages", [{"role": "user", "content": "mine"}], into)
+    before = app.portals.view(CALLER, into)
+
+    for portal in (into, "mem://tests/never"):
+        with pytest.raises(AppError) as caught:
+            _import(app, "bad.db", "db", portal=portal)
+        assert caught.value.error == "invalid"
+        assert caught.value.data["field"] == "source"
+        assert "/etc" not in caught.value.message
+    assert app.portals.view(CALLER, into) == before
+    assert ask(app, "SELECT content FROM messages", portal=into) == [{"content": "mine"}]
+    assert all(folder.address.portal != "never" for folder in app.portals.all(CALLER))
+
+
+def test_a_file_whose_parts_are_only_repacked_is_taken(app: App, imports: Path, exported_db: bytes) -> None:
+    """The hostile ones above are refused for what they hold, not for how these tests pack them."""
+    (imports / "repacked.db").write_bytes(_packed(_parts(exported_db)))
+    assert _import(app, "repacked.db", "db", portal="mem://tests/repacked").imported == 4
+
+
+# Addresses
+
+
+def test_addresses_are_refused_unless_switched_on(app: App) -> None:
+    for source in (
+        "https://example.com/x.json",
+        "HTTP://example.com/x.json",
+        "ftp://x/y",
+        "file:///etc/passwd",
+        "s3://b/k",
+    ):
+        with pytest.raises(Invalid) as caught:
+            _import(app, source, "json", table="web")
+        assert caught.value.data == {"field": "source"}
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1", "127.1", "localhost", "0.0.0.0", "2130706433", "0x7f000001", "017700000001", "::1", "::"),
+        *("10.0.0.1", "172.16.0.1", "192.168.1.1", "100.64.0.1", "169.254.169.254", "fe80::1", "fc00::1", "fe80::1%lo"),
+        *(
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::",
+            "224.0.0.1",
+            "255.255.255.255",
+            "ff02::1",
+        ),
+        *("192.0.2.1", "198.18.0.1", "240.0.0.1", "nobody.invalid", "a" * 300),
+    ],
+)
+def test_an_address_of_this_machine_or_its_network_is_refused(host: str) -> None:
+    with pytest.raises(Invalid):
+        fetching._public_address(host, 80)
+
+
+@pytest.mark.parametrize(
+    "host", ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "::ffff:8.8.8.8"]
+)
+def test_an_address_out_in_the_web_is_taken_as_it_is(host: str) -> None:
+    assert fetching._public_address(host, 443) == host
+
+
+def test_a_host_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [(2, 1, 6, "", ("8.8.8.8", 80)), (2, 1, 6, "", ("10.0.0.1", 80))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *asked, **more: answers)
+    with pytest.raises(Invalid):
+        fetching._public_address("rebinding.example", 80)
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://8.8.8.8/x", "http://", "http:///x", "http://[::1/x"])
+def test_only_the_web_is_fetched_from(url: str, tmp_path: Path) -> None:
+    with pytest.raises(Invalid):
+        fetching.fetch(url, tmp_path / "x", 100)
+
+
+class Local(socketserver.BaseRequestHandler):
+    """A web server on this machine."""
+
+    answers: ClassVar[dict[bytes, bytes]] = {}
+    hosts: ClassVar[list[bytes]] = []
+
+    def handle(self) -> None:
+        asked = self.request.recv(4096)
+        self.hosts.append(next(line for line in asked.split(b"\r\n") if line.lower().startswith(b"host:")))
+        self.request.sendall(self.answers[asked.split()[1]])
+
+
+@pytest.fixture
+def local() -> Iterator[int]:
+    Local.hosts.clear()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Local) as server:
+        port = server.server_address[1]
+        Local.answers = {
+            b"/file.json": b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n" + b'{"n": 1}',
+            b"/away": f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{port}/file.json\r\nContent-Length: 0\r\n\r\n".encode(),
+            b"/inside": b"HTTP/1.1 302 Found\r\nLocation: /file.json\r\nContent-Length: 0\r\n\r\n",
+            b"/round": b"HTTP/1.1 302 Found\r\nLocation: /round\r\nContent-Length: 0\r\n\r\n",
+            b"/gone": b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
+        }
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield port
+        server.shutdown()
+
+
+def test_a_real_server_on_this_machine_is_never_asked(local: int, tmp_path: Path) -> None:
+    with open_app(
+        settings.load({"data_dir": tmp_path, "families": "portals", "portal_urls": True}, environ={}).settings
+    ) as app:
+        for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433", "user@127.0.0.1"):
+            with pytest.raises(Invalid) as caught:
+                _import(app, f"http://{host}:{local}/file.json", "json", table="web")
+            assert caught.value.data == {"field": "source"}
+        assert app.portals.all(CALLER) == []
+    assert Local.hosts == []
+
+
+def test_a_file_is_fetched_and_redirects_are_looked_at_again(
+    local: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a name that is allowed to lead here; every other address still is not."""
+    real = fetching._public_address
+    monkeypatch.setattr(
+        fetching, "_public_address", lambda host, port: "127.0.0.1" if host == "web.example" else real(host, port)
+    )
+    web, target = f"http://web.example:{local}", tmp_path / "x"
+    fetching.fetch(f"{web}/file.json", target, 100)
+    assert target.read_bytes() == b'{"n": 1}'
+    fetching.fetch(f"{web}/inside", target, 100)
+    with pytest.raises(Invalid, match="not out in the web"):
+        fetching.fetch(f"{web}/away", target, 100)
+    with pytest.raises(Invalid, match="on and on"):
+        fetching.fetch(f"{web}/round", target, 100)
+    with pytest.raises(Unavailable):
+        fetching.fetch(f"{web}/gone", target, 100)
+    with pytest.raises(Invalid) as caught:
+        fetching.fetch(f"{web}/file.json", target, 5)
+    assert caught.value.error == "too_large"
+    assert {host.split()[1] for host in Local.hosts} == {f"web.example:{local}".encode()}

@@ -1,0 +1,236 @@
+"""Several servers on one portal, engines and servers that are killed, servers without chDB."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp import settings
+from memory_mcp.app import open_app
+from memory_mcp.engine import client as engine_client
+from memory_mcp.engine import frames
+from memory_mcp.engine.client import socket_path
+from memory_mcp.errors import Unavailable
+from tests.portals.calls import CALLER, ask, put
+from tests.wire import Stdio, environment
+
+PORTAL = "mem://tests/shared"
+ROUNDS = int(os.environ.get("MEMORY_MCP_SOAK_ROUNDS", "10"))  # `make soak-portals` sets more
+
+
+def start(data_dir: Path, *flags: str, **env: str) -> Stdio:
+    more = {"MEMORY_MCP_ENGINE_IDLE": "1", "MEMORY_MCP_EMBEDDER": "none", **env}
+    return Stdio.start(data_dir, *flags, env=environment(**more))
+
+
+def engine_pid(folder: Path) -> int:
+    """Of the process that has a portal open, as it says itself."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+        wire.connect(str(socket_path(folder)))
+        frames.send(wire, {"limits": {"max_execution_time": 1}})
+        return int(frames.receive(wire)[0]["pid"])
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[tuple[Stdio, Stdio]]:
+    servers = start(tmp_path, "--families", "portals"), start(tmp_path, "--families", "portals")
+    yield servers
+    for server in servers:
+        if server.process.poll() is None:
+            server.close()
+
+
+def test_two_servers_see_each_others_writes(two: tuple[Stdio, Stdio]) -> None:
+    one, other = two
+    for number in range(5):
+        for server in two:
+            server.call("portal_write", portalUri=PORTAL, table="t", data=[{"n": number}])
+            for reader in two:
+                found = reader.call("portal_query", portalUri=PORTAL, sql="SELECT max(n) AS n FROM t")
+                assert found["rows"] == [{"n": number}]
+    assert one.call("portal_delete", portalUri=PORTAL, table="t", where={"n": {"lt": 3}})["deleted"] == 6
+    assert other.call("portal_view", portalUri=PORTAL)["stats"]["rows"] == 4
+    assert other.read(PORTAL)["stats"]["rows"] == 4
+
+
+def test_a_killed_server_leaves_the_portal_to_the_other(two: tuple[Stdio, Stdio], tmp_path: Path) -> None:
+    one, other = two
+    one.call("portal_write", portalUri=PORTAL, table="t", data=[{"n": 1}])
+    data = [{"n": number} for number in range(2, 50_002)]
+    one.post("tools/call", {"name": "portal_write", "arguments": {"portalUri": PORTAL, "table": "t", "data": data}})
+    one.kill()
+
+    other.call("portal_write", portalUri=PORTAL, table="t", data=[{"n": -1}])
+    [row] = other.call("portal_query", portalUri=PORTAL, sql="SELECT count() AS c, uniqExact(n) AS u FROM t")["rows"]
+    assert row["c"] == row["u"]
+    assert row["c"] in (2, 50_002)  # whole or not at all
+    other.close()
+    assert not list((tmp_path / "portals" / "tests" / "shared" / "staging").iterdir())
+
+
+def test_an_engine_that_is_killed_while_rows_come_in_loses_none_and_doubles_none(tmp_path: Path) -> None:
+    chosen = settings.load({"data_dir": tmp_path, "families": "portals"}, environ={}).settings
+    acknowledged: list[int] = []
+    failed: list[BaseException] = []
+    done, killed = threading.Event(), 0
+    with open_app(chosen, serving=False) as app, open_app(chosen, serving=False) as second:
+        put(app, "t", [{"n": 0, "who": -1}])
+        folder = tmp_path / "portals" / "tests" / "shared"
+
+        def write(who: int, server: Any) -> None:
+            number = 0
+            try:
+                while not done.is_set():
+                    number += 1
+                    put(server, "t", [{"n": number, "who": who}])
+                    acknowledged.append(number * 10 + who)
+            except BaseException as exc:  # noqa: BLE001  # told to the test, which fails
+                failed.append(exc)
+
+        writers = [threading.Thread(target=write, args=(who, server)) for who, server in enumerate((app, second))]
+        for writer in writers:
+            writer.start()
+        for kills in range(ROUNDS):
+            before = len(acknowledged)
+            while len(acknowledged) < before + 3 and not failed:
+                time.sleep(0.005)
+            time.sleep(0.007 * (kills % 5))  # at another point of a write each time
+            with suppress(OSError):  # it is just starting
+                os.kill(engine_pid(folder), signal.SIGKILL)
+                killed += 1
+        done.set()
+        for writer in writers:
+            writer.join()
+
+        assert failed == []
+        assert killed > ROUNDS // 2
+        found = [row["n"] * 10 + row["who"] for row in _all_rows(app)]
+        assert len(found) == len(set(found))
+        assert sorted(found) == sorted(acknowledged)
+
+
+def _all_rows(app: Any) -> list[dict[str, int]]:
+    rows: list[dict[str, int]] = []
+    while page := ask(
+        app, "SELECT n, who FROM t WHERE who >= 0 ORDER BY who, n LIMIT 1000 OFFSET {o:UInt64}", o=len(rows)
+    ):
+        rows += page
+    return rows
+
+
+def test_an_engine_leaves_when_nobody_needs_it_and_comes_back(tmp_path: Path) -> None:
+    folder = tmp_path / "portals" / "tests" / "shared"
+    server = start(tmp_path, "--families", "portals")
+    server.call("portal_write", portalUri=PORTAL, table="t", data=[{"n": 1}])
+    pid = engine_pid(folder)
+    assert server.close() == 0
+    deadline = time.monotonic() + 10
+    while socket_path(folder).exists() or _is_alive(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+    again = start(tmp_path, "--families", "portals")
+    assert again.call("portal_query", portalUri=PORTAL, sql="SELECT n FROM t")["rows"] == [{"n": 1}]
+    assert engine_pid(folder) != pid
+    again.close()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    return "State:\tZ" not in status
+
+
+def test_a_socket_folder_somebody_else_can_enter_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_client, "socket_path", lambda folder: tmp_path / "open" / "x.sock")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    line = engine_client.EngineLine(tmp_path / "portal", {})
+    with pytest.raises(Unavailable, match="XDG_RUNTIME_DIR"):
+        line.run("SELECT 1")
+
+
+# Without portals
+
+
+def test_without_chdb_portals_say_what_to_install_and_the_rest_works(tmp_path: Path) -> None:
+    blocker = tmp_path / "without"
+    blocker.mkdir()
+    (blocker / "sitecustomize.py").write_text(
+        "import sys, importlib.abc\n"
+        "class NoChdb(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'chdb': raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, NoChdb())\n"
+        "import importlib.util\n"
+        "real = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, package=None: None if name == 'chdb' else real(name, package)\n"
+    )
+    server = start(tmp_path / "data", PYTHONPATH=str(blocker))
+    answer = server.ask(
+        "tools/call",
+        {"name": "portal_write", "arguments": {"portalUri": PORTAL, "table": "t", "data": [{"n": 1}]}},
+    )["result"]
+    assert answer["isError"]
+    assert answer["structuredContent"]["error"] == "unavailable"
+    assert "pip install 'memory-mcp[portals]'" in answer["structuredContent"]["message"]
+    assert server.call("memory_create", content="still here")["content"] == "still here"
+    assert server.call("commit_memory", scope="vault", key="k", content="v")["committed"] is True
+    listed = [tool["name"] for tool in server.ask("tools/list")["result"]["tools"]]
+    assert "portal_query" in listed
+    server.close()
+
+
+_LOOK = """
+import json, sys
+from pathlib import Path
+from memory_mcp import settings
+from memory_mcp.app import open_app
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+with open_app(settings.load({"data_dir": Path(sys.argv[1]), "embedder": "none"}, environ={}).settings) as app:
+    caller = Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families))
+    assert app.portals.all(caller) == []
+    children = Path("/proc/self/task").glob("*/children")
+    print(json.dumps({
+        "modules": [name for name in sys.modules if name.partition(".")[0] in ("chdb", "pandas", "pyarrow", "httpx2")],
+        "children": "".join(path.read_text() for path in children).split(),
+    }))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs /proc")
+def test_a_server_that_uses_no_portals_loads_no_chdb_and_starts_no_engine(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LOOK, tmp_path], capture_output=True, text=True, check=True, timeout=60
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found == {"modules": [], "children": []}
+    assert not (tmp_path / "portals").exists()
+
+
+def test_listing_portals_starts_no_engine(tmp_path: Path) -> None:
+    chosen = settings.load({"data_dir": tmp_path, "families": "portals"}, environ={}).settings
+    with open_app(chosen, serving=False) as app:
+        put(app, "t", [{"n": 1}])
+        os.kill(engine_pid(tmp_path / "portals" / "tests" / "shared"), signal.SIGKILL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_client, "is_installed", lambda: False)
+        with open_app(chosen, serving=False) as app:
+            [folder] = app.portals.all(CALLER)
+            described = folder.described()
+            assert described
+            assert [table.name for table in described.tables] == ["t"]
+            with pytest.raises(Unavailable):
+                ask(app, "SELECT 1")
