@@ -49,6 +49,9 @@ bench-graph: setup ## Measure graphs next to @modelcontextprotocol/server-memory
 bench-stores: setup ## Measure stores next to what the file system itself takes, at 1k, 10k and 100k files
 	$(BIN)/python -m benchmarks.stores $(ARGS)
 
+bench-portals: setup ## Measure portals next to bare chDB and to SQLite
+	$(BIN)/python -m benchmarks.portals $(ARGS)
+
 bench-vectors: setup ## Measure exact vector search and what would take its place beyond 100k notes
 	$(BIN)/python -m benchmarks.vectors $(ARGS)
 
@@ -65,4 +68,4 @@ lock: setup ## Pin dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --extra portals --group dev -o requirements-dev.txt
 
-.PHONY: help setup run test soak-portals static check format bench bench-notes bench-graph bench-stores bench-vectors bench-recall conformance old-clients lock
+.PHONY: help setup run test soak-portals static check format bench bench-notes bench-graph bench-stores bench-portals bench-vectors bench-recall conformance old-clients lock

@@ -1,8 +1,8 @@
 """How much slower portals are than the bare engine, and how they compare to the same table in SQLite:
 `make bench-portals`.
 
-Both sides get the same records and queries, in turns. Ours goes through the room's operations, the engine process and the
-wall; the bare side is chDB in this process with the same durable settings, fed with what chDB likes best.
+Both sides get the same records and queries, in turns. Ours goes through the operations, the engine process and
+the wall; the bare side is chDB in this process with the same durable settings, fed with what chDB likes best.
 """
 
 import argparse
@@ -145,7 +145,7 @@ _made = 0
 
 
 def _records(count: int) -> list[dict[str, Any]]:
-    global _made  # noqa: PLW0603  # ids go on from call to call
+    global _made  # ids go on from call to call
     first, _made = _made, _made + count
     kinds = ("person", "place", "thing")
     return [

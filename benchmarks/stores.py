@@ -73,7 +73,7 @@ class Tree:
 
 
 @dataclass
-class Turns:
+class Compared:
     """What calls of one operation took, and what each bare way to the same took in between."""
 
     ours: Timed = field(default_factory=Timed)
@@ -91,7 +91,7 @@ class Turns:
             self.bare.setdefault(name, Timed()).run(way)
 
 
-Measured = dict[tuple[int, str], Turns]
+Measured = dict[tuple[int, str], Compared]
 
 
 def main() -> None:
@@ -152,73 +152,73 @@ def _serving(data_dir: Path, tree: Tree) -> ServerProcess:
 # Each operation, and the bare way to the same
 
 
-def _first(server: ServerProcess, tree: Tree, tool: str) -> Turns:
+def _first(server: ServerProcess, tree: Tree, tool: str) -> Compared:
     """A call that has to read every file, after each was read once the bare way: both find them in the page cache."""
-    turns = Turns()
+    compared = Compared()
     for _ in range(2):
-        turns.bare.clear()
-        turns.take_bare(_reading(tree))
-    turns.take(server, tool, {})
-    return turns
+        compared.bare.clear()
+        compared.take_bare(_reading(tree))
+    compared.take(server, tool, {})
+    return compared
 
 
-def _recent(server: ServerProcess, tree: Tree, walks: int) -> Turns:
-    turns = Turns()
+def _recent(server: ServerProcess, tree: Tree, walks: int) -> Compared:
+    compared = Compared()
     for _ in range(walks):
-        turns.take_bare(_walks(tree))
-        turns.take(server, LATEST, {})
-    return turns
+        compared.take_bare(_walks(tree))
+        compared.take(server, LATEST, {})
+    return compared
 
 
-def _edited(server: ServerProcess, tree: Tree, paths: Iterable[str]) -> Turns:
+def _edited(server: ServerProcess, tree: Tree, paths: Iterable[str]) -> Compared:
     """Somebody edits a file in place before each call, which must show it first."""
-    turns = Turns()
+    compared = Compared()
     for number, path in enumerate(paths):
-        turns.take_bare(_walks(tree))
+        compared.take_bare(_walks(tree))
         later = stamp(utc_now().replace(year=9000 + number))
         tree.file(path).write_text(frontmatter.new(Metadata(later, later), "Edited."), encoding="utf-8")
-        latest = turns.take(server, LATEST, {})["memories"][0]
+        latest = compared.take(server, LATEST, {})["memories"][0]
         if (latest["path"], latest["content"]) != (path, "Edited."):
             raise SystemExit(f"The edit of {path} was not seen.")
-    return turns
+    return compared
 
 
-def _get(server: ServerProcess, tree: Tree, paths: Iterable[str]) -> Turns:
-    turns = Turns()
+def _get(server: ServerProcess, tree: Tree, paths: Iterable[str]) -> Compared:
+    compared = Compared()
     for path in paths:
-        turns.take_bare({"open, read": tree.file(path).read_bytes})
-        turns.take(server, "get_memory", {"path": path})
-    return turns
+        compared.take_bare({"open, read": tree.file(path).read_bytes})
+        compared.take(server, "get_memory", {"path": path})
+    return compared
 
 
-def _list(server: ServerProcess, tree: Tree, categories: Iterable[str]) -> Turns:
-    turns = Turns()
+def _list(server: ServerProcess, tree: Tree, categories: Iterable[str]) -> Compared:
+    compared = Compared()
     for category in categories:
         folder = tree.top / category
-        turns.take_bare({"scandir, stat": lambda folder=folder: _statuses(folder)})  # type: ignore[misc]  # no type
-        turns.take(server, "list_memories", {"category": category})
-    return turns
+        compared.take_bare({"scandir, stat": lambda folder=folder: _statuses(folder)})  # type: ignore[misc]  # no type
+        compared.take(server, "list_memories", {"category": category})
+    return compared
 
 
-def _add(server: ServerProcess, tree: Tree, calls: int) -> Turns:
+def _add(server: ServerProcess, tree: Tree, calls: int) -> Compared:
     """Both write the same amount into the same folder; what is no .md is not the server's concern."""
-    turns, categories = Turns(), tree.categories
+    compared, categories = Compared(), tree.categories
     for number, memory in enumerate(Texts(SEED + 1).memories(calls, "new-")):
         category = categories[number % len(categories)]
         text, target = _text(memory), tree.top / category / f"{memory.key}.bare"
-        turns.take_bare({"durable write": lambda text=text, target=target: _write(target, text)})  # type: ignore[misc]
+        compared.take_bare({"durable write": lambda text=text, target=target: _write(target, text)})  # type: ignore[misc]
         arguments = {"path": f"{category}/{memory.key}", "content": memory.content, "tags": list(memory.tags)}
-        turns.take(server, "add_memory", arguments)
+        compared.take(server, "add_memory", arguments)
         target.unlink()
-    return turns
+    return compared
 
 
-def _reindex(server: ServerProcess, tree: Tree, calls: int) -> Turns:
-    turns = Turns()
+def _reindex(server: ServerProcess, tree: Tree, calls: int) -> Compared:
+    compared = Compared()
     for _ in range(calls):
-        turns.take_bare(_reading(tree))
-        turns.take(server, "reindex_store", {})
-    return turns
+        compared.take_bare(_reading(tree))
+        compared.take(server, "reindex_store", {})
+    return compared
 
 
 def _walks(tree: Tree) -> Mapping[str, Callable[[], object]]:
@@ -296,9 +296,9 @@ def _text(memory: NewMemory, number: int = 0) -> str:
 def tell_recent(warm: Measured) -> bool:
     headings = ["files", "p50 ms", "stat", "ratio", "of minima", "goal", "", "names", "ratio", "mean ms", "CPU ms"]
     rows, are_met = [headings], []
-    for (count, operation), turns in warm.items():
+    for (count, operation), compared in warm.items():
         if operation == RECENT:
-            ours, names, statuses = turns.ours, turns.bare[NAMES], turns.bare[STATUSES]
+            ours, names, statuses = compared.ours, compared.bare[NAMES], compared.bare[STATUSES]
             are_met.append(ours.p50 / statuses.p50 <= GOAL)
             judged = [f"<= {GOAL:.0f}", "met" if are_met[-1] else "missed"]
             looked = [ms(ours.p50), ms(statuses.p50), *_ratios(ours, statuses), *judged]
@@ -321,20 +321,24 @@ def tell_others(warm: Measured) -> None:
         "of minima",
     ]
     rows = [headings]
-    for (count, operation), turns in sorted(warm.items(), key=lambda item: (item[0][0], OPERATIONS.index(item[0][1]))):
+    for (count, operation), compared in sorted(
+        warm.items(), key=lambda item: (item[0][0], OPERATIONS.index(item[0][1]))
+    ):
         if operation != RECENT:
-            way, bare = list(turns.bare.items())[-1]
-            ours = [ms(turns.ours.p50), ms(turns.ours.mean), ms(turns.ours.cpu_each)]
-            rows.append([f"{count}, {operation}", *ours, way, ms(bare.p50), ms(bare.mean), *_ratios(turns.ours, bare)])
+            way, bare = list(compared.bare.items())[-1]
+            ours = [ms(compared.ours.p50), ms(compared.ours.mean), ms(compared.ours.cpu_each)]
+            rows.append(
+                [f"{count}, {operation}", *ours, way, ms(bare.p50), ms(bare.mean), *_ratios(compared.ours, bare)]
+            )
     tell("2. The other tools, each next to the least that the file system asks for it", rows)
 
 
 def tell_cold(cold: Measured) -> None:
     rows = [["files and first call", "s", "CPU s", "files per s", "reading all s", "ratio"]]
-    for (count, operation), turns in cold.items():
-        (bare,) = turns.bare.values()
-        took = [f"{turns.ours.mean:.2f}", f"{turns.ours.cpu:.2f}", f"{count / turns.ours.mean:.0f}"]
-        rows.append([f"{count}, {operation}", *took, f"{bare.mean:.2f}", f"{turns.ours.mean / bare.mean:.1f}"])
+    for (count, operation), compared in cold.items():
+        (bare,) = compared.bare.values()
+        took = [f"{compared.ours.mean:.2f}", f"{compared.ours.cpu:.2f}", f"{count / compared.ours.mean:.0f}"]
+        rows.append([f"{count}, {operation}", *took, f"{bare.mean:.2f}", f"{compared.ours.mean / bare.mean:.1f}"])
     tell("3. The first call after a store appeared, which reads every file, next to opening and reading each", rows)
 
 
@@ -344,9 +348,9 @@ def tell_growth(warm: Measured) -> None:
     for operation in OPERATIONS:
         least = warm[counts[0], operation]
         row = [operation]
-        for turns in (warm[count, operation] for count in counts[1:]):
-            way = list(turns.bare)[-1]
-            row += [f"{turns.ours.p50 / least.ours.p50:.1f}", f"{turns.bare[way].p50 / least.bare[way].p50:.1f}"]
+        for compared in (warm[count, operation] for count in counts[1:]):
+            way = list(compared.bare)[-1]
+            row += [f"{compared.ours.p50 / least.ours.p50:.1f}", f"{compared.bare[way].p50 / least.bare[way].p50:.1f}"]
         rows.append(row)
     if counts[1:]:
         tell(f"4. Growth: how many times the median at {counts[0]} files", rows)

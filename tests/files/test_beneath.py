@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.errors import AppError
+from memory_mcp.errors import AppError, Conflict
 from memory_mcp.files import beneath, whole
 from memory_mcp.files.beneath import Place, Root
 from memory_mcp.stores import Stores
@@ -148,6 +148,26 @@ def test_symlinks_that_stay_inside_work(app: App, inside: Path) -> None:
     assert [one.path for one in listed.memories] == ["short/deep", "short/new"]
     everything = stores.recent(CALLER, "s", None, 100, include_expired=True)
     assert {one.path for one in everything.memories} == {"top", "a/b/deep", "a/b/new"}
+
+
+@pytest.mark.usefixtures("both_ways")
+def test_a_symlink_is_removed_and_moved_itself_and_what_it_leads_to_stays(app: App, inside: Path) -> None:
+    stores = app.stores
+    for name in ("one", "two", "three"):
+        (inside / "a" / f"{name}.md").symlink_to("../top.md")
+    (inside / "absolute.md").symlink_to(inside / "top.md")
+    stores.remove(CALLER, "s", "a/one")
+    assert not (inside / "a" / "one.md").is_symlink()
+    stores.add(CALLER, "s", "a/one", "c", Metadata())
+    stores.move(CALLER, "s", "a/two", "a/renamed")
+    stores.move(CALLER, "s", "absolute", "a/b/absolute")
+    for path in ("a/renamed", "a/b/absolute", "a/three", "top"):
+        assert stores.get(CALLER, "s", path, include_expired=False).content == "inside"
+    before = tree(inside)
+    with pytest.raises(Conflict, match="symlink"):
+        stores.move(CALLER, "s", "a/three", "three")
+    assert tree(inside) == before
+    assert not (inside / "top.md").is_symlink()
 
 
 @pytest.mark.usefixtures("both_ways")

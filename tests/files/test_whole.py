@@ -3,7 +3,9 @@
 import errno
 import os
 import stat
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,13 @@ def test_a_new_file_never_takes_the_place_of_what_is_there(folder: Place, tmp_pa
     assert (tmp_path / "other").read_text() == "other"
 
 
+@pytest.fixture
+def no_renaming_to_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system, or a disk, that cannot rename a file only if the new name is free."""
+    monkeypatch.setattr(whole, "rename_to_new", lambda one, other: False)
+
+
+@pytest.mark.usefixtures("no_renaming_to_new")
 @pytest.mark.parametrize("problem", [errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK])
 def test_a_file_system_without_links_has_new_files_too(
     folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: int
@@ -68,7 +77,35 @@ def test_a_file_system_without_links_has_new_files_too(
     assert unfinished(tmp_path) == []
 
 
-def test_of_many_who_make_a_file_one_wins(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere all that is left is to look and then rename")
+def test_a_new_file_never_replaces_one_made_at_the_last_moment_where_there_are_no_links_either(
+    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*arguments: Any, **more: Any) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(os, "replace", lambda *arguments, **more: pytest.fail("this would replace it"))
+    whole.write_new(folder.beside("a.md"), b"new")
+    with pytest.raises(FileExistsError):
+        whole.write_new(folder.beside("a.md"), b"newer")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.md", "new")]
+
+
+@pytest.mark.usefixtures("no_renaming_to_new")
+def test_what_goes_wrong_with_a_link_is_not_taken_for_a_lack_of_links(
+    folder: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", lambda *arguments, **more: full_disk())
+    with pytest.raises(OSError, match="No space"):
+        whole.write_new(folder.beside("a.md"), b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("way", ["at once", "by a link"])
+def test_of_many_who_make_a_file_one_wins(tmp_path: Path, request: pytest.FixtureRequest, way: str) -> None:
+    if way == "by a link":
+        request.getfixturevalue("no_renaming_to_new")
     won: list[bytes] = []
     start = threading.Barrier(8)
 
@@ -115,6 +152,7 @@ def test_a_new_file_is_as_private_as_its_folder(tmp_path: Path, of_folder: int, 
     assert stat.S_IMODE((tmp_path / "sub").stat().st_mode) == (0o700 if of_folder == 0o700 else 0o755)
 
 
+@pytest.mark.usefixtures("no_renaming_to_new")
 @pytest.mark.parametrize("broken", ["fsync", "fchmod", "replace", "link+replace"])
 @pytest.mark.parametrize("write", [whole.write, whole.write_new])
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(
@@ -178,7 +216,11 @@ def test_readers_see_the_old_file_or_the_new_one(folder: Place, tmp_path: Path) 
 
 def test_what_a_crash_left_is_removed_and_nothing_else(folder: Place, tmp_path: Path) -> None:
     kept = ["a.md", ".hidden", "x.memory-mcp-part", ".gitignore"]
-    for name in (*kept, ".abc.memory-mcp-part", ".def.memory-mcp-part"):
+    left = [".abc.memory-mcp-part", ".def.memory-mcp-part"]
+    for name in (*kept, *left):
         (tmp_path / name).write_text("x")
-    whole.remove_unfinished(folder)
+    os.utime(tmp_path / left[0], (0, 0))
+    whole.remove_unfinished(folder, time.time() + whole.ABANDONED - 30)  # a living writer's, for all we know
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept + left)
+    whole.remove_unfinished(folder, time.time() + whole.ABANDONED + 30)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import stat
 import subprocess
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
@@ -15,7 +16,8 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, Caller
 from memory_mcp.cli import command_line
-from memory_mcp.errors import NotFound
+from memory_mcp.errors import NotFound, Unavailable
+from memory_mcp.files.beneath import Place
 from memory_mcp.stores.model import Metadata
 from tests.stores.calls import CALLER, register, tree, write
 from tests.wire import COMMAND, environment, http_server
@@ -169,7 +171,7 @@ def test_a_home_folder_may_be_abbreviated(
     assert app.stores.get(CALLER, "n", "a", include_expired=False).content == "at home"
 
 
-@pytest.mark.parametrize("broken", ["[", "- a\n", "a: [b]\n", "words", "a: {b: c}\n", "\x00", "[" * 100_000])
+@pytest.mark.parametrize("broken", ["[", "- a\n", "words", "\x00", "[" * 100_000])
 def test_a_registry_that_is_broken_is_explained_and_kept(tmp_path: Path, elsewhere: Path, broken: str) -> None:
     (tmp_path / "stores.yaml").write_text(broken)
     for arguments in (["list"], ["add", "x", str(elsewhere)]):
@@ -177,6 +179,44 @@ def test_a_registry_that_is_broken_is_explained_and_kept(tmp_path: Path, elsewhe
         assert done.returncode == 1
         assert "stores.yaml" in done.stderr
     assert (tmp_path / "stores.yaml").read_text() == broken
+
+
+@pytest.mark.parametrize("bad", ["~nobodyhere/x", "", "''", "[b]", "{b: c}"])
+def test_a_line_that_names_no_folder_is_named_and_hides_no_other_store(
+    tmp_path: Path, elsewhere: Path, app: App, bad: str
+) -> None:
+    (tmp_path / "stores.yaml").write_text(f"good: {elsewhere}\nodd: {bad}\n")
+    shown = process("stores", "list", "--json", data_dir=tmp_path)
+    assert shown.returncode == 0
+    assert json.loads(shown.stdout) == {"stores": [{"name": "good", "path": str(elsewhere)}]}
+    assert "'odd' in stores.yaml" in shown.stderr
+    for act in (
+        lambda: app.stores.add(CALLER, "odd", "a", "c", Metadata()),
+        lambda: app.stores.look_into(CALLER, "odd", None, 0, include_expired=False),
+    ):
+        with pytest.raises(Unavailable, match=r"'odd' in stores\.yaml"):
+            act()
+    app.stores.add(CALLER, "good", "a", "c", Metadata())
+    register(app, elsewhere, "more")
+    assert f"odd: {bad}\n" in (tmp_path / "stores.yaml").read_text()
+
+
+@pytest.mark.parametrize("of_data", [0o700, 0o755])
+def test_a_store_that_agents_made_is_for_its_owner_alone(app: App, tmp_path: Path, of_data: int) -> None:
+    tmp_path.chmod(of_data)
+    synced: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Place, "sync_folder", lambda place: synced.append(place.name))
+        app.stores.add(CALLER, "s", "a", "c", Metadata())
+    for folder in (tmp_path / "stores", tmp_path / "stores" / "s"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {"stores", "s"} <= set(synced)
+
+
+def test_the_folder_of_stores_may_be_a_symlink(app: App, tmp_path: Path, elsewhere: Path) -> None:
+    (tmp_path / "stores").symlink_to(elsewhere)
+    app.stores.add(CALLER, "s", "a", "c", Metadata())
+    assert (elsewhere / "s" / "a.md").is_file()
 
 
 def test_what_a_relative_path_in_the_registry_leads_to_is_not_ours(app: App, tmp_path: Path, elsewhere: Path) -> None:
@@ -198,10 +238,11 @@ def test_a_registered_folder_that_is_gone_is_explained_and_not_made_anew(app: Ap
         lambda: app.stores.look_into(CALLER, "s", None, 0, include_expired=False),
         lambda: app.stores.recent(CALLER, "s", None, 5, include_expired=False),
         lambda: app.stores.prune(CALLER, "s"),
+        lambda: app.stores.reindex(CALLER, "s", lambda done, total: None),
     ):
-        with pytest.raises(Exception, match="is not there") as raised:
+        with pytest.raises(Unavailable, match="is not there") as raised:
             act()
-        assert str(folder) not in str(raised.value)
+        assert str(folder) not in raised.value.message
     assert not folder.exists()
 
 

@@ -118,6 +118,9 @@ FOREIGN = {
     "list": "- a\n- b\n",
     "text": "just words\n",
     "theirs too": "memories: 1\nother: 2\n",
+    "half like ours": "memories: [of summer, of winter]\n",
+    "comments": "# my own words\n# a: b\n",
+    "nothing": "{}\n",
 }
 
 

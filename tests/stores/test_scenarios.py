@@ -181,6 +181,12 @@ async def test_clearing_expiry(client: Client, tmp_path: Path) -> None:
     await refused(client, "update_memory", "invalid", path="a", clear_expiry=True, expires_at=LATER)
 
 
+@pytest.mark.parametrize("asked", [{}, {"content": None}, {"tags": None, "expires_at": None}, {"clear_expiry": False}])
+async def test_an_update_of_nothing_is_refused(client: Client, asked: dict[str, Any]) -> None:
+    await add(client, "a")
+    assert "Nothing to change" in await refused(client, "update_memory", "invalid", path="a", **asked)
+
+
 async def test_updating_citations(client: Client) -> None:
     await add(client, "a", citations=CITATIONS)
     await update(client, "a", citations=["new/path.ts:5"])

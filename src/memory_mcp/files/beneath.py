@@ -75,6 +75,11 @@ class Place:
             raise _no_file(self.name)
         return found
 
+    def is_relative_link(self) -> bool:
+        """Whether it is a symlink that leads elsewhere once it lies in another folder."""
+        link = _link(self.path, self.fd)
+        return link is not None and not os.path.isabs(link)
+
     @contextmanager
     def opened(self) -> Iterator[tuple[BinaryIO, os.stat_result]]:
         """A regular file, to be read, and what it is."""
@@ -118,19 +123,20 @@ class Root:
         self.path = path
 
     @contextmanager
-    def folder(self, parts: Sequence[str], *, make: bool = False) -> Iterator[Place]:
-        """The open folder at the end of a way, as a place without a name.
+    def folder(self, parts: Sequence[str], *, make: bool = False, mode: int = 0o777) -> Iterator[Place]:
+        """The open folder at the end of a way, as a place without a name; `make` makes what is missing of it.
 
         Raises FileNotFoundError or NotADirectoryError, and Outside if the way leads out.
         """
+        making = mode if make else None
         with ExitStack() as opened:
-            yield self._checked(parts, make) if not HAS_DIR_FD else self._walked(parts, make, opened)
+            yield self._checked(parts, making) if not HAS_DIR_FD else self._walked(parts, making, opened)
 
     @contextmanager
     def place(self, parts: Sequence[str], *, make: bool = False) -> Iterator[Place]:
         """Where the last part is or would be: a symlink there that stays inside is followed."""
         if not HAS_DIR_FD:
-            real = self._resolved(self._checked(parts[:-1], make).folder / parts[-1])
+            real = self._resolved(self._checked(parts[:-1], 0o777 if make else None).folder / parts[-1])
             yield Place(None, real.parent, real.name)
             return
         for _ in range(MOST_LINKS):
@@ -147,14 +153,13 @@ class Root:
 
     def _led(self, folder: Sequence[str], target: Place) -> Sequence[str] | None:
         """The way a symlink goes on; None if there is none."""
-        try:
-            link = os.readlink(target.path, dir_fd=target.fd)
-        except OSError:
+        link = _link(target.path, target.fd)
+        if link is None:
             return None
         from_top, led = self._ahead(link)
         return [*([] if from_top else folder), *led]
 
-    def _walked(self, parts: Sequence[str], make: bool, opened: ExitStack) -> Place:
+    def _walked(self, parts: Sequence[str], making: int | None, opened: ExitStack) -> Place:
         stack = [_open_folder(self.path, None)]
         opened.callback(_close, stack)
         way: list[str] = []
@@ -170,9 +175,9 @@ class Root:
             try:
                 fd = _open_folder(part, stack[-1])
             except FileNotFoundError:
-                if not make:
+                if making is None:
                     raise
-                _make_folder(Place(stack[-1], self.path.joinpath(*way), part))
+                _make_folder(Place(stack[-1], self.path.joinpath(*way), part), making)
                 fd = _open_folder(part, stack[-1])
             except OSError:
                 links += 1
@@ -199,10 +204,10 @@ class Root:
                 return True, target.relative_to(top.as_posix()).parts
         raise _outside()
 
-    def _checked(self, parts: Sequence[str], make: bool) -> Place:
+    def _checked(self, parts: Sequence[str], making: int | None) -> Place:
         real = self._resolved(self.path.joinpath(*parts))
-        if make:
-            real.mkdir(parents=True, exist_ok=True)
+        if making is not None:
+            real.mkdir(making, parents=True, exist_ok=True)
         if not real.is_dir():
             kind = NotADirectoryError if real.exists() else FileNotFoundError
             raise kind(errno.ENOENT, "no such folder", real.name)
@@ -236,14 +241,14 @@ def _close(stack: list[int], keep: int = 0) -> None:
         os.close(stack.pop())
 
 
-def _make_folder(place: Place) -> None:
+def _make_folder(place: Place, mode: int) -> None:
     with suppress(FileExistsError):
-        os.mkdir(place.path, place.mode_of_new(0o777), dir_fd=place.fd)
+        os.mkdir(place.path, place.mode_of_new(mode), dir_fd=place.fd)
         place.sync_folder()
 
 
-def _link(part: str, fd: int) -> str | None:
+def _link(path: str | Path, fd: int | None) -> str | None:
     try:
-        return os.readlink(part, dir_fd=fd)
+        return os.fspath(os.readlink(path, dir_fd=fd))
     except OSError:
         return None

@@ -1,14 +1,18 @@
 """Whole-file writes: a reader, another process or a crash sees the old file or the new one, never a part."""
 
+import errno
 import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
 
 from memory_mcp.files.beneath import Place
-from memory_mcp.files.renaming import exchange
+from memory_mcp.files.renaming import exchange, rename_to_new
 
 UNFINISHED = ".memory-mcp-part"  # what the name of a file ends with that is not whole yet
+ABANDONED = 600.0  # seconds after which whoever wrote it does so no more
+# What a file system says that has no links.
+_NO_LINKS = {errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EMLINK}
 
 
 def write(target: Place, data: bytes, *, durable: bool = True) -> None:
@@ -57,18 +61,22 @@ def write_new(target: Place, data: bytes, *, durable: bool = True) -> None:
     """Put a file there. Raises FileExistsError if one is there, were it made a moment ago."""
     part = _written(target, data, durable)
     try:
-        _link(part, target)
+        _rename_to_new(part, target)
     finally:
         _drop(part)
     if durable:
         target.sync_folder()
 
 
-def remove_unfinished(folder: Place) -> None:
-    """Remove what a crash left. Only in one's turn: another writer's unfinished file looks the same."""
+def remove_unfinished(folder: Place, now: float) -> None:
+    """Remove what a crash left. A young one may be a living writer's, whose turn is another: folders lie in folders."""
     for name in os.listdir(folder.here):
         if name.startswith(".") and name.endswith(UNFINISHED):
-            _drop(folder.beside(name))
+            with suppress(OSError):  # gone by now
+                part = folder.beside(name)
+                found = part.status()
+                if max(found.st_mtime, found.st_ctime) < now - ABANDONED:
+                    part.remove()
 
 
 def _written(target: Place, data: bytes, durable: bool) -> Place:
@@ -94,17 +102,26 @@ def _keep_permissions(target: Place, fd: int) -> None:
         os.fchmod(fd, target.status().st_mode & 0o777)
 
 
-def _link(part: Place, target: Place) -> None:
+def _rename_to_new(part: Place, target: Place) -> None:
+    if rename_to_new(part, target) or _linked(part, target):
+        return
+    with suppress(FileNotFoundError):  # all that is left: look, then rename
+        target.status()
+        raise FileExistsError(target.name)
+    part.rename(target)
+
+
+def _linked(part: Place, target: Place) -> bool:
+    """False, and nothing is done, where there are no links. Raises FileExistsError if the name is taken."""
     try:
         os.link(part.path, target.path, src_dir_fd=part.fd, dst_dir_fd=target.fd)
-    except (PermissionError, NotImplementedError, OSError) as exc:
-        if isinstance(exc, FileExistsError):
-            raise
-        # A file system without links: look, then rename.
-        with suppress(FileNotFoundError):
-            target.status()
-            raise FileExistsError(target.name) from exc
-        part.rename(target)
+    except NotImplementedError:
+        return False
+    except OSError as exc:
+        if exc.errno in _NO_LINKS:
+            return False
+        raise
+    return True
 
 
 def _drop(part: Place) -> None:

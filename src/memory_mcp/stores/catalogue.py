@@ -1,12 +1,13 @@
 """What a store holds, without reading every file: a cache, brought in line with the folder each time it is asked."""
 
-import unicodedata
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 
-from memory_mcp.errors import AppError
+from memory_mcp.errors import NotFound
 from memory_mcp.sqlite import Database, Read, Write
-from memory_mcp.stores import frontmatter, storage
+from memory_mcp.stores import frontmatter, paths, storage
 from memory_mcp.stores.folders import SUFFIX, StoreFolder
 from memory_mcp.stores.model import Listing, Parts, ReadFile, Summed
 
@@ -14,6 +15,12 @@ AT_ONCE = 1000  # files read before they are written down
 
 Tell = Callable[[int, int], None]
 """Told how many files are read, of how many."""
+
+Said = dict[str, ReadFile | None]
+"""What files say, by their names on disk; None of one that cannot be read."""
+
+Marks = dict[str, str | None]
+"""Of folders, by path: the fingerprint each was put in with."""
 
 
 class Catalogue:
@@ -24,86 +31,113 @@ class Catalogue:
         self._folder = folder
         self._key = str(folder.store.folder)
 
-    @contextmanager
-    def category(self, parts: Parts) -> Iterator[tuple[Read, Listing]]:
-        """One category as it is now, and a view of the cache that agrees with it. Raises NotFound."""
+    def category(self, parts: Parts) -> tuple[Listing, list[Summed]]:
+        """What lies in one category, and its memories. Raises NotFound."""
         listing = self._folder.listing(parts)
         with self._db.read() as tx:
-            is_known = not self._differing(tx, [listing])
-            if is_known:
-                yield tx, listing
-        if not is_known:
-            read = self._read_changed(listing)
-            with self._db.write() as writing:
-                self._put(writing, listing, read)
-                yield writing, listing
+            if _is_as_it_was(listing, storage.fingerprint(tx, self._key, listing.path)):
+                return listing, storage.in_folder(tx, self._key, listing.path)
+        read = self._read_changed(listing)
+        with self._db.write() as tx:
+            self._put(tx, listing, read)
+            return listing, storage.in_folder(tx, self._key, listing.path)
+
+    def recent(self, parts: Parts, limit: int, expired_by: datetime | None) -> list[Summed]:
+        """The latest memories in and below a category, without those expired by a moment, if one is given."""
+        with self._below(parts) as (tx, _):
+            return storage.recent(tx, self._key, "/".join(parts), limit, expired_by)
+
+    def expired(self, by: datetime) -> list[str]:
+        """Paths of the memories that are expired by a moment."""
+        with self._below(()) as (tx, _):
+            return storage.expired(tx, self._key, by)
+
+    def refresh(self, tell: Tell) -> tuple[list[Parts], int]:
+        """Read every file, whatever its time says. The folders there are, the top first, and how many memories."""
+        with self._below((), tell, afresh=True) as (tx, listings):
+            return [listing.folder for listing in listings], storage.count(tx, self._key)
+
+    def forget(self) -> None:
+        with self._db.write() as tx:
+            storage.forget_store(tx, self._key)
 
     @contextmanager
-    def below(
+    def _below(
         self, parts: Parts, tell: Tell = lambda done, total: None, *, afresh: bool = False
     ) -> Iterator[tuple[Read, list[Listing]]]:
-        """A category and all below it as they are now, and a view of the cache that agrees with them.
-
-        `afresh` reads every file, whatever its time says.
-        """
+        """A category and all below it as they are now, and a view of the cache that agrees with them."""
         listings = list(self._folder.listings(parts))
         with self._db.read() as tx:
             known = storage.fingerprints(tx, self._key, "/".join(parts))
-            changed = listings if afresh else self._differing(tx, listings, known)
+            changed = [one for one in listings if afresh or not _is_as_it_was(one, known.get(one.path))]
             is_known = not changed and len(known) == len(listings)
             if is_known:
                 yield tx, listings
         if not is_known:
-            self._read_and_put(changed, tell, afresh=afresh)
+            marks = {one.path: one.fingerprint for one in listings} | self._read_and_put(changed, tell, afresh=afresh)
             with self._db.write() as writing:
-                for listing in self._overtaken(writing, changed):
-                    self._put(writing, listing, self._read_changed(listing))
-                storage.keep_folders(writing, self._key, "/".join(parts), ("/".join(one.folder) for one in listings))
+                self._put_again(writing, parts, listings, marks)
                 yield writing, listings
 
-    def _differing(
-        self, tx: Read, listings: Iterable[Listing], known: dict[str, str | None] | None = None
-    ) -> list[Listing]:
-        """The folders that are not as they were when they were read."""
-        if known is None:
-            known = {"/".join(one.folder): storage.fingerprint(tx, self._key, "/".join(one.folder)) for one in listings}
-        return [
-            one for one in listings if one.fingerprint is None or known.get("/".join(one.folder)) != one.fingerprint
-        ]
-
-    def _overtaken(self, tx: Read, listings: Iterable[Listing]) -> list[Listing]:
-        """The folders that another process has put in again since we did, as it saw them."""
-        return [one for one in listings if storage.fingerprint(tx, self._key, "/".join(one.folder)) != one.fingerprint]
-
-    def _read_and_put(self, changed: list[Listing], tell: Tell, *, afresh: bool) -> None:
+    def _read_and_put(self, changed: list[Listing], tell: Tell, *, afresh: bool) -> Marks:
         """Some folders at a time, so that other writers are not kept waiting."""
+        marks: Marks = {}
         done, total = 0, sum(len(listing.files) for listing in changed)
         for some in _batches(changed):
             read = [(listing, self._read_changed(listing, afresh=afresh)) for listing in some]
             with self._db.write() as tx:
-                for listing, files in read:
-                    self._put(tx, listing, files)
+                marks |= {listing.path: self._put(tx, listing, files) for listing, files in read}
             done += sum(len(listing.files) for listing in some)
             tell(done, total)
+        return marks
 
-    def _read_changed(self, listing: Listing, *, afresh: bool = False) -> dict[str, ReadFile | None]:
-        """What the files say that are new or have changed since they were read, by their names on disk; None of one
-        that cannot be read."""
+    def _put_again(self, tx: Write, parts: Parts, listings: list[Listing], marks: Marks) -> None:
+        """Put in what another process has put in meanwhile as it saw it, which may have been before we looked."""
+        known = storage.fingerprints(tx, self._key, "/".join(parts))
+        for listing in listings:
+            if known.get(listing.path) != marks[listing.path]:
+                self._put(tx, listing, {})
+        storage.keep_folders(tx, self._key, "/".join(parts), (listing.path for listing in listings))
+
+    def _read_changed(self, listing: Listing, *, afresh: bool = False) -> Said:
         with self._db.read() as tx:
-            known = {} if afresh else storage.signatures(tx, self._key, "/".join(listing.folder))
-        changed = [file for file, signature in listing.files.items() if known.get(file) != signature]
-        read: dict[str, ReadFile | None] = dict.fromkeys(changed)
-        with suppress(AppError):  # the folder is gone by now
-            for file, text, signature in self._folder.texts(listing, changed):
-                path = unicodedata.normalize("NFC", "/".join((*listing.folder, file.removesuffix(SUFFIX))))
+            files = list(listing.files) if afresh else self._changed(tx, listing)
+        return self._read(listing, files)
+
+    def _changed(self, tx: Read, listing: Listing) -> list[str]:
+        """The files that are new or have changed since they were read."""
+        known = storage.signatures(tx, self._key, listing.path)
+        return [file for file, signature in listing.files.items() if known.get(file) != signature]
+
+    def _read(self, listing: Listing, files: Iterable[str]) -> Said:
+        read: Said = dict.fromkeys(files)
+        if not read:
+            return read
+        with suppress(NotFound):  # the folder is gone by now
+            for file, text, signature in self._folder.texts(listing, list(read)):
+                path = paths.nfc("/".join((*listing.folder, file.removesuffix(SUFFIX))))
                 read[file] = ReadFile(signature, summed(path, frontmatter.parse(text)))
         return read
 
-    def _put(self, tx: Write, listing: Listing, read: dict[str, ReadFile | None]) -> None:
-        storage.put_folder(tx, self._key, listing, is_read=None not in read.values())
+    def _put(self, tx: Write, listing: Listing, read: Said) -> str:
+        """Make the cache agree with a folder, and say with which fingerprint.
+
+        What was read is put in. Another process may have put in the other files meanwhile as they were before: such are
+        read now. A file that cannot be read is forgotten, and its folder looked at again next time.
+        """
+        read = read | self._read(listing, [file for file in self._changed(tx, listing) if file not in read])
+        is_whole = all(one and one.signature == listing.files[file] for file, one in read.items())
+        fingerprint = (is_whole and listing.fingerprint) or f"look again {secrets.token_hex(8)}"
+        remembered = [file for file in listing.files if read.get(file, file)]
+        storage.put_folder(tx, self._key, listing, fingerprint, remembered)
         for file, one in read.items():
             if one is not None:
                 storage.put_memory(tx, self._key, listing, file, one)
+        return fingerprint
+
+
+def _is_as_it_was(listing: Listing, fingerprint: str | None) -> bool:
+    return fingerprint is not None and listing.fingerprint == fingerprint
 
 
 def summed(path: str, file: frontmatter.File) -> Summed:

@@ -4,7 +4,6 @@ import errno
 import os
 import stat
 import time
-import unicodedata
 from collections.abc import Iterable, Iterator, Set
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -20,7 +19,8 @@ SUFFIX = ".md"
 INDEX = "index.yaml"
 LARGEST = 10 * 1024 * 1024  # bytes of a file that is read
 SETTLED = 50_000_000  # nanoseconds after which a further change must show in a file's time
-DEEPEST = 64  # folders that are looked through; nobody nests deeper by hand
+LARGEST_INDEX = 10 * LARGEST
+MOST_NESTED = 64  # folders that are looked through; nobody nests deeper by hand
 
 
 class StoreFolder:
@@ -41,12 +41,18 @@ class StoreFolder:
         held = ExitStack()
         with self._telling():
             if self.is_missing():
-                self.store.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                self._make()
             if not self.store.folder.is_dir():
                 raise FileNotFoundError
             held.enter_context(Turns(self.store.folder).take(wait))
         with held:
             yield
+
+    def _make(self) -> None:
+        """This folder and those above it that are missing, each for its owner alone."""
+        top = next(folder for folder in self.store.folder.parents if folder.is_dir())
+        with Root(top).folder(self.store.folder.relative_to(top).parts, make=True, mode=0o700):
+            pass
 
     # Memories
 
@@ -60,7 +66,7 @@ class StoreFolder:
         with self._telling(parts), self._making(parts, "path"):
             self._check_clashes(parts, "path")
             with self._folder(parts[:-1], make=True) as folder:
-                whole.remove_unfinished(folder)
+                whole.remove_unfinished(folder, time.time())
                 try:
                     whole.write_new(folder.beside(parts[-1] + SUFFIX), text.encode(), durable=self._durable)
                 except FileExistsError:
@@ -73,21 +79,29 @@ class StoreFolder:
             return whole.replace(place, text.encode(), lambda status: _signature(status) == seen, durable=self._durable)
 
     def remove(self, parts: Parts) -> None:
-        with self._telling(parts), self._memory(parts) as place:
-            place.file_status()
+        with self._telling(parts), self._entry(parts) as place:
             place.remove()
-            place.sync_folder()
+            self._sync(place)
 
     def move(self, source: Parts, target: Parts) -> None:
-        """Raises NotFound without a source and Conflict with a target."""
-        with self._telling(source), self._memory(source) as place:
-            place.file_status()
+        """Raises NotFound without a source, and Conflict with a target or for a symlink that would lead elsewhere."""
+        with self._telling(source), self._entry(source) as place:
+            if source[:-1] != target[:-1] and place.is_relative_link():
+                raise Conflict(
+                    f"{'/'.join(source)!r} is a symlink, which would lead elsewhere from another category. Move the "
+                    "memory it leads to.",
+                    field="from_path",
+                )
             with self._making(target, "to_path"):
                 self._check_clashes(target, "to_path", moving=source)
             with self._folder(target[:-1], make=True) as folder:
                 there = folder.beside(target[-1] + SUFFIX)
                 self._rename(place, there, target)
-                there.sync_folder()
+                self._sync(there)
+            self._sync(place)
+
+    def _sync(self, place: Place) -> None:
+        if self._durable:
             place.sync_folder()
 
     @staticmethod
@@ -124,22 +138,21 @@ class StoreFolder:
                     yield file, *_text(folder.beside(file), (*listing.folder, file))
 
     def index(self, parts: Parts) -> str | None:
-        """The text of a category's index.yaml; None if it has none."""
-        try:
-            with self._folder(parts) as folder:
-                return folder.beside(INDEX).read(LARGEST)[0].decode("utf-8", "replace")
-        except OSError:
-            return None
-
-    def write_index(self, parts: Parts, text: str, *, keep_old: bool) -> None:
-        """Write a category's index.yaml; `keep_old` sets a file aside that somebody else wrote.
-
-        A symlink, a folder or a pipe of that name stays.
-        """
+        """The text of a category's index.yaml, empty if it has none. None for what is no file: it is left alone."""
         with self._telling(parts, "category"), self._folder(parts) as folder:
             place = folder.beside(INDEX)
-            if _is_there(place) and not stat.S_ISREG(place.status().st_mode):
-                return
+            try:
+                kind = place.status().st_mode
+            except FileNotFoundError:
+                return ""
+            if not stat.S_ISREG(kind):
+                return None
+            return _text(place, (*parts, INDEX), LARGEST_INDEX)[0]
+
+    def write_index(self, parts: Parts, text: str, *, keep_old: bool) -> None:
+        """Write a category's index.yaml; `keep_old` sets a file aside that somebody else wrote."""
+        with self._telling(parts, "category"), self._folder(parts) as folder:
+            place = folder.beside(INDEX)
             if keep_old:
                 place.rename(folder.beside(f"{INDEX}.kept-{time.time_ns()}"))
             whole.write(place, text.encode(), durable=False)
@@ -155,9 +168,17 @@ class StoreFolder:
     @contextmanager
     def _memory(self, parts: Parts) -> Iterator[Place]:
         """The file of a memory, also under a name that is spelt in another Unicode form on disk."""
-        found = self._spelt((*parts[:-1], parts[-1] + SUFFIX))
-        with self._root.place(found) as place:
+        with self._root.place(self._spelt(_file(parts))) as place:
             yield place
+
+    @contextmanager
+    def _entry(self, parts: Parts) -> Iterator[Place]:
+        """The same, but where it is a symlink to a file inside, the symlink itself. Raises FileNotFoundError."""
+        found = self._spelt(_file(parts))
+        with self._root.place(found) as place:
+            place.file_status()
+        with self._root.folder(found[:-1]) as folder:
+            yield folder.beside(found[-1])
 
     def _spelt(self, parts: Parts) -> Parts:
         """A way as its names are spelt on disk, where macOS may have put accents apart."""
@@ -167,7 +188,7 @@ class StoreFolder:
         for part in parts:
             with suppress(OSError), self._root.folder(way) as folder:
                 if not part.isascii() and not _is_there(folder.beside(part)):
-                    part = next((name for name in _names(folder) if _nfc(name) == part), part)
+                    part = next((name for name in _names(folder) if paths.nfc(name) == part), part)
             way = (*way, part)
         return way
 
@@ -237,10 +258,10 @@ def taken(parts: Parts, field: str) -> Conflict:
 def _below(folder: Place, parts: Parts) -> Iterator[Listing]:
     listing = _listing(folder, parts)
     yield listing
-    if len(parts) < DEEPEST:
+    if len(parts) < MOST_NESTED:
         for name in listing.folders:
             with suppress(OSError), folder.child(name) as child:  # gone by now, or not ours to read
-                yield from _below(child, (*parts, _nfc(name)))
+                yield from _below(child, (*parts, paths.nfc(name)))
 
 
 def _listing(folder: Place, parts: Parts) -> Listing:
@@ -256,6 +277,8 @@ def _listing(folder: Place, parts: Parts) -> Listing:
                     status = entry.stat(follow_symlinks=False)
                 except OSError:  # gone by now
                     continue
+                if status.st_size > LARGEST:
+                    continue
                 changed = status.st_mtime_ns
                 files[name] = (changed, status.st_size, status.st_ino) if changed < settled_by else UNSETTLED
             elif entry.is_dir(follow_symlinks=False):
@@ -263,10 +286,14 @@ def _listing(folder: Place, parts: Parts) -> Listing:
     return Listing(parts, files, sorted(folders))
 
 
-def _text(place: Place, parts: Parts) -> tuple[str, Signature]:
-    data, status = place.read(LARGEST + 1)
-    if len(data) > LARGEST:
-        raise Invalid(f"{'/'.join(parts)!r} is over {LARGEST} bytes long. Split the file.", word="too_large")
+def _file(parts: Parts) -> Parts:
+    return (*parts[:-1], parts[-1] + SUFFIX)
+
+
+def _text(place: Place, parts: Parts, largest: int = LARGEST) -> tuple[str, Signature]:
+    data, status = place.read(largest + 1)
+    if len(data) > largest:
+        raise Invalid(f"{'/'.join(parts)!r} is over {largest} bytes long. Split the file.", word="too_large")
     return data.decode("utf-8", "replace"), _signature(status)
 
 
@@ -294,7 +321,3 @@ def _is_there(place: Place) -> bool:
 def _same(one: Place, other: Place) -> bool:
     """One file under two names, where upper and lower case are the same. Two hard links are two files."""
     return paths.alike(one.name) == paths.alike(other.name) and os.path.samestat(one.status(), other.status())
-
-
-def _nfc(name: str) -> str:
-    return unicodedata.normalize("NFC", name)

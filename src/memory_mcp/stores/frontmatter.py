@@ -11,7 +11,6 @@ from memory_mcp.stores import yaml_text
 from memory_mcp.stores.model import Metadata
 
 _SPLIT = re.compile(r"\A(\ufeff?---[ \t]*(\r?\n))((?:.*\n)*?)(---[ \t]*(?:\r?\n|\Z))")
-_NULL = {"", "~", "null", "Null", "NULL"}
 # Under which names other programs keep the same: Obsidian's plugins, basic-memory, static site generators.
 _CREATED = ("created_at", "created", "date")
 _UPDATED = ("updated_at", "updated", "modified")
@@ -105,7 +104,8 @@ def rewritten(file: File, values: Mapping[str, Any], content: str | None) -> str
         lead = re.match(r"(?:\r?\n)?", file.body)[0] if file.opening else end  # type: ignore[index]  # it matches
         if content.startswith(("\r", "\n")):  # else its own first line end would be taken for the blank line above it
             lead = lead or end
-        body = lead + content.rstrip("\r\n") + end
+        text = content.rstrip("\r\n")
+        body = lead + (re.sub(r"\r?\n", end, text) if end == "\r\n" else text) + end
     return opening + front + closing + body
 
 
@@ -126,7 +126,7 @@ def _moment(fields: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
 
 
 def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value not in _NULL else None
+    return value if isinstance(value, str) and value else None
 
 
 def _texts(value: object, *, split: bool = True) -> list[str]:

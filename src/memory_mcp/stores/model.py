@@ -43,6 +43,10 @@ class Listing:
     folders: list[str]
 
     @cached_property
+    def path(self) -> str:
+        return "/".join(self.folder)
+
+    @cached_property
     def fingerprint(self) -> str | None:
         """The same as long as nothing in the folder has changed. None if that cannot be told."""
         if UNSETTLED in self.files.values():
@@ -74,8 +78,9 @@ class Summed:
     expires_at: str | None
     tags: list[str]
 
-    def is_expired(self, now: datetime) -> bool:
-        return self.expires_at is not None and instant(self.expires_at) <= now
+
+def is_over(expires_at: str | None, now: datetime) -> bool:
+    return expires_at is not None and instant(expires_at) <= now
 
 
 @dataclass(frozen=True)
@@ -97,9 +102,6 @@ class Metadata:
     source: str | None = None
     expires_at: str | None = None
     citations: list[str] = field(default_factory=list)
-
-    def is_expired(self, now: datetime) -> bool:
-        return self.expires_at is not None and instant(self.expires_at) <= now
 
 
 @dataclass(frozen=True)

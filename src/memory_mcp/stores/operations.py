@@ -1,16 +1,17 @@
-import unicodedata
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.clock import Clock, short_stamp
-from memory_mcp.errors import AppError, Conflict, Invalid, NotFound
+from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families import within_budget
-from memory_mcp.stores import frontmatter, index_files, paths, storage
+from memory_mcp.stores import frontmatter, index_files, paths
 from memory_mcp.stores.catalogue import Catalogue, Tell
 from memory_mcp.stores.folders import StoreFolder
 from memory_mcp.stores.model import (
@@ -31,12 +32,16 @@ from memory_mcp.stores.model import (
     Store,
     Summed,
     Updated,
+    is_over,
 )
 from memory_mcp.stores.registry import Registry
 
 SOURCE = "mcp"
 MOST_TRIES = 5  # to change a file that a person is changing too
 HEALING_WAIT = 1.0  # seconds that a reader waits for its turn to mend an index
+PRUNED_AT_ONCE = 100  # in one turn
+MOST_NAMED = 5  # categories, in a message
+BREATH = 0.001  # seconds between two turns: who waits for one looks twice in that time
 ALL = "all"  # what a category is called that is the whole store
 
 
@@ -62,8 +67,7 @@ class Stores:
     def unregister(self, caller: Caller, name: str) -> Store:
         """Forget a store. Its files stay."""
         store = self._registry(caller).remove(name)
-        with self._caches.database(caller.user).write() as tx:
-            storage.forget_store(tx, str(store.folder))
+        self._catalogue(caller, self._folder(store)).forget()
         return store
 
     # Memories
@@ -85,12 +89,16 @@ class Stores:
         parts = paths.parsed(path)
         folder = self._opened(caller, store)
         file = frontmatter.parse(folder.read(parts)[0])
-        if file.metadata.is_expired(self._clock()) and not include_expired:
+        if is_over(file.metadata.expires_at, self._clock()) and not include_expired:
             raise NotFound(f"{path!r} has expired. Ask with include_expired to see it.", word="expired", field="path")
         return Memory(store, path, file.content, file.metadata)
 
     def update(self, caller: Caller, store: str, path: str, change: Change) -> Updated:
         """Change what is given and leave all else as it is. Without a difference the file is not touched."""
+        if change == Change():
+            raise Invalid("Nothing to change: give content, tags, expires_at, clear_expiry or citations.")
+        if change.clear_expiry and change.expires_at is not None:
+            raise Invalid("clear_expiry: give either this or expires_at.", field="clear_expiry")
         parts = paths.parsed(path)
         folder = self._opened(caller, store)
         with folder.turn():
@@ -150,22 +158,32 @@ class Stores:
         return Moved(store, from_path, to_path, moved=True)
 
     def prune(self, caller: Caller, store: str) -> Pruned:
-        """Delete every memory whose time is over."""
+        """Delete every memory whose time is over. What cannot be deleted keeps nothing else from it."""
         folder = self._opened(caller, store)
-        with folder.turn():
-            with self._catalogue(caller, folder).below(()) as (tx, _):
-                paths_ = storage.expired(tx, str(folder.store.folder), self._clock())
-            pruned = [path for path in paths_ if self._pruned(folder, tuple(path.split("/")))]
-            for category in {tuple(path.split("/"))[:-1] for path in pruned}:
-                self._index(caller, folder, category)
-        shown = within_budget(pruned, lambda path: len(path.encode()) + 4)
-        notice = f"{len(pruned) - len(shown)} more are pruned too." if len(shown) < len(pruned) else None
-        return Pruned(store, len(pruned), shown, notice)
+        if folder.is_missing():
+            return Pruned(store, 0, [])
+        catalogue, now = self._catalogue(caller, folder), self._clock()
+        expired = catalogue.expired(now)
+        pruned: list[str] = []
+        for category, some in _by_category(expired):
+            with _one_of_many_turns(folder):
+                gone = ["/".join(parts) for parts in some if self._pruned(folder, parts, now)]
+                if gone:
+                    self._index(caller, folder, category)
+            pruned += gone
+        left = len(catalogue.expired(now)) if len(pruned) < len(expired) else 0
+        shown = within_budget(sorted(pruned), lambda path: len(path.encode()) + 4)
+        notices = [
+            *([f"{len(pruned) - len(shown)} more are pruned too."] if len(shown) < len(pruned) else []),
+            *([f"{left} could not be deleted: let this server write in their folders."] if left else []),
+        ]
+        return Pruned(store, len(pruned), shown, " ".join(notices) or None)
 
-    def _pruned(self, folder: StoreFolder, parts: Parts) -> bool:
+    @staticmethod
+    def _pruned(folder: StoreFolder, parts: Parts, now: datetime) -> bool:
         """Delete a memory if its file still says that its time is over."""
-        with suppress(NotFound):
-            if frontmatter.parse(folder.read(parts)[0]).metadata.is_expired(self._clock()):
+        with suppress(AppError):  # gone by now, grown too large, or not ours to read or delete
+            if is_over(frontmatter.parse(folder.read(parts)[0]).metadata.expires_at, now):
                 folder.remove(parts)
                 return True
         return False
@@ -181,7 +199,7 @@ class Stores:
         if not parts and folder.is_missing():
             return Category(store, ALL, 0, [], [])
         now = self._clock()
-        listing, memories = self._category(caller, folder, parts)
+        listing, memories = self._catalogue(caller, folder).category(parts)
         self._heal(caller, folder, listing, memories)
         found = [_listed(one, now) for one in memories]
         entries: list[Listed | str] = [*_subcategories(listing)]
@@ -200,34 +218,50 @@ class Stores:
         if not parts and folder.is_missing():
             return Recent(ALL, 0, [])
         expired_by = None if include_expired else self._clock()
-        with self._catalogue(caller, folder).below(parts) as (tx, _):
-            latest = storage.recent(tx, str(folder.store.folder), "/".join(parts), limit, expired_by)
-        memories = list(self._whole(folder, latest))
-        shown = within_budget(memories, lambda one: len(one.content.encode()) + 200)
-        notice = None
-        if len(shown) < len(memories):
-            notice = f"{len(memories) - len(shown)} more are too long to show at once. get_memory shows each."
+        latest = self._catalogue(caller, folder).recent(parts, limit, expired_by)
+        shown = within_budget(self._whole(folder, latest), lambda one: len(one.content.encode()) + 200)
+        left = len(latest) - 1 - [one.path for one in latest].index(shown[-1].path) if shown else len(latest)
+        notice = (
+            f"{left} more are too long to show at once, or cannot be read. get_memory shows each." if left else None
+        )
         return Recent(category or ALL, len(shown), shown, notice)
 
     def _whole(self, folder: StoreFolder, latest: Iterable[Summed]) -> Iterator[RecentMemory]:
         for one in latest:
-            with suppress(NotFound):  # moved or removed by now
+            with suppress(AppError):  # gone by now, grown too large, or not ours to read
                 content = frontmatter.parse(folder.read(tuple(one.path.split("/")))[0]).content
                 yield RecentMemory(one.path, content, one.updated_at, one.token_estimate, one.tags)
 
     # Indexes
 
     def reindex(self, caller: Caller, store: str, tell: Tell) -> Reindexed:
-        """Make every index.yaml of a store anew from its files."""
+        """Make every index.yaml of a store anew from its files. Raises Unavailable, after all others are made, if some
+        cannot be written."""
         folder = self._opened(caller, store)
-        with folder.turn():
-            key = str(folder.store.folder)
-            with self._catalogue(caller, folder).below((), tell, afresh=True) as (tx, listings):
-                held = [(one, storage.in_folder(tx, key, "/".join(one.folder))) for one in listings]
-                memories, categories = storage.counts(tx, key)
-            for listing, summed in held:
-                _write_index(folder, listing, summed)
-        return Reindexed(store, folder.store.path, memories, categories)
+        if folder.is_missing():
+            return Reindexed(store, folder.store.path, 0, 0)
+        folders, memories = self._catalogue(caller, folder).refresh(tell)
+        failed = []
+        for parts in folders:
+            with _one_of_many_turns(folder):
+                if not self._reindexed(caller, folder, parts):
+                    failed.append(parts)
+        if failed:
+            names = ", ".join("/".join(parts) or "the top" for parts in failed[:MOST_NAMED])
+            raise Unavailable(
+                f"{len(failed)} of {len(folders)} indexes could not be written: {names}. Let this server write there, "
+                "and call reindex_store again."
+            )
+        return Reindexed(store, folder.store.path, memories, len(folders) - 1)
+
+    def _reindexed(self, caller: Caller, folder: StoreFolder, parts: Parts) -> bool:
+        try:
+            self._write_index(caller, folder, parts)
+        except NotFound:  # the category is gone by now
+            return True
+        except AppError:
+            return False
+        return True
 
     def _index(self, caller: Caller, folder: StoreFolder, parts: Parts, *, is_new: bool = False) -> None:
         """Bring the index of a category in line, and those above it if it may be new.
@@ -236,19 +270,22 @@ class Stores:
         """
         for depth in range(len(parts), -1 if is_new else len(parts) - 1, -1):
             with suppress(AppError):
-                listing, memories = self._category(caller, folder, parts[:depth])
-                _write_index(folder, listing, memories)
+                self._write_index(caller, folder, parts[:depth])
 
-    def _category(self, caller: Caller, folder: StoreFolder, parts: Parts) -> tuple[Listing, list[Summed]]:
-        with self._catalogue(caller, folder).category(parts) as (tx, listing):
-            return listing, storage.in_folder(tx, str(folder.store.folder), "/".join(parts))
+    def _write_index(self, caller: Caller, folder: StoreFolder, parts: Parts) -> None:
+        text, there = _index_text(*self._catalogue(caller, folder).category(parts)), folder.index(parts)
+        if _is_wrong(there, text):
+            folder.write_index(parts, text, keep_old=index_files.whose(there) == "nobody's")
 
     def _heal(self, caller: Caller, folder: StoreFolder, listing: Listing, memories: list[Summed]) -> None:
         """Mend an index.yaml that is not what it should be. A folder that somebody registered gets none by reading."""
-        text = folder.index(listing.folder) or ""
-        if text != _index_text(listing, memories) and (folder.store.is_ours or index_files.is_ours(text)):
-            with suppress(AppError), folder.turn(wait=HEALING_WAIT):
-                self._index(caller, folder, listing.folder)
+        with suppress(AppError):
+            there = folder.index(listing.folder)
+            if _is_wrong(there, _index_text(listing, memories)) and (
+                folder.store.is_ours or index_files.is_ours(there)
+            ):
+                with folder.turn(wait=HEALING_WAIT):
+                    self._write_index(caller, folder, listing.folder)
 
     def _registry(self, caller: Caller) -> Registry:
         return Registry(self._caches.folder(caller.user))
@@ -263,11 +300,17 @@ class Stores:
         return Catalogue(self._caches.database(caller.user), folder)
 
 
-def _write_index(folder: StoreFolder, listing: Listing, memories: Sequence[Summed]) -> None:
-    text, there = _index_text(listing, memories), folder.index(listing.folder)
-    whose = index_files.whose(there or "")
-    if there != text and whose != "somebody's":
-        folder.write_index(listing.folder, text, keep_old=whose == "nobody's")
+@contextmanager
+def _one_of_many_turns(folder: StoreFolder) -> Iterator[None]:
+    """A short turn, with a pause after it in which others take theirs."""
+    with folder.turn():
+        yield
+    time.sleep(BREATH)
+
+
+def _is_wrong(there: str | None, text: str) -> TypeGuard[str]:
+    """Whether an index.yaml is ours to write and does not say this."""
+    return there is not None and there != text and index_files.whose(there) != "somebody's"
 
 
 def _index_text(listing: Listing, memories: Sequence[Summed]) -> str:
@@ -275,11 +318,23 @@ def _index_text(listing: Listing, memories: Sequence[Summed]) -> str:
 
 
 def _subcategories(listing: Listing) -> list[str]:
-    return ["/".join((*listing.folder, unicodedata.normalize("NFC", name))) for name in listing.folders]
+    return ["/".join((*listing.folder, paths.nfc(name))) for name in listing.folders]
 
 
 def _listed(one: Summed, now: datetime) -> Listed:
-    return Listed(one.path, one.token_estimate, one.summary, one.updated_at, one.is_expired(now))
+    return Listed(one.path, one.token_estimate, one.summary, one.updated_at, is_over(one.expires_at, now))
+
+
+def _by_category(memories: Iterable[str]) -> Iterator[tuple[Parts, list[Parts]]]:
+    """Some memories of one category at a time."""
+    for category, found in groupby(sorted((tuple(path.split("/")) for path in memories), key=_category), _category):
+        together = list(found)
+        for start in range(0, len(together), PRUNED_AT_ONCE):
+            yield category, together[start : start + PRUNED_AT_ONCE]
+
+
+def _category(memory: Parts) -> Parts:
+    return memory[:-1]
 
 
 def _size(one: Listed | str) -> int:

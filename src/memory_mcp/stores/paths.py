@@ -12,7 +12,7 @@ STORE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LONGEST_NAME = 120  # characters
 LONGEST_NAME_BYTES = 200  # with .md and what a temporary name adds, under the 255 of every file system
 LONGEST_PATH = 240
-DEEPEST = 16  # folders
+MOST_PARTS = 16
 IS_WINDOWS = os.name == "nt"  # elsewhere a file may well be called C:\\x
 
 # What Windows keeps for devices, whatever follows the first dot.
@@ -42,8 +42,8 @@ def category(path: str | None) -> Parts:
 
 def check_new(parts: Parts, field: str = "path") -> None:
     """Raises Invalid unless the name works on Linux, macOS and Windows."""
-    if len(parts) > DEEPEST or len("/".join(parts)) > LONGEST_PATH:
-        raise Invalid(f"{field}: at most {DEEPEST} parts and {LONGEST_PATH} characters. Shorten it.", field=field)
+    if len(parts) > MOST_PARTS or len("/".join(parts)) > LONGEST_PATH:
+        raise Invalid(f"{field}: at most {MOST_PARTS} parts and {LONGEST_PATH} characters. Shorten it.", field=field)
     for part in parts:
         if why := _unsafe(part):
             raise Invalid(f"{field}: {part!r} {why}. Choose another name.", field=field)
@@ -72,9 +72,14 @@ def check_store(name: str) -> None:
         )
 
 
+def nfc(name: str) -> str:
+    """A name as memories and categories are called, however it is spelt on disk."""
+    return unicodedata.normalize("NFC", name)
+
+
 def alike(name: str) -> str:
     """The same for all names that a case-insensitive or normalising file system takes for one."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+    return nfc(nfc(name).casefold())
 
 
 def check_clash(name: str, siblings: Iterable[str], field: str) -> None:

@@ -1,5 +1,6 @@
 """stores.yaml: which stores there are, and where each lies. A person may edit it; its comments stay."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from memory_mcp.stores.model import Store
 NAME = "stores.yaml"
 OURS = "stores"  # the folder of stores that agents made
 
+log = logging.getLogger(__name__)
+
 
 class Registry:
     """The stores of one user, whose folder this is."""
@@ -22,24 +25,31 @@ class Registry:
         self._folder = folder
 
     def all(self) -> list[Store]:
-        return [self._store(name, path) for name, path in sorted(self._paths().items())]
+        """A line that names no folder is told of in the log, and left out."""
+        stores = []
+        for name, path in sorted(self._paths().items()):
+            try:
+                stores.append(self._store(name, path))
+            except Unavailable as exc:
+                log.warning(exc.message)
+        return stores
 
     def get(self, name: str) -> Store:
         """Raises NotFound (store_not_registered)."""
-        path = self._paths().get(name)
-        if path is None:
+        known = self._paths()
+        if name not in known:
             raise NotFound(
                 f"The store {name!r} is not registered. add_memory makes it; `memory-mcp stores add {name} PATH` "
                 "registers a folder.",
                 word="store_not_registered",
                 field="store",
             )
-        return self._store(name, path)
+        return self._store(name, known[name])
 
     def get_or_make(self, name: str) -> Store:
         """A new store lies under stores/. Raises Invalid for a name that cannot be a folder's."""
-        path = self._paths().get(name)
-        return self._store(name, path) if path is not None else self.add(name, f"{OURS}/{name}", or_get=True)
+        known = self._paths()
+        return self._store(name, known[name]) if name in known else self.add(name, f"{OURS}/{name}", or_get=True)
 
     def add(self, name: str, path: str, *, or_get: bool = False) -> Store:
         """Register a folder. Raises Conflict if the name is taken."""
@@ -65,12 +75,13 @@ class Registry:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Turns(self._folder / f"{NAME}.lock").take()
 
-    def _paths(self) -> dict[str, str]:
+    def _paths(self) -> dict[str, object]:
+        """What each line says, be it a folder's path or not."""
         try:
             found = yaml_text.load(self._text())
         except ValueError as exc:  # NotYaml, or not UTF-8
             raise _unreadable() from exc
-        if not isinstance(found or {}, dict) or not all(isinstance(path, str) for path in (found or {}).values()):
+        if not isinstance(found or {}, dict):
             raise _unreadable()
         return found or {}
 
@@ -88,10 +99,20 @@ class Registry:
         with Root(self._folder).folder(()) as folder:
             whole.write(folder.beside(NAME), text.encode())
 
-    def _store(self, name: str, path: str) -> Store:
-        folder = self._folder / Path(path).expanduser()
+    def _store(self, name: str, path: object) -> Store:
+        """Raises Unavailable for a line that names no folder."""
+        try:
+            if not path or not isinstance(path, str):
+                raise _no_folder(name)
+            folder = self._folder / Path(path).expanduser()
+        except RuntimeError as exc:  # nobody of that name has a home
+            raise _no_folder(name) from exc
         is_ours = Path(os.path.normpath(folder)).is_relative_to(os.path.normpath(self._folder))
         return Store(name, path, folder, is_ours)
+
+
+def _no_folder(name: str) -> Unavailable:
+    return Unavailable(f"The line of {name!r} in {NAME}, in the data directory, names no folder. Mend it.")
 
 
 def _unreadable() -> Unavailable:

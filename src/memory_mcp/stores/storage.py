@@ -40,21 +40,20 @@ def signatures(tx: Read, store: str, folder: str) -> dict[str, Signature]:
     return {file: (mtime_ns, size, int(inode)) for file, mtime_ns, size, inode in rows}
 
 
-def put_folder(tx: Write, store: str, listing: Listing, *, is_read: bool) -> None:
-    """A folder as it is now. What was read of files that are gone is forgotten. If not all could be read, it is looked
-    at again next time."""
-    values = {"store": store, "folder": "/".join(listing.folder)}
+def put_folder(tx: Write, store: str, listing: Listing, fingerprint: str, files: Iterable[str]) -> None:
+    """A folder, and which of its files are remembered: what was read of others is forgotten."""
+    values = {"store": store, "folder": listing.path}
     tx.all("INSERT INTO stores (folder) VALUES (:store) ON CONFLICT DO NOTHING", {"store": store})
     tx.all(
         f"""
         INSERT INTO folders (store, path, fingerprint) VALUES ({_STORE}, :folder, :fingerprint)
         ON CONFLICT (store, path) DO UPDATE SET fingerprint = excluded.fingerprint
         """,
-        {**values, "fingerprint": listing.fingerprint if is_read else None},
+        {**values, "fingerprint": fingerprint},
     )
     tx.all(
         f"DELETE FROM memories WHERE folder = {_FOLDER} AND file NOT IN (SELECT value FROM json_each(:files))",
-        {**values, "files": json.dumps(list(listing.files))},
+        {**values, "files": json.dumps(list(files))},
     )
 
 
@@ -81,7 +80,7 @@ def put_memory(tx: Write, store: str, listing: Listing, file: str, read: ReadFil
             "updated_ms": _milliseconds(read.summed.updated_at),
             "expires_ms": _milliseconds(read.summed.expires_at),
             "store": store,
-            "folder": "/".join(listing.folder),
+            "folder": listing.path,
             "file": file,
             "is_settled": listing.files[file] == read.signature,
             "mtime_ns": read.signature[0],
@@ -139,13 +138,9 @@ def expired(tx: Read, store: str, by: datetime) -> list[str]:
     return [path for (path,) in rows]
 
 
-def counts(tx: Read, store: str) -> tuple[int, int]:
-    """How many memories and how many categories a store has."""
-    values = {"store": store}
-    return (
-        tx.number(f"SELECT count(*) FROM memories WHERE store = {_STORE}", values),
-        tx.number(f"SELECT count(*) FROM folders WHERE store = {_STORE} AND path <> ''", values),
-    )
+def count(tx: Read, store: str) -> int:
+    """How many memories a store has."""
+    return tx.number(f"SELECT count(*) FROM memories WHERE store = {_STORE}", {"store": store})
 
 
 _STORE = "(SELECT number FROM stores WHERE folder = :store)"

@@ -80,10 +80,6 @@ class UpdateMemory(AtPath):
 @stores.tool(UpdateMemory, answers=Updated, title="Update a memory", needs=Scope.WRITE, idempotent=True)
 def update_memory(call: Call, asked: UpdateMemory) -> Updated:
     """Change a memory's content or metadata; what is not given stays."""
-    if asked.model_fields_set <= {"store", "path"}:
-        raise Invalid("Nothing to change: give content, tags, expires_at, clear_expiry or citations.")
-    if asked.clear_expiry and asked.expires_at is not None:
-        raise Invalid("clear_expiry: give either this or expires_at.", field="clear_expiry")
     change = Change(asked.content, asked.tags, _moment(asked.expires_at), asked.clear_expiry, asked.citations)
     return call.app.stores.update(call.caller, asked.store, asked.path, change)
 
