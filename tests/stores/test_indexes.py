@@ -31,6 +31,7 @@ from tests.stores.calls import (
     update,
     write,
 )
+from tests.wire import Stdio
 
 pytestmark = pytest.mark.anyio
 
@@ -328,3 +329,33 @@ async def test_a_long_list_goes_on_where_it_was_cut(client: Client, app: App, el
             break
         assert f"offset {len(seen)}" in answer["notice"]
     assert seen == [f"memory-{count:04}" for count in range(1500)]
+
+
+@pytest.mark.parametrize("damage", [b"garbage" * 1000, b""])
+def test_a_damaged_cache_is_made_anew(tmp_path: Path, damage: bytes) -> None:
+    server = Stdio.start(tmp_path)
+    server.call("add_memory", store="s", path="a/one", content="1")
+    server.close()
+    for left in tmp_path.glob("stores.db*"):
+        left.unlink()
+    (tmp_path / "stores.db").write_bytes(damage)
+
+    server = Stdio.start(tmp_path)
+    assert [one["path"] for one in server.call("list_memories", store="s", category="a")["memories"]] == ["a/one"]
+    assert server.call("move_memory", store="s", from_path="a/one", to_path="a/two")["moved"]
+    assert "a/two" in (tmp_path / "stores" / "s" / "a" / "index.yaml").read_text(encoding="utf-8")
+    server.close()
+
+
+def test_who_may_only_read_mends_nothing(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path)
+    server.call("add_memory", store="s", path="one", content="1")
+    server.close()
+    index = tmp_path / "stores" / "s" / "index.yaml"
+    broken = index.read_text(encoding="utf-8") + "junk: ["
+    index.write_text(broken, encoding="utf-8")
+
+    reader = Stdio.start(tmp_path, "--scopes", "read_memory")
+    assert reader.call("list_memories", store="s")["count"] == 1
+    assert index.read_text(encoding="utf-8") == broken
+    reader.close()

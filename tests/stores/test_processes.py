@@ -460,3 +460,25 @@ def test_a_full_disk_is_explained_and_changes_nothing(
         assert str(elsewhere) not in refused.value.message
     assert (elsewhere / "a.md").read_bytes() == before
     assert not (elsewhere / "b.md").exists()
+
+
+@pytest.mark.parametrize("pause", [0.002, 0.02])
+def test_an_editor_that_empties_the_file_first_loses_nothing(app: App, elsewhere: Path, pause: float) -> None:
+    register(app, elsewhere)
+    for number in range(8):
+        file = write(elsewhere, f"{number}.md", "---\nk: 1\n---\n\nbefore\n")
+        emptied = threading.Event()
+
+        def save(file: Path, emptied: threading.Event) -> None:
+            with file.open("w") as saving:
+                emptied.set()
+                time.sleep(pause)
+                saving.write("---\nk: 2\n---\n\nafter\n")
+
+        person = threading.Thread(target=save, args=(file, emptied))
+        person.start()
+        emptied.wait()
+        app.stores.update(CALLER, "s", str(number), Change(tags=["t"]))
+        person.join()
+        kept = parse(file.read_text())
+        assert (kept.content, kept.fields["k"], kept.metadata.tags) == ("after", "2", ["t"])

@@ -28,6 +28,16 @@ class Tenants:
                 self._databases[user] = self._open(self._path(user))
             return self._databases[user]
 
+    def start_anew(self, user: str) -> None:
+        """Throw a user's file away, for a cache that cannot be read any more."""
+        with self._opening:
+            database = self._databases.pop(user, None)
+            if database:
+                database.close()
+            path = self._path(user)
+            for left in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm"))):
+                left.unlink(missing_ok=True)
+
     def exists(self, user: str) -> bool:
         """Whether there is a file of this user's, without making one."""
         return self._path(user).exists()

@@ -61,22 +61,27 @@ class StoreFolder:
         with self._telling(parts), self._memory(parts) as place:
             return _text(place, parts)
 
-    def add(self, parts: Parts, text: str) -> None:
+    def add(self, parts: Parts, text: str) -> Signature:
         """Write a new memory, with the categories it needs. Raises Conflict if one is there."""
         with self._telling(parts), self._making(parts, "path"):
             self._check_clashes(parts, "path")
             with self._folder(parts[:-1], make=True) as folder:
                 whole.remove_unfinished(folder, time.time())
+                place = folder.beside(parts[-1] + SUFFIX)
                 try:
-                    whole.write_new(folder.beside(parts[-1] + SUFFIX), text.encode(), durable=self._durable)
+                    whole.write_new(place, text.encode(), durable=self._durable)
                 except FileExistsError:
                     raise taken(parts, "path") from None
+                return _signature(place.status())
 
-    def replace(self, parts: Parts, text: str, seen: Signature) -> bool:
-        """Write a memory anew. False if somebody changed the file since it was seen: nothing is written then."""
+    def replace(self, parts: Parts, text: str, seen: Signature) -> Signature | None:
+        """Write a memory anew. None if somebody changed the file since it was seen: nothing is written then."""
         with self._telling(parts), self._memory(parts) as place:
             place.file_status()
-            return whole.replace(place, text.encode(), lambda status: _signature(status) == seen, durable=self._durable)
+            is_done = whole.replace(
+                place, text.encode(), lambda status: _signature(status) == seen, durable=self._durable
+            )
+            return _signature(place.file_status()) if is_done else None
 
     def remove(self, parts: Parts) -> None:
         with self._telling(parts), self._entry(parts) as place:

@@ -1,15 +1,15 @@
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from memory_mcp.access import Tenants
-from memory_mcp.caller import Caller
+from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import Clock, short_stamp
-from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable
+from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable, Unusable
 from memory_mcp.families import within_budget
 from memory_mcp.stores import frontmatter, index_files, paths
 from memory_mcp.stores.catalogue import Catalogue, Tell
@@ -29,6 +29,7 @@ from memory_mcp.stores.model import (
     RecentMemory,
     Reindexed,
     Removed,
+    Signature,
     Store,
     Summed,
     Updated,
@@ -37,12 +38,16 @@ from memory_mcp.stores.model import (
 from memory_mcp.stores.registry import Registry
 
 SOURCE = "mcp"
-MOST_TRIES = 5  # to change a file that a person is changing too
+SAVING = 50_000_000  # nanoseconds after its last change in which somebody may still be saving a file
+MOST_TRIES = 20  # to change a file that a person is changing too
 HEALING_WAIT = 1.0  # seconds that a reader waits for its turn to mend an index
 PRUNED_AT_ONCE = 100  # in one turn
 MOST_NAMED = 5  # categories, in a message
 BREATH = 0.001  # seconds between two turns: who waits for one looks twice in that time
+MOST_WRITTEN = 1000  # files whose last change by this server is remembered
 ALL = "all"  # what a category is called that is the whole store
+
+T = TypeVar("T")
 
 
 class Stores:
@@ -52,6 +57,7 @@ class Stores:
         self._caches = caches
         self._clock = clock
         self._durable = durable
+        self._written: dict[tuple[Path, Parts], Signature] = {}  # what this server wrote last, which nobody is saving
 
     # Which stores there are
 
@@ -67,7 +73,7 @@ class Stores:
     def unregister(self, caller: Caller, name: str) -> Store:
         """Forget a store. Its files stay."""
         store = self._registry(caller).remove(name)
-        self._catalogue(caller, self._folder(store)).forget()
+        self._asked(caller, self._folder(store), Catalogue.forget)
         return store
 
     # Memories
@@ -80,7 +86,7 @@ class Stores:
         now = short_stamp(self._clock())
         metadata = Metadata(now, now, said.tags, SOURCE, said.expires_at, said.citations)
         with folder.turn():
-            folder.add(parts, frontmatter.new(metadata, content))
+            self._note_written(folder, parts, folder.add(parts, frontmatter.new(metadata, content)))
             self._index(caller, folder, parts[:-1], is_new=True)
         return Added(store, path, created=True)
 
@@ -103,14 +109,30 @@ class Stores:
         folder = self._opened(caller, store)
         with folder.turn():
             for _ in range(MOST_TRIES):
-                text, seen = folder.read(parts)
+                text, seen = self._settled(folder, parts)
                 changed = self._changed(text, change)
                 if changed is None:
                     return Updated(store, path, updated=True)
-                if folder.replace(parts, changed, seen):
+                if written := folder.replace(parts, changed, seen):
+                    self._note_written(folder, parts, written)
                     self._index(caller, folder, parts[:-1])
                     return Updated(store, path, updated=True)
         raise Conflict(f"Somebody keeps changing {path!r}. Try again.", field="path")
+
+    def _note_written(self, folder: StoreFolder, parts: Parts, signature: Signature) -> None:
+        if len(self._written) >= MOST_WRITTEN:
+            self._written.clear()
+        self._written[folder.store.folder, parts] = signature
+
+    def _settled(self, folder: StoreFolder, parts: Parts) -> tuple[str, Signature]:
+        """A memory's text, once nobody is saving it: some editors empty the file first and write a moment later."""
+        for _ in range(MOST_TRIES):
+            text, seen = folder.read(parts)
+            age = time.time_ns() - seen[0]
+            if not 0 <= age < SAVING or seen == self._written.get((folder.store.folder, parts)):
+                break
+            time.sleep((SAVING - age) / 1e9)
+        return text, seen
 
     def _changed(self, text: str, change: Change) -> str | None:
         """The text as it is to be; None if it is so already."""
@@ -162,8 +184,8 @@ class Stores:
         folder = self._opened(caller, store)
         if folder.is_missing():
             return Pruned(store, 0, [])
-        catalogue, now = self._catalogue(caller, folder), self._clock()
-        expired = catalogue.expired(now)
+        now = self._clock()
+        expired = self._asked(caller, folder, lambda catalogue: catalogue.expired(now))
         pruned: list[str] = []
         for category, some in _by_category(expired):
             with _one_of_many_turns(folder):
@@ -171,11 +193,13 @@ class Stores:
                 if gone:
                     self._index(caller, folder, category)
             pruned += gone
-        left = len(catalogue.expired(now)) if len(pruned) < len(expired) else 0
+        left = (
+            self._asked(caller, folder, lambda catalogue: catalogue.expired(now)) if len(pruned) < len(expired) else []
+        )
         shown = within_budget(sorted(pruned), lambda path: len(path.encode()) + 4)
         notices = [
             *([f"{len(pruned) - len(shown)} more are pruned too."] if len(shown) < len(pruned) else []),
-            *([f"{left} could not be deleted: let this server write in their folders."] if left else []),
+            *([f"{len(left)} could not be deleted: let this server write in their folders."] if left else []),
         ]
         return Pruned(store, len(pruned), shown, " ".join(notices) or None)
 
@@ -199,7 +223,7 @@ class Stores:
         if not parts and folder.is_missing():
             return Category(store, ALL, 0, [], [])
         now = self._clock()
-        listing, memories = self._catalogue(caller, folder).category(parts)
+        listing, memories = self._asked(caller, folder, lambda catalogue: catalogue.category(parts))
         self._heal(caller, folder, listing, memories)
         found = [_listed(one, now) for one in memories]
         entries: list[Listed | str] = [*_subcategories(listing)]
@@ -218,11 +242,12 @@ class Stores:
         if not parts and folder.is_missing():
             return Recent(ALL, 0, [])
         expired_by = None if include_expired else self._clock()
-        latest = self._catalogue(caller, folder).recent(parts, limit, expired_by)
+        latest = self._asked(caller, folder, lambda catalogue: catalogue.recent(parts, limit, expired_by))
         shown = within_budget(self._whole(folder, latest), lambda one: len(one.content.encode()) + 200)
         left = len(latest) - 1 - [one.path for one in latest].index(shown[-1].path) if shown else len(latest)
+        names = ", ".join(one.path for one in latest[len(latest) - left :][:MOST_NAMED])
         notice = (
-            f"{left} more are too long to show at once, or cannot be read. get_memory shows each." if left else None
+            f"{left} more are too long to show at once, or cannot be read: {names}. Use get_memory." if left else None
         )
         return Recent(category or ALL, len(shown), shown, notice)
 
@@ -240,7 +265,7 @@ class Stores:
         folder = self._opened(caller, store)
         if folder.is_missing():
             return Reindexed(store, folder.store.path, 0, 0)
-        folders, memories = self._catalogue(caller, folder).refresh(tell)
+        folders, memories = self._asked(caller, folder, lambda catalogue: catalogue.refresh(tell))
         failed = []
         for parts in folders:
             with _one_of_many_turns(folder):
@@ -273,12 +298,16 @@ class Stores:
                 self._write_index(caller, folder, parts[:depth])
 
     def _write_index(self, caller: Caller, folder: StoreFolder, parts: Parts) -> None:
-        text, there = _index_text(*self._catalogue(caller, folder).category(parts)), folder.index(parts)
+        listing, memories = self._asked(caller, folder, lambda catalogue: catalogue.category(parts))
+        text, there = _index_text(listing, memories), folder.index(parts)
         if _is_wrong(there, text):
             folder.write_index(parts, text, keep_old=index_files.whose(there) == "nobody's")
 
     def _heal(self, caller: Caller, folder: StoreFolder, listing: Listing, memories: list[Summed]) -> None:
-        """Mend an index.yaml that is not what it should be. A folder that somebody registered gets none by reading."""
+        """Mend an index.yaml that is not what it should be. A folder that somebody registered gets none by reading, and
+        who may only read mends nothing."""
+        if Scope.WRITE not in caller.scopes:
+            return
         with suppress(AppError):
             there = folder.index(listing.folder)
             if _is_wrong(there, _index_text(listing, memories)) and (
@@ -296,8 +325,13 @@ class Stores:
     def _folder(self, store: Store) -> StoreFolder:
         return StoreFolder(store, durable=self._durable)
 
-    def _catalogue(self, caller: Caller, folder: StoreFolder) -> Catalogue:
-        return Catalogue(self._caches.database(caller.user), folder)
+    def _asked(self, caller: Caller, folder: StoreFolder, ask: Callable[[Catalogue], T]) -> T:
+        """What the catalogue says. Its file is a cache: if it cannot be read any more, it is made anew."""
+        try:
+            return ask(Catalogue(self._caches.database(caller.user), folder))
+        except Unusable:
+            self._caches.start_anew(caller.user)
+            return ask(Catalogue(self._caches.database(caller.user), folder))
 
 
 @contextmanager

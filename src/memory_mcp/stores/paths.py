@@ -16,7 +16,16 @@ MOST_PARTS = 16
 IS_WINDOWS = os.name == "nt"  # elsewhere a file may well be called C:\\x
 
 # What Windows keeps for devices, whatever follows the first dot.
-_DEVICES = {"CON", "PRN", "AUX", "NUL", *(f"{name}{n}" for name in ("COM", "LPT") for n in "0123456789¹²³")}
+_DEVICES = {
+    "CON",
+    "PRN",
+    "AUX",
+    "NUL",
+    "CONIN$",
+    "CONOUT$",
+    "CLOCK$",
+    *(f"{name}{n}" for name in ("COM", "LPT") for n in "0123456789¹²³"),
+}
 _FORBIDDEN = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f]')
 
 
