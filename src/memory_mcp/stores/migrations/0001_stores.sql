@@ -8,7 +8,7 @@ CREATE TABLE folders (
     number      INTEGER PRIMARY KEY,
     store       INTEGER NOT NULL REFERENCES stores(number) ON DELETE CASCADE,
     path        TEXT NOT NULL,   -- inside the store; '' is its top
-    fingerprint TEXT,            -- of what lay in it when its memories were read; NULL: look again
+    fingerprint TEXT,            -- of what lay in it when its memories were read; another mark: look again
     UNIQUE (store, path)
 );
 
