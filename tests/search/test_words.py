@@ -1,7 +1,7 @@
 import string
 
 import apsw
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_mcp.search import words
@@ -36,6 +36,7 @@ written = st.text(st.one_of(st.characters(categories=["L", "M", "N", "Z"]), mark
 
 
 @given(written)
+@example("❶")
 def test_text_is_found_by_itself(text: str) -> None:
     with index:
         index.execute("DELETE FROM notes")

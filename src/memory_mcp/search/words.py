@@ -33,7 +33,8 @@ _CJK = (
 )
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _CJK_RUN = re.compile(f"[{_CJK}]+")
-_PICTURE = re.compile("[\u2190-\u245f\u2500-\u2bff\U0001f000-\U0001fbff]")  # FTS5 takes newer emoji for letters
+# FTS5 takes newer emoji for letters. Digits in circles among them are digits.
+_PICTURE = re.compile("[\u2190-\u245f\u2500-\u2775\u2794-\u2bff\U0001f000-\U0001f0ff\U0001f10d-\U0001fbff]")
 _WORD = re.compile(r"[^\W_]+")
 _CONTRACTION = re.compile(
     r"\b(?:do|does|did|is|are|was|were|has|have|had|ca|could|should|would|wo|must|might|need|sha|ai)n['’]t\b"
