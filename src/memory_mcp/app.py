@@ -200,6 +200,7 @@ def _portals(settings: Settings, folder_of: Callable[[str], Path], changes: Chan
         import_folders=[Path(name).expanduser() for name in settings.import_dirs],
         export_folders=[Path(name).expanduser() for name in settings.export_dirs],
         largest_import=settings.import_bytes,
+        largest_export=settings.export_bytes,
         urls=settings.portal_urls,
         joins=settings.portal_joins,
     )

@@ -129,6 +129,9 @@ class Settings(BaseModel):
         False, description="Whether a portal_query may read other portals of its namespace too, as `portal`.table."
     )
     import_bytes: int = Field(2_000_000_000, ge=1, description="How large a file portal_import takes.")
+    export_bytes: int = Field(
+        2_000_000_000, ge=1, description="How many bytes of records portal_export writes; db is not limited."
+    )
     durability: Literal["full", "normal"] = Field(
         "full",
         description="full: an acknowledged write survives a power cut. normal: it survives a crash of the server, "

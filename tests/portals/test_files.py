@@ -1,6 +1,7 @@
 # ruff: noqa: E501
 """portal_import and portal_export: formats, places, files that are damaged, foreign or hostile, addresses."""
 
+import errno
 import hashlib
 import io
 import json
@@ -25,8 +26,8 @@ from memory_mcp.app import App, open_app
 from memory_mcp.cli.main import cli
 from memory_mcp.engine import archive
 from memory_mcp.engine.client import EngineLine
-from memory_mcp.errors import AppError, Invalid, Unavailable
-from memory_mcp.portals import fetching
+from memory_mcp.errors import AppError, Conflict, Invalid, Unavailable
+from memory_mcp.portals import fetching, places, storage
 from memory_mcp.portals.model import Format, Record
 from tests.notes.calls import call, refusal
 from tests.portals.calls import CALLER, PORTAL, ask, metadata, put, query, tables, types, write
@@ -135,8 +136,17 @@ def _export(app: App, destination: str, format_: Format, *, query: str | None = 
 
 
 def test_an_export_takes_a_query_with_comments_and_semicolon(app: App) -> None:
-    for query_ in ("SELECT 1 AS a -- one", "SELECT 1 AS a;", "SELECT 1 AS a, 1 AS b, 2 AS c ORDER BY a LIMIT 1"):
-        assert _export(app, "commented.csv", "csv", query=query_).rows == 1
+    queries = ("SELECT 1 AS a -- one", "SELECT 1 AS a;", "SELECT 1 AS a, 1 AS b, 2 AS c ORDER BY a LIMIT 1")
+    for number, query_ in enumerate(queries):
+        assert _export(app, f"commented-{number}.csv", "csv", query=query_).rows == 1
+
+
+def test_an_export_takes_the_place_of_no_other_file(app: App) -> None:
+    made = Path(_export(app, "once.csv", "csv", query="SELECT 1 AS a").destination)
+    before = made.read_bytes()
+    with pytest.raises(Conflict):
+        _export(app, "once.csv", "csv", query="SELECT 2 AS a")
+    assert made.read_bytes() == before
 
 
 async def test_an_export_says_what_it_cannot_do(client: Client, table: str) -> None:
@@ -302,8 +312,9 @@ async def test_only_files_in_the_allowed_folders_are_written(
         assert refused["error"] in ("invalid", "not_found"), destination
         assert refused["data"]["field"] == "destination"
     assert (tmp_path / "kept.csv").read_text() == "kept"
-    nested = await call(client, "portal_export", portalUri=PORTAL, destination="a/b/c.csv", format="csv", table=table)
-    assert Path(nested["destination"]) == exports / "a" / "b" / "c.csv"
+    name = f"a/b/{table}.csv"
+    nested = await call(client, "portal_export", portalUri=PORTAL, destination=name, format="csv", table=table)
+    assert Path(nested["destination"]) == exports / name
     assert sorted(os.walk(tmp_path)) == [(str(tmp_path), [], ["kept.csv"])]
     assert not (data_dir / "x.csv").exists()
 
@@ -396,6 +407,13 @@ def test_the_command_line_shows_what_a_file_holds(exported_db: bytes, tmp_path: 
     path.write_bytes(exported_db[: len(exported_db) // 2])
     with pytest.raises(Invalid):
         CliRunner().invoke(cli, ["portal", "open", str(path)], catch_exceptions=False)
+    for part in ("tables", "metadata"):
+        parts = _parts(exported_db)
+        said = json.loads(parts[archive.MANIFEST])
+        del said[part]
+        path.write_bytes(_packed({**parts, archive.MANIFEST: json.dumps(said).encode()}))
+        with pytest.raises(Invalid):
+            CliRunner().invoke(cli, ["portal", "open", str(path)], catch_exceptions=False)
 
 
 async def test_tables_that_are_there_get_more_columns_or_the_file_is_refused_whole(
@@ -443,6 +461,90 @@ def test_what_is_sent_to_an_engine_twice_happens_once(
     app.portals.delete(CALLER, portal, "rows", {"n": 1}, confirm=False)
     assert ask(app, "SELECT n FROM rows ORDER BY n", portal=portal) == [{"n": 2}, {"n": 2}, {"n": 3}, {"n": 3}]
     assert ask(app, "SELECT count() AS c FROM things", portal=portal) == [{"c": 6}]
+
+
+def test_a_file_of_several_tables_comes_whole_or_not_at_all(
+    app: App, imports: Path, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    portal, into = f"mem://tests/{table}", f"mem://tests/{table}.into"
+    for name in ("a_new", "b_there", "c_new", "d_there"):
+        put(app, name, [{"n": 1, "more": "x"}], portal)
+    made = app.portals.export_file(CALLER, portal, f"{table}.db", "db", None, None, lambda *progress: None)
+    (imports / f"{table}.db").write_bytes(_bytes(made.destination))
+    for name in ("b_there", "d_there"):
+        put(app, name, [{"n": 5}], into)
+    before = app.portals.view(CALLER, into).tables
+
+    real, broken = storage.copy_rows, [Unavailable("gone")]
+
+    def copy_rows(line: EngineLine, database: str, name: str, target: str, columns: list[str]) -> None:
+        if name == "d_there" and broken:
+            raise broken.pop()
+        real(line, database, name, target, columns)
+
+    monkeypatch.setattr(storage, "copy_rows", copy_rows)
+    with pytest.raises(Unavailable):
+        _import(app, f"{table}.db", "db", portal=into)
+    after = app.portals.view(CALLER, into).tables
+    assert [(one.name, one.rows, one.columns) for one in after] == [(one.name, one.rows, one.columns) for one in before]
+    assert _import(app, f"{table}.db", "db", portal=into).imported == 4
+    assert {one.name: one.rows for one in app.portals.view(CALLER, into).tables} == {
+        **{"a_new": 1, "b_there": 2, "c_new": 1, "d_there": 2}
+    }
+
+
+def test_messages_from_a_file_get_what_messages_have(app: App, imports: Path, table: str) -> None:
+    portal = f"mem://tests/{table}"
+    (imports / "messages.csv").write_text("role,content,mood\nuser,hello,good\n")
+    assert _import(app, "messages.csv", "csv", portal=portal).imported == 1
+    put(app, "messages", [{"role": "user", "content": "again"}], portal)
+    found = ask(
+        app, "SELECT uniqExact(id) AS ids, min(timestamp) > '2026-01-01' AS filled FROM messages", portal=portal
+    )
+    assert found == [{"ids": 2, "filled": 1}]
+
+
+def test_an_export_is_its_owners_and_takes_no_folders_place(
+    app: App, data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(app, "owned", [{"n": 1}])
+    made = _export(app, "deep/er/x.csv", "csv", query="SELECT 1 AS a")
+    assert Path(made.destination).stat().st_mode & 0o777 == 0o600
+    assert (data_dir / "exports" / "deep" / "er").stat().st_mode & 0o777 == 0o700
+    with pytest.raises(Invalid, match="is a folder"):
+        _export(app, "deep/er", "csv", query="SELECT 1 AS a")
+
+    def other_disk(*asked: Any, **more: Any) -> None:
+        raise OSError(errno.EXDEV, "another disk")
+
+    (tmp_path / "made").write_text("new")
+    (tmp_path / "out").mkdir()
+    real = os.replace
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            os, "replace", lambda *asked, **more: real(*asked, **more) if "src_dir_fd" in more else other_disk()
+        )
+        shown = places.move_out([tmp_path / "out"], tmp_path / "made", "x")
+    assert Path(shown).read_text() == "new"
+    assert Path(shown).stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["x"]
+
+
+def test_an_export_has_limits(tmp_path: Path) -> None:
+    chosen = {"data_dir": tmp_path, "families": "portals", "export_bytes": 10_000, "portal_memory": 100_000_000}
+    with open_app(settings.load(chosen, environ={}).settings) as app:
+        put(app, "t", [{"n": 1}])
+        for query_, words in (
+            ("SELECT number FROM numbers(1000000)", "too much"),
+            ("SELECT groupArray(number) FROM numbers(100000000)", "memory"),
+        ):
+            with pytest.raises(Invalid) as caught:
+                _export(app, "large.csv", "csv", query=query_)
+            assert caught.value.error == "too_large"
+            assert words in caught.value.message
+        for format_ in ("csv", "json", "parquet"):
+            assert _export(app, f"none.{format_}", format_, query="SELECT n FROM t WHERE n > 1").rows == 0
+        assert list((tmp_path / "portals" / "tests" / "shared" / "staging").iterdir()) == []
 
 
 # Files that are not what they seem
@@ -528,6 +630,28 @@ def _remapped(content: bytes) -> bytes:
     return _packed({**parts, ".backup": ElementTree.tostring(root), "data/portal/harmless.bin": statement})
 
 
+HARMFUL = (
+    "CREATE TABLE portal.messages (`id` UUID, `x` String DEFAULT file('/etc/passwd')) ENGINE = MergeTree ORDER BY id "
+    "SETTINGS index_granularity = 8192"
+)
+
+
+def _listing(content: bytes, name: str, statement: str, *, first: bool = False) -> bytes:
+    """One more entry in the list of contents, which lies in a part of its own."""
+    parts = _parts(content)
+    root = ElementTree.fromstring(parts[".backup"])  # noqa: S314  # our own
+    contents = root.find("contents")
+    assert contents is not None
+    file = ElementTree.Element("file")
+    for tag, text in (
+        *(("name", name), ("size", str(len(statement))), ("checksum", hashlib.md5(name.encode()).hexdigest())),  # noqa: S324
+        ("data_file", "data/portal/harmless.bin"),
+    ):
+        ElementTree.SubElement(file, tag).text = text
+    contents.insert(0 if first else len(contents), file)
+    return _packed({**parts, ".backup": ElementTree.tostring(root), "data/portal/harmless.bin": statement.encode()})
+
+
 COLUMNS = "(`id` UUID, `timestamp` DateTime64(3, 'UTC'), `role` String, `content` String, `tool_calls` Array(String))"
 BAD_FILES: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda content: b"",
@@ -601,6 +725,10 @@ BAD_FILES: dict[str, Callable[[bytes], bytes]] = {
         ),
     ),
     "statement elsewhere": _remapped,
+    "in a shard": lambda content: _listing(content, f"shards/1/replicas/1/{MESSAGES}", HARMFUL),
+    "listed twice": lambda content: _listing(content, MESSAGES, HARMFUL, first=True),
+    "listed by another name": lambda content: _listing(content, f"/{MESSAGES}", HARMFUL, first=True),
+    "listed outside": lambda content: _listing(content, "data/../metadata/portal/x.sql", HARMFUL),
     "goes on from another": lambda content: _packed(
         {
             **_parts(content),
@@ -634,6 +762,19 @@ def test_a_bad_file_is_refused_and_nothing_is_changed(app: App, imports: Path, e
     assert app.portals.view(CALLER, into) == before
     assert ask(app, "SELECT content FROM messages", portal=into) == [{"content": "mine"}]
     assert all(folder.address.portal != "never" for folder in app.portals.all(CALLER))
+
+
+@pytest.mark.parametrize("kind", ["in a shard", "listed twice"])
+def test_what_was_restored_is_looked_at_too(
+    app: App, imports: Path, exported_db: bytes, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second wall, with the first one taken away."""
+    monkeypatch.setattr(EngineLine, "check_archive", lambda line, name: None)
+    (imports / "bad.db").write_bytes(BAD_FILES[kind](exported_db))
+    with pytest.raises(Invalid, match="metadata/portal/messages in this portal file") as caught:
+        _import(app, "bad.db", "db", portal="mem://tests/walled")
+    assert caught.value.data == {"field": "source"}
+    assert all(folder.address.portal != "walled" for folder in app.portals.all(CALLER))
 
 
 def test_a_file_whose_parts_are_only_repacked_is_taken(app: App, imports: Path, exported_db: bytes) -> None:

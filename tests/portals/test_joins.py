@@ -1,5 +1,6 @@
 """--portal-joins: queries over several portals of one namespace."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.errors import Invalid
+from memory_mcp.portals import joining
+from memory_mcp.portals.folders import EngineLines, PortalFolder
 from tests.portals.calls import ask, put
 
 EVENTS, PEOPLE, ELSEWHERE = "mem://team/events", "mem://team/people-2", "mem://else/people-2"
@@ -64,6 +67,28 @@ def test_other_namespaces_and_unknown_portals_stay_closed(app: App) -> None:
     assert row == {"c": 1}
     with pytest.raises(Invalid):
         ask(app, "SELECT * FROM events.events", portal=ELSEWHERE)
+
+
+def test_a_portal_is_lent_only_if_its_whole_name_is_in_the_query(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(app, "t", [{"n": 1}], "mem://words/own")
+    for portal in ("a", "nt", "t-1", "own.er"):
+        put(app, "t", [{"n": 1}], f"mem://words/{portal}")
+    lent: list[str] = []
+    real = joining.lent
+
+    def seen(lines: EngineLines, to: PortalFolder, others: Sequence[PortalFolder]) -> Any:
+        lent[:] = [other.address.portal for other in others]
+        return real(lines, to, others)
+
+    monkeypatch.setattr(joining, "lent", seen)
+    for sql, names in (
+        ("SELECT count() AS c FROM t", []),
+        ("SELECT count() AS c FROM a.t", ["a"]),
+        ("SELECT count() AS c FROM `t-1`.t", ["t-1"]),
+        ("SELECT count() AS c FROM `own.er`.t", ["own.er"]),
+    ):
+        assert ask(app, sql, portal="mem://words/own") == [{"c": 1}]
+        assert lent == names
 
 
 def test_they_are_off_unless_switched_on(app: App, data_dir: Path) -> None:

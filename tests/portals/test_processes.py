@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +22,9 @@ from memory_mcp.app import open_app
 from memory_mcp.engine import client as engine_client
 from memory_mcp.engine import frames
 from memory_mcp.engine.client import socket_path
-from memory_mcp.errors import Unavailable
+from memory_mcp.errors import Invalid, Unavailable
+from memory_mcp.portals import address as addresses
+from memory_mcp.portals import storage
 from tests.portals.calls import CALLER, ask, put
 from tests.wire import Stdio, environment
 
@@ -160,6 +164,156 @@ def test_a_socket_folder_somebody_else_can_enter_is_not_used(tmp_path: Path, mon
     line = engine_client.EngineLine(tmp_path / "portal", {})
     with pytest.raises(Unavailable, match="XDG_RUNTIME_DIR"):
         line.run("SELECT 1")
+
+
+def test_a_strangers_socket_is_not_spoken_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "open" / "x.sock"
+    path.parent.mkdir()
+    path.parent.chmod(0o777)
+    monkeypatch.setattr(engine_client, "socket_path", lambda folder: path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
+        stranger.bind(os.path.relpath(path))
+        stranger.listen()
+        stranger.setblocking(False)
+        line = engine_client.EngineLine(tmp_path / "portal", {})
+        with pytest.raises(Unavailable, match="XDG_RUNTIME_DIR"):
+            line.run("SELECT 1")
+        with pytest.raises(BlockingIOError):  # nobody has connected
+            stranger.accept()
+
+
+def test_a_socket_noted_in_an_open_folder_is_not_spoken_to(tmp_path: Path) -> None:
+    path = tmp_path / "open" / "x.sock"
+    path.parent.mkdir()
+    path.parent.chmod(0o777)
+    (tmp_path / "portal").mkdir()
+    (tmp_path / "portal" / frames.LOCK).write_text(str(path))
+    line = engine_client.EngineLine(tmp_path / "portal", {})
+    assert line._noted_socket() is None
+    path.parent.chmod(0o700)
+    assert line._noted_socket() == path
+
+
+def test_servers_with_different_runtime_folders_share_an_engine(tmp_path: Path) -> None:
+    data, servers = tmp_path / "data", []
+    for name in ("a", "b"):
+        with tempfile.TemporaryDirectory(prefix=name) as runtime:
+            servers.append(start(data, "--families", "portals", XDG_RUNTIME_DIR=runtime))
+            servers[-1].call("portal_write", portalUri=PORTAL, table="t", data=[{"n": 1}])
+            found = servers[0].call("portal_query", portalUri=PORTAL, sql="SELECT count() AS c FROM t")["rows"]
+            assert found == [{"c": len(servers)}]
+            if name == "b":
+                for server in servers:
+                    assert server.close() == 0
+
+
+def test_an_engine_leaves_while_servers_are_connected_and_they_find_the_next(tmp_path: Path) -> None:
+    folder = tmp_path / "portals" / "tests" / "shared"
+    server = start(tmp_path, "--families", "portals")
+    server.call("portal_write", portalUri=PORTAL, table="t", data=[{"n": 1}])
+    pid = engine_pid(folder)
+    deadline = time.monotonic() + 20
+    while _is_alive(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert server.call("portal_query", portalUri=PORTAL, sql="SELECT n FROM t")["rows"] == [{"n": 1}]
+    server.close()
+
+
+def test_a_slow_query_keeps_nobody_waiting(tmp_path: Path) -> None:
+    chosen = settings.load({"data_dir": tmp_path, "families": "portals", "portal_seconds": 2}, environ={}).settings
+    with open_app(chosen, serving=False) as app:
+        put(app, "t", [{"n": 1}])
+        done = threading.Event()
+
+        def be_slow() -> None:
+            with suppress(Invalid):
+                ask(app, "SELECT sum(sipHash64(number)) FROM numbers(1000000000000)")
+            done.set()
+
+        slow = threading.Thread(target=be_slow)
+        slow.start()
+        assert ask(app, "SELECT n FROM t") == [{"n": 1}]
+        put(app, "t", [{"n": 2}])
+        assert app.portals.view(CALLER, PORTAL).stats.rows == 2
+        assert not done.is_set()
+        slow.join()
+
+
+def test_an_engine_that_starts_clears_away_what_a_dead_one_has_left(tmp_path: Path) -> None:
+    folder = tmp_path / "portal"
+    line = engine_client.EngineLine(folder, {"max_execution_time": 5})
+    line.run("CREATE TABLE t (n Int64) ENGINE = MergeTree ORDER BY n")
+    for name in ("lent_x", "lent_y"):
+        storage.back_up(line, str(folder / "staging" / name))
+        storage.open_lent(line, name, str(folder / "staging" / name))
+    shutil.rmtree(folder / "staging" / "lent_y")  # as a server does that cannot reach the engine any more
+    for name in ("old.csv", "young.csv"):
+        (folder / "staging" / name).touch()
+    for name in ("old.csv", "lent_x"):
+        os.utime(folder / "staging" / name, (0, 0))
+    os.kill(engine_pid(folder), signal.SIGKILL)
+
+    assert line.run("SELECT count() FROM system.databases WHERE startsWith(name, 'lent_')") == b"0\n"
+    assert [path.name for path in (folder / "staging").iterdir()] == ["young.csv"]
+    line.close()
+
+
+# Descriptions that are not true any more
+
+
+def _describe_as(folder: Path, tables: Any) -> None:
+    (folder / "portal.json").write_text(json.dumps({"tables": tables}))
+
+
+def test_a_refused_write_drops_no_table_that_nobody_has_noted(tmp_path: Path) -> None:
+    """As after an import that was killed between its last statement and its note."""
+    chosen = settings.load({"data_dir": tmp_path, "families": "portals"}, environ={}).settings
+    folder = tmp_path / "portals" / "tests" / "shared"
+    with open_app(chosen, serving=False) as app:
+        put(app, "other", [{"n": 1}])
+        put(app, "imported", [{"n": 1, "text": "kept"}])
+        before = [table.name for table in app.portals.view(CALLER, PORTAL).tables]
+        stale: list[list[str] | None] = [[], None]
+        for tables in stale:
+            _describe_as(folder, tables)
+            with pytest.raises(Invalid):
+                put(app, "imported", [{"n": "no number", "text": "x"}])
+            assert ask(app, "SELECT n, text FROM imported") == [{"n": 1, "text": "kept"}]
+            [described] = app.portals.all(CALLER)
+            noted = described.described()
+            assert noted
+            assert [table.name for table in noted.tables] == before
+
+        _describe_as(folder, None)
+        _, found = app.portals.described(CALLER, addresses.parsed(PORTAL))
+        assert [table.name for table in found] == before
+
+
+@pytest.mark.parametrize(
+    "error",
+    [Invalid("too much", word="too_large"), Unavailable("gone"), engine_client.EngineError("no", 53)],
+    ids=["limit", "unavailable", "refused"],
+)
+def test_whatever_stops_a_write_or_an_import_the_schema_is_as_it_was(
+    app: Any, data_dir: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (data_dir / "imports").mkdir(exist_ok=True)
+    (data_dir / "imports" / "x.csv").write_text("n,more\n1,2\n")
+    put(app, "t", [{"n": 1}])
+    before = [(table.name, table.columns) for table in app.portals.view(CALLER, PORTAL).tables]
+
+    def fail(*asked: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(storage, "insert", fail)
+    monkeypatch.setattr(storage, "add_all", fail)
+    for table in ("t", "fresh"):
+        with pytest.raises((Invalid, Unavailable)):
+            app.portals.write(CALLER, PORTAL, table, [{"n": 1, "more": 2}])
+        with pytest.raises((Invalid, Unavailable)):
+            app.portals.import_file(CALLER, PORTAL, "x.csv", "csv", table, {}, lambda *progress: None)
+    assert [(table.name, table.columns) for table in app.portals.view(CALLER, PORTAL).tables] == before
 
 
 # Without portals

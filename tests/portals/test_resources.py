@@ -152,3 +152,17 @@ async def test_names_are_completed(client: Client, app: App) -> None:
     assert await completed("portal", "sha") == ["shade", "shared"]
     assert await completed("portal", "zzz") == []
     assert len(app.portals.all(CALLER)) >= 2
+
+
+async def test_rows_that_are_equal_in_order_are_on_one_page_each(app: App, client: Client, table: str) -> None:
+    records = [{"same": "x", "n": n, "object": {"n": n}, "list": [n], "truth": n % 2 == 0} for n in range(30)]
+    for start in (0, 10, 20):
+        put(app, table, records[start : start + 10])
+    for order in ("", "&order=same", "&order=-same", "&order=-truth"):
+        seen: list[int] = []
+        for offset in range(0, 30, 7):
+            seen += await rows(client, f"{table}?limit=7&offset={offset}{order}")
+        assert sorted(seen) == list(range(30)), order
+    put(app, f"{table}_objects", [{"object": {"n": n}} for n in range(5)])
+    found, _ = await read(client, f"{PORTAL}/{table}_objects")
+    assert sorted(row["object"]["n"] for row in found) == list(range(5))

@@ -614,7 +614,29 @@ async def test_an_answer_too_long_for_a_model_is_cut_at_a_row_and_says_so(client
     assert "LIMIT" in answer["notice"]
 
     one = await call(client, "portal_query", portalUri=PORTAL, sql="SELECT repeat('x', 200000) AS t")
-    assert (one["rowCount"], one["truncated"], len(one["rows"][0]["t"])) == (1, False, 200_000)
+    assert (one["rows"], one["rowCount"], one["truncated"]) == ([], 0, True)
+    assert "substring" in one["notice"]
+
+
+@pytest.mark.parametrize("text", ["Jan 1 2026", "1/2/2024", "2026-01-01T10:00:00+02:00", " 2026-01-01 ", "2026-1-1"])
+async def test_a_text_inside_of_an_object_stays_the_text_it_is(client: Client, text: str) -> None:
+    written = {"id": 1, "o": {"k": text}, "l": [[text]]}
+    await call(client, "portal_write", portalUri=PORTAL, table="texts", data=[written])
+    asked = "SELECT o, l FROM texts"
+    (row,) = (await call(client, "portal_query", portalUri=PORTAL, sql=asked))["rows"]
+    assert row == {"o": {"k": text}, "l": [[text]]}
+    await call(client, "portal_delete", portalUri=PORTAL, table="texts", confirm=True)
+
+
+async def test_what_is_no_time_or_number_is_refused_not_guessed(client: Client) -> None:
+    good = {"id": 1, "at": "2026-01-01T00:00:00Z"}
+    await call(client, "portal_write", portalUri=PORTAL, table="times", data=[good])
+    for bad in ({"id": 2, "at": "May"}, {"id": 2, "at": "5"}, {"id": 2, "at": 1_700_000_000_000}, {"id": ""}):
+        told = await refusal(client, "portal_write", portalUri=PORTAL, table="times", data=[bad])
+        assert told["error"] == "invalid", bad
+    where = {"at": {"lt": 1_800_000_000_000}}
+    assert (await refusal(client, "portal_delete", portalUri=PORTAL, table="times", where=where))["error"] == "invalid"
+    await call(client, "portal_delete", portalUri=PORTAL, table="times", confirm=True)
 
 
 # Parameters

@@ -36,8 +36,8 @@ def open_file(
     table.add_column("rows", justify="right")
     for name, rows in said["tables"].items():
         table.add_row(name, str(rows))
-    about = said["metadata"]
-    typer.echo(
-        f"{about['mcp.portal.id']}, made {about['mcp.created_at']} by {about['mcp.server.name']}; the file is whole."
+    portal, made, server = (
+        said["metadata"].get(f"mcp.{name}", "unknown") for name in ("portal.id", "created_at", "server.name")
     )
+    typer.echo(f"{portal}, made {made} by {server}; the file is whole.")
     Console().print(table)

@@ -6,8 +6,9 @@ checksums. So a file is read through before it is restored.
 
 import io
 import json
+import re
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from hashlib import sha256
 from pathlib import Path
 from posixpath import normpath
@@ -20,7 +21,14 @@ MANIFEST = "mcp-portal.json"
 FORMAT = "memory-mcp-portal/1"
 MOST_ENTRIES = 100_000
 AT_ONCE = 1024 * 1024  # bytes read at once
-_ENGINES = {"MergeTree", "ReplacingMergeTree"}
+_LISTED = re.compile(r"(metadata|data)(/[A-Za-z0-9_%-][A-Za-z0-9_.%-]*)+")  # what RESTORE is given to read
+_ENGINES = {"MergeTree"}
+# What a plain table's statement has. Anything else could drop, refuse or change what is written later.
+_IN_STORAGE = {"type", "engine", "order_by", "primary_key", "settings"}
+_IN_COLUMNS = {"type", "columns"}
+_IN_COLUMN = {"type", "name", "data_type", "default_specifier", "default_expression", "comment"}
+_SETTINGS = {"index_granularity"}
+_IN_DEFAULTS = {"generateUUIDv4", "generateUUIDv7", "now", "now64", "today"}
 _NOT_A_TABLE = (
     *("is_ordinary_view", "is_materialized_view", "is_dictionary", "is_window_view", "is_refreshable_view"),
     *("select", "as_table", "as_table_function", "dictionary", "targets", "refresh_strategy", "has_attach_from_path"),
@@ -55,6 +63,8 @@ def manifest(path: Path) -> dict[str, Any]:
         raise Damaged("This is not a portal file of a kind this program knows.")
     if said.get("sha256") != digests:
         raise Damaged("This portal file was changed or damaged after it was made.")
+    if not all(isinstance(said.get(part), dict) for part in ("tables", "metadata")):
+        raise Damaged("This portal file does not say what it holds.")
     return said
 
 
@@ -87,7 +97,7 @@ def check_statements(path: Path, parse: Callable[[str], Node], functions: Functi
     with tarfile.open(path, "r:") as archive:
         for name, part in _contents(_read(archive, ".backup")).items():
             if name.startswith("metadata/"):
-                _check_statement(name, parse(_read(archive, part).decode("utf-8", "replace")), functions)
+                check_statement(name, parse(_read(archive, part).decode("utf-8", "replace")), functions)
 
 
 def _read(archive: tarfile.TarFile, name: str) -> bytes:
@@ -103,9 +113,10 @@ def _read(archive: tarfile.TarFile, name: str) -> bytes:
 def _contents(text: bytes) -> dict[str, str]:
     """What RESTORE will find under which name, and the part it lies in: equal ones are kept once.
 
-    Raises Damaged for a backup that goes on from another.
+    Raises Damaged for a backup that goes on from another, that lists a name twice, of which RESTORE takes the first,
+    or that lists others than a portal of one machine does: RESTORE looks in shards/ before metadata/.
     """
-    if b"<!" in text:
+    if b"<!" in text or b"<?" in text:
         raise Damaged("This portal file's list of contents is no plain XML.")
     try:
         root = ElementTree.fromstring(text)  # noqa: S314  # no entities: see above
@@ -113,11 +124,40 @@ def _contents(text: bytes) -> dict[str, str]:
         raise Damaged("This portal file's list of contents cannot be read.") from exc
     if root.find("base_backup") is not None or any(one.find("use_base") is not None for one in root.iter("file")):
         raise Damaged("This portal file needs another file. Export it whole.")
-    files = [(file.findtext("name", ""), file.findtext("data_file")) for file in root.iter("file")]
-    return {name.lstrip("/"): (part or name).lstrip("/") for name, part in files}
+    contents: dict[str, str] = {}
+    for file in root.iter("file"):
+        name = file.findtext("name", "")
+        said = [part.tag for part in file]
+        if name in contents or len(said) != len(set(said)):
+            raise Damaged(f"This portal file lists {name!r} twice.")
+        if not _LISTED.fullmatch(name):
+            raise Damaged(f"This portal file lists {name!r}, which no portal does.")
+        contents[name] = file.findtext("data_file") or name
+    return contents
 
 
-def _check_statement(name: str, tree: Node, functions: Functions) -> None:
+def _is_plain(tree: Node) -> bool:
+    """Columns, what they are sorted by, and defaults that are values, ids or times."""
+    storage, columns = tree.get("storage") or {}, tree.get("columns_list") or {}
+    declared = (columns.get("columns") or {}).get("children") or []
+    settings = {change["name"] for change in (storage.get("settings") or {}).get("changes", ())}
+    defaults = (node for column in declared for node, _ in _nodes(column.get("default_expression") or {}))
+    return (
+        _has_only(storage, _IN_STORAGE)
+        and _has_only(columns, _IN_COLUMNS)
+        and settings <= _SETTINGS
+        and all(_has_only(column, _IN_COLUMN) for column in declared)
+        and all(column.get("default_specifier") in (None, "DEFAULT") for column in declared)
+        and all(node["name"] in _IN_DEFAULTS for node in defaults if node.get("type") == "Function")
+    )
+
+
+def _has_only(node: Node, names: Set[str]) -> bool:
+    return {name for name, value in node.items() if value} <= names
+
+
+def check_statement(name: str, tree: Node, functions: Functions) -> None:
+    """Raises Damaged unless a statement, by its name in a backup, makes a plain table or the database itself."""
     if tree.get("type") != "CreateQuery":
         raise Damaged(f"{name} in this portal file makes something else than a table.")
     engine = ((tree.get("storage") or {}).get("engine") or {}).get("name")
@@ -127,9 +167,8 @@ def _check_statement(name: str, tree: Node, functions: Functions) -> None:
         return
     if engine not in _ENGINES or any(tree.get(kind) for kind in _NOT_A_TABLE):
         raise Damaged(f"{name} in this portal file is no plain table.")
-    settings = json.dumps((tree.get("storage") or {}).get("settings") or {})
-    if "disk" in settings or "storage_policy" in settings:
-        raise Damaged(f"{name} in this portal file wants a disk of its own.")
+    if not _is_plain(tree):
+        raise Damaged(f"{name} in this portal file is no plain table.")
     for node, key in _nodes(tree):
         kind = node.get("type")
         if kind in _NOT_IN_A_TABLE and key not in ("table", "database"):

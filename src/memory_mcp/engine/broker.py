@@ -1,30 +1,41 @@
 """The process that has one portal's engine open, for all servers on the machine: `python -m memory_mcp.engine.broker`.
 
 chDB lets one process open a folder, and one folder a process. So the first server that needs a portal starts this; the
-others find its socket. It shuts itself in before the engine starts, and leaves when nobody has asked for a while.
+others find its socket. It shuts itself in before the engine starts, and leaves when nobody has asked for a while: who
+is still connected finds the next one.
 """
 
 import fcntl
 import json
 import os
 import re
+import shutil
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from memory_mcp.engine import archive, frames, landlock, wall
 from memory_mcp.engine.parameters import Unfit, encoded, literal, prepared
-from memory_mcp.engine.wall import DATABASE
+from memory_mcp.engine.wall import DATABASE, LENT
 
-EXPORT_SECONDS = 600
+EXPORT_SECONDS = 120
+_COUNTED = {  # how the rows of a file are counted without a look at what is in them
+    "json": "'JSONAsString', 'row String'",
+    "lines": "'JSONAsString', 'row String'",
+    "CSVWithNames": "'CSVWithNames', 'row String'",
+}
 MOST_KNOWN = 1000  # queries
 _CHANGING = {"CREATE", "ALTER", "DROP", "RENAME"}  # what statements start with that change tables
-LOOK = 0.2  # seconds between two looks whether somebody is still there
+LOOK = 0.2  # seconds between two looks whether somebody still asks
+CLEARING = 30.0  # seconds that an engine stays longer if there is something deleted on the disk
+LEAVING = 2.0  # seconds that the one before may take to leave
+LEFT_BEHIND = 3600.0  # seconds after which nobody wants a file in staging any more
 HERE = Path(__file__).parent
 
 Answer = tuple[dict[str, Any], bytes]
@@ -41,25 +52,52 @@ class Engine:
         self._address = f"{folder / 'db'}?config-file={HERE / 'config.xml'}&backups.allowed_path={folder / 'staging'}"
         self._owner = Connection(self._as_owner)
         self._writing = threading.Lock()
+        self._looker = Connection(self._as_owner)  # looks at queries while the owner writes
+        self._looking = threading.Lock()
+        self._clean()
         self._functions = self._listed_functions()
         self._known: dict[str, wall.Vetted] = {}  # queries looked at since tables last came, went or changed
 
+    def _clean(self) -> None:
+        """Away with what whoever died while using it has left."""
+        for name in self._ask(f"SELECT name FROM system.databases WHERE startsWith(name, '{LENT}')").split():
+            self._owner.run(f"DROP DATABASE IF EXISTS {name} SYNC", {})
+        for path in (self._folder / "staging").iterdir():
+            with suppress(OSError):  # somebody else was faster
+                if path.lstat().st_mtime < time.time() - LEFT_BEHIND:
+                    _remove(path)
+
     def run(self, sql: str, parameters: dict[str, Any], data: bytes) -> bytes:
         """One of our own statements. `data` is what an INSERT is to insert."""
-        with self._writing:
-            if sql.split(maxsplit=1)[0] in _CHANGING:
-                self._known.clear()
+        with self._writing, self._forgetting(sql.split(maxsplit=1)[0] in _CHANGING):
             return self._owner.run(sql, parameters, data)
 
-    def run_afresh(self, sql: str) -> bytes:
-        """A statement that wants a connection of its own: BACKUP and RESTORE after others fail on theirs."""
+    def run_afresh(self, sql: str, made: str | None) -> bytes:
+        """A statement that wants a connection of its own: BACKUP and RESTORE after others fail on theirs.
+
+        `made` is what it makes in staging. It may be there from the first time that it was asked for.
+        """
         connection = Connection(self._connect)
         try:
-            with self._writing:
-                self._known.clear()
+            with self._writing, self._forgetting(True):
+                if made is not None:
+                    _remove(self._staged(made))
                 return connection.run(sql, {})
         finally:
             connection.close()
+
+    @contextmanager
+    def _forgetting(self, changing: bool) -> Iterator[None]:
+        """Queries are looked at anew once tables are others."""
+        try:
+            yield
+        finally:
+            if changing:
+                self._known.clear()
+
+    def _staged(self, path: str) -> Path:
+        """By its name alone: nothing else is made or removed for a server."""
+        return self._folder / "staging" / Path(path).name
 
     def reader(self, limits: dict[str, int]) -> "Reader":
         return Reader(Connection(partial(self._as_reader, limits)), self.vetted)
@@ -82,15 +120,19 @@ class Engine:
         connection.query("SET allow_ddl = 0, allow_introspection_functions = 0, readonly = 1")
         return connection
 
-    def export(self, sql: str, path: str, format_: str) -> bytes:
-        """Write what a caller's query gives to a file of ours, however much it is. How many rows that was."""
+    def export(self, sql: str, path: str, format_: str, limits: dict[str, int]) -> bytes:
+        """Write what a caller's query gives to a file of ours, within these limits. How many rows that was."""
+        _remove(self._staged(path))
         reader = self.reader(
-            {"max_execution_time": EXPORT_SECONDS, "output_format_json_array_of_rows": format_ == "json"}
+            {"max_execution_time": EXPORT_SECONDS, "output_format_json_array_of_rows": format_ == "json", **limits}
         )
         try:
-            return reader.export(sql, path, {"json": "JSONEachRow", "lines": "JSONEachRow"}.get(format_, format_))
+            reader.export(sql, path, {"json": "JSONEachRow", "lines": "JSONEachRow"}.get(format_, format_))
         finally:
             reader.close()
+        counted = _COUNTED.get(format_, f"'{format_}'")
+        with Connection(self._connect) as connection:
+            return connection.run(f"SELECT count() FROM file({literal(path)}, {counted})", {})
 
     def check_archive(self, name: str) -> bytes:
         """Raises archive.Damaged unless a staged portal file makes plain tables only."""
@@ -98,6 +140,19 @@ class Engine:
             archive.check_statements(self._folder / "staging" / name, self._tree, self._functions)
         except wall.Refused as exc:
             raise archive.Damaged("This portal file holds a statement that cannot be read.") from exc
+        return b""
+
+    def check_restored(self, database: str) -> bytes:
+        """Raises archive.Damaged unless what RESTORE has made of a file are plain tables only."""
+        if self._ask("SELECT engine FROM system.databases WHERE name = {name:String}", name=database) != "Atomic\n":
+            raise archive.Damaged("This portal file makes no plain database.")
+        sql = "SELECT name, create_table_query FROM system.tables WHERE database = {name:String} FORMAT JSONEachRow"
+        for made in map(json.loads, self._ask(sql, name=database).splitlines()):
+            try:
+                tree = self._tree(made["create_table_query"])
+            except wall.Refused as exc:
+                raise archive.Damaged("This portal file holds a statement that cannot be read.") from exc
+            archive.check_statement(f"metadata/portal/{made['name']}", tree, self._functions)
         return b""
 
     def vetted(self, sql: str, lent: Mapping[str, str]) -> wall.Vetted:
@@ -133,13 +188,21 @@ class Engine:
             raise wall.Refused(f"This is not one SELECT: {words}") from exc
         return tree
 
+    def has_old_parts(self) -> bool:
+        """Whether something that was deleted is still on the disk: the engine removes it while it runs."""
+        try:
+            found = self._ask(f"SELECT count() FROM system.parts WHERE database = '{DATABASE}' AND NOT active")
+        except Exception:  # noqa: BLE001  # chDB raises plain exceptions; whatever it is, the engine must be able to leave
+            return False
+        return found != "0\n"
+
     def _tables(self, database: str) -> set[str]:
         return set(self._ask("SELECT name FROM system.tables WHERE database = {name:String}", name=database).split())
 
     def _ask(self, sql: str, /, **parameters: str) -> str:
         format_ = "" if " FORMAT " in sql else " FORMAT TSVRaw"
-        with self._writing:
-            return self._owner.run(sql + format_, parameters).decode()
+        with self._looking:
+            return self._looker.run(sql + format_, parameters).decode()
 
     def _listed_functions(self) -> wall.Functions:
         columns = "name, alias_to, categories, is_aggregate, case_insensitive, origin"
@@ -157,6 +220,7 @@ class Engine:
         return connection
 
     def close(self) -> None:
+        self._looker.close()
         self._owner.close()
 
 
@@ -172,10 +236,9 @@ class Reader:
         given = {name: prepared(name, value, vetted.parameters.get(name, "")) for name, value in parameters.items()}
         return self._connection.run(f"{vetted.text}\nFORMAT JSONCompact", given)
 
-    def export(self, sql: str, path: str, format_: str) -> bytes:
+    def export(self, sql: str, path: str, format_: str) -> None:
         text = self._vetted(sql, {}).text
         self._connection.run(f"{text}\nINTO OUTFILE {literal(path)} FORMAT {format_}", {})
-        return self._connection.run(f"SELECT count() FROM ({text})", {})
 
     def close(self) -> None:
         self._connection.close()
@@ -199,6 +262,12 @@ class Connection:
             raise
         return result
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         self._opened.close()
 
@@ -220,8 +289,8 @@ class Broker:
         self._engine = engine
         self._path = path
         self._idle = idle
-        self._clients = 0
-        self._left_at = time.monotonic()
+        self._busy = 0  # how many are being answered
+        self._asked_at = time.monotonic()
         self._guard = threading.Lock()
 
     def serve(self) -> None:
@@ -229,8 +298,6 @@ class Broker:
         threading.Thread(target=self._leave_when_idle, daemon=True).start()
         while True:
             wire, _ = listening.accept()
-            with self._guard:
-                self._clients += 1
             threading.Thread(target=self._serve_one, args=(wire,), daemon=True).start()
 
     def _serve_one(self, wire: socket.socket) -> None:
@@ -238,18 +305,29 @@ class Broker:
         try:
             with wire:
                 hello, _ = frames.receive(wire)
-                reader = self._engine.reader(hello["limits"])
-                frames.send(wire, {"ok": True, "pid": os.getpid()})
+                with self._being_busy():
+                    reader = self._engine.reader(hello["limits"])
+                    frames.send(wire, {"ok": True, "pid": os.getpid()})
                 while True:
-                    frames.send(wire, *self._answer(reader, *frames.receive(wire)))
+                    asked = frames.receive(wire)
+                    with self._being_busy():
+                        frames.send(wire, *self._answer(reader, *asked))
         except (ConnectionError, OSError):
             pass  # the server has left
         finally:
             if reader:
                 reader.close()
+
+    @contextmanager
+    def _being_busy(self) -> Iterator[None]:
+        with self._guard:
+            self._busy += 1
+        try:
+            yield
+        finally:
             with self._guard:
-                self._clients -= 1
-                self._left_at = time.monotonic()
+                self._busy -= 1
+                self._asked_at = time.monotonic()
 
     def _answer(self, reader: Reader, asked: dict[str, Any], data: bytes) -> Answer:
         try:
@@ -259,11 +337,14 @@ class Broker:
                 case "run":
                     return {"ok": True}, self._engine.run(asked["sql"], asked["parameters"], data)
                 case "run afresh":
-                    return {"ok": True}, self._engine.run_afresh(asked["sql"])
+                    return {"ok": True}, self._engine.run_afresh(asked["sql"], asked["made"])
                 case "export":
-                    return {"ok": True}, self._engine.export(asked["sql"], asked["path"], asked["format"])
+                    made = self._engine.export(asked["sql"], asked["path"], asked["format"], asked["limits"])
+                    return {"ok": True}, made
                 case "check archive":
                     return {"ok": True}, self._engine.check_archive(asked["name"])
+                case "check restored":
+                    return {"ok": True}, self._engine.check_restored(asked["database"])
         except archive.Damaged as exc:
             return {"ok": False, "kind": "damaged", "message": str(exc)}, b""
         except Unfit as exc:
@@ -277,8 +358,11 @@ class Broker:
     def _leave_when_idle(self) -> None:
         while True:
             time.sleep(LOOK)
+            over = time.monotonic() - self._asked_at - self._idle
+            if over <= 0 or (over < CLEARING and self._engine.has_old_parts()):
+                continue
             with self._guard:
-                if self._clients == 0 and time.monotonic() - self._left_at > self._idle:
+                if self._busy == 0 and time.monotonic() - self._asked_at > self._idle:
                     self._path.unlink(missing_ok=True)
                     self._engine.close()
                     os._exit(0)
@@ -294,14 +378,29 @@ def _listening(path: Path) -> socket.socket:
     return listening
 
 
-def _is_first(folder: Path) -> bool:
-    """Whether nobody else has this portal open. The lock goes with the process."""
-    lock = os.open(folder / ".broker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_first(folder: Path, path: Path) -> bool:
+    """Whether nobody else has this portal open. The lock goes with the process, and says where its socket is: another
+    server's XDG_RUNTIME_DIR may be another."""
+    lock = os.open(folder / frames.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + LEAVING
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LOOK / 4)
+        else:
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, os.fsencode(path), 0)
+            return True
 
 
 def _shut_in(folder: Path, socket_folder: Path) -> None:
@@ -326,7 +425,7 @@ _PROC = (
 
 def main() -> None:
     folder, path, idle = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
-    if not _is_first(folder):
+    if not _is_first(folder, path):
         return
     for name in ("tmp", "staging"):
         (folder / name).mkdir(mode=0o700, exist_ok=True)

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +23,8 @@ START = 30.0  # seconds an engine has to start on a busy machine
 AGAIN = 3.0  # after which another one is started: the first may have died
 PAUSE = 0.02
 MOST_TRIES = 5
-IDLE = 60.0  # seconds after its last client that an engine stays
+MOST_WIRES = 4  # of one server to one engine: so many can be answered side by side
+IDLE = 60.0  # seconds after the last request that an engine stays
 PACKAGES = Path(memory_mcp.__file__).parents[1]
 
 # Codes of ClickHouse that say that a query is too much.
@@ -43,14 +45,17 @@ def is_installed() -> bool:
 
 
 class EngineLine:
-    """One connection at a time; threads take turns. Whatever is sent may be sent twice: it must not matter."""
+    """A few connections, each opened when the others are busy.
+
+    Whatever is sent may be sent twice: it must not matter.
+    """
 
     def __init__(self, folder: Path, limits: dict[str, int]) -> None:
         self._folder = folder
         self._limits = limits
         self._socket = socket_path(folder)
-        self._turn = threading.Lock()
-        self._wire: socket.socket | None = None
+        self._places = threading.BoundedSemaphore(MOST_WIRES)
+        self._free: list[socket.socket] = []  # wires nobody uses just now; the last one is taken first
 
     def query(self, sql: str, parameters: dict[str, Any], lent: dict[str, str] | None = None) -> dict[str, Any]:
         """A query of a caller, through the wall. `lent` are other portals' databases, by what it calls them."""
@@ -66,43 +71,66 @@ class EngineLine:
         lines = self.run(f"{sql} FORMAT JSONEachRow", parameters).splitlines()
         return [json.loads(line) for line in lines]
 
-    def run_afresh(self, sql: str) -> bytes:
-        return self._ask({"op": "run afresh", "sql": sql})
+    def run_afresh(self, sql: str, made: str | None = None) -> bytes:
+        """A statement of our own, on a connection of its own. `made` is what it makes in staging."""
+        return self._ask({"op": "run afresh", "sql": sql, "made": made})
 
-    def export(self, sql: str, path: Path, format_: str) -> int:
-        """Write what a caller's query gives to a file, through the wall. How many rows that was."""
-        return int(self._ask({"op": "export", "sql": sql, "path": str(path), "format": format_}))
+    def export(self, sql: str, path: Path, format_: str, most: int) -> int:
+        """Write what a caller's query gives, at most so many bytes, to a file, through the wall. How many rows."""
+        limits = {"max_memory_usage": self._limits["max_memory_usage"], "max_result_bytes": most}
+        asked = {"op": "export", "sql": sql, "path": str(path), "format": format_, "limits": limits}
+        return int(self._ask(asked))
 
     def check_archive(self, name: str) -> None:
         """Raises archive.Damaged unless a staged portal file makes plain tables only."""
         self._ask({"op": "check archive", "name": name})
 
+    def check_restored(self, database: str) -> None:
+        """Raises archive.Damaged unless what was restored from a portal file are plain tables only."""
+        self._ask({"op": "check restored", "database": database})
+
     def close(self) -> None:
-        with self._turn:
-            self._drop()
+        self._drop_free()
 
     def _ask(self, header: dict[str, Any], data: bytes = b"") -> bytes:
-        with self._turn:
-            for _ in range(MOST_TRIES):
-                try:
-                    wire = self._wire or self._connect()
-                    frames.send(wire, header, data)
-                    answer, payload = frames.receive(wire)
-                    break
-                except OSError:  # it died, or has just left
-                    self._drop()
-            else:
-                raise Unavailable("The engine of this portal does not stay up. Look at the log; nothing was changed.")
+        with self._places:
+            answer, payload = self._answer(header, data)
         if not answer["ok"]:
-            raise _error(answer)
+            raise _error(answer, header["op"])
         return payload
+
+    def _answer(self, header: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
+        for _ in range(MOST_TRIES):
+            with ExitStack() as closing:
+                try:
+                    wire = closing.enter_context(self._taken() or self._connect())
+                    frames.send(wire, header, data)
+                    answer = frames.receive(wire)
+                except OSError:  # it died, or has just left
+                    self._drop_free()
+                else:
+                    closing.pop_all()
+                    self._free.append(wire)
+                    return answer
+        raise Unavailable("The engine of this portal does not stay up. Look at the log; nothing was changed.")
+
+    def _taken(self) -> socket.socket | None:
+        try:
+            return self._free.pop()
+        except IndexError:
+            return None
+
+    def _drop_free(self) -> None:
+        while wire := self._taken():
+            wire.close()
 
     def _connect(self) -> socket.socket:
         deadline, started = time.monotonic() + START, 0.0
+        _make_ours(self._socket.parent)
         while True:
             wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
-                wire.connect(str(self._socket))
+                wire.connect(str(self._noted_socket() or self._socket))
                 frames.send(wire, {"limits": self._limits})
                 frames.receive(wire)
             except OSError:
@@ -116,8 +144,15 @@ class EngineLine:
                     started = time.monotonic()
                 time.sleep(PAUSE)
             else:
-                self._wire = wire
                 return wire
+
+    def _noted_socket(self) -> Path | None:
+        """Where the engine says that it listens, if nobody else could: its server may have another XDG_RUNTIME_DIR."""
+        try:
+            path = Path(os.fsdecode((self._folder / frames.LOCK).read_bytes()))
+            return path if path.is_absolute() and _is_ours(path.parent) else None
+        except (OSError, ValueError):
+            return None
 
     def _start(self) -> None:
         if not is_installed():
@@ -126,7 +161,6 @@ class EngineLine:
                 "Windows and musl; everything else works without it."
             )
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _make_ours(self._socket.parent)
         idle = os.environ.get("MEMORY_MCP_ENGINE_IDLE", str(IDLE))
         command = [sys.executable, "-m", "memory_mcp.engine.broker", str(self._folder), str(self._socket), idle]
         with (self._folder / "engine.log").open("ab") as log:
@@ -136,11 +170,6 @@ class EngineLine:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=PACKAGES
             )
         threading.Thread(target=engine.wait, name="engine", daemon=True).start()  # no zombie stays
-
-    def _drop(self) -> None:
-        if self._wire:
-            self._wire.close()
-            self._wire = None
 
 
 def socket_path(folder: Path) -> Path:
@@ -154,17 +183,23 @@ def socket_path(folder: Path) -> Path:
 def _make_ours(folder: Path) -> None:
     """Raises Unavailable if somebody else has made it, who could then pose as an engine."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o077:
+    if not _is_ours(folder):
         raise Unavailable("The folder for sockets of engines is not this user's alone. Set XDG_RUNTIME_DIR.")
 
 
-def _error(answer: dict[str, Any]) -> Exception:
+def _is_ours(folder: Path) -> bool:
+    found = folder.lstat()
+    return found.st_uid == os.getuid() and stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+
+
+def _error(answer: dict[str, Any], op: str) -> Exception:
     if answer["kind"] == "damaged":
         return archive.Damaged(answer["message"])
     if answer["kind"] == "refused":
         return Invalid(answer["message"], word="read_only_query", field="sql")
     code = answer["code"]
+    if op not in ("query", "export") and code in {*_TOO_LONG, _TOO_MUCH_MEMORY, *_TOO_MANY}:
+        return Invalid("This is too much for the engine at once. Give it less at a time.", word="too_large")
     if code in _TOO_LONG:
         return Invalid("The query took too long. Narrow it, or aggregate less at once.", word="too_large", field="sql")
     if code == _TOO_MUCH_MEMORY:

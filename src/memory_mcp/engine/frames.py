@@ -5,7 +5,7 @@ import socket
 import struct
 from typing import Any
 
-LONGEST_HEADER = 1024 * 1024
+LOCK = ".broker.lock"  # in a portal's folder: held by its engine, and says where that one's socket is
 _LENGTHS = struct.Struct(">IQ")  # of the header and of the bytes
 
 

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 _WHOLE = re.compile(r"(U?)Int(\d+)")
 _MOMENT = re.compile(r"DateTime(?:64\((\d)[^)]*\)|\([^)]*\)|)")
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?")
 _DIGITS = re.compile(r"[+-]?\d+")
 
 
@@ -49,16 +50,20 @@ def prepared(name: str, value: Any, kind: str) -> Any:
 
 def fits(value: Any, kind: str) -> bool:
     """Whether a value is not one that the engine silently makes another of: it wraps whole numbers that are too wide,
-    and reads null in a list as zero."""
+    reads null in a list and an empty text as zero, and finds a time in almost anything."""
     if kind.startswith("Nullable("):
         return value is None or fits(value, kind[9:-1])
     if kind.startswith("Array(") and isinstance(value, list):
         inner = kind[6:-1]
         takes_null = inner.startswith(("Nullable(", "Dynamic", "JSON"))
         return all((takes_null if one is None else fits(one, inner)) for one in value)
+    if kind.startswith("Date"):
+        return value is None or (isinstance(value, str) and bool(_ISO.fullmatch(value)))
     if not (whole := _WHOLE.fullmatch(kind)):
         return True
-    if isinstance(value, str) and _DIGITS.fullmatch(value) and len(value) < 100:
+    if isinstance(value, str):
+        if not _DIGITS.fullmatch(value) or len(value) >= 100:
+            return False
         value = int(value)
     bits = int(whole[2])
     low, high = (0, 2**bits) if whole[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1))

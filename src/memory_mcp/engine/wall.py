@@ -62,6 +62,7 @@ _PARAMETER = re.compile(
 )
 _STATES = ("State", "Merge", "MergeState", "SimpleState")  # combinators that carry raw states about
 DATABASE = "portal"  # what every portal's is called
+LENT = "lent_"  # what the names of other portals' databases start with; users.xml lets readers in
 LONGEST = 65_536  # characters of a query
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit, urlunsplit
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import httpx2
 
 SECONDS = 30.0  # without a byte
+LONGEST = 600.0  # seconds for all of a file
 MOST_REDIRECTS = 5
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # IPv4 addresses as NAT64 writes them
 
@@ -26,6 +28,7 @@ def fetch(url: str, target: Path, most: int) -> None:
     """Raises Invalid for an address that is not out in the web, and for a file that is too large."""
     import httpx2
 
+    deadline = time.monotonic() + LONGEST
     try:
         with httpx2.Client(timeout=SECONDS, trust_env=False) as client:
             for _ in range(MOST_REDIRECTS + 1):
@@ -35,7 +38,7 @@ def fetch(url: str, target: Path, most: int) -> None:
                         url = urljoin(_named(url, headers["Host"]), answer.headers["Location"])
                         continue
                     answer.raise_for_status()
-                    _save(answer, target, most)
+                    _save(answer, target, most, deadline)
                     return
     except httpx2.HTTPError as exc:
         raise Unavailable("source: the address does not give the file. Check it, or try again later.") from exc
@@ -86,11 +89,13 @@ def _is_public(address: str) -> bool:
     return number.is_global and not number.is_multicast
 
 
-def _save(answer: httpx2.Response, target: Path, most: int) -> None:
+def _save(answer: httpx2.Response, target: Path, most: int, deadline: float) -> None:
     size = 0
     with target.open("wb") as file:
         for chunk in answer.iter_bytes():
             size += len(chunk)
             if size > most:
                 raise Invalid(f"source: the file is over {most} bytes. Split it.", word="too_large", field="source")
+            if time.monotonic() > deadline:
+                raise Unavailable("source: the file comes too slowly. Fetch it otherwise, into the imports folder.")
             file.write(chunk)

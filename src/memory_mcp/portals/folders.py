@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -37,20 +37,21 @@ class PortalFolder:
         with Turns(self.path / TURN).take():
             yield
 
-    def describe(self, tables: list[Table]) -> bool:
-        """Note what the portal holds. Whether its tables are other ones than before."""
-        before = self.described()
-        self._write({"tables": [asdict(table) for table in tables]})
-        return before is None or [table.name for table in before.tables] != [table.name for table in tables]
+    def describe(self, tables: Sequence[Table]) -> None:
+        """Note what the portal holds."""
+        self._write({"tables": [asdict(table) for table in tables]}, durable=False)
 
     def distrust(self) -> None:
-        """Tables are about to change: until they are described again, only the engine knows them."""
-        if self.exists():
-            self._write({"tables": None})
+        """Tables are about to change: until they are described again, only the engine knows them.
 
-    def _write(self, said: dict[str, Any]) -> None:
+        On the disk when this returns: a description from before must not come back after a power cut.
+        """
+        if self.exists():
+            self._write({"tables": None}, durable=True)
+
+    def _write(self, said: dict[str, Any], *, durable: bool) -> None:
         with Root(self.path).folder(()) as folder:
-            whole.write(folder.beside(DESCRIPTION), json.dumps(said, ensure_ascii=False).encode(), durable=False)
+            whole.write(folder.beside(DESCRIPTION), json.dumps(said, ensure_ascii=False).encode(), durable=durable)
 
     def described(self) -> Described | None:
         """None if nobody knows without the engine."""

@@ -7,7 +7,7 @@ from typing import Any
 from memory_mcp.clock import instant
 from memory_mcp.errors import Invalid
 from memory_mcp.portals.address import check_column
-from memory_mcp.portals.model import NewColumn, Record
+from memory_mcp.portals.model import NewColumn, Record, Table
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?")
@@ -23,6 +23,13 @@ WELL_KNOWN = {
         NewColumn("tool_calls", "Array(String)"),
     )
 }
+
+
+def wanted_columns(records: Sequence[Record], table: str, known: Table | None) -> list[NewColumn]:
+    """The columns that records need beyond those of a table, which may be missing itself."""
+    wanted = [] if known else list(WELL_KNOWN.get(table, ()))
+    there = (column.name for column in (*(known.columns if known else ()), *wanted))
+    return wanted + new_columns(records, there)
 
 
 def new_columns(records: Sequence[Record], known: Iterable[str]) -> list[NewColumn]:

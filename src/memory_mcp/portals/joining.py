@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from memory_mcp.engine.client import EngineLine
+from memory_mcp.engine.wall import LENT
 from memory_mcp.portals import storage
 from memory_mcp.portals.folders import EngineLines, PortalFolder
 
@@ -24,7 +25,7 @@ def lent(lines: EngineLines, to: PortalFolder, others: Sequence[PortalFolder]) -
 @contextmanager
 def _lent(source: EngineLine, source_folder: Path, target: EngineLine, target_folder: Path) -> Iterator[str]:
     """A backup into a folder is made of links, and can be read as it lies."""
-    name = f"{storage.LENT}{uuid4().hex}"
+    name = f"{LENT}{uuid4().hex}"
     made, moved = source_folder / "staging" / name, target_folder / "staging" / name
     try:
         storage.back_up(source, str(made))

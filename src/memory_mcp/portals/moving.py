@@ -1,7 +1,7 @@
 """Portals in and out of files."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import file_digest
 from pathlib import Path
 from uuid import uuid4
@@ -53,31 +53,30 @@ def load(
         raise Invalid(f"source: this cannot be read as {format_}. {exc}", field="source") from exc
     columns = _mapped(found, mapping)
     known = next((one for one in storage.tables(line) if one.name == table), None)
-    wanted = _wanted(line, path, format_, found, columns, known)
+    wanted = _wanted(line, path, format_, found, columns, table, known)
     types = {column.name: column.type for column in known.columns} if known else {}
     types |= {column.name: column.type for column in wanted}
     temporary = f"{TEMPORARY}{uuid4().hex}"
     try:
-        if known is None:
-            storage.create_table(line, table, wanted)
-        elif wanted:
-            storage.add_columns(line, table, wanted)
-        storage.make_like(line, temporary, table)
-        read_as = {name: types[target] for name, target in columns.items()}
-        storage.load_file(line, temporary, str(path), format_, columns, read_as)
-        count = storage.row_count(line, temporary)
-        storage.add_all(line, table, temporary)
+        with storage.widened(line, table, known, wanted):
+            storage.make_like(line, temporary, table)
+            read_as = {name: types[target] for name, target in columns.items()}
+            sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
+            storage.load_file(line, temporary, str(path), format_, columns, read_as, sure)
+            count = storage.row_count(line, temporary)
+            storage.add_all(line, table, temporary)
     except EngineError as exc:
-        if known is None:
-            storage.drop_table(line, table)
-        elif wanted:
-            storage.drop_columns(line, table, [column.name for column in wanted])
         raise Invalid(f"source: a record does not fit, and nothing was imported. {exc}", field="source") from exc
     finally:
         storage.drop_table(line, temporary)
     if wanted:
         changed(line, table)
     return count
+
+
+def _same(seen: str, kind: str) -> bool:
+    """Whether two types are one, but for null."""
+    return seen in (kind, f"Nullable({kind})") or kind == f"Nullable({seen})"
 
 
 def _mapped(found: Mapping[str, str], mapping: Mapping[str, str]) -> dict[str, str]:
@@ -96,13 +95,16 @@ def _wanted(
     format_: Format,
     found: Mapping[str, str],
     columns: Mapping[str, str],
+    table: str,
     known: Table | None,
 ) -> list[NewColumn]:
     """The columns that a table needs for a file, with types by the rule for records."""
-    new = [name for name, target in columns.items() if known is None or known.column(target) is None]
+    usual = [] if known else list(inference.WELL_KNOWN.get(table, ()))
+    there = {column.name for column in (*(known.columns if known else ()), *usual)}
+    new = [name for name, target in columns.items() if target not in there]
     texts = [name for name in new if found[name] == "Nullable(String)"]
     uuids = storage.uuid_columns(line, str(path), format_, texts)
-    return [
+    return usual + [
         NewColumn(columns[name], inference.column_type("UUID" if name in uuids else found[name], columns[name]))
         for name in new
     ]
@@ -118,6 +120,7 @@ def open_file(line: EngineLine, path: Path, only: str | None, changed: NewSchema
     storage.drop_left_behind(line, TEMPORARY, RESTORED)
     try:
         storage.restore(line, str(path), RESTORED)
+        line.check_restored(RESTORED)
         found = storage.restored_tables(line, RESTORED)
         if only is not None and only not in found:
             raise NotFound(f"table: the file has no table {only!r}. It has: {', '.join(found)}.", field="table")
@@ -125,9 +128,9 @@ def open_file(line: EngineLine, path: Path, only: str | None, changed: NewSchema
         known = {table.name: table for table in storage.tables(line)}
         for name, columns in chosen.items():
             _check_taking(line, name, columns, known.get(name))
-        return list(chosen), sum(
-            _take(line, name, columns, known.get(name), changed) for name, columns in chosen.items()
-        )
+        return list(chosen), _take(line, chosen, known, changed)
+    except archive.Damaged as exc:
+        raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
     except EngineError as exc:
         raise Invalid("source: the tables in this portal file cannot be opened.", field="source") from exc
     finally:
@@ -149,20 +152,29 @@ def _check_taking(line: EngineLine, table: str, columns: Mapping[str, str], know
             )
 
 
-def _take(line: EngineLine, table: str, columns: Mapping[str, str], known: Table | None, changed: NewSchema) -> int:
-    if known is None:
-        storage.take_table(line, RESTORED, table, table)
-        changed(line, table)
-        return storage.row_count(line, table)
-    new = [NewColumn(name, kind) for name, kind in columns.items() if known.column(name) is None]
-    if new:
-        storage.add_columns(line, table, new)
-        changed(line, table)
-    temporary = f"{TEMPORARY}{uuid4().hex}"
-    storage.make_like(line, temporary, table)
-    storage.copy_rows(line, RESTORED, table, temporary, list(columns))
-    count = storage.row_count(line, temporary)
-    storage.add_all(line, table, temporary)
+def _take(
+    line: EngineLine, chosen: Mapping[str, Mapping[str, str]], known: Mapping[str, Table], changed: NewSchema
+) -> int:
+    """All tables or none, as far as the engine goes: what can fail comes first and is undone, and moving comes last."""
+    count = 0
+    with ExitStack() as undoing:
+        moves: dict[str, str] = {}
+        for name, columns in chosen.items():
+            count += storage.row_count(line, name, RESTORED)
+            if name not in known:
+                continue
+            new = [NewColumn(*column) for column in columns.items() if known[name].column(column[0]) is None]
+            undoing.enter_context(storage.widened(line, name, known[name], new))
+            moves[name] = f"{TEMPORARY}{uuid4().hex}"
+            storage.make_like(line, moves[name], name)
+            storage.copy_rows(line, RESTORED, name, moves[name], list(columns))
+        for name in chosen.keys() - known.keys():
+            undoing.enter_context(storage.taken(line, RESTORED, name))
+        for name, temporary in moves.items():
+            storage.add_all(line, name, temporary)
+    for name, columns in chosen.items():
+        if name not in known or any(known[name].column(column) is None for column in columns):
+            changed(line, name)
     return count
 
 

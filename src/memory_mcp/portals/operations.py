@@ -1,5 +1,7 @@
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,8 @@ from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engine import archive
 from memory_mcp.engine.client import EngineError, EngineLine
 from memory_mcp.engine.parameters import Unfit, fits
-from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families import Progress, within_budget
+from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
+from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET, Progress, within_budget
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals import fetching, inference, joining, moving, places, storage
 from memory_mcp.portals.address import Address
@@ -25,6 +27,7 @@ from memory_mcp.portals.model import (
     Exported,
     Format,
     Imported,
+    NewColumn,
     Record,
     Result,
     ResultColumn,
@@ -52,6 +55,7 @@ class Portals:
         import_folders: Sequence[Path] = (),
         export_folders: Sequence[Path] = (),
         largest_import: int,
+        largest_export: int,
         urls: bool = False,
         joins: bool = False,
     ) -> None:
@@ -65,6 +69,7 @@ class Portals:
         self._imports = import_folders
         self._exports = export_folders
         self._largest_import = largest_import
+        self._largest_export = largest_export
         self._urls = urls
         self._joins = joins
 
@@ -79,49 +84,72 @@ class Portals:
         folder = self._folders(caller).get(address)
         with folder.turn():
             line = self._opened(folder)
-            described = folder.described()
-            tables = described.tables if described else storage.tables(line)
-            if self._insert(folder, line, tables, table, records):
-                self._note(caller, folder, line)
+            tables = self._noted(folder, line)
+            known = _found(tables, table)
+            wanted = inference.wanted_columns(records, table, known)
+            if wanted or known is None:
+                self._write_changing(caller, folder, line, table, records)
             else:
+                self._insert(line, table, known, [], records)
                 folder.describe([_grown(one, len(records)) if one.name == table else one for one in tables])
                 self._changes.tell(caller.user, [folder.address.portal_uri], list_changed=False)
         return Written(address.portal_uri, table, len(records))
 
+    def _noted(self, folder: PortalFolder, line: EngineLine) -> list[Table]:
+        """The tables of a portal, noted if they were not."""
+        if described := folder.described():
+            return described.tables
+        tables = storage.tables(line)
+        if folder.exists():
+            folder.describe(tables)
+        return tables
+
+    def _write_changing(
+        self, caller: Caller, folder: PortalFolder, line: EngineLine, table: str, records: Sequence[Record]
+    ) -> None:
+        """Write what needs a table or columns that nobody has noted: the engine is asked, for it may have them."""
+        known = _found(storage.tables(line), table)
+        wanted = inference.wanted_columns(records, table, known)
+        with self._changing(caller, folder, line):
+            self._insert(line, table, known, wanted, records)
+            if wanted:
+                self._new_schema(line, table)
+
     def _insert(
-        self, folder: PortalFolder, line: EngineLine, tables: Sequence[Table], table: str, records: Sequence[Record]
-    ) -> bool:
-        """Whether the table is new or has new columns."""
-        known = next((one for one in tables if one.name == table), None)
-        columns = [column.name for column in known.columns] if known else []
-        wanted = list(inference.WELL_KNOWN.get(table, ())) if known is None else []
-        wanted += inference.new_columns(records, [*columns, *(column.name for column in wanted)])
+        self, line: EngineLine, table: str, known: Table | None, wanted: Sequence[NewColumn], records: Sequence[Record]
+    ) -> None:
+        """Into a table that is known or made, with the columns that are wanted. Refused, it is as it was."""
         types = {column.name: column.type for column in (*(known.columns if known else ()), *wanted)}
         self._check_fit(line, table, types, records)
-        if known is None and not wanted:
+        if not types:
             raise Invalid("data: give at least one field, so that the table gets a column.", field="data")
-        if wanted:
-            folder.distrust()
         try:
-            if known is None:
-                storage.create_table(line, table, wanted)
-            elif wanted:
-                storage.add_columns(line, table, wanted)
-            storage.insert(line, table, records, str(uuid4()))
+            with storage.widened(line, table, known, wanted):
+                storage.insert(line, table, records, str(uuid4()))
         except EngineError as exc:
-            if known is None:
-                storage.drop_table(line, table)
-            elif wanted:
-                storage.drop_columns(line, table, [column.name for column in wanted])
             raise Invalid(f"data: a record does not fit, and nothing was written. {exc}", field="data") from exc
-        if wanted:
-            self._new_schema(line, table)
-        return bool(wanted)
+
+    @contextmanager
+    def _changing(self, caller: Caller, folder: PortalFolder, line: EngineLine) -> Iterator[None]:
+        """Tables and columns may come and go in here. Whatever happens, no old description is believed after it."""
+        before, existed = folder.described(), folder.exists()
+        folder.distrust()
+        try:
+            yield
+        except AppError:
+            if existed:
+                with suppress(AppError, EngineError):  # the next one asks the engine
+                    folder.describe(storage.tables(line))
+            raise
+        tables = storage.tables(line)
+        folder.describe(tables)
+        are_new = before is None or [table.name for table in before.tables] != [table.name for table in tables]
+        self._changes.tell(caller.user, [folder.address.portal_uri], list_changed=are_new)
 
     def _check_fit(self, line: EngineLine, table: str, types: Mapping[str, str], records: Sequence[Record]) -> None:
         """Raises Invalid for what the engine would bend into something else."""
         for name, kind in types.items():
-            if "Int" not in kind and not kind.startswith("Array("):
+            if not any(word in kind for word in ("Int", "Date", "Array(")):
                 continue  # nothing else is bent
             values = [record[name] for record in records if record.get(name) is not None]
             if not all(fits(value, kind) for value in _extremes(values)):
@@ -149,10 +177,10 @@ class Portals:
         rows = [
             {c.name: _readable(value, c.type) for c, value in zip(columns, row, strict=True)} for row in found["data"]
         ]
-        shown = within_budget(rows[: self._most_rows], lambda row: len(json.dumps(row, ensure_ascii=False).encode()))
+        shown = fitting(rows[: self._most_rows])
         truncated = len(shown) < len(rows)
         notice = (
-            "There is more. Ask for less at a time, with LIMIT and OFFSET, WHERE, or fewer columns."
+            "There is more. Ask for less at a time: LIMIT and OFFSET, WHERE, fewer columns, substring(text, 1, 1000)."
             if truncated
             else None
         )
@@ -167,7 +195,7 @@ class Portals:
             for other in self._folders(caller).all()
             if other.address.namespace == folder.address.namespace
             and other.address != folder.address
-            and other.address.portal in sql
+            and re.search(rf"(?<![\w.-]){re.escape(other.address.portal)}(?![\w-])", sql)
         ]
 
     def delete(
@@ -179,15 +207,15 @@ class Portals:
         with folder.turn():
             line = self._opened(folder)
             known = _known(storage.tables(line), table)
-            if not where:
-                if not confirm:
-                    raise Invalid("where: without it the whole table goes. Say so with confirm: true.", field="where")
-                deleted = known.rows
-                storage.drop_table(line, table)
-                self._old_schema(line, table)
-            else:
-                deleted = self._delete_where(line, known, where)
-            self._note(caller, folder, line)
+            if not where and not confirm:
+                raise Invalid("where: without it the whole table goes. Say so with confirm: true.", field="where")
+            with self._changing(caller, folder, line):
+                if where:
+                    deleted = self._delete_where(line, known, where)
+                else:
+                    deleted = known.rows
+                    storage.drop_table(line, table)
+                    self._old_schema(line, table)
         return Deleted(address.portal_uri, table, deleted)
 
     def _delete_where(self, line: EngineLine, table: Table, where: Mapping[str, Any]) -> int:
@@ -215,16 +243,18 @@ class Portals:
         address = addresses.parsed(uri)
         name = _writable(moving.table_name(source, table)) if format_ != "db" else table
         folder = self._folders(caller).get(address)
-        with folder.turn(), moving.staged(folder, ENDINGS[format_]) as path:
-            self._get(caller, source, path)
+        with moving.staged(folder, ENDINGS[format_]) as path:
+            self._get(caller, source, path)  # before the turn: it may take a while
             tell(1, 3, "The file is there.")
-            line = self._opened(folder)
-            if format_ == "db":
-                names, count = moving.open_file(line, path, name, self._new_schema)
-            else:
-                names, count = [str(name)], moving.load(line, path, format_, str(name), mapping, self._new_schema)
-            tell(2, 3, f"{count} records are in.")
-            self._note(caller, folder, line)
+            with folder.turn():
+                line = self._opened(folder)
+                with self._changing(caller, folder, line):
+                    if format_ == "db":
+                        names, count = moving.open_file(line, path, name, self._new_schema)
+                    else:
+                        names = [str(name)]
+                        count = moving.load(line, path, format_, str(name), mapping, self._new_schema)
+                    tell(2, 3, f"{count} records are in.")
             tell(3, 3, "Done.")
         return Imported(address.portal_uri, ", ".join(names), count)
 
@@ -269,11 +299,16 @@ class Portals:
             raise Invalid(
                 "format: db holds the whole portal. Leave table and query out, or choose another.", field="format"
             )
-        with folder.turn():
-            storage.set_metadata(line, {"mcp.checksum": storage.checksum(line)})
-            tables = storage.tables(line)
-            about = storage.metadata(line)
-            storage.back_up(line, str(path))
+        try:
+            with folder.turn():
+                checksum, about = storage.checksum(line), storage.metadata(line)
+                if about.get("mcp.checksum") != checksum:
+                    storage.set_metadata(line, {"mcp.checksum": checksum})
+                    about["mcp.checksum"] = checksum
+                tables = storage.tables(line)
+                storage.back_up(line, str(path))
+        except EngineError as exc:
+            raise Unavailable("The engine cannot write this portal to a file. Look at the log, or try again.") from exc
         archive.seal(path, {"metadata": about, "tables": {table.name: table.rows for table in tables}})
         return [table.name for table in tables], sum(table.rows for table in tables)
 
@@ -290,7 +325,7 @@ class Portals:
         lines = format_ == "json" and destination.endswith((".jsonl", ".ndjson"))
         try:
             kind = "lines" if lines else "json" if format_ == "json" else storage.FORMATS[format_]
-            return names, line.export(query, path, kind)
+            return names, line.export(query, path, kind, self._largest_export)
         except EngineError as exc:
             raise Invalid(f"query: {exc}", field="query") from exc
 
@@ -304,8 +339,11 @@ class Portals:
     def all(self, caller: Caller) -> list[PortalFolder]:
         return self._folders(caller).all()
 
-    def described(self, caller: Caller, address: Address) -> PortalFolder:
-        return self._existing(caller, address)
+    def described(self, caller: Caller, address: Address) -> tuple[PortalFolder, list[Table]]:
+        """A portal and its tables: as it was noted, or as the engine says if nobody knows without it."""
+        folder = self._existing(caller, address)
+        described = folder.described()
+        return folder, described.tables if described else storage.tables(self._lines.get(folder))
 
     def page(self, caller: Caller, address: Address, asked: addresses.Page) -> list[Record]:
         """Rows of a table, as its resource shows them."""
@@ -321,7 +359,7 @@ class Portals:
         return [{name: _readable(value, types[name]) for name, value in row.items()} for row in rows]
 
     def _opened(self, folder: PortalFolder) -> EngineLine:
-        """The engine of a portal. A new one is there for callers once something has come of the call: see _note."""
+        """The engine of a portal. A new one is there for callers once something has come of the call: see _changing."""
         line = self._lines.get(folder)
         if not folder.exists():
             storage.create_metadata(line, self._about(folder.address))
@@ -351,10 +389,6 @@ class Portals:
         storage.drop_metadata(line, f"mcp.schema.{table}")
         storage.set_metadata(line, {"mcp.schema_version": str(version)})
 
-    def _note(self, caller: Caller, folder: PortalFolder, line: EngineLine) -> None:
-        are_new = folder.describe(storage.tables(line))
-        self._changes.tell(caller.user, [folder.address.portal_uri], list_changed=are_new)
-
     def _folders(self, caller: Caller) -> PortalFolders:
         return PortalFolders(self._folder_of(caller.user))
 
@@ -382,6 +416,16 @@ def _extremes(values: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
+def fitting(rows: Sequence[Record]) -> list[Record]:
+    """As many rows as a model can take; none if the first alone is too long."""
+    shown = within_budget(rows, _size)
+    return shown if shown and _size(shown[0]) <= TOKEN_BUDGET * BYTES_PER_TOKEN else []
+
+
+def _size(row: Record) -> int:
+    return len(json.dumps(row, ensure_ascii=False).encode())
+
+
 def stats(tables: Sequence[Table]) -> Stats:
     return Stats(len(tables), sum(table.rows for table in tables), sum(table.bytes for table in tables))
 
@@ -395,10 +439,13 @@ def _chosen(tables: Sequence[Table], name: str | None) -> Table:
     return tables[0]
 
 
+def _found(tables: Sequence[Table], name: str) -> Table | None:
+    return next((table for table in tables if table.name == name), None)
+
+
 def _known(tables: Sequence[Table], name: str) -> Table:
-    for table in tables:
-        if table.name == name:
-            return table
+    if found := _found(tables, name):
+        return found
     listed = ", ".join(table.name for table in tables) or "none yet"
     raise NotFound(f"There is no table {name!r} in this portal. It has: {listed}.", field="table")
 

@@ -1,12 +1,15 @@
 """Which files may be imported and exported: those in the folders a setting allows."""
 
+import errno
 import os
+import secrets
 import shutil
+import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 
-from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.files import whole
 from memory_mcp.files.beneath import Outside, Place, Root
 
@@ -27,18 +30,45 @@ def copy_in(folders: Sequence[Path], source: str, target: Path, most: int) -> No
 
 
 def move_out(folders: Sequence[Path], made: Path, destination: str) -> str:
-    """Move a finished file to where it is wanted, in place of what may be there. The path it has there."""
+    """Move a finished file to where it is wanted. The path it has there. Raises Conflict if a file is there already:
+    who may only read overwrites nothing."""
     folders[0].mkdir(mode=0o700, parents=True, exist_ok=True)
     with _telling("destination", folders), _place(folders, destination, "destination", make=True) as place:
+        _check_free(place)
         with made.open("rb") as reading:
+            made.chmod(0o600)
             os.fsync(reading.fileno())
         try:
             os.replace(made, place.path, dst_dir_fd=place.fd)
-        except OSError:  # another disk
-            whole.write(place, made.read_bytes())
-            made.unlink()
+        except OSError as exc:
+            if exc.errno != errno.EXDEV:
+                raise
+            _copy_over(made, place)
         place.sync_folder()
         return str(place.folder / place.name)
+
+
+def _check_free(place: Place) -> None:
+    with suppress(FileNotFoundError):
+        if stat.S_ISDIR(place.status().st_mode):
+            raise Invalid("destination: this is a folder. Name a file in it.", field="destination")
+        raise Conflict(f"destination: there is {place.name!r} already. Choose another name.", field="destination")
+
+
+def _copy_over(made: Path, place: Place) -> None:
+    """To another disk: beside the place first, so that nobody sees half of it."""
+    part = place.beside(f".{secrets.token_hex(6)}{whole.UNFINISHED}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    fd = os.open(part.path, flags, 0o600, dir_fd=part.fd)
+    try:
+        with made.open("rb") as reading, os.fdopen(fd, "wb") as writing:
+            shutil.copyfileobj(reading, writing, AT_ONCE)
+            writing.flush()
+            os.fsync(fd)
+        part.rename(place)
+    except BaseException:
+        part.remove()
+        raise
 
 
 @contextmanager
@@ -54,6 +84,9 @@ def _place(folders: Sequence[Path], path: str, field: str, *, make: bool = False
             continue
         if not parts or ".." in parts or "\0" in path:
             break
+        if make:
+            with Root(folder).folder(parts[:-1], make=True, mode=0o700):
+                pass
         with Root(folder).place(parts, make=make) as place:
             yield place
             return

@@ -1,15 +1,16 @@
 """mem://namespace/portal: what a portal holds; mem://namespace/portal/table: its rows."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families import Call, Document, Listed, Page, Template, position_number, within_budget
+from memory_mcp.families import Call, Document, Listed, Page, Template, position_number
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals.folders import PORTALS, PortalFolder
-from memory_mcp.portals.model import VIEWER
-from memory_mcp.portals.operations import stats
+from memory_mcp.portals.model import VIEWER, Table
+from memory_mcp.portals.operations import fitting, stats
 
 MIME = "application/vnd.mcp.memory+json"
 PAGE = 100  # portals on one page of resources/list
@@ -34,8 +35,10 @@ def list_page(call: Call, position: str | None) -> Page:
 
 def _listed(folder: PortalFolder) -> Listed:
     uri, described = folder.address.portal_uri, folder.described()
-    names = ", ".join(table.name for table in described.tables) if described else ""
-    return Listed(uri, uri.removeprefix("mem://"), f"Tables: {names or 'none'}", MIME, {"memory": _about(folder)})
+    tables = described.tables if described else []
+    names = ", ".join(table.name for table in tables)
+    about = {"memory": _about(folder, tables)}
+    return Listed(uri, uri.removeprefix("mem://"), f"Tables: {names or 'none'}", MIME, about)
 
 
 def read(call: Call, uri: str) -> Document:
@@ -47,13 +50,13 @@ def read(call: Call, uri: str) -> Document:
             raise
         raise NotFound("No portal has this address. resources/list shows what there is.") from exc
     if address.table is None:
-        about = _about(call.app.portals.described(call.caller, address))
+        about = _about(*call.app.portals.described(call.caller, address))
         return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about})
     rows = call.app.portals.page(call.caller, address, page)
-    shown = within_budget(rows, lambda row: len(json.dumps(row, ensure_ascii=False).encode()))
+    shown = fitting(rows)
     meta: dict[str, Any] = {"memory": {"rows": len(shown), "offset": page.offset}}
-    if len(shown) < len(rows):
-        meta["memory"]["next_offset"] = page.offset + len(shown)
+    if len(shown) < len(rows):  # a row that is too long alone is passed over
+        meta["memory"]["next_offset"] = page.offset + max(len(shown), 1)
     return Document(uri, json.dumps(shown, ensure_ascii=False), "application/json", meta)
 
 
@@ -72,9 +75,7 @@ def complete(call: Call, name: str, value: str) -> list[str]:
     return sorted(one for one in found if one.startswith(value))
 
 
-def _about(folder: PortalFolder) -> dict[str, Any]:
-    described = folder.described()
-    tables = described.tables if described else []
+def _about(folder: PortalFolder, tables: Sequence[Table]) -> dict[str, Any]:
     return {
         "schema": {"tables": [{"name": table.name, "columns": [asdict(c) for c in table.columns]} for table in tables]},
         "stats": asdict(stats(tables))

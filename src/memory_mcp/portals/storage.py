@@ -2,13 +2,16 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Any, ClassVar
 from uuid import uuid4
 
-from memory_mcp.engine.client import EngineLine
+from memory_mcp.engine.client import EngineError, EngineLine
 from memory_mcp.engine.parameters import literal, prepared
+from memory_mcp.engine.wall import DATABASE
+from memory_mcp.errors import AppError
 from memory_mcp.portals.address import Page
 from memory_mcp.portals.inference import KEY
 from memory_mcp.portals.model import METADATA, Column, NewColumn, Record, Table
@@ -21,6 +24,8 @@ _STRICT = {
     "input_format_json_read_bools_as_strings": 0,
     "input_format_json_read_arrays_as_strings": 0,
     "input_format_json_read_objects_as_strings": 0,
+    "input_format_try_infer_dates": 0,  # a text inside of an object stays the text it is
+    "input_format_try_infer_datetimes": 0,
     "input_format_parallel_parsing": 0,
     "max_insert_block_size": 10_000_000,
     "async_insert": 0,
@@ -83,6 +88,25 @@ def drop_table(line: EngineLine, table: str) -> None:
     line.run(f"DROP TABLE IF EXISTS {_name(table)} SYNC")
 
 
+@contextmanager
+def widened(line: EngineLine, table: str, known: Table | None, wanted: Sequence[NewColumn]) -> Iterator[None]:
+    """A table with the columns that are wanted, made if it is not known. As it was, if the block fails for whatever
+    reason: a limit and an engine that does not stay up are reasons, too."""
+    try:
+        if known is None:
+            create_table(line, table, wanted)
+        elif wanted:
+            add_columns(line, table, wanted)
+        yield
+    except (EngineError, AppError):
+        with suppress(EngineError, AppError):  # the first error is the one to tell
+            if known is None:
+                drop_table(line, table)
+            elif wanted:
+                drop_columns(line, table, [column.name for column in wanted])
+        raise
+
+
 def insert(line: EngineLine, table: str, records: Sequence[Record], token: str) -> None:
     """All of them or none. Sent again under the same token, they land once."""
     settings = ", ".join(f"{name} = {value}" for name, value in _STRICT.items())
@@ -106,6 +130,11 @@ def count(line: EngineLine, table: str, where: "Condition") -> int:
 def delete(line: EngineLine, table: str, where: "Condition") -> None:
     """For good: the rows leave the disk too, and no export holds them."""
     line.run(f"DELETE FROM {_name(table)} WHERE {where.sql}", where.values)
+    _clear(line, table)
+
+
+def _clear(line: EngineLine, table: str) -> None:
+    """What is deleted leaves the disk."""
     line.run(f"ALTER TABLE {_name(table)} APPLY DELETED MASK SETTINGS mutations_sync = 2")
 
 
@@ -117,18 +146,29 @@ def page(line: EngineLine, table: Table, asked: Page) -> list[Record]:
         conditions.append(f"{_name(moment)} >= {{since:DateTime64(3)}}")
     if moment and asked.until:
         conditions.append(f"{_name(moment)} < {{until:DateTime64(3)}}")
-    order = asked.order or moment or ""
-    direction = " DESC" if order.startswith("-") else ""
-    ordered = f"ORDER BY {_name(order.removeprefix('-'))}{direction}" if order else ""
-    return line.rows(
+    given = {name: value for name, value in (("since", asked.since), ("until", asked.until)) if value and moment}
+    found = line.query(
         f"""
-        SELECT * FROM {_name(table.name)} WHERE {" AND ".join(conditions)} {ordered}
-        LIMIT {asked.limit} OFFSET {asked.offset}
-        SETTINGS date_time_output_format = 'iso', output_format_json_quote_64bit_integers = 0,
-            output_format_json_quote_decimals = 1
+        SELECT * FROM {_name(table.name)} WHERE {" AND ".join(conditions)}
+        ORDER BY {_order(table, asked.order or moment)}
+        LIMIT {{limit:UInt64}} OFFSET {{offset:UInt64}}
         """,
-        {name: value for name, value in (("since", asked.since), ("until", asked.until)) if value and moment},
+        {**given, "limit": asked.limit, "offset": asked.offset},
     )
+    names = [column["name"] for column in found["meta"]]
+    return [dict(zip(names, row, strict=True)) for row in found["data"]]
+
+
+def _order(table: Table, wanted: str | None) -> str:
+    """By a column, with a minus for the last first, then by the key and all others: no row is on two pages."""
+    direction = " DESC" if wanted and wanted.startswith("-") else ""
+    first = wanted.removeprefix("-") if wanted else None
+    rest = sorted((column for column in table.columns if column.name != first), key=lambda column: not column.primary)
+    parts = [f"{_name(first)}{direction}"] if first else []
+    for column in rest:
+        is_plain = not re.search("JSON|Dynamic|Variant|Map|Object", column.type)
+        parts.append(_name(column.name) if is_plain else f"toString({_name(column.name)})")
+    return ", ".join(parts)
 
 
 def time_column(table: Table) -> str | None:
@@ -235,9 +275,6 @@ def _name(name: str) -> str:
 # Other portals, lent to this one
 
 
-LENT = "lent_"  # what their names start with; engine/users.xml lets readers in
-
-
 def open_lent(line: EngineLine, name: str, path: str) -> None:
     line.run(f"CREATE DATABASE {name} ENGINE = Backup('portal', File({literal(path)}))")
 
@@ -251,6 +288,7 @@ def close_lent(line: EngineLine, name: str) -> None:
 
 _WHOLE = re.compile(r"\bU?Int(8|16|32|64|128)\b")
 FORMATS = {"json": "JSONEachRow", "csv": "CSVWithNames", "parquet": "Parquet"}
+SAMPLE = 1000  # rows of a file that tell which columns are worth a look at all of them
 _INFERRING = """
     schema_inference_make_columns_nullable = 1, schema_inference_use_cache_for_file = 0,
     input_format_max_rows_to_read_for_schema_inference = 1000000,
@@ -271,19 +309,36 @@ def uuid_columns(line: EngineLine, path: str, format_: str, names: Sequence[str]
     """Those of a file's text columns that hold UUIDs only."""
     if not names:
         return set()
+    file = f"file({literal(path)}, '{FORMATS[format_]}')"
+    sample = ", ".join(map(_name, names))
+    likely = _only_uuids(line, f"(SELECT {sample} FROM {file} LIMIT {SAMPLE})", names, least=0)
+    return _only_uuids(line, file, likely, least=1) if likely else set()
+
+
+def _only_uuids(line: EngineLine, source: str, names: Iterable[str], *, least: int) -> set[str]:
+    """The columns with at least so many values, all of them UUIDs."""
+    names = list(names)
     asked = ", ".join(
-        f"count({column}) > 0 AND count({column}) = countIf(toUUIDOrNull({column}) IS NOT NULL) AS c{number}"
+        f"count({column}) >= {least} AND count({column}) = countIf(toUUIDOrNull({column}) IS NOT NULL) AS c{number}"
         for number, column in enumerate(map(_name, names))
     )
-    (row,) = line.rows(f"SELECT {asked} FROM file({literal(path)}, '{FORMATS[format_]}') SETTINGS {_INFERRING}")
+    (row,) = line.rows(f"SELECT {asked} FROM {source} SETTINGS {_INFERRING}")
     return {name for number, name in enumerate(names) if row[f"c{number}"]}
 
 
 def load_file(
-    line: EngineLine, table: str, path: str, format_: str, columns: Mapping[str, str], types: Mapping[str, str]
+    line: EngineLine,
+    table: str,
+    path: str,
+    format_: str,
+    columns: Mapping[str, str],
+    types: Mapping[str, str],
+    sure: Collection[str],
 ) -> None:
-    """Read a file into a table. `columns` says where each of the file's goes, `types` what each is read as."""
-    wide = {name: _WHOLE.sub("Int256", types[name]) for name in columns}  # the engine wraps what is too wide
+    """Read a file into a table. `columns` says where each of the file's goes, `types` what each is read as; `sure` are
+    those of which the file itself says that they are of that type."""
+    # The engine wraps what is too wide.
+    wide = {name: types[name] if name in sure else _WHOLE.sub("Int256", types[name]) for name in columns}
     structure = literal(", ".join(f"{_name(name)} {wide[name]}" for name in columns))
     chosen = ", ".join(
         _name(name) if wide[name] == types[name] else f"accurateCast({_name(name)}, {literal(types[name])})"
@@ -317,8 +372,8 @@ def add_all(line: EngineLine, table: str, source: str) -> None:
         )
 
 
-def row_count(line: EngineLine, table: str) -> int:
-    return int(line.run(f"SELECT count() FROM {_name(table)}").decode())
+def row_count(line: EngineLine, table: str, database: str = DATABASE) -> int:
+    return int(line.run(f"SELECT count() FROM {database}.{_name(table)}").decode())
 
 
 def drop_left_behind(line: EngineLine, prefix: str, database: str) -> None:
@@ -330,9 +385,12 @@ def drop_left_behind(line: EngineLine, prefix: str, database: str) -> None:
 
 def back_up(line: EngineLine, path: str) -> None:
     """The whole portal as one file, without what was deleted from it."""
-    for row in line.rows("SELECT name FROM system.tables WHERE database = 'portal'"):
-        line.run(f"ALTER TABLE {_name(row['name'])} APPLY DELETED MASK SETTINGS mutations_sync = 2")
-    line.run_afresh(f"BACKUP DATABASE portal TO File({literal(path)})")
+    with_deleted = (
+        "SELECT DISTINCT table FROM system.parts WHERE database = 'portal' AND active AND has_lightweight_delete"
+    )
+    for row in line.rows(with_deleted):
+        _clear(line, row["table"])
+    line.run_afresh(f"BACKUP DATABASE portal TO File({literal(path)})", made=path)
 
 
 def restore(line: EngineLine, path: str, database: str) -> None:
@@ -357,8 +415,16 @@ def is_whole(line: EngineLine, database: str, table: str) -> bool:
     return checked.strip() == b"1"
 
 
-def take_table(line: EngineLine, database: str, table: str, new: str) -> None:
-    line.run(f"RENAME TABLE IF EXISTS {database}.{_name(table)} TO portal.{_name(new)}")
+@contextmanager
+def taken(line: EngineLine, database: str, table: str) -> Iterator[None]:
+    """A restored table becomes one of the portal's, and goes again if the block fails."""
+    try:
+        line.run(f"RENAME TABLE IF EXISTS {database}.{_name(table)} TO portal.{_name(table)}")
+        yield
+    except (EngineError, AppError):
+        with suppress(EngineError, AppError):  # the first error is the one to tell
+            drop_table(line, table)
+        raise
 
 
 def copy_rows(line: EngineLine, database: str, table: str, target: str, columns: Sequence[str]) -> None:
