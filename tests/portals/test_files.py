@@ -2,6 +2,7 @@
 """portal_import and portal_export: formats, places, files that are damaged, foreign or hostile, addresses."""
 
 import errno
+import gzip
 import hashlib
 import io
 import json
@@ -550,6 +551,36 @@ def test_an_export_has_limits(tmp_path: Path) -> None:
 # Files that are not what they seem
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("half.json", b'[{"a":"\\ud800"}]'),
+        ("packed.csv", gzip.compress(b"a,b\n1,2\n")),
+        ("packed.json", gzip.compress(b"[]")),
+    ],
+)
+async def test_what_cannot_be_read_is_refused_and_named(
+    client: Client, data_dir: Path, name: str, content: bytes
+) -> None:
+    (data_dir / "imports").mkdir(exist_ok=True)
+    (data_dir / "imports" / name).write_bytes(content)
+    told = await refusal(
+        client, "portal_import", portalUri=PORTAL, source=name, format=name.rpartition(".")[2], table="unread"
+    )
+    assert (told["error"], told["data"]["field"]) == ("invalid", "source")
+
+
+def test_what_a_file_says_of_its_tables_cannot_be_changed(app: App) -> None:
+    put(app, "sealed", [{"id": 1}])
+    made = Path(_export(app, "sealed.db", "db").destination)
+    content = made.read_bytes()
+    changed = content.replace(b'"sealed": 1', b'"sealed": 9')
+    assert changed != content
+    made.write_bytes(changed)
+    with pytest.raises(archive.Damaged):
+        archive.manifest(made)
+
+
 def _parts(content: bytes) -> dict[str, bytes]:
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         return {entry.name: tar.extractfile(entry).read() for entry in tar if entry.isfile()}  # type: ignore[union-attr]
@@ -571,6 +602,8 @@ def _packed(parts: dict[str, bytes], *more: tarfile.TarInfo, seal: bool = True) 
             said["sha256"] = {
                 name: hashlib.sha256(content).hexdigest() for name, content in parts.items() if name != archive.MANIFEST
             }
+            said.pop("seal", None)
+            said["seal"] = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
             text = json.dumps(said).encode()
             entry = tarfile.TarInfo(archive.MANIFEST)
             entry.size = len(text)

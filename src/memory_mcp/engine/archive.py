@@ -8,7 +8,7 @@ import io
 import json
 import re
 import tarfile
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from hashlib import sha256
 from pathlib import Path
 from posixpath import normpath
@@ -43,6 +43,7 @@ class Damaged(Exception):
 def seal(path: Path, about: dict[str, Any]) -> None:
     """Add the list to a backup the engine has just made."""
     said = {"format": FORMAT, **about, "sha256": dict(_digests(path))}
+    said["seal"] = _seal(said)
     text = json.dumps(said, ensure_ascii=False, indent=1).encode()
     with tarfile.open(path, "a") as archive:
         entry = tarfile.TarInfo(MANIFEST)
@@ -61,11 +62,16 @@ def manifest(path: Path) -> dict[str, Any]:
         raise Damaged("This is not a portal file, or not all of it is there.") from exc
     if not isinstance(said, dict) or said.get("format") != FORMAT:
         raise Damaged("This is not a portal file of a kind this program knows.")
-    if said.get("sha256") != digests:
+    if said.get("sha256") != digests or said.pop("seal", None) != _seal(said):
         raise Damaged("This portal file was changed or damaged after it was made.")
     if not all(isinstance(said.get(part), dict) for part in ("tables", "metadata")):
         raise Damaged("This portal file does not say what it holds.")
     return said
+
+
+def _seal(said: Mapping[str, Any]) -> str:
+    """Of the list itself: what it says of tables is as it was, too."""
+    return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def _digests(path: Path) -> Iterator[tuple[str, str]]:

@@ -47,13 +47,14 @@ def load(
 ) -> int:
     """Add the records of a file to a table, which is made if it is missing: all of them or none."""
     storage.drop_left_behind(line, TEMPORARY, RESTORED)
+    known = next((one for one in storage.tables(line) if one.name == table), None)
     try:
         found = storage.file_columns(line, str(path), format_)
-    except EngineError as exc:
-        raise Invalid(f"source: this cannot be read as {format_}. {exc}", field="source") from exc
-    columns = _mapped(found, mapping)
-    known = next((one for one in storage.tables(line) if one.name == table), None)
-    wanted = _wanted(line, path, format_, found, columns, table, known)
+        columns = _mapped(found, mapping)
+        wanted = _wanted(line, path, format_, found, columns, table, known)
+    except (EngineError, UnicodeDecodeError) as exc:
+        said = f" {exc}" if isinstance(exc, EngineError) else ""
+        raise Invalid(f"source: this cannot be read as {format_}.{said}", field="source") from exc
     types = {column.name: column.type for column in known.columns} if known else {}
     types |= {column.name: column.type for column in wanted}
     temporary = f"{TEMPORARY}{uuid4().hex}"
