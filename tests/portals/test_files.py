@@ -555,8 +555,8 @@ def test_an_export_has_limits(tmp_path: Path) -> None:
     ("name", "content"),
     [
         ("half.json", b'[{"a":"\\ud800"}]'),
-        ("packed.csv", gzip.compress(b"a,b\n1,2\n")),
-        ("packed.json", gzip.compress(b"[]")),
+        ("packed.csv", gzip.compress(b"a,b\n1,2\n", mtime=0)),
+        ("packed.json", gzip.compress(b"[]", mtime=0)),
     ],
 )
 async def test_what_cannot_be_read_is_refused_and_named(
@@ -749,6 +749,21 @@ BAD_FILES: dict[str, Callable[[bytes], bytes]] = {
     ),
     "disk of its own": lambda content: _with_statement(
         content, lambda old: old.replace("SETTINGS ", "SETTINGS disk = disk(type = 'local', path = '/x/'), ")
+    ),
+    "rows that go by themselves": lambda content: _with_statement(
+        content, lambda old: old.replace("SETTINGS ", "TTL toDateTime(0) + INTERVAL 1 DAY SETTINGS ")
+    ),
+    "rows that replace others": lambda content: _with_statement(
+        content, lambda old: old.replace("ENGINE = MergeTree", "ENGINE = ReplacingMergeTree")
+    ),
+    "a rule that refuses rows": lambda content: _with_statement(
+        content, lambda old: old.replace("(`id`", "(CONSTRAINT never CHECK 0, `id`", 1)
+    ),
+    "a default that fails": lambda content: _with_statement(
+        content, lambda old: old.replace("`role` String", "`role` String DEFAULT toString(throwIf(1))")
+    ),
+    "a column that computes": lambda content: _with_statement(
+        content, lambda old: old.replace("`role` String", "`role` String MATERIALIZED toString(length(range(100)))")
     ),
     "dictionary": lambda content: _with_statement(
         content,
