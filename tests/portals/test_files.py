@@ -570,6 +570,17 @@ async def test_what_cannot_be_read_is_refused_and_named(
     assert (told["error"], told["data"]["field"]) == ("invalid", "source")
 
 
+async def test_codes_of_digits_in_a_csv_file_stay_texts(client: Client, data_dir: Path, table: str) -> None:
+    (data_dir / "imports").mkdir(exist_ok=True)
+    (data_dir / "imports" / "codes.csv").write_text("zip,phone,n\n01234,+4912,5\n99999,+4913,-7\n", encoding="utf-8")
+    await call(client, "portal_import", portalUri=PORTAL, source="codes.csv", format="csv", table=table)
+    found = await call(client, "portal_query", portalUri=PORTAL, sql=f"SELECT * FROM {table} ORDER BY zip")
+    assert found["rows"] == [
+        {"zip": "01234", "phone": "+4912", "n": 5},
+        {"zip": "99999", "phone": "+4913", "n": -7},
+    ]
+
+
 def test_what_a_file_says_of_its_tables_cannot_be_changed(app: App) -> None:
     put(app, "sealed", [{"id": 1}])
     made = Path(_export(app, "sealed.db", "db").destination)

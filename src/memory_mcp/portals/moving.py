@@ -104,11 +104,11 @@ def _wanted(
     there = {column.name for column in (*(known.columns if known else ()), *usual)}
     new = [name for name, target in columns.items() if target not in there]
     texts = [name for name in new if found[name] == "Nullable(String)"]
-    uuids = storage.uuid_columns(line, str(path), format_, texts)
-    return usual + [
-        NewColumn(columns[name], inference.column_type("UUID" if name in uuids else found[name], columns[name]))
-        for name in new
-    ]
+    seen = dict(found)
+    seen |= dict.fromkeys(storage.uuid_columns(line, str(path), format_, texts), "UUID")
+    if format_ == "csv":
+        seen |= dict.fromkeys(storage.codes(line, str(path), found), "Nullable(String)")
+    return usual + [NewColumn(columns[name], inference.column_type(seen[name], columns[name])) for name in new]
 
 
 def open_file(line: EngineLine, path: Path, only: str | None, changed: NewSchema) -> tuple[list[str], int]:

@@ -326,6 +326,20 @@ def _only_uuids(line: EngineLine, source: str, names: Iterable[str], *, least: i
     return {name for number, name in enumerate(names) if row[f"c{number}"]}
 
 
+def codes(line: EngineLine, path: str, columns: Mapping[str, str]) -> set[str]:
+    """Those of a CSV file's columns that look like whole numbers and are none: 01234 and +49 would lose a sign."""
+    numbers = [name for name, kind in columns.items() if kind == "Nullable(Int64)"]
+    if not numbers:
+        return set()
+    structure = ", ".join(f"{_name(name)} Nullable(String)" for name in columns)
+    asked = ", ".join(
+        f"countIf({column} <> toString(toInt64OrNull({column}))) > 0 AS c{number}"
+        for number, column in enumerate(map(_name, numbers))
+    )
+    (row,) = line.rows(f"SELECT {asked} FROM file({literal(path)}, 'CSVWithNames', {literal(structure)})")
+    return {name for number, name in enumerate(numbers) if row[f"c{number}"]}
+
+
 def load_file(
     line: EngineLine,
     table: str,
