@@ -276,7 +276,9 @@ def said(exc: Exception) -> str:
     """What the engine says is wrong, without where in it that happened."""
     text = str(exc).rsplit("DB::Exception:", 1)[-1]
     text = re.sub(r": \(?in file/uri .*?\)(?=:|\.| |$)|\(in file/uri [^)]*\)", "", text)
-    return " ".join(text.split("\n")[0].split())[:500]
+    # Names of its errors, its version, and advice about settings that nobody here can change.
+    text = re.sub(r"\s*\((?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|version [^)]*|[^()]*setting[^()]*)\)", "", text)
+    return " ".join(text.split("\n")[0].split()).rstrip(" :")[:500]
 
 
 def code(exc: Exception) -> int:
