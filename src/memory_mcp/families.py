@@ -40,6 +40,9 @@ Whole = Annotated[int, AS_WHOLE]
 LEFT_OUT = Field(exclude_if=lambda value: value is None)
 """Marks a field of an answer that is not there when it has no value. Every other one is null then."""
 
+Notice = Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to do about it.")]
+"""Of an answer that is not whole."""
+
 
 class Arguments(BaseModel):
     """Base of every tool's arguments: strict types, nothing unknown."""

@@ -15,7 +15,7 @@ from posixpath import normpath
 from typing import IO, Any
 from xml.etree import ElementTree
 
-from memory_mcp.engine.wall import Functions, Node
+from memory_mcp.engine.wall import Functions, Node, nodes_of
 
 MANIFEST = "mcp-portal.json"
 FORMAT = "memory-mcp-portal/1"
@@ -147,7 +147,7 @@ def _is_plain(tree: Node) -> bool:
     storage, columns = tree.get("storage") or {}, tree.get("columns_list") or {}
     declared = (columns.get("columns") or {}).get("children") or []
     settings = {change["name"] for change in (storage.get("settings") or {}).get("changes", ())}
-    defaults = (node for column in declared for node, _ in _nodes(column.get("default_expression") or {}))
+    defaults = (node for column in declared for node, _ in nodes_of(column.get("default_expression") or {}))
     return (
         _has_only(storage, _IN_STORAGE)
         and _has_only(columns, _IN_COLUMNS)
@@ -175,19 +175,9 @@ def check_statement(name: str, tree: Node, functions: Functions) -> None:
         raise Damaged(f"{name} in this portal file is no plain table.")
     if not _is_plain(tree):
         raise Damaged(f"{name} in this portal file is no plain table.")
-    for node, key in _nodes(tree):
+    for node, key in nodes_of(tree):
         kind = node.get("type")
         if kind in _NOT_IN_A_TABLE and key not in ("table", "database"):
             raise Damaged(f"{name} in this portal file reads from elsewhere.")
         if kind == "Function" and key != "engine" and not functions.allow(node["name"]):
             raise Damaged(f"{name} in this portal file calls {node['name']!r}.")
-
-
-def _nodes(node: Any, key: str = "") -> Iterator[tuple[Node, str]]:
-    if isinstance(node, dict):
-        yield node, key
-        for name, child in node.items():
-            yield from _nodes(child, name)
-    elif isinstance(node, list):
-        for child in node:
-            yield from _nodes(child, key)

@@ -138,7 +138,7 @@ def check(tree: Node, functions: Functions, tables: Mapping[str, Set[str]]) -> N
     """
     if tree.get("type") != "SelectWithUnionQuery":
         raise Refused("Only one SELECT is possible here.")
-    nodes = list(_nodes(tree))
+    nodes = list(nodes_of(tree))
     named = {str(node.get("name")) for node, _ in nodes if node.get("type") == "WithElement"}
     lambdas = {
         node["alias"]
@@ -230,7 +230,7 @@ class _Looking:
 
 def parameters(tree: Node) -> dict[str, str]:
     """The types of a query's parameters, by name."""
-    return {node["name"]: node["param_type"] for node, _ in _nodes(tree) if node.get("type") == "QueryParameter"}
+    return {node["name"]: node["param_type"] for node, _ in nodes_of(tree) if node.get("type") == "QueryParameter"}
 
 
 def renamed(node: Any, databases: Mapping[str, str], tables: Mapping[str, Set[str]]) -> Any:
@@ -261,14 +261,14 @@ def _parts(node: Node) -> list[str]:
     return [str(part) for part in node.get("name_parts") or [node.get("name")]]
 
 
-def _nodes(node: Any, key: str = "") -> Iterable[tuple[Node, str]]:
+def nodes_of(node: Any, key: str = "") -> Iterable[tuple[Node, str]]:
     """Every node of a tree with the name under which it hangs, but not the values of literals."""
     if isinstance(node, dict):
         if "field_type" in node and "type" not in node:
             return
         yield node, key
         for name, child in node.items():
-            yield from _nodes(child, name)
+            yield from nodes_of(child, name)
     elif isinstance(node, list):
         for child in node:
-            yield from _nodes(child, key)
+            yield from nodes_of(child, key)

@@ -3,10 +3,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from memory_mcp.families import LEFT_OUT
+from memory_mcp.families import Notice
 
 Status = Literal["active", "archived"]
-Notice = Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to call for it.")]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from memory_mcp.families import LEFT_OUT
+from memory_mcp.families import LEFT_OUT, Notice
 
 Source = Literal["mcp", "ui", "import", "sync"]
 Mode = Literal["hybrid", "lexical", "semantic"]
@@ -176,13 +176,13 @@ class Hit:
 @dataclass(frozen=True)
 class Found:
     memories: list[Hit]
-    notice: Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to do about it.")] = None
+    notice: Notice = None
 
 
 @dataclass(frozen=True)
 class Recent:
     memories: list[Slim]
-    notice: Annotated[str | None, LEFT_OUT] = None
+    notice: Notice = None
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class Namespace:
 @dataclass(frozen=True)
 class Namespaces:
     namespaces: list[Namespace]
-    notice: Annotated[str | None, LEFT_OUT] = None
+    notice: Notice = None
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class TagCount:
 @dataclass(frozen=True)
 class TagCounts:
     tags: list[TagCount]
-    notice: Annotated[str | None, LEFT_OUT] = None
+    notice: Notice = None
 
 
 @dataclass(frozen=True)
@@ -261,7 +261,7 @@ class Stats:
     top_tags: list[Counted]
     top_clients: list[Counted]
     avg_importance: float
-    notice: Annotated[str | None, LEFT_OUT] = None
+    notice: Notice = None
 
 
 @dataclass(frozen=True)

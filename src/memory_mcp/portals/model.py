@@ -1,17 +1,13 @@
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field
-
-from memory_mcp.families import LEFT_OUT
+from memory_mcp.families import Notice
 
 Format = Literal["json", "csv", "parquet", "db"]
 Record = dict[str, Any]
 
 METADATA = "_mcp_metadata"  # the table that says what a portal is
 VIEWER = "ui://memory/viewer"
-
-Notice = Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to do about it.")]
 
 
 @dataclass(frozen=True)

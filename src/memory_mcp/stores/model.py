@@ -4,17 +4,12 @@ from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from memory_mcp.clock import instant
-from memory_mcp.families import LEFT_OUT
+from memory_mcp.families import Notice
 
 Parts = tuple[str, ...]
 """A path inside a store, split at its slashes."""
-
-Notice = Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to call for it.")]
 
 
 @dataclass(frozen=True)
