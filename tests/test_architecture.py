@@ -7,7 +7,19 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "memory_mcp"
 ROOMS = {"vault", "notes", "stores", "graph", "portals", "recall"}
-SERVICES = {"access", "sessions", "search", "embedding", "sqlite", "sync", "server_db", "files", "engine"}
+SERVICES = {
+    "access",
+    "sessions",
+    "analytics",
+    "live_db",
+    "search",
+    "embedding",
+    "sqlite",
+    "sync",
+    "server_db",
+    "files",
+    "engine",
+}
 STOPS = (  # in a room, each may import those before it
     *("model", "markdown", "sizes", "exchange", "picture", "paths", "yaml_text", "frontmatter", "index_files"),
     *("address", "inference", "places"),

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from memory_mcp import server_db
-from memory_mcp.access import Keys, Tenants, Users, folder_of
+from memory_mcp import live_db, server_db
+from memory_mcp.access import Audit, Keys, Limits, SignIns, Tenants, Users, folder_of
+from memory_mcp.analytics import Analytics, Coverage
+from memory_mcp.caller import ALL_SCOPES, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.embedding import Embedders, Options, model_files
@@ -25,7 +27,7 @@ from memory_mcp.notes import schema as notes_schema
 from memory_mcp.notes.tools import notes
 from memory_mcp.portals import Portals
 from memory_mcp.portals.tools import portals
-from memory_mcp.sessions import Sessions
+from memory_mcp.sessions import Clients, Servers, Sessions
 from memory_mcp.settings import Settings
 from memory_mcp.sqlite import Database
 from memory_mcp.sqlite.connections import Durability
@@ -44,6 +46,18 @@ FAMILIES = {family.name: family for family in (vault, notes, stores, graph, port
 
 
 @dataclass(frozen=True)
+class Access:
+    """Who may come in, without anything they could come for."""
+
+    users: Users
+    keys: Keys
+    sign_ins: SignIns
+    limits: Limits
+    audit: Audit
+    folder_of: Callable[[str], Path]
+
+
+@dataclass(frozen=True)
 class App:
     """What every door opens onto."""
 
@@ -54,8 +68,10 @@ class App:
     stores: Stores
     graph: Graph
     portals: Portals
+    access: Access
     sessions: Sessions
-    keys: Keys
+    clients: Clients
+    analytics: Analytics
     changes: Changes
     neighbours: Neighbours
 
@@ -70,6 +86,8 @@ class App:
         for last_thing in (
             self.notes.worker.stop,
             self.sessions.close_all,
+            self.clients.close,
+            self.analytics.write_down,
             self.changes.close,
             self.neighbours.close,
             self.vault.tidying.now,
@@ -92,12 +110,16 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
     with ExitStack() as closing:
         server = _server_file(settings, clock)
         closing.callback(server.close)
+        live = _live_file(settings, clock)
+        closing.callback(live.close)
         changes = Changes()
         neighbours = Neighbours(settings.data_dir / "servers")
         changes.listen(neighbours.tell)
+        servers = Servers(settings.data_dir / "servers")
+        closing.callback(servers.leave)
         sessions = Sessions(
             server,
-            settings.data_dir / "servers",
+            servers,
             persist=settings.session_persist,
             idle_seconds=settings.session_idle,
         )
@@ -117,16 +139,19 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
         closing.callback(knowledge.close)
         tables = _portals(settings, vaults.folder, changes, clock)
         closing.callback(tables.close)
+        kept_notes = Notes(notes_files, changes, Embedders(embedding_options(settings)))
         app = App(
             settings=settings,
             families=families,
             vault=Vault(vaults, sessions, changes, dimensions=settings.embedding_dim),
-            notes=Notes(notes_files, changes, Embedders(embedding_options(settings))),
+            notes=kept_notes,
             stores=Stores(store_caches, clock, durable=settings.durability == "full"),
             graph=knowledge,
             portals=tables,
+            access=_access(settings, server, live, clock),
             sessions=sessions,
-            keys=Keys(server, clock),
+            clients=Clients(live, servers, clock),
+            analytics=Analytics(server, partial(_coverage, kept_notes), clock),
             changes=changes,
             neighbours=neighbours,
         )
@@ -142,27 +167,35 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
         yield app
 
 
-@dataclass(frozen=True)
-class Access:
-    """Who may come in, without anything they could come for."""
-
-    users: Users
-    keys: Keys
-    folder_of: Callable[[str], Path]
-
-
 @contextmanager
 def open_access(settings: Settings) -> Iterator[Access]:
     """Users and keys alone: a damaged vault must not keep anyone from revoking one."""
-    server = _server_file(settings, utc_now)
-    try:
-        yield Access(Users(server), Keys(server), partial(folder_of, settings.data_dir))
-    finally:
-        server.close()
+    with ExitStack() as closing:
+        server = _server_file(settings, utc_now)
+        closing.callback(server.close)
+        live = _live_file(settings, utc_now)
+        closing.callback(live.close)
+        yield _access(settings, server, live, utc_now)
+
+
+def _access(settings: Settings, server: Database, live: Database, clock: Clock) -> Access:
+    audit, limits = Audit(server), Limits(live)
+    return Access(
+        users=Users(server, audit),
+        keys=Keys(server, audit, clock),
+        sign_ins=SignIns(server, limits, audit, clock),
+        limits=limits,
+        audit=audit,
+        folder_of=partial(folder_of, settings.data_dir),
+    )
 
 
 def _server_file(settings: Settings, clock: Clock) -> Database:
     return _open_file(settings, clock, settings.data_dir / "server.db", server_db.SCHEMA)
+
+
+def _live_file(settings: Settings, clock: Clock) -> Database:
+    return _open_file(settings, clock, settings.data_dir / "live.db", live_db.SCHEMA, durability="normal")
 
 
 def _files(
@@ -236,6 +269,14 @@ def _open_file(
         missing=missing,
         lock=lock,
     )
+
+
+def _coverage(notes: Notes, user: str) -> Coverage | None:
+    try:
+        stats = notes.embed_stats(Caller(user, ALL_SCOPES, frozenset({"notes"})))
+    except Unavailable:
+        return None
+    return Coverage(stats.total, stats.total_with_embedding)
 
 
 def _clear_the_dead(sessions: Sessions) -> None:

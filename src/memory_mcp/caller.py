@@ -28,6 +28,8 @@ class Caller:
     families: frozenset[str]
     key_id: str | None = None  # which key was presented; None on stdio
     namespace: str = "default"  # of notes that name none
+    requests_a_minute: int | None = None  # None: no limit
+    ip: str | None = None  # where from; None on stdio
 
     def require(self, scope: Scope) -> None:
         if scope not in self.scopes:

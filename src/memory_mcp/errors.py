@@ -4,7 +4,8 @@ AppError            the caller may read the message, which says what to do next
   Invalid           the arguments make no sense           (invalid, too_large)
   NotFound          no such thing, or not this caller's   (not_found, expired, store_not_registered, no_active_project)
   Conflict          someone else got there first          (conflict)
-  Forbidden         the caller lacks a scope              (scope_required; of a key: access.Refused)
+  Forbidden         the caller lacks a scope              (scope_required; at the door: access.Refused, NotSignedIn)
+  RateLimited       too often; later it works           (rate_limited)
   Unavailable       a disk, model or peer is down         (unavailable)
     Unusable        a file is, until somebody mends it    (unavailable)
 
@@ -12,6 +13,7 @@ Each carries a `word` that programs can rely on and `data` that goes with it. An
 AppError is a bug: the door logs it whole and tells the caller nothing of it.
 """
 
+import math
 from typing import Any, ClassVar
 
 WORDS = {
@@ -24,6 +26,7 @@ WORDS = {
     "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",
     "read_only_query": "A query is one SELECT over the tables of its portal. The message says what of it is not.",
     "too_large": "A field is over 1 MiB, or a file or query beyond its limit. Split it, or ask for less at a time.",
+    "rate_limited": "More requests than the plan allows, or too many attempts. `Retry-After` says when to come back.",
     "unavailable": "The disk, another program or a part of the server is in the way. Trying again may help.",
 }
 """The words an error of a tool or resource can carry, and what each means."""
@@ -33,6 +36,7 @@ KEY_WORDS = {
     "invalid_token": "This server does not know the key. Check that it was copied whole.",
     "expired": "The key's time is over. Make a new one with `memory-mcp keys create`.",
     "revoked": "The key was revoked. Make a new one with `memory-mcp keys create`.",
+    "not_signed_in": "Over REST: nobody is signed in, or the name, the password or the link is not right.",
 }
 """The words of a 401 answer, before MCP is reached. docs/errors.md is made from these two."""
 
@@ -64,6 +68,14 @@ class Conflict(AppError):
 
 class Forbidden(AppError):
     word = "scope_required"
+
+
+class RateLimited(AppError):
+    word = "rate_limited"
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        """`retry_after` is in seconds, as the header of that name."""
+        super().__init__(message, retry_after=math.ceil(retry_after))
 
 
 class Unavailable(AppError):

@@ -83,6 +83,10 @@ class Tool:
     meta: Mapping[str, Any]
     spells_out_answers: bool  # in tools/list; docs/tools.md always does
 
+    @property
+    def deletes(self) -> bool:
+        return self.needs is Scope.DELETE or (self.needs is Scope.LINK and self.destructive)
+
     @cached_property
     def answers(self) -> TypeAdapter[Any]:
         """Made when it is first needed: a server starts more often than it uses every tool."""

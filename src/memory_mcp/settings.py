@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -72,6 +73,22 @@ class Settings(BaseModel):
     )
     allowed_hosts: Names = Field(
         (), description="Host names clients may use beside loopback and the bound address, comma-separated."
+    )
+    public_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^/?#\s]+$",
+        description="How people reach the HTTP server from elsewhere, such as https://memory.example.com behind a "
+        "proxy. Links and snippets show it, and its host is one that clients may use.",
+    )
+    forwarded_allow_ips: Names = Field(
+        (),
+        description="Addresses of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, "
+        "comma-separated. The default is none.",
+    )
+    rate_limits: bool = Field(
+        False,
+        description="Whether users' plans limit how many requests a minute their keys may make: community 30, pro 120, "
+        "business 600, enterprise any number.",
     )
     session_id: str | None = Field(
         None,
@@ -147,6 +164,10 @@ class Settings(BaseModel):
         if self.host in ("0.0.0.0", "::", "[::]"):  # noqa: S104  # every address of this machine: loopback is one
             return "127.0.0.1" if self.host == "0.0.0.0" else "[::1]"  # noqa: S104
         return f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
+
+    @property
+    def public_host(self) -> str | None:
+        return urlsplit(self.public_url).hostname if self.public_url else None
 
     @property
     def vault_path(self) -> Path:

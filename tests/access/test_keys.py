@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp import server_db
-from memory_mcp.access import Keys, Refused
+from memory_mcp.access import Audit, Keys, Refused
 from memory_mcp.access import keys as keys_module
 from memory_mcp.clock import stamp
 from memory_mcp.errors import NotFound
@@ -27,7 +27,7 @@ def word(keys: Keys, raw: str | None) -> str:
 
 
 def test_a_key_has_the_shape_of_the_contract_and_opens(db: Database, clock: Clock) -> None:
-    keys = Keys(db, clock)
+    keys = Keys(db, Audit(db), clock)
     issued = keys.create(name="laptop")
 
     assert keys_module.RAW_KEY.fullmatch(issued.raw)
@@ -37,7 +37,7 @@ def test_a_key_has_the_shape_of_the_contract_and_opens(db: Database, clock: Cloc
 
 
 def test_the_raw_key_is_kept_nowhere(db: Database, clock: Clock, tmp_path: Path) -> None:
-    keys = Keys(db, clock)
+    keys = Keys(db, Audit(db), clock)
     issued = keys.create(name="laptop")
     keys.check(issued.raw)
     secret = issued.raw[18:].encode()
@@ -47,7 +47,7 @@ def test_the_raw_key_is_kept_nowhere(db: Database, clock: Clock, tmp_path: Path)
 
 
 def test_what_opens_nothing_says_why(db: Database, clock: Clock) -> None:
-    keys = Keys(db, clock)
+    keys = Keys(db, Audit(db), clock)
     issued = keys.create(name="a", expires_at=stamp(clock.now + timedelta(hours=1)))
 
     assert word(keys, None) == "missing_bearer"
@@ -58,12 +58,12 @@ def test_what_opens_nothing_says_why(db: Database, clock: Clock) -> None:
     clock.now += timedelta(hours=2)
     assert word(keys, issued.raw) == "expired"
     keys.revoke(issued.key.id)
-    assert word(Keys(db, clock), issued.raw) == "revoked"
+    assert word(Keys(db, Audit(db), clock), issued.raw) == "revoked"
 
 
 def test_a_revocation_reaches_other_processes(db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys_module, "FRESH", 0.0)
-    here, elsewhere = Keys(db, clock), Keys(db, clock)
+    here, elsewhere = Keys(db, Audit(db), clock), Keys(db, Audit(db), clock)
     issued = here.create(name="a")
     elsewhere.check(issued.raw)
 
@@ -74,7 +74,7 @@ def test_a_revocation_reaches_other_processes(db: Database, clock: Clock, monkey
 
 
 def test_a_known_key_costs_no_bcrypt(db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = Keys(db, clock)
+    keys = Keys(db, Audit(db), clock)
     issued = keys.create(name="a")
     keys.check(issued.raw)
 

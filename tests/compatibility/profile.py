@@ -87,7 +87,7 @@ def run(port: int, data_dir: str) -> None:
         # First, so that the first tool in the list takes no arguments: one scenario calls whatever comes first.
         app = replace(product, families={fixtures.name: fixtures, **product.families})
         listening = http._bound(chosen)
-        sys.stdout.write(welcome.text(chosen, listening.getsockname()[1], None))
+        sys.stdout.write(welcome.text(chosen, listening.getsockname()[1], None, None))
         sys.stdout.flush()
         door = http.HttpDoor(app, FixtureDoor(app))
         config = uvicorn.Config(

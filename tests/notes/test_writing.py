@@ -438,7 +438,7 @@ async def test_control_characters_in_a_text_do_no_harm(client: Client) -> None:
 async def test_each_scope_shows_and_allows_its_own_tools(
     app: App, door: McpDoor, era: str, scope: Scope, tools: set[str]
 ) -> None:
-    line = Line(Caller(LOCAL_USER, frozenset({scope}), frozenset({"notes"})), Connection(LOCAL_USER, "s"))
+    line = Line(Caller(LOCAL_USER, frozenset({scope}), frozenset({"notes"})), Connection(LOCAL_USER, "s"), "stdio")
     every = {name: tool.needs for name, tool in app.families["notes"].tools.items()}
     assert len(every) == 12
 

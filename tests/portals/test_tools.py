@@ -224,7 +224,7 @@ async def test_each_tool_needs_its_scope(app: App, era: str) -> None:
     for tool, (scope, more) in needs.items():
         others = frozenset(one for one in Scope if one.value != scope)
         line = local_line(app)
-        line = type(line)(Caller(LOCAL_USER, others, frozenset({"portals"})), line.connection)
+        line = type(line)(Caller(LOCAL_USER, others, frozenset({"portals"})), line.connection, line.transport)
         async with connected(McpDoor(app), line, mode=era) as client:
             refused = await refusal(client, tool, portalUri=PORTAL, **more)
             assert (refused["error"], refused["data"]) == ("scope_required", {"scope": scope})

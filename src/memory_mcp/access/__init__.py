@@ -1,8 +1,40 @@
-"""Access: users, keys and tenants."""
+"""Access: users, keys, sign-ins, tenants, limits and the audit log."""
 
+from memory_mcp.access.audit import Audit
 from memory_mcp.access.keys import Keys
-from memory_mcp.access.model import IssuedKey, Key, Refused, User
+from memory_mcp.access.limits import Limits
+from memory_mcp.access.model import (
+    REQUESTS_A_MINUTE,
+    Allowance,
+    Deed,
+    Entry,
+    IssuedKey,
+    Key,
+    NotSignedIn,
+    Plan,
+    Refused,
+    User,
+)
+from memory_mcp.access.sign_ins import SignIns
 from memory_mcp.access.tenants import Tenants, folder_of
 from memory_mcp.access.users import Users
 
-__all__ = ["IssuedKey", "Key", "Keys", "Refused", "Tenants", "User", "Users", "folder_of"]
+__all__ = [
+    "REQUESTS_A_MINUTE",
+    "Allowance",
+    "Audit",
+    "Deed",
+    "Entry",
+    "IssuedKey",
+    "Key",
+    "Keys",
+    "Limits",
+    "NotSignedIn",
+    "Plan",
+    "Refused",
+    "SignIns",
+    "Tenants",
+    "User",
+    "Users",
+    "folder_of",
+]

@@ -9,9 +9,12 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 
-from memory_mcp.access import storage
-from memory_mcp.access.model import IssuedKey, Key, Maker, Refused
+from memory_mcp.access.audit import Audit
+from memory_mcp.access.model import Deed, IssuedKey, Key, Maker, Refused
+from memory_mcp.access.storage import keys as storage
+from memory_mcp.access.storage import users
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Scope
 from memory_mcp.clock import Clock, stamp, utc_now
 from memory_mcp.errors import Invalid, NotFound, Unavailable
@@ -22,8 +25,13 @@ BCRYPT_ROUNDS = 10  # the secret has 256 random bits: stretching adds nothing, a
 FRESH = 0.5  # seconds a key's row is trusted, so that a revocation works in every process within a second
 NOTE_USE_EVERY = 60.0  # seconds between two writes of last_used_at
 MOST_VERIFIED = 10_000
+SAY_USE_EVERY = 3600.0  # seconds between two lines of the audit log for one key from one address
 LONGEST_NAME = 100
 LONGEST_NAMESPACE = 128
+READABLE = r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+$"
+"""Names in lists: no control characters, and none that turn the line around."""
+LIFETIME = r"^[1-9][0-9]{0,3}[mhdw]$"
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclass
@@ -35,11 +43,13 @@ class _Verified:
 class Keys:
     """Making, checking and revoking keys."""
 
-    def __init__(self, db: Database, clock: Clock = utc_now) -> None:
+    def __init__(self, db: Database, audit: Audit, clock: Clock = utc_now) -> None:
         self._db = db
+        self._audit = audit
         self._clock = clock
         self._verified: dict[bytes, _Verified] = {}  # by the SHA-256 of the raw key
         self._noted: dict[str, float] = {}
+        self._said: dict[tuple[str, str | None], float] = {}
         self._hashing = threading.Semaphore(2)  # bcrypt is slow on purpose: a flood of bad keys gets two cores' worth
 
     def create(
@@ -56,8 +66,8 @@ class Keys:
         """Make a key. Raises Invalid for a name nobody could read in a list."""
         import bcrypt
 
-        if not (0 < len(name) <= LONGEST_NAME and name.isprintable()):
-            raise Invalid(f"A key's name has 1 to {LONGEST_NAME} printable characters.", field="name")
+        if len(name) > LONGEST_NAME or not re.fullmatch(READABLE, name):
+            raise Invalid(f"A key's name has 1 to {LONGEST_NAME} characters that can be read.", field="name")
         key_id = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(12))
         secret = secrets.token_urlsafe(32)
         raw = f"mmcp_{key_id}_{secret}"
@@ -75,26 +85,35 @@ class Keys:
             namespace=_checked_namespace(namespace),
         )
         with self._db.write() as tx:
-            if user == LOCAL_USER:
-                storage.add_user(tx, LOCAL_USER, LOCAL_USER)
-            storage.add_key(tx, key)
+            users.add_local(tx)
+            storage.add(tx, key)
+            self._audit.note(tx, user, Deed("key_created", details={"id": key_id, "name": name}))
         return IssuedKey(key, raw)
 
     def all(self) -> list[Key]:
         with self._db.read() as tx:
-            return storage.all_keys(tx)
+            return storage.every(tx)
+
+    def of(self, user: str) -> list[Key]:
+        return [key for key in self.all() if key.user == user]
 
     def live(self) -> list[Key]:
         now = stamp(self._clock())
         return [key for key in self.all() if key.is_live(now)]
 
-    def revoke(self, key_id: str) -> None:
-        """Stop a key for good, in every process within a second. Raises NotFound."""
-        with self._db.write() as tx:
-            if not storage.revoke(tx, key_id):
-                raise NotFound(f"No live key has the id {key_id!r}. `memory-mcp keys list` shows them.")
+    def live_ids(self) -> set[str]:
+        with self._db.read() as tx:
+            return storage.live_ids(tx, stamp(self._clock()))
 
-    def check(self, raw: str | None) -> Key:
+    def revoke(self, key_id: str, user: str | None = None) -> None:
+        """Stop a key for good, in every process within a second. Raises NotFound for one that is not this user's."""
+        with self._db.write() as tx:
+            owner = storage.revoke(tx, key_id, user)
+            if owner is None:
+                raise NotFound(f"No live key has the id {key_id!r}. The list of keys shows what there is.")
+            self._audit.note(tx, owner, Deed("key_revoked", details={"id": key_id}))
+
+    def check(self, raw: str | None, ip: str | None = None) -> Key:
         """The key behind a bearer token. Raises Refused saying why it opens nothing."""
         if not raw:
             raise Refused("Send your key as 'Authorization: Bearer mmcp_…'.", word="missing_bearer")
@@ -104,7 +123,7 @@ class Keys:
             raise Refused("This key was revoked. Make a new one with `memory-mcp keys create`.", word="revoked")
         if not verified.key.is_live(now):
             raise Refused("This key's time is over. Make a new one with `memory-mcp keys create`.", word="expired")
-        self._note_use(verified.key)
+        self._note_use(verified.key, ip)
         return verified.key
 
     def _verify(self, raw: str) -> _Verified:
@@ -134,22 +153,39 @@ class Keys:
 
     def _read(self, key_id: str) -> Key:
         with self._db.read() as tx:
-            key = storage.get_key(tx, key_id)
+            key = storage.get(tx, key_id)
         if key is None:
             raise _unknown()
         return key
 
-    def _note_use(self, key: Key) -> None:
+    def _note_use(self, key: Key, ip: str | None) -> None:
         now = time.monotonic()
-        if now - self._noted.get(key.id, -NOTE_USE_EVERY) >= NOTE_USE_EVERY:
-            self._noted[key.id] = now
-            with suppress(Unavailable), self._db.write() as tx:  # a courtesy: nobody is kept out for it
-                storage.note_use(tx, key.id)
+        notes = now - self._noted.get(key.id, -NOTE_USE_EVERY) >= NOTE_USE_EVERY
+        says = now - self._said.get((key.id, ip), -SAY_USE_EVERY) >= SAY_USE_EVERY
+        if not (notes or says):
+            return
+        self._noted[key.id] = now
+        with suppress(Unavailable), self._db.write() as tx:  # a courtesy: nobody is kept out for it
+            storage.note_use(tx, key.id)
+            if says:
+                if len(self._said) >= MOST_VERIFIED:
+                    self._said.clear()
+                self._said[key.id, ip] = now
+                self._audit.note(tx, key.user, Deed("key_used", key_id=key.id, ip=ip, details={"name": key.name}))
+
+
+def lifetime(text: str | None, clock: Clock = utc_now) -> str | None:
+    """When something that works for '90d' is over; None for good. Raises Invalid."""
+    if not text:
+        return None
+    if not re.fullmatch(LIFETIME, text):
+        raise Invalid(f"A lifetime is a number and m, h, d or w, such as 90d; got {text!r}.", field="expires")
+    return stamp(clock() + timedelta(**{_UNITS[text[-1]]: int(text[:-1])}))
 
 
 def _checked_namespace(name: str) -> str:
-    if not (0 < len(name) <= LONGEST_NAMESPACE and name.isprintable()):
-        raise Invalid(f"A namespace has 1 to {LONGEST_NAMESPACE} printable characters.", field="namespace")
+    if len(name) > LONGEST_NAMESPACE or not re.fullmatch(READABLE, name):
+        raise Invalid(f"A namespace has 1 to {LONGEST_NAMESPACE} characters that can be read.", field="namespace")
     return name
 
 

@@ -1,10 +1,13 @@
 """Users: whoever has a memory of their own on this server."""
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 from secrets import token_hex
 
-from memory_mcp.access import storage
-from memory_mcp.access.model import User
+from memory_mcp.access.audit import Audit
+from memory_mcp.access.model import Deed, Plan, User
+from memory_mcp.access.storage import users as storage
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.sqlite import Database
@@ -15,10 +18,11 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 class Users:
     """Making, finding and removing users."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, audit: Audit) -> None:
         self._db = db
+        self._audit = audit
 
-    def add(self, name: str) -> User:
+    def add(self, name: str, plan: Plan = "community") -> User:
         """Raises Conflict if the name is taken, whatever its case."""
         if not NAME.fullmatch(name):
             raise Invalid(
@@ -26,23 +30,34 @@ class Users:
                 field="name",
             )
         with self._db.write() as tx:
-            storage.add_user(tx, LOCAL_USER, LOCAL_USER)
-            if any(user.name.lower() == name.lower() for user in storage.all_users(tx)):
+            storage.add_local(tx)
+            if _named(storage.every(tx), name):
                 raise Conflict(f"There is a user called {name!r} already. Choose another name.", field="name")
             # Folders are called by it: it must not say whose they are.
-            return storage.add_user(tx, f"u{token_hex(8)}", name)
+            user = storage.add(tx, f"u{token_hex(8)}", name, plan)
+            self._audit.note(tx, LOCAL_USER, Deed("user_added", details={"id": user.id, "name": name}))
+            return user
 
     def all(self) -> list[User]:
+        with self._db.read() as tx:
+            found = storage.every(tx)
+        if any(user.id == LOCAL_USER for user in found):
+            return found
         with self._db.write() as tx:
-            storage.add_user(tx, LOCAL_USER, LOCAL_USER)
-            return storage.all_users(tx)
+            storage.add_local(tx)
+            return storage.every(tx)
 
     def get(self, name: str) -> User:
         """Raises NotFound."""
-        for user in self.all():
-            if user.name.lower() == name.lower():
-                return user
+        if user := _named(self.all(), name):
+            return user
         raise NotFound(f"There is no user called {name!r}. `memory-mcp users list` shows who there is.")
+
+    def set_plan(self, name: str, plan: Plan) -> User:
+        user = self.get(name)
+        with self._db.write() as tx:
+            storage.set_plan(tx, user.id, plan)
+        return replace(user, plan=plan)
 
     def remove(self, name: str) -> User:
         """Remove a user and all their keys. What they kept stays where it is."""
@@ -50,5 +65,10 @@ class Users:
         if user.id == LOCAL_USER:
             raise Invalid("The local user is the person whose data directory this is, and cannot be removed.")
         with self._db.write() as tx:
-            storage.remove_user(tx, user.id)
+            storage.remove(tx, user.id)
+            self._audit.note(tx, LOCAL_USER, Deed("user_removed", details={"id": user.id, "name": user.name}))
         return user
+
+
+def _named(users: Iterable[User], name: str) -> User | None:
+    return next((user for user in users if user.name.lower() == name.lower()), None)

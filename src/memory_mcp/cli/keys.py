@@ -1,7 +1,5 @@
 """memory-mcp keys create|list|revoke."""
 
-import re
-from datetime import timedelta
 from typing import Annotated, Any
 
 import typer
@@ -9,15 +7,13 @@ from rich.console import Console
 from rich.table import Table
 
 from memory_mcp.access import Key
+from memory_mcp.access.keys import lifetime
 from memory_mcp.app import FAMILIES
 from memory_mcp.caller import LOCAL_USER, parse_scopes
 from memory_mcp.cli.common import AsJson, DataDir, opened_access, print_json, usage
-from memory_mcp.clock import stamp, utc_now
 from memory_mcp.errors import Invalid
 
 cli = typer.Typer(help="Keys that let clients in over HTTP.", no_args_is_help=True)
-
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @cli.command()
@@ -35,7 +31,7 @@ def create(
     with usage():
         granted = parse_scopes(_split(scopes))
         chosen = _known_families(_split(families))
-        until = _moment(expires)
+        until = lifetime(expires)
     with opened_access(data_dir) as access:
         issued = access.keys.create(
             name=name,
@@ -94,7 +90,7 @@ def revoke(
 
 
 def _shown(key: Key, user: str) -> dict[str, Any]:
-    shown = {name: value for name, value in vars(key).items() if name not in ("secret_hash", "made_by")}
+    shown = {name: value for name, value in vars(key).items() if name not in ("secret_hash", "made_by", "plan")}
     return shown | {"user": user, "scopes": sorted(key.scopes), "families": sorted(key.families)}
 
 
@@ -106,12 +102,3 @@ def _known_families(names: list[str]) -> list[str]:
     if unknown := [name for name in names if name not in FAMILIES]:
         raise Invalid(f"No family is called {unknown[0]!r}. Use any of: {', '.join(FAMILIES)}.")
     return names
-
-
-def _moment(text: str) -> str | None:
-    if not text:
-        return None
-    shape = re.fullmatch(r"([1-9][0-9]{0,5})([mhdw])", text)
-    if shape is None:
-        raise Invalid(f"--expires takes a number and m, h, d or w, such as 90d; got {text!r}.")
-    return stamp(utc_now() + timedelta(**{_UNITS[shape[2]]: int(shape[1])}))

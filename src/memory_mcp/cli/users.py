@@ -1,13 +1,19 @@
-"""memory-mcp users add|list|remove."""
+"""memory-mcp users add|list|remove|plan|link|password."""
 
 import shutil
+import sys
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from memory_mcp.cli.common import AsJson, DataDir, opened_access, print_json
+from memory_mcp import settings
+from memory_mcp.access import REQUESTS_A_MINUTE, Plan
+from memory_mcp.access.sign_ins import sign_in_url
+from memory_mcp.app import open_access
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.cli.common import AsJson, DataDir, opened_access, print_json, usage
 
 cli = typer.Typer(help="People with a memory of their own on this server.", no_args_is_help=True)
 
@@ -15,10 +21,15 @@ Name = Annotated[str, typer.Argument(metavar="NAME")]
 
 
 @cli.command()
-def add(name: Name, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+def add(
+    name: Name,
+    plan: Annotated[Plan, typer.Option(help="How much they may ask, where --rate-limits is on.")] = "community",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
     """Add a user. `memory-mcp keys create --user NAME` then lets their clients in."""
     with opened_access(data_dir) as access:
-        user = access.users.add(name)
+        user = access.users.add(name, plan)
     if as_json:
         print_json(vars(user))
     else:
@@ -34,10 +45,10 @@ def list_users(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         print_json({"users": users})
         return
     table = Table(box=None)
-    for column in ("name", "id", "created_at"):
+    for column in ("name", "id", "plan", "created_at"):
         table.add_column(column, no_wrap=True)
     for user in users:
-        table.add_row(user["name"], user["id"], user["created_at"])
+        table.add_row(user["name"], user["id"], user["plan"], user["created_at"])
     Console().print(table)
 
 
@@ -59,3 +70,55 @@ def remove(
         print_json({**vars(user), "removed": True, "data": str(folder) if kept else None})
     else:
         typer.echo(f"{name} is removed, with all keys." + (f" What they kept is still in {folder}." if kept else ""))
+
+
+@cli.command()
+def plan(
+    name: Name, plan: Annotated[Plan, typer.Argument(metavar="PLAN")], data_dir: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Change how many requests a minute a user's keys may make, where --rate-limits is on."""
+    with opened_access(data_dir) as access:
+        user = access.users.set_plan(name, plan)
+    allowed = REQUESTS_A_MINUTE[user.plan]
+    if as_json:
+        print_json({**vars(user), "requests_a_minute": allowed})
+    else:
+        typer.echo(f"{user.name} may make {allowed or 'any number of'} requests a minute.")
+
+
+@cli.command()
+def link(name: Name = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Print a link that signs a user in to the web app, once, within a day."""
+    with usage():
+        chosen = settings.load({"data_dir": data_dir}).settings
+    with open_access(chosen) as access:
+        user = access.users.get(name)
+        url = sign_in_url(
+            chosen.public_url or f"http://{chosen.url_host}:{chosen.port}", access.sign_ins.link_token(user.id)
+        )
+    if as_json:
+        print_json({"user": user.name, "link": url})
+    else:
+        typer.echo(url)
+
+
+@cli.command()
+def password(
+    name: Name = LOCAL_USER,
+    stdin: Annotated[bool, typer.Option("--stdin", help="Read it from the first line of stdin.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Set a user's password for the web app. Wherever they are signed in, they are signed out."""
+    with opened_access(data_dir) as access:
+        user = access.users.get(name)
+        chosen = (
+            sys.stdin.readline().rstrip("\n")
+            if stdin
+            else typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+        )
+        access.sign_ins.set_password(user.id, chosen)
+    if as_json:
+        print_json({"user": user.name, "password_set": True})
+    else:
+        typer.echo(f"{user.name} can sign in with this password now.")

@@ -13,10 +13,11 @@ from memory_mcp.doors import sdk
 from memory_mcp.doors.order import Order
 from memory_mcp.doors.sdk import Context
 from memory_mcp.errors import Invalid
-from memory_mcp.sessions import Connection, Session, Sessions
+from memory_mcp.sessions import Connection, Session, Sessions, Transport
 
 CALLER = "memory_mcp.caller"  # where the HTTP door leaves the caller on a request
 CONNECTION = "memory_mcp.connection"  # where the handshake leaves the connection on the SDK's
+CLIENT_INFO = "memory_mcp.client_info"
 ORDER = "memory_mcp.order"
 SESSION_META = "memory-mcp/sessionId"
 CLIENT_INFO_META = "io.modelcontextprotocol/clientInfo"
@@ -29,6 +30,7 @@ class Line:
 
     caller: Caller
     connection: Connection
+    transport: Transport
     order: Order = field(default_factory=Order)
 
 
@@ -43,11 +45,15 @@ def caller(ctx: Context) -> Caller:
     return cast(Caller, cast(Request, ctx.request).scope[CALLER])
 
 
+def transport(ctx: Context) -> Transport:
+    return ctx.lifespan_context.transport if isinstance(ctx.lifespan_context, Line) else "streamable-http"
+
+
 def session(ctx: Context, sessions: Sessions) -> Session:
     """The session of a call: chosen on the connection, named on the request, announced, or the connection's own."""
-    connection = _connection(ctx, sessions)
+    connection = connection_of(ctx, sessions)
     named = (ctx.meta or {}).get(SESSION_META)
-    announced = announced_session(_client_info(ctx)) if sdk.is_modern(ctx) else connection.announced_session
+    announced = announced_session(client_info(ctx)) if sdk.is_modern(ctx) else connection.announced_session
     for where, found in ((f"_meta.{SESSION_META}", named), ("clientInfo.extra.sessionId", announced)):
         if found is not None and not (isinstance(found, str) and 0 < len(found) <= LONGEST_SESSION_ID):
             raise Invalid(f"{where} must be a text of 1 to {LONGEST_SESSION_ID} characters.", field=where)
@@ -55,7 +61,7 @@ def session(ctx: Context, sessions: Sessions) -> Session:
         session_id = named or announced or connection.chosen_session or connection.own_session
     else:
         session_id = connection.chosen_session or named or announced or connection.own_session
-    client = client_name(_client_info(ctx)) if sdk.is_modern(ctx) else connection.client
+    client = client_name(client_info(ctx)) if sdk.is_modern(ctx) else connection.client
     return Session(unicodedata.normalize("NFC", str(session_id)), connection, client)
 
 
@@ -79,14 +85,17 @@ def announced_session(client_info: Any) -> Any:
     return extra.get("sessionId") if isinstance(extra, Mapping) else None
 
 
-def _connection(ctx: Context, sessions: Sessions) -> Connection:
+def connection_of(ctx: Context, sessions: Sessions) -> Connection:
+    """Raises KeyError for a client that has not shaken hands."""
     if isinstance(ctx.lifespan_context, Line):
         return ctx.lifespan_context.connection
     if not sdk.is_modern(ctx):
         return cast(Connection, sdk.connection(ctx).state[CONNECTION])
-    return sessions.sessionless(caller(ctx), client_name(_client_info(ctx)))
+    return sessions.sessionless(caller(ctx), client_name(client_info(ctx)))
 
 
-def _client_info(ctx: Context) -> Mapping[str, Any]:
-    info = (ctx.meta or {}).get(CLIENT_INFO_META)
+def client_info(ctx: Context) -> Mapping[str, Any]:
+    """What the client says of itself: on each request, or in the handshake."""
+    on_request, in_handshake = (ctx.meta or {}).get(CLIENT_INFO_META), sdk.connection(ctx).state.get(CLIENT_INFO)
+    info = on_request if sdk.is_modern(ctx) else in_handshake
     return info if isinstance(info, Mapping) else {}

@@ -1,6 +1,7 @@
 """Keys at the HTTP door: who a request comes from, before MCP is reached."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from anyio import CapacityLimiter, to_thread
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -10,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memory_mcp.access import Key, Keys, Refused
+from memory_mcp.access import REQUESTS_A_MINUTE, Key, Keys, Refused
 from memory_mcp.caller import Caller
 from memory_mcp.doors.asking import CALLER
 from memory_mcp.errors import AppError
@@ -19,13 +20,22 @@ from memory_mcp.errors import AppError
 class BearerGuard:
     """ASGI middleware for every path under `protects`. 401 with a word that says what is wrong with the key."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, families: Iterable[str], protects: str, anyone: Caller | None) -> None:
-        """`anyone` is who everybody is taken for where no key is asked for."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        keys: Keys,
+        families: Iterable[str],
+        protects: str,
+        anyone: Caller | None,
+        limited: bool,
+    ) -> None:
+        """`anyone` is who everybody is taken for where no key is asked for. `limited`: users' plans count."""
         self._app = app
         self._keys = keys
         self._families = frozenset(families)
         self._protects = protects
         self._anyone = anyone
+        self._limited = limited
         self._checking = CapacityLimiter(8)  # of its own, so that a busy memory does not keep anyone at the door
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -33,31 +43,35 @@ class BearerGuard:
             try:
                 scope[CALLER] = await self._caller(scope)
             except AppError as error:
-                await _refusal(error)(scope, receive, send)
+                await refusal(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
     async def _caller(self, scope: Scope) -> Caller:
+        ip = scope["client"][0] if scope.get("client") else None
         if self._anyone is not None:
-            return self._anyone
-        bearer = _bearer(Headers(scope=scope))
-        key = await to_thread.run_sync(self._keys.check, bearer, limiter=self._checking)
+            return replace(self._anyone, ip=ip)
+        bearer = bearer_of(Headers(scope=scope))
+        key = await to_thread.run_sync(self._keys.check, bearer, ip, limiter=self._checking)
         # The SDK ties each handshake session to this, so that nobody rides on another key's session.
         scope["user"] = AuthenticatedUser(AccessToken(token=key.id, client_id=key.id, scopes=sorted(key.scopes)))
         scope["auth"] = AuthCredentials(sorted(key.scopes))
-        return self._of(key)
+        return self._of(key, ip)
 
-    def _of(self, key: Key) -> Caller:
+    def _of(self, key: Key, ip: str | None) -> Caller:
         families = self._families & key.families if key.families else self._families
-        return Caller(key.user, key.scopes, families, key.id, key.namespace)
+        allowed = REQUESTS_A_MINUTE[key.plan] if self._limited else None
+        return Caller(key.user, key.scopes, families, key.id, key.namespace, allowed, ip)
 
 
-def _bearer(headers: Headers) -> str | None:
+def bearer_of(headers: Headers) -> str | None:
+    """The key a request presents, if it does."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None
 
 
-def _refusal(error: AppError) -> JSONResponse:
+def refusal(error: AppError) -> JSONResponse:
+    """401 for a key that opens nothing; 503 if nobody can tell."""
     body = {"error": error.error, "message": error.message, "data": error.data}
     if not isinstance(error, Refused):
         return JSONResponse(body, 503)

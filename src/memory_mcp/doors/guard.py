@@ -1,4 +1,5 @@
-"""Host and Origin, checked on every route: a web page must not reach a memory through a name it made up."""
+"""Host and Origin, checked on every route: a web page must not reach a memory through a name it made up, nor with the
+cookie of somebody who is signed in."""
 
 from collections.abc import Iterable
 from urllib.parse import urlsplit
@@ -7,6 +8,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -18,17 +20,29 @@ class HostGuard:
         self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (refusal := self._refusal(Headers(scope=scope))):
+        if scope["type"] == "http" and (refusal := self._refusal(scope, Headers(scope=scope))):
             await refusal(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def _refusal(self, headers: Headers) -> JSONResponse | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
         if _host_name(headers.get("host", "")) not in self._hosts:
             return _refused(421, "This server is not known by that Host. Add it with --allowed-hosts.")
         if not all(map(self.is_ours, headers.getlist("origin"))):
             return _refused(403, "Web pages of that Origin may not use this server. Add its host with --allowed-hosts.")
+        goes_by_cookie = not scope["path"].startswith("/mcp")
+        if goes_by_cookie and scope["method"] not in SAFE_METHODS and not self._is_same_origin(headers):
+            return _refused(403, "This page belongs to another origin, which may not change anything here.")
         return None
+
+    @staticmethod
+    def _is_same_origin(headers: Headers) -> bool:
+        """Browsers say where a request comes from; what says nothing is no browser, and carries nobody's cookie."""
+        site = headers.get("sec-fetch-site", "same-origin")
+        origins = headers.getlist("origin")
+        return site in ("same-origin", "none") and all(
+            urlsplit(origin).netloc == headers["host"].lower() for origin in origins
+        )
 
     def is_ours(self, origin: str) -> bool:
         try:

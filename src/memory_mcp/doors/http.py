@@ -1,4 +1,4 @@
-"""The HTTP door: Streamable HTTP at /mcp, legacy SSE at /mcp/sse, a front page and /healthz, on one port."""
+"""The HTTP door: Streamable HTTP at /mcp, legacy SSE at /mcp/sse, REST, /metrics, /healthz and pages, on one port."""
 
 import asyncio
 import ipaddress
@@ -7,30 +7,38 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from types import FrameType
+from typing import cast
 
 import anyio
 import uvicorn
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp import __version__
 from memory_mcp.app import App
+from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import new_id
-from memory_mcp.doors import sdk, welcome
+from memory_mcp.doors import pages, problems, rest, sdk, welcome
 from memory_mcp.doors.asking import CALLER, Line, local_caller
 from memory_mcp.doors.bearer import BearerGuard
 from memory_mcp.doors.guard import LOOPBACK, HostGuard
 from memory_mcp.doors.mcp import McpDoor
+from memory_mcp.doors.metrics import Metrics
+from memory_mcp.doors.rates import RateGuard
 from memory_mcp.doors.refusals import PlainRefusals
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.sessions import Connection
@@ -39,6 +47,7 @@ from memory_mcp.settings import Settings
 log = logging.getLogger(__name__)
 
 MOST_SESSIONS = 1000  # of the handshake era, open at once
+LOOK_AT_KEYS = 0.5  # seconds between two looks at the keys of open streams
 HOUSEKEEPING = 60.0  # seconds between two looks for idle sessions and dead servers
 
 
@@ -49,11 +58,17 @@ def run(app: App) -> None:
     listening = _bound(settings)
     port = listening.getsockname()[1]
     new_key = _first_key(app)
-    sys.stdout.write(welcome.text(settings, port, new_key))
+    sys.stdout.write(welcome.text(settings, port, new_key, _first_sign_in(app)))
     sys.stdout.flush()
     door = HttpDoor(app)
     config = uvicorn.Config(
-        door.app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=1
+        door.app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        proxy_headers=bool(settings.forwarded_allow_ips),
+        forwarded_allow_ips=list(settings.forwarded_allow_ips),
     )
     _Uvicorn(config, door).run(sockets=[listening])
 
@@ -64,42 +79,71 @@ class HttpDoor:
     def __init__(self, app: App, door: McpDoor | None = None) -> None:
         settings = app.settings
         hosts = [*LOOPBACK, settings.url_host, *settings.allowed_hosts]
-        anyone = local_caller(app) if settings.auth == "none" else None
+        if settings.public_host:
+            hosts.append(settings.public_host)
         self._app = app
         self.mcp = door or McpDoor(app)
+        self.mcp.end_session = self._end_session
         self._manager = StreamableHTTPSessionManager(
             app=self.mcp.server, session_idle_timeout=settings.session_idle, max_sessions=MOST_SESSIONS
         )
         self._sse = SseServerTransport("/mcp/messages")
         self._sse_lines: set[anyio.CancelScope] = set()
-        self.app = Starlette(
+        self._ending: set[asyncio.Task[None]] = set()
+        metrics = Metrics(app)
+        self.mcp.on_call.append(metrics.count)
+        self.app = FastAPI(
+            title="Memory MCP",
+            version=__version__,
+            description="What a person signed in to the web app can do beside MCP itself.",
+            openapi_url="/api/openapi.json",
+            docs_url=None,
+            redoc_url=None,
             routes=[
                 Route("/mcp", StreamableHTTPASGIApp(self._manager)),
                 Route("/mcp/sse", _Asgi(self._serve_sse), methods=["GET"]),
                 Route("/mcp/messages", _Asgi(self._sse.handle_post_message)),
                 Route("/healthz", _health, methods=["GET"]),
-                Route("/", self._front_page, methods=["GET"]),
+                Route("/metrics", metrics.answer, methods=["GET"]),
+                Route("/sign-in", pages.sign_in, methods=["GET", "POST"]),
+                Route("/", pages.front, methods=["GET"]),
             ],
-            middleware=[
-                Middleware(PlainRefusals),
-                Middleware(HostGuard, hosts=hosts),
-                Middleware(
-                    CORSMiddleware,
-                    allow_origin_regex=_origins(hosts),
-                    allow_methods=["*"],
-                    allow_headers=["*"],
-                    expose_headers=["mcp-session-id"],
-                ),
-                Middleware(
-                    BearerGuard,
-                    keys=app.keys,
-                    families=app.families,
-                    protects="/mcp",
-                    anyone=anyone,
-                ),
-            ],
+            middleware=self._middleware(hosts),
+            exception_handlers={
+                AppError: _refuse,
+                HTTPException: _refuse_plainly,
+                RequestValidationError: _refuse_shape,
+                Exception: _fail,
+            },
             lifespan=self._lifespan,
         )
+        self.app.state.app = app
+        for router in rest.ROUTERS:
+            self.app.include_router(router)
+        self.app.openapi = partial(rest.describe, self.app)  # type: ignore[method-assign]  # as its docs say
+
+    def _middleware(self, hosts: list[str]) -> list[Middleware]:
+        app = self._app
+        return [
+            Middleware(PlainRefusals),
+            Middleware(HostGuard, hosts=hosts),
+            Middleware(
+                CORSMiddleware,
+                allow_origin_regex=_origins(hosts),
+                allow_methods=["*"],
+                allow_headers=["*"],
+                expose_headers=["mcp-session-id"],
+            ),
+            Middleware(
+                BearerGuard,
+                keys=app.access.keys,
+                families=app.families,
+                protects="/mcp",
+                anyone=local_caller(app) if app.settings.auth == "none" else None,
+                limited=app.settings.rate_limits,
+            ),
+            Middleware(RateGuard, limits=app.access.limits),
+        ]
 
     async def close_streams(self) -> None:
         """Tell every open stream that this is the end, so that nobody waits for a client to leave."""
@@ -111,35 +155,50 @@ class HttpDoor:
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         self.mcp.start_telling()
+        app = self._app
+        chores = (
+            app.sessions.end_the_idle,
+            app.sessions.clear_the_dead,
+            app.clients.write_down,
+            app.clients.clear_the_dead,
+            app.analytics.write_down,
+            app.access.limits.tidy,
+        )
         async with self._manager.run(), anyio.create_task_group() as tasks:
-            tasks.start_soon(self._keep_house)
+            tasks.start_soon(_repeat, min(HOUSEKEEPING, app.settings.session_idle / 4), chores)
+            tasks.start_soon(_repeat, LOOK_AT_KEYS, (self._hang_up,))
             yield
             tasks.cancel_scope.cancel()
 
-    async def _keep_house(self) -> None:
-        pause = min(HOUSEKEEPING, self._app.settings.session_idle / 4)
-        while True:
-            await anyio.sleep(pause)
-            for chore in (self._app.sessions.end_the_idle, self._app.sessions.clear_the_dead):
-                try:
-                    await anyio.to_thread.run_sync(chore)
-                except AppError as exc:
-                    log.warning("Housekeeping waits: %s", exc.message)
+    def _hang_up(self) -> None:
+        """End the streams of clients whose key opens nothing any more, and of those somebody wants disconnected."""
+        clients = self._app.clients
+        by_key = [client for client in clients.here() if client.key_id]
+        if by_key:
+            live = self._app.access.keys.live_ids()
+            for client in by_key:
+                if client.key_id not in live:
+                    clients.hang_up(client.id)
+        clients.hang_up_unwanted()
+
+    def _end_session(self, session_id: str) -> None:
+        task = asyncio.ensure_future(sdk.end_session(self._manager, session_id))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     async def _serve_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = scope[CALLER]
-        line = Line(caller, Connection(caller.user, new_id()))
+        line = Line(caller, Connection(caller.user, new_id()), "sse")
         async with self._sse.connect_sse(scope, receive, send) as (read, write):
-            with anyio.CancelScope() as until_the_end:
+            with (
+                anyio.CancelScope() as until_the_end,
+                self.mcp.connected.ending(line.connection, until_the_end.cancel),
+            ):
                 self._sse_lines.add(until_the_end)
                 try:
                     await self.mcp.serve(line, read, write)
                 finally:
                     self._sse_lines.discard(until_the_end)
-
-    async def _front_page(self, request: Request) -> HTMLResponse:
-        page = welcome.page(self._app.settings, str(request.base_url))
-        return HTMLResponse(page, headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"})
 
 
 class _Asgi:
@@ -180,6 +239,37 @@ class _Uvicorn(uvicorn.Server):
         self._closing = asyncio.ensure_future(self._door.close_streams())
 
 
+async def _repeat(pause: float, chores: Iterable[Callable[[], None]]) -> None:
+    while True:
+        await anyio.sleep(pause)
+        for chore in chores:
+            try:
+                await anyio.to_thread.run_sync(chore)
+            except AppError as exc:
+                log.warning("Housekeeping waits: %s", exc.message)
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    return problems.problem(cast(AppError, error))
+
+
+async def _refuse_plainly(_: Request, error: Exception) -> Response:
+    """As a text, which PlainRefusals brings into shape."""
+    refused = cast(HTTPException, error)
+    return PlainTextResponse(refused.detail, refused.status_code, refused.headers)
+
+
+async def _refuse_shape(_: Request, error: Exception) -> Response:
+    first = cast(RequestValidationError, error).errors()[0]
+    field = ".".join(str(part) for part in first["loc"][1:])
+    return problems.of(422, "invalid", f"{field}: {first['msg']}." if field else f"{first['msg']}.", {"field": field})
+
+
+async def _fail(request: Request, error: Exception) -> Response:
+    """A bug: the server's log has it whole, the caller learns nothing of our insides."""
+    return problems.of(500, "unavailable", "The server failed here, and its log says why.")
+
+
 async def _health(_: Request) -> JSONResponse:
     return JSONResponse({"status": "ok", "version": __version__})
 
@@ -204,7 +294,7 @@ def _refuse_open_doors(app: App) -> None:
         return
     if settings.auth == "none":
         raise Invalid("--auth none works on loopback only. Use --host 127.0.0.1, or keys.", field="auth")
-    if not any(key.made_by == "person" for key in app.keys.live()):
+    if not any(key.made_by == "person" for key in app.access.keys.live()):
         raise Invalid(
             f"Serving on {settings.host} lets other machines in, and nobody has made a key for that yet. "
             "Make one with `memory-mcp keys create --name NAME`, then start again.",
@@ -213,9 +303,16 @@ def _refuse_open_doors(app: App) -> None:
 
 
 def _first_key(app: App) -> str | None:
-    if app.settings.auth == "none" or app.keys.live():
+    if app.settings.auth == "none" or app.access.keys.live():
         return None
-    return app.keys.create(name="first start", made_by="first-start").raw
+    return app.access.keys.create(name="first start", made_by="first-start").raw
+
+
+def _first_sign_in(app: App) -> str | None:
+    """A token for a link, until somebody has signed in."""
+    if app.settings.auth == "none" or app.access.sign_ins.has_anybody():
+        return None
+    return app.access.sign_ins.link_token(LOCAL_USER)
 
 
 def _bound(settings: Settings) -> socket.socket:

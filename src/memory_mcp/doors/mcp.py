@@ -3,10 +3,14 @@
 import asyncio
 import base64
 import binascii
+import json
+import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -19,19 +23,25 @@ from mcp.server.models import InitializationOptions
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
+from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
 from memory_mcp import __version__
+from memory_mcp.access import Deed
 from memory_mcp.app import App
 from memory_mcp.caller import Scope
 from memory_mcp.clock import new_id
 from memory_mcp.doors import answers, arguments, asking, schemas, sdk
+from memory_mcp.doors.connected import Connected
 from memory_mcp.doors.listeners import Listeners
 from memory_mcp.doors.sdk import Context, ReadStream, WriteStream
-from memory_mcp.errors import AppError, NotFound
+from memory_mcp.errors import AppError, NotFound, Unavailable
 from memory_mcp.families import Call, Family, Prompt, Tool, bad_cursor
 from memory_mcp.sessions import Connection
 
+log = logging.getLogger(__name__)
+
 MOST_COMPLETIONS = 100  # the protocol's bound
+LONGEST_AUDITED = 2000  # characters of a deletion's arguments
 
 T = TypeVar("T")
 
@@ -51,12 +61,25 @@ class _Server(Server[Any]):
         )
 
 
+@dataclass(frozen=True)
+class Called:
+    """A tool call that is over."""
+
+    tool: str
+    user: str
+    seconds: float
+    error: str | None  # its word
+
+
 class McpDoor:
     """Everything an MCP client can ask of the server. The rooms decide; this speaks the protocol."""
 
     def __init__(self, app: App) -> None:
         self.app = app
         self.listeners = Listeners()
+        self.connected = Connected(app.clients)
+        self.on_call: list[Callable[[Called], None]] = [_count(app)]
+        self.end_session: Callable[[str], None] = lambda session_id: None  # of Streamable HTTP with a handshake
         self._tools = {name: tool for family in app.families.values() for name, tool in family.tools.items()}
         self._spec_names = {tool.spec_name: name for name, tool in self._tools.items() if tool.spec_name}
         # Apart, so that writers who wait for their turn keep no reader waiting.
@@ -126,14 +149,22 @@ class McpDoor:
         tool = self._tools.get(self._spec_names.get(params.name, params.name))
         if tool is None or tool.family not in caller.families:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}", {"error": "not_found"})
+        began = time.perf_counter()
+        error: AppError | None = None
         try:
             caller.require(tool.needs)
             async with asking.order(ctx).turn(steers=tool.steers):
                 return await self._run(ctx, _answer, tool, params.arguments, reads=tool.reads_only)
         except AppError as exc:
-            return answers.refusal(self.app.families[tool.family], exc)
+            error = exc
+            return answers.refusal(self.app.families[tool.family], error)
         except Exception:  # noqa: BLE001  # the border: a bug is logged whole and told to nobody
-            return answers.refusal(self.app.families[tool.family], answers.failure(tool.name))
+            error = answers.failure(tool.name)
+            return answers.refusal(self.app.families[tool.family], error)
+        finally:
+            called = Called(tool.name, caller.user, time.perf_counter() - began, error.error if error else None)
+            for tell in self.on_call:
+                tell(called)
 
     # Resources
 
@@ -225,8 +256,13 @@ class McpDoor:
             uris = [await self._watched(ctx, uri) for uri in params.notifications.resource_subscriptions or []]
         honoured = params.notifications.model_copy(update={"resource_subscriptions": uris or None})
         handler = self.listeners.of(caller.user).handler
-        with self.app.sessions.staying(session):
+        with (
+            self.app.sessions.staying(session),
+            anyio.CancelScope() as until_hung_up,
+            self.connected.ending(session.connection, until_hung_up.cancel),
+        ):
             return await handler(ctx, params.model_copy(update={"notifications": honoured}))
+        return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
     async def _watched(self, ctx: Context, uri: str) -> str:
         """The address under which its changes are told. Raises NotFound, as reading would, for who may not read."""
@@ -290,11 +326,23 @@ class McpDoor:
         if sdk.is_modern(ctx) and ctx.request is not None:
             with suppress(AppError):
                 self.app.sessions.touch(asking.caller(ctx).user, asking.session(ctx, self.app.sessions))
+        self._count_call(ctx)
         with answers.plain_parameters():
             answer = await call_next(ctx)
         if ctx.method == "initialize" and not sdk.is_modern(ctx):
             self._welcome(ctx)
         return answer
+
+    def _count_call(self, ctx: Context) -> None:
+        if ctx.request_id is None or (asking.CONNECTION not in sdk.connection(ctx).state and not sdk.is_modern(ctx)):
+            return  # it is told something, or asked before the handshake
+        self.connected.called(
+            asking.caller(ctx),
+            asking.connection_of(ctx, self.app.sessions),
+            asking.client_info(ctx),
+            asking.transport(ctx),
+            ctx.protocol_version,
+        )
 
     def _welcome(self, ctx: Context) -> None:
         wire, caller = sdk.connection(ctx), asking.caller(ctx)
@@ -305,13 +353,19 @@ class McpDoor:
         else:
             connection = Connection(caller.user, new_id())
             wire.exit_stack.push_async_callback(anyio.to_thread.run_sync, self.app.sessions.close, connection)
+            if wire.session_id:
+                ending = self.connected.ending(connection, partial(self.end_session, wire.session_id))
+                wire.exit_stack.enter_context(ending)
         # The SDK's models drop what they do not know; the raw handshake still has it.
         client_info = (ctx.params or {}).get("clientInfo")
         connection.announced_session = asking.announced_session(client_info)
         connection.client = asking.client_name(client_info)
         wire.state[asking.CONNECTION] = connection
+        wire.state[asking.CLIENT_INFO] = client_info
         self.listeners.add(caller, wire)
         wire.exit_stack.callback(self.listeners.remove, wire)
+        wire.exit_stack.callback(self.connected.tell_soon)
+        self._count_call(ctx)
 
     # Running rooms
 
@@ -358,7 +412,25 @@ def _in_session(call: Call, work: Callable[..., T], *rest: Any) -> T:
 
 def _answer(call: Call, tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
     """A tool call from its raw arguments to its result, all of it in a thread: both may be long."""
-    return answers.result(tool, tool.run(call, arguments.parse(tool, given)))
+    result = answers.result(tool, tool.run(call, arguments.parse(tool, given)))
+    if tool.deletes:
+        _audit(call, tool, given)
+    return result
+
+
+def _audit(call: Call, tool: Tool, given: Mapping[str, Any] | None) -> None:
+    """Say in the audit log what was deleted. It is gone by now: a log that cannot be written does not bring it back."""
+    said = json.dumps(given or {}, ensure_ascii=False)
+    details = {"arguments": given} if len(said) <= LONGEST_AUDITED else {"arguments_begin": said[:LONGEST_AUDITED]}
+    deed = Deed(tool.name, call.caller.key_id, call.session.client, call.caller.ip, details)
+    try:
+        call.app.access.audit.say(call.caller.user, deed)
+    except Unavailable as exc:
+        log.warning("A deletion by %s is missing in the audit log: %s", tool.name, exc.message)
+
+
+def _count(app: App) -> Callable[[Called], None]:
+    return lambda called: app.analytics.count(called.user, is_error=called.error is not None)
 
 
 def _progress(

@@ -6,11 +6,14 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-STATUS_WORDS = {404: "not_found", 413: "too_large", 503: "unavailable"}
+from memory_mcp.doors import problems
+
+STATUS_WORDS = {404: "not_found", 413: "too_large", 429: "rate_limited", 503: "unavailable"}
 
 
 class PlainRefusals:
-    """ASGI middleware: a text becomes `{"error", "message", "data"}`, and a validator's inner life stays inside."""
+    """ASGI middleware: a text becomes `{"error", "message", "data"}`, or a problem under /api; a validator's inner life
+    stays inside."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -31,24 +34,29 @@ class PlainRefusals:
             else:
                 body.extend(message.get("body", b""))
                 if not message.get("more_body"):
-                    await _send(send, start, bytes(body))
+                    await _send(send, start, bytes(body), is_api=scope["path"].startswith("/api/"))
 
         await self._app(scope, receive, tell)
 
 
-async def _send(send: Send, start: Message, body: bytes) -> None:
+async def _send(send: Send, start: Message, body: bytes, *, is_api: bool) -> None:
     headers = MutableHeaders(raw=start["headers"])
-    said = _plain(start["status"], headers.get("content-type", ""), body)
-    if said is not None:
-        body = json.dumps(said, ensure_ascii=False).encode()
-        headers["content-type"] = "application/json"
-        headers["content-length"] = str(len(body))
+    content_type = headers.get("content-type", "")
+    said = _plain(start["status"], content_type, body, is_api=is_api)
+    if said is not None and is_api:
+        problem = problems.of(start["status"], said["error"], said["message"])
+        body, headers["content-type"] = bytes(problem.body), problems.MEDIA_TYPE
+    elif said is not None:
+        body, headers["content-type"] = json.dumps(said, ensure_ascii=False).encode(), "application/json"
+    headers["content-length"] = str(len(body))
     await send({**start, "headers": headers.raw})
     await send({"type": "http.response.body", "body": body})
 
 
-def _plain(status: int, content_type: str, body: bytes) -> dict[str, Any] | None:
+def _plain(status: int, content_type: str, body: bytes, *, is_api: bool) -> dict[str, Any] | None:
     """What to say instead; None if what was said is fine."""
+    if content_type == problems.MEDIA_TYPE or content_type.startswith("text/html"):
+        return None
     if not content_type.startswith("application/json"):
         text = body.decode(errors="replace").strip() or f"HTTP {status}"
         return {"error": STATUS_WORDS.get(status, "invalid"), "message": text, "data": {}}
@@ -56,6 +64,8 @@ def _plain(status: int, content_type: str, body: bytes) -> dict[str, Any] | None
         said: dict[str, Any] = json.loads(body)
     except ValueError:
         return None
+    if is_api:
+        return said
     error = said.get("error") if isinstance(said, dict) else None
     if isinstance(error, dict) and str(error.get("message", "")).startswith("Validation error"):
         error["message"] = "This is not a JSON-RPC 2.0 message."

@@ -8,7 +8,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["Context", "ReadStream", "WriteStream", "connection", "end_streams", "is_modern"]
+__all__ = ["Context", "ReadStream", "WriteStream", "connection", "end_session", "end_streams", "is_modern"]
 
 Context = ServerRequestContext[Any, Any]
 
@@ -16,6 +16,12 @@ Context = ServerRequestContext[Any, Any]
 def connection(ctx: Context) -> Connection:
     """The client's connection: in the handshake era it lives as long as the client, later for one request."""
     return ctx.session._connection
+
+
+async def end_session(manager: StreamableHTTPSessionManager, session_id: str) -> None:
+    """End one Streamable HTTP session with its streams. Whoever still uses its id gets 404, and shakes hands anew."""
+    if transport := manager._server_instances.get(session_id):
+        await manager._discard_session(session_id, transport)
 
 
 async def end_streams(manager: StreamableHTTPSessionManager) -> None:

@@ -25,7 +25,8 @@ def run(app: App) -> None:
 
 def local_line(app: App) -> Line:
     named = app.settings.session_id
-    return Line(local_caller(app), Connection(LOCAL_USER, named or new_id(), own_is_named=named is not None))
+    connection = Connection(LOCAL_USER, named or new_id(), own_is_named=named is not None)
+    return Line(local_caller(app), connection, "stdio")
 
 
 async def _serve(app: App, line: Line) -> None:

@@ -4,18 +4,19 @@ import html
 import json
 
 from memory_mcp import __version__
+from memory_mcp.access.sign_ins import sign_in_url
 from memory_mcp.settings import Settings
 
 PLACEHOLDER = "YOUR_KEY"
 
 
-def text(settings: Settings, port: int, new_key: str | None) -> str:
+def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str | None) -> str:
     """Everything to open and to paste. A new key is shown here and nowhere else."""
-    base = f"http://{settings.url_host}:{port}"
+    base = settings.public_url or f"http://{settings.url_host}:{port}"
     lines = [
         f"Memory MCP {__version__}",
         "",
-        f"  Open     {base}/",
+        f"  Open     {sign_in_url(base, sign_in_token) if sign_in_token else base + '/'}",
         f"  MCP      {base}/mcp",
         f"  Data     {settings.data_dir}",
         "",
@@ -23,6 +24,8 @@ def text(settings: Settings, port: int, new_key: str | None) -> str:
     if settings.auth == "none":
         lines += ["No key is asked for (--auth none).", ""]
         return "\n".join([*lines, *_snippets(base, None), "", ""])
+    if sign_in_token:
+        lines += ["The first link signs you in, once, within a day; `memory-mcp users link` prints another.", ""]
     if new_key:
         lines += ["Your key, shown this once:", "", f"  {new_key}", ""]
     else:
@@ -48,17 +51,25 @@ def page(settings: Settings, base_url: str) -> str:
     base = base_url.rstrip("/")
     key = PLACEHOLDER if settings.auth == "key" else None
     snippets = html.escape("\n".join(_snippets(base, key)))
+    return framed(
+        "Memory MCP",
+        f"""<p>Version {__version__} is running. It speaks the Model Context Protocol at
+<code>{html.escape(base)}/mcp</code>.</p>
+<pre>{snippets}</pre>
+<p>Keys are made with <code>memory-mcp keys create --name NAME</code>.</p>""",
+    )
+
+
+def framed(title: str, inner: str) -> str:
     return f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Memory MCP</title>
+<title>{html.escape(title)}</title>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 3rem auto; padding: 0 1rem; }}
 pre {{ overflow-x: auto; padding: 1rem; border: 1px solid gray; border-radius: .5rem; }}
 </style>
-<h1>Memory MCP</h1>
-<p>Version {__version__} is running. It speaks the Model Context Protocol at <code>{html.escape(base)}/mcp</code>.</p>
-<pre>{snippets}</pre>
-<p>Keys are made with <code>memory-mcp keys create --name NAME</code>.</p>
+<h1>{html.escape(title)}</h1>
+{inner}
 </html>
 """

@@ -290,6 +290,14 @@ class Notes:
                 enabled=not self._queries.are_off,
             )
 
+    def waiting_for_vectors(self) -> int:
+        """How many notes wait, of all users whose notes are open here."""
+        waiting = 0
+        for shelf in list(self._shelves.values()):
+            with suppress(Unavailable), shelf.db.read() as tx:
+                waiting += queue.size(tx)
+        return waiting
+
     def reindex(self, caller: Caller) -> int:
         """Embed every note anew, by whichever embedder is chosen then. Returns how many wait now."""
         with self._db(caller).write() as tx:

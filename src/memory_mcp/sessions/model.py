@@ -1,6 +1,9 @@
 from dataclasses import dataclass, field
+from typing import Literal
 
 from memory_mcp.clock import new_id
+
+Transport = Literal["stdio", "streamable-http", "sse"]
 
 
 @dataclass
@@ -31,3 +34,20 @@ class Session:
     def is_named(self) -> bool:
         """Whether another connection may be in the same session."""
         return self.id != self.connection.own_session or self.connection.own_is_named
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client that is connected: over one stream, or, where the protocol has none, by its key and name."""
+
+    id: str
+    user: str
+    key_id: str | None  # None on stdio
+    name: str
+    version: str
+    ip: str | None
+    transport: Transport
+    protocol_version: str
+    started_at: str
+    last_call_at: str
+    calls: int = 0

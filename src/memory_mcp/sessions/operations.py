@@ -4,17 +4,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
-import filelock
-
 from memory_mcp.caller import Caller
-from memory_mcp.clock import new_id
 from memory_mcp.errors import Unavailable, Unusable
-from memory_mcp.sessions import storage
 from memory_mcp.sessions.model import Connection, Session
+from memory_mcp.sessions.servers import Servers
+from memory_mcp.sessions.storage import holds as storage
 from memory_mcp.sqlite import Database, Write
 
 log = logging.getLogger(__name__)
@@ -46,13 +43,11 @@ class Sessions:
     died is known by its free lock file, and the next one to start ends its sessions.
     """
 
-    def __init__(self, db: Database, lock_folder: Path, *, persist: bool, idle_seconds: int) -> None:
+    def __init__(self, db: Database, servers: Servers, *, persist: bool, idle_seconds: int) -> None:
         self._db = db
-        self._lock_folder = lock_folder
+        self._servers = servers
         self._persist = persist
         self._idle_seconds = idle_seconds
-        self._server_id = new_id()
-        self._alive: filelock.BaseFileLock | None = None
         self._changing = threading.RLock()  # holding and releasing, with the writes that go with them
         self._guard = threading.Lock()  # the two dictionaries below, for an instant
         self._held: dict[Hold, _Used] = {}
@@ -134,13 +129,9 @@ class Sessions:
         """This server stops."""
         with self._changing:
             self._release(list(self._held))
-            if self._alive is None:
-                return
-            with self._db.write() as tx:
-                storage.remove_server(tx, self._server_id)
-            Path(self._alive.lock_file).unlink(missing_ok=True)
-            self._alive.release()
-            self._alive = None
+            if self._servers.this_is_shown:
+                with self._db.write() as tx:
+                    storage.remove_server(tx, self._servers.this)
 
     def end_the_idle(self) -> None:
         """End sessions of a protocol without connections that nobody has used for the idle time, and those of closed
@@ -150,23 +141,16 @@ class Sessions:
             self._release([held for held, used in self._held.items() if used.is_over(oldest)])
         with self._guard:
             for who in [who for who, used in self._sessionless.items() if used.is_over(oldest)]:
-                del self._sessionless[who]
+                self._sessionless.pop(who).connection.closed = True
 
     def clear_the_dead(self) -> None:
         """End the sessions of servers that no longer live, and of no others."""
         with self._db.read() as tx:
-            others = storage.other_servers(tx, self._server_id)
+            others = storage.other_servers(tx, self._servers.this)
         for server_id in others:
-            lock = self._lock_of(server_id)
-            try:
-                lock.acquire(timeout=0)
-            except filelock.Timeout:
-                continue  # it lives
-            try:
-                self._end_all_of(server_id)
-                Path(lock.lock_file).unlink(missing_ok=True)
-            finally:
-                lock.release()
+            with self._servers.if_dead(server_id) as is_dead:
+                if is_dead:
+                    self._end_all_of(server_id)
 
     def _end_all_of(self, server_id: str) -> None:
         with self._db.write() as tx:
@@ -181,15 +165,15 @@ class Sessions:
         if not held:
             return
         with db.write() as tx:
-            storage.add_server(tx, self._server_id, self._persist)
+            storage.add_server(tx, self._servers.this, self._persist)
             for one in held:
-                storage.hold(tx, self._server_id, *one)
+                storage.hold(tx, self._servers.this, *one)
 
     def _hold(self, held: Hold, connection: Connection) -> None:
-        self._show_alive()
+        self._servers.show_this()
         with self._db.write() as tx:
-            storage.add_server(tx, self._server_id, self._persist)
-            storage.hold(tx, self._server_id, *held)
+            storage.add_server(tx, self._servers.this, self._persist)
+            storage.hold(tx, self._servers.this, *held)
         with self._guard:
             self._held[held] = _Used(connection, time.monotonic())
 
@@ -198,7 +182,7 @@ class Sessions:
         if not holds:
             return
         with self._db.write() as tx:
-            self._let_go(tx, self._server_id, holds, self._persist)
+            self._let_go(tx, self._servers.this, holds, self._persist)
         with self._guard:
             for held in holds:
                 self._held.pop(held, None)
@@ -216,12 +200,3 @@ class Sessions:
                     forget(user, session_ids)
                 except Unusable as exc:  # one family's broken file: the others' are cleared all the same
                     log.warning("What ended sessions left there stays: %s", exc.message)
-
-    def _show_alive(self) -> None:
-        if self._alive is None:
-            self._lock_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._alive = self._lock_of(self._server_id)
-            self._alive.acquire()
-
-    def _lock_of(self, server_id: str) -> filelock.BaseFileLock:
-        return filelock.FileLock(self._lock_folder / f"{server_id}.lock", thread_local=False)

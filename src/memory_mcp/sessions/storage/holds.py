@@ -1,4 +1,4 @@
-"""SQL of sessions/: living servers and the sessions they hold, in server.db."""
+"""Living servers and the sessions they hold, in server.db."""
 
 from memory_mcp.sqlite import Read, Write
 

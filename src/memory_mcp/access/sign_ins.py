@@ -1,0 +1,123 @@
+"""Signing in to the web app: by a one-time link or by a password, kept in a cookie."""
+
+import hashlib
+import secrets
+import threading
+from datetime import timedelta
+
+from memory_mcp.access.audit import Audit
+from memory_mcp.access.limits import Limits
+from memory_mcp.access.model import Deed, NotSignedIn, User
+from memory_mcp.access.storage import sign_ins as storage
+from memory_mcp.access.storage import users
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.clock import Clock, stamp, utc_now
+from memory_mcp.errors import Invalid, RateLimited
+from memory_mcp.sqlite import Database, Write
+
+LINK_LASTS = timedelta(hours=24)
+COOKIE_LASTS = timedelta(days=30)
+ATTEMPTS = 10  # a minute, for one name and for one address
+BCRYPT_ROUNDS = 12
+SHORTEST_PASSWORD, LONGEST_PASSWORD = 10, 72  # bcrypt reads 72 bytes and no more
+_NOBODY = "$2b$12$Kaq8Ni864HcEt8LbjphLJeHKOKKOiNRyFSa.bmG9e/cVWw4Z9wLta"  # takes as long to check as anybody's
+
+
+class SignIns:
+    def __init__(self, db: Database, limits: Limits, audit: Audit, clock: Clock = utc_now) -> None:
+        self._db = db
+        self._limits = limits
+        self._audit = audit
+        self._clock = clock
+        self._hashing = threading.Semaphore(2)  # bcrypt is slow on purpose
+
+    def link_token(self, user: str) -> str:
+        """Something to sign in with once, within a day."""
+        token = secrets.token_urlsafe(32)
+        with self._db.write() as tx:
+            users.add_local(tx)
+            storage.add_link(tx, _digest(token), user, stamp(self._clock() + LINK_LASTS))
+        return token
+
+    def by_link(self, token: str, ip: str | None) -> str:
+        """A cookie for whoever the link was made for. Raises NotSignedIn if it was used, is over or never was."""
+        self._count_attempt(ip)
+        with self._db.write() as tx:
+            user = storage.take_link(tx, _digest(token))
+            if user is None:
+                raise NotSignedIn(
+                    "This link was used before, or its day is over. `memory-mcp users link NAME` prints a new one."
+                )
+            return self._signed_in(tx, user, "link", ip)
+
+    def by_password(self, name: str, password: str, ip: str | None) -> str:
+        """A cookie. Raises NotSignedIn, which does not tell a wrong name from a wrong password, and RateLimited."""
+        import bcrypt
+
+        self._count_attempt(ip, name)
+        with self._db.read() as tx:
+            user = next((user for user in users.every(tx) if user.name.lower() == name.lower()), None)
+            kept = users.password_hash(tx, user.id) if user else None
+        with self._hashing:
+            fits = bcrypt.checkpw(password.encode()[:LONGEST_PASSWORD], (kept or _NOBODY).encode())
+        if user is None or kept is None or not fits:
+            raise NotSignedIn(
+                "The name or the password is wrong. `memory-mcp users password NAME` sets one, "
+                "`memory-mcp users link NAME` prints a link that needs none."
+            )
+        with self._db.write() as tx:
+            return self._signed_in(tx, user.id, "password", ip)
+
+    def who(self, cookie: str) -> User:
+        """Whose cookie it is. Raises NotSignedIn."""
+        with self._db.read() as tx:
+            user = storage.user_of(tx, _digest(cookie), stamp(self._clock()))
+            found = users.by_id(tx, user) if user else None
+        if found is None:
+            raise NotSignedIn("You are not signed in any more. Sign in again.")
+        return found
+
+    def sign_out(self, cookie: str) -> None:
+        with self._db.write() as tx:
+            storage.remove(tx, _digest(cookie))
+
+    def set_password(self, user: str, password: str) -> None:
+        """From now on this password, and nobody stays signed in. Raises Invalid for one too short or too long."""
+        import bcrypt
+
+        if not len(password) >= SHORTEST_PASSWORD or len(password.encode()) > LONGEST_PASSWORD:
+            raise Invalid(
+                f"A password has at least {SHORTEST_PASSWORD} characters and at most {LONGEST_PASSWORD} bytes.",
+                field="password",
+            )
+        hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(BCRYPT_ROUNDS)).decode()
+        with self._db.write() as tx:
+            users.add_local(tx)
+            users.set_password(tx, user, hashed)
+            storage.remove_all_of(tx, user)
+            self._audit.note(tx, user, Deed("password_set"))
+
+    def has_anybody(self) -> bool:
+        """Whether the local user has signed in, or could with a password."""
+        with self._db.read() as tx:
+            return storage.has_signed_in(tx, LOCAL_USER) or users.password_hash(tx, LOCAL_USER) is not None
+
+    def _signed_in(self, tx: Write, user: str, how: str, ip: str | None) -> str:
+        cookie = secrets.token_urlsafe(32)
+        storage.add(tx, _digest(cookie), user, stamp(self._clock() + COOKIE_LASTS))
+        self._audit.note(tx, user, Deed("signed_in", ip=ip, details={"by": how}))
+        return cookie
+
+    def _count_attempt(self, ip: str | None, name: str | None = None) -> None:
+        for who in (f"sign-in from {ip}", *([f"sign-in as {_digest(name.lower()).hex()}"] if name else [])):
+            allowance = self._limits.take(who, ATTEMPTS)
+            if allowance.is_spent:
+                raise RateLimited("Too many attempts to sign in. Wait a little.", retry_after=allowance.retry_after)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+
+
+def sign_in_url(base: str, token: str) -> str:
+    return f"{base}/sign-in?token={token}"

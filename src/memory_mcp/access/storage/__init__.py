@@ -1,0 +1,1 @@
+"""SQL of access/: users, keys, sign-ins and the audit log in server.db, rate limits in live.db."""

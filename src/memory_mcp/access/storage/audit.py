@@ -1,0 +1,51 @@
+"""The audit log, in server.db."""
+
+import json
+
+from memory_mcp.access.model import Deed, Entry
+from memory_mcp.sqlite import Read, Write
+
+
+def add(tx: Write, user: str, deed: Deed, at: str) -> None:
+    tx.all(
+        """
+        INSERT INTO audit (user_id, at, action, key_id, client, ip, details)
+        VALUES (:user, :at, :action, :key, :client, :ip, :details)
+        """,
+        {
+            "user": user,
+            "at": at,
+            "action": deed.action,
+            "key": deed.key_id,
+            "client": deed.client,
+            "ip": deed.ip,
+            "details": json.dumps(deed.details, ensure_ascii=False, sort_keys=True),
+        },
+    )
+
+
+def trim(tx: Write, user: str, most: int) -> None:
+    """Forget the oldest beyond so many."""
+    tx.all(
+        """
+        DELETE FROM audit WHERE user_id = :user AND id <= (
+            SELECT id FROM audit WHERE user_id = :user ORDER BY id DESC LIMIT 1 OFFSET :most
+        )
+        """,
+        {"user": user, "most": most},
+    )
+
+
+def of(tx: Read, user: str, before: int | None, limit: int) -> list[Entry]:
+    """The newest first, from below an id."""
+    rows = tx.all(
+        """
+        SELECT id, at, action, key_id, client, ip, details FROM audit
+        WHERE user_id = :user AND (:before IS NULL OR id < :before)
+        ORDER BY id DESC LIMIT :limit
+        """,
+        {"user": user, "before": before, "limit": limit},
+    )
+    return [
+        Entry(id_, at, Deed(action, key, client, ip, json.loads(d))) for id_, at, action, key, client, ip, d in rows
+    ]

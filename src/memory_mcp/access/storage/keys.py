@@ -1,0 +1,72 @@
+"""Keys, in server.db."""
+
+import json
+from typing import Any
+
+from memory_mcp.access.model import Key
+from memory_mcp.caller import parse_scopes
+from memory_mcp.sqlite import Read, Write
+
+_SELECT = """
+    SELECT keys.id, user_id, keys.name, key_prefix, secret_hash, scopes, families, made_by, keys.created_at, expires_at,
+        revoked_at, last_used_at, namespace, users.plan
+    FROM keys JOIN users ON users.id = keys.user_id
+"""
+
+
+def add(tx: Write, key: Key) -> None:
+    tx.all(
+        """
+        INSERT INTO keys (id, user_id, name, key_prefix, secret_hash, scopes, families, made_by, created_at, expires_at,
+            revoked_at, last_used_at, namespace)
+        VALUES (:id, :user, :name, :key_prefix, :secret_hash, :scopes, :families, :made_by, :created_at, :expires_at,
+            :revoked_at, :last_used_at, :namespace)
+        """,
+        vars(key) | {"scopes": json.dumps(sorted(key.scopes)), "families": json.dumps(sorted(key.families))},
+    )
+
+
+def get(tx: Read, key_id: str) -> Key | None:
+    row = tx.one(f"{_SELECT} WHERE keys.id = :id", {"id": key_id})
+    return _key(*row) if row else None
+
+
+def every(tx: Read) -> list[Key]:
+    return [_key(*row) for row in tx.all(f"{_SELECT} ORDER BY keys.created_at, keys.id")]
+
+
+def live_ids(tx: Read, now: str) -> set[str]:
+    rows = tx.all(
+        "SELECT id FROM keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)", {"now": now}
+    )
+    return {id_ for (id_,) in rows}
+
+
+def revoke(tx: Write, key_id: str, user: str | None) -> str | None:
+    """Whose key it was; None if there is no such key (of this user, if one is given), or it was revoked before."""
+    row = tx.one(
+        """
+        UPDATE keys SET revoked_at = :now
+        WHERE id = :id AND revoked_at IS NULL AND (:user IS NULL OR user_id = :user)
+        RETURNING user_id
+        """,
+        {"id": key_id, "user": user, "now": tx.stamp},
+    )
+    return row[0] if row else None
+
+
+def note_use(tx: Write, key_id: str) -> None:
+    tx.all("UPDATE keys SET last_used_at = :now WHERE id = :id", {"id": key_id, "now": tx.stamp})
+
+
+def _key(id_: str, user: str, name: str, prefix: str, secret_hash: str, scopes: str, families: str, *rest: Any) -> Key:
+    return Key(
+        id_,
+        user,
+        name,
+        prefix,
+        secret_hash,
+        parse_scopes(json.loads(scopes)),
+        frozenset(json.loads(families)),
+        *rest,
+    )

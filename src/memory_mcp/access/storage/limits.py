@@ -1,0 +1,20 @@
+"""When the next request of somebody would be on time, in live.db."""
+
+from memory_mcp.sqlite import Write
+
+
+def due(tx: Write, who: str) -> float:
+    """Seconds since 1970; 0 for who has not been seen."""
+    row = tx.one("SELECT due FROM limits WHERE who = :who", {"who": who})
+    return row[0] if row else 0.0
+
+
+def set_due(tx: Write, who: str, due: float) -> None:
+    tx.all(
+        "INSERT INTO limits (who, due) VALUES (:who, :due) ON CONFLICT (who) DO UPDATE SET due = excluded.due",
+        {"who": who, "due": due},
+    )
+
+
+def forget_before(tx: Write, now: float) -> None:
+    tx.all("DELETE FROM limits WHERE due < :now", {"now": now})

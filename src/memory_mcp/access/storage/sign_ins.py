@@ -1,0 +1,53 @@
+"""One-time links and who is signed in, in server.db. Of both only the SHA-256 is kept."""
+
+from memory_mcp.sqlite import Read, Write
+
+
+def add_link(tx: Write, token_hash: bytes, user: str, expires_at: str) -> None:
+    tx.all("DELETE FROM sign_in_links WHERE expires_at <= :now", {"now": tx.stamp})
+    tx.all(
+        "INSERT INTO sign_in_links (token_hash, user_id, expires_at) VALUES (:hash, :user, :expires_at)",
+        {"hash": token_hash, "user": user, "expires_at": expires_at},
+    )
+
+
+def take_link(tx: Write, token_hash: bytes) -> str | None:
+    """Whose link it was. It works this once."""
+    row = tx.one(
+        "DELETE FROM sign_in_links WHERE token_hash = :hash AND expires_at > :now RETURNING user_id",
+        {"hash": token_hash, "now": tx.stamp},
+    )
+    return row[0] if row else None
+
+
+def add(tx: Write, cookie_hash: bytes, user: str, expires_at: str) -> None:
+    tx.all("DELETE FROM sign_ins WHERE expires_at <= :now", {"now": tx.stamp})
+    tx.all(
+        """
+        INSERT INTO sign_ins (cookie_hash, user_id, created_at, expires_at)
+        VALUES (:hash, :user, :now, :expires_at)
+        """,
+        {"hash": cookie_hash, "user": user, "now": tx.stamp, "expires_at": expires_at},
+    )
+
+
+def user_of(tx: Read, cookie_hash: bytes, now: str) -> str | None:
+    row = tx.one(
+        "SELECT user_id FROM sign_ins WHERE cookie_hash = :hash AND expires_at > :now",
+        {"hash": cookie_hash, "now": now},
+    )
+    return row[0] if row else None
+
+
+def has_signed_in(tx: Read, user: str) -> bool:
+    """Whether they did at any time that is still known."""
+    return tx.one("SELECT 1 FROM sign_ins WHERE user_id = :user LIMIT 1", {"user": user}) is not None
+
+
+def remove(tx: Write, cookie_hash: bytes) -> None:
+    tx.all("DELETE FROM sign_ins WHERE cookie_hash = :hash", {"hash": cookie_hash})
+
+
+def remove_all_of(tx: Write, user: str) -> None:
+    tx.all("DELETE FROM sign_ins WHERE user_id = :user", {"user": user})
+    tx.all("DELETE FROM sign_in_links WHERE user_id = :user", {"user": user})

@@ -1,0 +1,50 @@
+"""Users, in server.db."""
+
+from memory_mcp.access.model import Plan, User
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.sqlite import Read, Write
+
+_COLUMNS = "id, name, created_at, plan"
+
+
+def add_local(tx: Write) -> None:
+    """The person whose data directory this is. Stays as they are if they are there."""
+    tx.all(
+        "INSERT OR IGNORE INTO users (id, name, created_at) VALUES (:id, :id, :now)",
+        {"id": LOCAL_USER, "now": tx.stamp},
+    )
+
+
+def add(tx: Write, id_: str, name: str, plan: Plan) -> User:
+    tx.all(
+        "INSERT INTO users (id, name, created_at, plan) VALUES (:id, :name, :now, :plan)",
+        {"id": id_, "name": name, "now": tx.stamp, "plan": plan},
+    )
+    return User(id_, name, tx.stamp, plan)
+
+
+def every(tx: Read) -> list[User]:
+    return [User(*row) for row in tx.all(f"SELECT {_COLUMNS} FROM users ORDER BY created_at, id")]
+
+
+def by_id(tx: Read, id_: str) -> User | None:
+    row = tx.one(f"SELECT {_COLUMNS} FROM users WHERE id = :id", {"id": id_})
+    return User(*row) if row else None
+
+
+def remove(tx: Write, id_: str) -> None:
+    """With all their keys, sign-ins and lines of the audit log."""
+    tx.all("DELETE FROM users WHERE id = :id", {"id": id_})
+
+
+def set_plan(tx: Write, id_: str, plan: Plan) -> None:
+    tx.all("UPDATE users SET plan = :plan WHERE id = :id", {"id": id_, "plan": plan})
+
+
+def set_password(tx: Write, id_: str, password_hash: str) -> None:
+    tx.all("UPDATE users SET password_hash = :hash WHERE id = :id", {"id": id_, "hash": password_hash})
+
+
+def password_hash(tx: Read, id_: str) -> str | None:
+    row = tx.one("SELECT password_hash FROM users WHERE id = :id", {"id": id_})
+    return row[0] if row else None

@@ -1,0 +1,83 @@
+"""Who is connected through this door: their calls are counted, and somebody may hang up on them."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import anyio.to_thread
+
+from memory_mcp.caller import Caller
+from memory_mcp.errors import Unavailable
+from memory_mcp.sessions import Client, Clients, Connection, Transport
+
+TELL_AFTER = 1.0  # seconds in which calls are gathered before other servers are told
+LONGEST_SHOWN = 200  # characters of what clients say of themselves
+
+
+class Connected:
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._endings: dict[str, list[Callable[[], None]]] = {}  # by connection
+        self._telling: asyncio.Task[None] | None = None
+
+    def called(
+        self,
+        caller: Caller,
+        connection: Connection,
+        client_info: Mapping[str, Any],
+        transport: Transport,
+        protocol_version: str,
+    ) -> None:
+        """Count a call. Call inside the event loop."""
+        loop = asyncio.get_running_loop()
+
+        def meet(now: str) -> Client:
+            return Client(
+                id=connection.id,
+                user=caller.user,
+                key_id=caller.key_id,
+                name=_shown(client_info.get("name")),
+                version=_shown(client_info.get("version")),
+                ip=caller.ip,
+                transport=transport,
+                protocol_version=protocol_version,
+                started_at=now,
+                last_call_at=now,
+            )
+
+        def hang_up() -> None:
+            loop.call_soon_threadsafe(self._end, connection.id)
+
+        self._clients.called(connection, meet, hang_up)
+        self.tell_soon()
+
+    @contextmanager
+    def ending(self, connection: Connection, end: Callable[[], None]) -> Iterator[None]:
+        """For the block, call `end` when somebody hangs up on the connection."""
+        self._endings.setdefault(connection.id, []).append(end)
+        try:
+            yield
+        finally:
+            endings = self._endings.get(connection.id, [])
+            with suppress(ValueError):
+                endings.remove(end)
+            if not endings:
+                self._endings.pop(connection.id, None)
+
+    def tell_soon(self) -> None:
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.get_running_loop().create_task(self._tell())
+
+    async def _tell(self) -> None:
+        await asyncio.sleep(TELL_AFTER)
+        with suppress(Unavailable):  # the next call tries again
+            await anyio.to_thread.run_sync(self._clients.write_down)
+
+    def _end(self, connection_id: str) -> None:
+        for end in list(self._endings.get(connection_id, ())):
+            end()
+
+
+def _shown(text: object) -> str:
+    return text[:LONGEST_SHOWN] if isinstance(text, str) else ""

@@ -1,0 +1,71 @@
+"""/metrics, as Prometheus reads it: of this process, since it started."""
+
+import ipaddress
+
+from anyio import to_thread
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memory_mcp.access import Refused
+from memory_mcp.app import App
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.doors.bearer import bearer_of, refusal
+from memory_mcp.doors.mcp import Called
+from memory_mcp.errors import AppError
+
+
+class Metrics:
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        self._calls = Counter(
+            "memory_mcp_calls", "Tool calls, by tool and outcome.", ["tool", "outcome"], registry=self._registry
+        )
+        self._seconds = Histogram(
+            "memory_mcp_call_seconds",
+            "How long tool calls took.",
+            ["tool"],
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+            registry=self._registry,
+        )
+        self._clients = Gauge("memory_mcp_clients", "Clients connected to this process.", registry=self._registry)
+        self._queue = Gauge(
+            "memory_mcp_embed_queue", "Notes that wait for their vector, of users seen here.", registry=self._registry
+        )
+
+    def count(self, called: Called) -> None:
+        """`outcome` is ok, or the word of the error."""
+        self._calls.labels(called.tool, called.error or "ok").inc()
+        self._seconds.labels(called.tool).observe(called.seconds)
+
+    async def answer(self, request: Request) -> Response:
+        if not self._is_near(request):
+            try:
+                await to_thread.run_sync(self._check_key, request)
+            except AppError as error:
+                return refusal(error)
+        return Response(await to_thread.run_sync(self._text), media_type=CONTENT_TYPE_LATEST)
+
+    def _text(self) -> bytes:
+        self._clients.set(len(self._app.clients.here()))
+        self._queue.set(self._app.notes.waiting_for_vectors())
+        return generate_latest(self._registry)
+
+    def _is_near(self, request: Request) -> bool:
+        """Whether it comes from this machine, and not through a proxy."""
+        forwarded = {"forwarded", "x-forwarded-for", "x-real-ip", "via"} & set(request.headers.keys())
+        if forwarded or request.client is None or self._app.settings.public_url:
+            return False
+        try:
+            return ipaddress.ip_address(request.client.host).is_loopback
+        except ValueError:
+            return False
+
+    def _check_key(self, request: Request) -> None:
+        key = self._app.access.keys.check(bearer_of(request.headers), request.client and request.client.host)
+        if key.user != LOCAL_USER:
+            raise Refused("Only a key of the local user opens the metrics of the whole server.", word="invalid_token")

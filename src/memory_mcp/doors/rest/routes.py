@@ -1,0 +1,173 @@
+"""The routes, each a line or two over an operation."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from memory_mcp.access.keys import lifetime
+from memory_mcp.caller import parse_scopes
+from memory_mcp.doors.problems import Problem
+from memory_mcp.doors.rest.people import COOKIE, Cookie, Ip, Person, TheApp, ThePerson, set_cookie
+from memory_mcp.doors.rest.shapes import (
+    AnalyticsShown,
+    AuditEntry,
+    AuditPage,
+    CallsAt,
+    CoverageAt,
+    Disconnected,
+    EmbedStatsShown,
+    KeyAsked,
+    KeyShown,
+    KeysShown,
+    Me,
+    Named,
+    NewKey,
+    Reindexed,
+    Revoked,
+    SessionShown,
+    SessionsShown,
+    SignInAsked,
+    Totals,
+)
+
+LARGEST_ID = 2**63 - 1  # of SQLite
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    return {status: {"model": Problem} for status in statuses}
+
+
+mine = APIRouter(prefix="/api", responses=refusals(401, 403, 421, 503))
+"""What is there for whoever is signed in."""
+
+open_to_all = APIRouter(prefix="/api", responses=refusals(403, 421, 503))
+
+ROUTERS = (mine, open_to_all)
+
+
+# Signing in
+
+
+@open_to_all.post("/sign-in", responses=refusals(401, 422, 429))
+def sign_in(asked: SignInAsked, request: Request, response: Response, app: TheApp, ip: Ip) -> Me:
+    """Sign in by name and password. The answer sets a cookie."""
+    cookie = app.access.sign_ins.by_password(asked.name, asked.password, ip)
+    set_cookie(request, response, cookie)
+    return Me.model_validate(vars(app.access.sign_ins.who(cookie)))
+
+
+@mine.post("/sign-out", status_code=204)
+def sign_out(response: Response, app: TheApp, person: Person, cookie: Cookie) -> None:
+    """Sign out: the cookie opens nothing any more."""
+    if cookie:
+        app.access.sign_ins.sign_out(cookie)
+    response.delete_cookie(COOKIE)
+
+
+@mine.get("/me")
+def me(person: Person) -> Me:
+    """Who is signed in."""
+    return Me.model_validate(vars(person))
+
+
+# Keys
+
+
+@mine.get("/mcp/keys")
+def list_keys(app: TheApp, person: Person) -> KeysShown:
+    """Your keys, also those that open nothing any more, without their secrets."""
+    return KeysShown(keys=[KeyShown.of(key) for key in app.access.keys.of(person.id)])
+
+
+@mine.post("/mcp/keys", status_code=201, responses=refusals(422))
+def create_key(asked: KeyAsked, app: TheApp, person: Person) -> NewKey:
+    """Make a key. The answer is the only place that ever shows it."""
+    issued = app.access.keys.create(
+        name=asked.name,
+        user=person.id,
+        scopes=parse_scopes(asked.scopes),
+        families=asked.families,
+        namespace=asked.namespace,
+        expires_at=lifetime(asked.expires),
+    )
+    return NewKey.made(issued)
+
+
+@mine.delete("/mcp/keys/{key_id}", responses=refusals(404, 422))
+def revoke_key(key_id: Annotated[str, Path(max_length=100)], app: TheApp, person: Person) -> Revoked:
+    """Stop a key for good: it opens nothing any more within a second, and its open streams end."""
+    app.access.keys.revoke(key_id, person.id)
+    return Revoked(id=key_id)
+
+
+# Sessions
+
+
+@mine.get("/mcp/sessions")
+def list_sessions(app: TheApp, person: Person) -> SessionsShown:
+    """Your clients that are connected, over any transport and to any server on the same data."""
+    names = {key.id: key.name for key in app.access.keys.of(person.id)}
+    return SessionsShown(sessions=[SessionShown.of(client, names) for client in app.clients.of(person.id)])
+
+
+@mine.delete("/mcp/sessions/{session_id}", responses=refusals(404, 422))
+def disconnect(session_id: Annotated[str, Path(max_length=100)], app: TheApp, person: Person) -> Disconnected:
+    """Hang up on a client. It may come back: revoke its key to keep it out."""
+    app.clients.disconnect(person.id, session_id)
+    return Disconnected(id=session_id)
+
+
+# What is kept
+
+
+@mine.get("/mcp/memory/embed-stats")
+def embed_stats(app: TheApp, person: ThePerson) -> EmbedStatsShown:
+    """How many notes have their vector, and who makes them."""
+    return EmbedStatsShown.model_validate(vars(app.notes.embed_stats(person)))
+
+
+@mine.post("/mcp/memory/reindex", status_code=202)
+def reindex(app: TheApp, person: ThePerson) -> Reindexed:
+    """Make the vectors of all your notes anew, in the background."""
+    return Reindexed(queued=app.notes.reindex(person))
+
+
+@mine.get("/mcp/memory/analytics", responses=refusals(422))
+def analytics(
+    app: TheApp, person: ThePerson, days: Annotated[int, Query(ge=1, le=400, description="How far back.")] = 30
+) -> AnalyticsShown:
+    """How much is kept and asked, now and over time."""
+    vectors, stats = app.notes.embed_stats(person), app.notes.stats(person, None)
+    history = app.analytics.history(person.user, days)
+    return AnalyticsShown(
+        totals=Totals(
+            memories=vectors.total,
+            namespaces=len(stats.by_namespace),
+            embedded=vectors.total_with_embedding,
+            unembedded=vectors.total - vectors.total_with_embedding,
+        ),
+        top_tags=[Named.model_validate(vars(tag)) for tag in stats.top_tags],
+        top_clients=[Named.model_validate(vars(client)) for client in stats.top_clients],
+        coverage=[
+            CoverageAt(hour=at.hour, total=at.notes, embedded=at.embedded)
+            for at in history
+            if at.notes is not None and at.embedded is not None
+        ],
+        calls=[CallsAt(hour=at.hour, calls=at.calls, errors=at.errors) for at in history],
+    )
+
+
+# The audit log
+
+
+@mine.get("/mcp/audit", responses=refusals(422))
+def audit(
+    app: TheApp,
+    person: Person,
+    before: Annotated[int | None, Query(ge=1, le=LARGEST_ID, description="Entries older than this one.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> AuditPage:
+    """Which keys were used and what was deleted, in your memory."""
+    entries = app.access.audit.of(person.id, before, limit)
+    following = entries[-1].id if len(entries) == limit else None
+    return AuditPage(entries=[AuditEntry.of(entry) for entry in entries], next=following)

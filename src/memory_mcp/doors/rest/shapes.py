@@ -1,0 +1,183 @@
+"""What goes in and out over REST."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memory_mcp.access import Entry, IssuedKey, Key, Plan
+from memory_mcp.access.keys import LIFETIME, LONGEST_NAME, LONGEST_NAMESPACE, READABLE
+from memory_mcp.caller import Scope
+from memory_mcp.sessions import Client, Transport
+
+FamilyName = Literal["vault", "notes", "stores", "graph", "portals"]
+
+
+class Asked(BaseModel):
+    """Base of request bodies: nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class KeyAsked(Asked):
+    name: str = Field(
+        description="What the key is for, such as the client's name.",
+        min_length=1,
+        max_length=LONGEST_NAME,
+        pattern=READABLE,
+    )
+    namespace: str = Field(
+        "default",
+        description="Where its notes go that name none.",
+        min_length=1,
+        max_length=LONGEST_NAMESPACE,
+        pattern=READABLE,
+    )
+    scopes: list[Literal["read_memory", "write_memory", "delete_memory", "manage_links"]] = Field(
+        [scope.value for scope in Scope], description="What it may do.", min_length=1
+    )
+    families: list[FamilyName] = Field([], description="Which families it opens; none named means all.")
+    expires: Annotated[str, Field(pattern=LIFETIME)] | None = Field(
+        None, description="How long it works, such as 30m, 12h, 90d or 4w; null means for good."
+    )
+
+
+class KeyShown(BaseModel):
+    id: str
+    name: str
+    key_prefix: str
+    namespace: str
+    scopes: list[str]
+    families: list[str]
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    last_used_at: str | None
+
+    @classmethod
+    def of(cls, key: Key) -> "KeyShown":
+        return cls.model_validate(_fields(key))
+
+
+class NewKey(KeyShown):
+    key: str = Field(description="The key itself, shown this once and kept nowhere.")
+
+    @classmethod
+    def made(cls, issued: IssuedKey) -> "NewKey":
+        return cls.model_validate({**_fields(issued.key), "key": issued.raw})
+
+
+def _fields(key: Key) -> dict[str, Any]:
+    return vars(key) | {"scopes": sorted(key.scopes), "families": sorted(key.families)}
+
+
+class KeysShown(BaseModel):
+    keys: list[KeyShown]
+
+
+class Revoked(BaseModel):
+    id: str
+    revoked: Literal[True] = True
+
+
+class SessionShown(BaseModel):
+    id: str
+    client: str = Field(description="What the client calls itself; empty if it does not tell.")
+    version: str
+    ip: str | None = Field(description="Null on stdio.")
+    transport: Transport
+    protocol_version: str
+    key_id: str | None = Field(description="Null on stdio.")
+    key_name: str | None
+    started_at: str
+    last_call_at: str
+    calls: int
+
+    @classmethod
+    def of(cls, client: Client, key_names: dict[str, str]) -> "SessionShown":
+        fields = vars(client) | {"client": client.name, "key_name": key_names.get(client.key_id or "")}
+        return cls.model_validate(fields)
+
+
+class SessionsShown(BaseModel):
+    sessions: list[SessionShown]
+
+
+class Disconnected(BaseModel):
+    id: str
+    disconnected: Literal[True] = True
+
+
+class EmbedStatsShown(BaseModel):
+    queue_size: int
+    total: int
+    total_with_embedding: int
+    backend_name: str | None
+    backend_dim: int | None
+    enabled: bool
+
+
+class Reindexed(BaseModel):
+    queued: int = Field(description="How many notes wait for their vector now.")
+
+
+class Named(BaseModel):
+    name: str
+    count: int
+
+
+class Totals(BaseModel):
+    memories: int
+    namespaces: int
+    embedded: int
+    unembedded: int
+
+
+class CoverageAt(BaseModel):
+    hour: str
+    total: int
+    embedded: int
+
+
+class CallsAt(BaseModel):
+    hour: str
+    calls: int
+    errors: int
+
+
+class AnalyticsShown(BaseModel):
+    totals: Totals
+    top_tags: list[Named]
+    top_clients: list[Named]
+    coverage: list[CoverageAt] = Field(description="Embedding coverage over time, by the hour.")
+    calls: list[CallsAt] = Field(description="Tool calls over time, by the hour.")
+
+
+class AuditEntry(BaseModel):
+    id: int
+    at: str
+    action: str = Field(description="Such as key_created, key_used, signed_in, or the tool that deleted something.")
+    key_id: str | None
+    client: str
+    ip: str | None
+    details: dict[str, Any]
+
+    @classmethod
+    def of(cls, entry: Entry) -> "AuditEntry":
+        return cls.model_validate({"id": entry.id, "at": entry.at, **vars(entry.deed)})
+
+
+class AuditPage(BaseModel):
+    entries: list[AuditEntry] = Field(description="The newest first.")
+    next: int | None = Field(description="Ask with `before` set to this for older ones; null on the last page.")
+
+
+class SignInAsked(Asked):
+    name: str = Field(min_length=1, max_length=64)
+    password: str = Field(min_length=1, max_length=200)
+
+
+class Me(BaseModel):
+    id: str
+    name: str
+    plan: Plan
+    created_at: str

@@ -1,0 +1,57 @@
+"""Who is connected, in live.db."""
+
+from dataclasses import astuple
+
+from memory_mcp.sessions.model import Client
+from memory_mcp.sqlite import Read, Write
+
+_COLUMNS = "id, user_id, key_id, name, version, ip, transport, protocol_version, started_at, last_call_at, calls"
+
+
+def keep(tx: Write, server_id: str, pid: int, client: Client) -> None:
+    values = dict(zip(_COLUMNS.split(", "), astuple(client), strict=True))
+    tx.all(
+        """
+        INSERT INTO clients (id, server_id, pid, user_id, key_id, name, version, ip, transport, protocol_version,
+            started_at, last_call_at, calls)
+        VALUES (:id, :server, :pid, :user_id, :key_id, :name, :version, :ip, :transport, :protocol_version,
+            :started_at, :last_call_at, :calls)
+        ON CONFLICT (id) DO UPDATE SET
+            version = excluded.version, ip = excluded.ip, last_call_at = excluded.last_call_at, calls = excluded.calls
+        """,
+        values | {"server": server_id, "pid": pid},
+    )
+
+
+def remove(tx: Write, id_: str) -> None:
+    tx.all("DELETE FROM clients WHERE id = :id", {"id": id_})
+
+
+def remove_all_of(tx: Write, server_id: str) -> None:
+    tx.all("DELETE FROM clients WHERE server_id = :server", {"server": server_id})
+
+
+def of(tx: Read, user: str) -> list[tuple[str, Client]]:
+    """(server, client), the longest connected first."""
+    rows = tx.all(
+        f"SELECT server_id, {_COLUMNS} FROM clients WHERE user_id = :user ORDER BY started_at, id", {"user": user}
+    )
+    return [(server, Client(*rest)) for server, *rest in rows]
+
+
+def servers(tx: Read) -> list[str]:
+    return [id_ for (id_,) in tx.all("SELECT DISTINCT server_id FROM clients")]
+
+
+def pid_of(tx: Read, id_: str) -> int:
+    """Of the server the client is connected to; 0 if it is not."""
+    return tx.number("SELECT coalesce(max(pid), 0) FROM clients WHERE id = :id", {"id": id_})
+
+
+def mark_unwanted(tx: Write, id_: str) -> None:
+    tx.all("UPDATE clients SET is_unwanted = 1 WHERE id = :id", {"id": id_})
+
+
+def unwanted(tx: Read, server_id: str) -> list[str]:
+    rows = tx.all("SELECT id FROM clients WHERE server_id = :server AND is_unwanted", {"server": server_id})
+    return [id_ for (id_,) in rows]
