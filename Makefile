@@ -55,6 +55,9 @@ bench-portals: setup ## Measure portals next to bare chDB and to SQLite
 bench-vectors: setup ## Measure exact vector search and what would take its place beyond 100k notes
 	$(BIN)/python -m benchmarks.vectors $(ARGS)
 
+bench-everywhere: setup ## Measure what one search over all families finds, on LoCoMo (LOCOMO_PATH)
+	$(BIN)/python -m benchmarks.everywhere $(ARGS)
+
 bench-recall: setup ## Measure how much of what was asked for is found, on LoCoMo (LOCOMO_PATH)
 	$(BIN)/python -m benchmarks.recall $(ARGS)
 
@@ -68,4 +71,4 @@ lock: setup ## Pin dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --extra portals --group dev -o requirements-dev.txt
 
-.PHONY: help setup run test soak-portals static check format bench bench-notes bench-graph bench-stores bench-portals bench-vectors bench-recall conformance old-clients lock
+.PHONY: help setup run test soak-portals static check format bench bench-notes bench-graph bench-stores bench-portals bench-vectors bench-recall bench-everywhere conformance old-clients lock

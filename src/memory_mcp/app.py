@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from memory_mcp import live_db, server_db
 from memory_mcp.access import Audit, Keys, Limits, SignIns, Tenants, Users, folder_of
@@ -17,7 +18,7 @@ from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.embedding import Embedders, Options, model_files
 from memory_mcp.errors import Invalid, Unavailable
-from memory_mcp.families import Family
+from memory_mcp.families import Family, Groups
 from memory_mcp.graph import Graph
 from memory_mcp.graph import schema as graph_schema
 from memory_mcp.graph.tools import graph
@@ -26,7 +27,11 @@ from memory_mcp.notes import Notes
 from memory_mcp.notes import schema as notes_schema
 from memory_mcp.notes.tools import notes
 from memory_mcp.portals import Portals
+from memory_mcp.portals.texts import groups as portal_groups
 from memory_mcp.portals.tools import portals
+from memory_mcp.recall import Recall, finders
+from memory_mcp.recall.index import Index
+from memory_mcp.recall.tools import recall
 from memory_mcp.sessions import Clients, Servers, Sessions
 from memory_mcp.settings import Settings
 from memory_mcp.sqlite import Database
@@ -42,7 +47,14 @@ from memory_mcp.vault.tools import vault
 
 log = logging.getLogger(__name__)
 
-FAMILIES = {family.name: family for family in (vault, notes, stores, graph, portals)}
+
+class _Closes(Protocol):
+    def close(self) -> object: ...
+
+
+C = TypeVar("C", bound=_Closes)
+
+FAMILIES = {family.name: family for family in (vault, notes, stores, graph, portals, recall)}
 
 
 @dataclass(frozen=True)
@@ -58,16 +70,21 @@ class Access:
 
 
 @dataclass(frozen=True)
-class App:
-    """What every door opens onto."""
-
-    settings: Settings
-    families: dict[str, Family]
+class _Rooms:
     vault: Vault
     notes: Notes
     stores: Stores
     graph: Graph
     portals: Portals
+
+
+@dataclass(frozen=True)
+class App(_Rooms):
+    """What every door opens onto."""
+
+    settings: Settings
+    families: dict[str, Family]
+    recall: Recall
     access: Access
     sessions: Sessions
     clients: Clients
@@ -80,11 +97,14 @@ class App:
         _clear_the_dead(self.sessions)
         if "notes" in self.families:
             self.notes.worker.start()
+        if "recall" in self.families:
+            self.recall.worker.start()
 
     def stop(self) -> None:
         """The last things, however the process ends: work given back, sessions ended, changes told, indexes tidied."""
         for last_thing in (
             self.notes.worker.stop,
+            self.recall.worker.stop,
             self.sessions.close_all,
             self.clients.close,
             self.analytics.write_down,
@@ -108,63 +128,85 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
     """
     families = chosen_families(settings)
     with ExitStack() as closing:
-        server = _server_file(settings, clock)
-        closing.callback(server.close)
-        live = _live_file(settings, clock)
-        closing.callback(live.close)
-        changes = Changes()
-        neighbours = Neighbours(settings.data_dir / "servers")
+        held = partial(_held, closing)
+        files = partial(_files, settings, clock)
+        server, live = held(_server_file(settings, clock)), held(_live_file(settings, clock))
+        changes, neighbours = Changes(), Neighbours(settings.data_dir / "servers")
         changes.listen(neighbours.tell)
-        servers = Servers(settings.data_dir / "servers")
-        closing.callback(servers.leave)
-        sessions = Sessions(
-            server,
-            servers,
-            persist=settings.session_persist,
-            idle_seconds=settings.session_idle,
+        servers = held(Servers(settings.data_dir / "servers"))
+        sessions = Sessions(server, servers, persist=settings.session_persist, idle_seconds=settings.session_idle)
+        embedders = Embedders(embedding_options(settings))
+        vaults = held(Tenants(settings.data_dir, settings.vault_path, partial(_vault_file, settings, clock)))
+        copies = Notes(held(files("recall.db", notes_schema.SCHEMA, durability="normal")), Changes(), embedders)
+        rooms = _Rooms(
+            vault=Vault(vaults, sessions, changes, dimensions=settings.embedding_dim),
+            notes=Notes(held(files("notes.db", notes_schema.SCHEMA)), changes, embedders),
+            stores=Stores(
+                held(files("stores.db", stores_schema.SCHEMA, durability="normal")),
+                clock,
+                durable=settings.durability == "full",
+            ),
+            graph=held(
+                Graph(
+                    held(files("_meta.db", graph_schema.REGISTRY)),
+                    partial(_project_file, settings, clock),
+                    sessions,
+                    changes,
+                )
+            ),
+            portals=held(_portals(settings, vaults.folder, changes, clock)),
         )
-        vaults = Tenants(
-            settings.data_dir,
-            settings.vault_path,
-            partial(_vault_file, settings, clock),
-        )
-        closing.callback(vaults.close)
-        notes_files = _files(settings, clock, "notes.db", notes_schema.SCHEMA)
-        closing.callback(notes_files.close)
-        store_caches = _files(settings, clock, "stores.db", stores_schema.SCHEMA, durability="normal")
-        closing.callback(store_caches.close)
-        registries = _files(settings, clock, "_meta.db", graph_schema.REGISTRY)
-        closing.callback(registries.close)
-        knowledge = Graph(registries, partial(_project_file, settings, clock), sessions, changes)
-        closing.callback(knowledge.close)
-        tables = _portals(settings, vaults.folder, changes, clock)
-        closing.callback(tables.close)
-        kept_notes = Notes(notes_files, changes, Embedders(embedding_options(settings)))
         app = App(
             settings=settings,
             families=families,
-            vault=Vault(vaults, sessions, changes, dimensions=settings.embedding_dim),
-            notes=kept_notes,
-            stores=Stores(store_caches, clock, durable=settings.durability == "full"),
-            graph=knowledge,
-            portals=tables,
+            **vars(rooms),
+            recall=held(_recall(families, rooms, copies)),
             access=_access(settings, server, live, clock),
             sessions=sessions,
             clients=Clients(live, servers, clock),
-            analytics=Analytics(server, partial(_coverage, kept_notes), clock),
+            analytics=Analytics(server, partial(_coverage, rooms.notes), clock),
             changes=changes,
             neighbours=neighbours,
         )
-        if "vault" in families:
-            app.vault.open_local()
-        if "notes" in families:
-            app.notes.open_local()
-        if "graph" in families:
-            app.graph.open_local()
+        for name, opening in (
+            ("vault", app.vault.open_local),
+            ("notes", app.notes.open_local),
+            ("graph", app.graph.open_local),
+        ):
+            if name in families:
+                opening()
         closing.callback(app.stop)
         if serving:
             app.start()
         yield app
+
+
+def _held(closing: ExitStack, thing: C) -> C:
+    """Something that is closed at the end."""
+    closing.callback(thing.close)
+    return thing
+
+
+def _recall(families: Iterable[str], rooms: _Rooms, copies: Notes) -> Recall:
+    """Over those families that are switched on, in their order."""
+    index = Index(copies)
+    find = {
+        "vault": finders.vault(rooms.vault, index),
+        "notes": finders.notes(rooms.notes),
+        **{family: finders.copies(index, family) for family in ("stores", "graph", "portals")},
+    }
+    groups: dict[str, Groups] = {
+        "vault": rooms.vault.groups,
+        "stores": rooms.stores.groups,
+        "graph": rooms.graph.groups,
+        "portals": partial(portal_groups, rooms.portals),
+    }
+    follow = {family: partial(index.follow, family=family, groups=own) for family, own in groups.items()}
+    return Recall(
+        find={family: finder for family, finder in find.items() if family in families},
+        follow={family: follower for family, follower in follow.items() if family in families},
+        worker=copies.worker,
+    )
 
 
 @contextmanager

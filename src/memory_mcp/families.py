@@ -141,6 +141,32 @@ class Template:
 
 
 @dataclass(frozen=True)
+class Text:
+    """One thing a family keeps, as one search over everything reads it."""
+
+    ref: str  # the address or path that opens it
+    title: str
+    content: str
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some of a family's texts: those of a store, a project, a portal."""
+
+    name: str
+    versions: Callable[[], Mapping[str, str]]
+    """By the key of each text, something that changes whenever the text does. May take a while."""
+    texts: Callable[[Sequence[str]], Iterable[Text | None]]
+    """The texts of some keys; None of one that is gone by now."""
+    version: str | None = None  # that of the whole group, where it can be told without looking at each
+
+
+Groups = Callable[[Caller], Iterable[Group]]
+"""All that a family keeps for a caller."""
+
+
+@dataclass(frozen=True)
 class Page:
     resources: Sequence[Listed]
     next_position: str | None = None  # where the next page starts; None on the last

@@ -57,5 +57,10 @@ def opened_app(data_dir: Path | None) -> Iterator[tuple[App, Caller]]:
         yield app, Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families))
 
 
+def split_names(text: str) -> list[str]:
+    """'a, b' as flags write a list."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))

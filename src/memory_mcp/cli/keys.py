@@ -10,7 +10,7 @@ from memory_mcp.access import Key
 from memory_mcp.access.keys import lifetime
 from memory_mcp.app import FAMILIES
 from memory_mcp.caller import LOCAL_USER, parse_scopes
-from memory_mcp.cli.common import AsJson, DataDir, opened_access, print_json, usage
+from memory_mcp.cli.common import AsJson, DataDir, opened_access, print_json, split_names, usage
 from memory_mcp.errors import Invalid
 
 cli = typer.Typer(help="Keys that let clients in over HTTP.", no_args_is_help=True)
@@ -29,8 +29,8 @@ def create(
 ) -> None:
     """Make a key. It is shown once and kept nowhere."""
     with usage():
-        granted = parse_scopes(_split(scopes))
-        chosen = _known_families(_split(families))
+        granted = parse_scopes(split_names(scopes))
+        chosen = _known_families(split_names(families))
         until = lifetime(expires)
     with opened_access(data_dir) as access:
         issued = access.keys.create(
@@ -92,10 +92,6 @@ def revoke(
 def _shown(key: Key, user: str) -> dict[str, Any]:
     shown = {name: value for name, value in vars(key).items() if name not in ("secret_hash", "made_by", "plan")}
     return shown | {"user": user, "scopes": sorted(key.scopes), "families": sorted(key.families)}
-
-
-def _split(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _known_families(names: list[str]) -> list[str]:

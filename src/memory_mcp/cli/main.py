@@ -4,7 +4,7 @@ from typing import Annotated
 import typer
 
 from memory_mcp import __version__
-from memory_mcp.cli import config, graph, keys, models, portal, stores, users
+from memory_mcp.cli import config, graph, keys, memories, models, portal, stores, users
 from memory_mcp.cli.common import telling
 
 cli = typer.Typer(
@@ -15,6 +15,10 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
+cli.command()(memories.search)
+cli.command()(memories.add)
+cli.command()(memories.show)
+cli.command()(memories.stats)
 cli.add_typer(users.cli, name="users")
 cli.add_typer(keys.cli, name="keys")
 cli.add_typer(models.cli, name="models")

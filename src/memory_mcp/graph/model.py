@@ -1,5 +1,6 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 from pydantic import Field
 
@@ -45,6 +46,11 @@ class Imported:
     relations: int
     known: int  # entities and relations that were there already
     dangling: int  # relations whose ends nobody knows
+
+
+def ref_of(project: str, entity: str) -> str:
+    """How one search over everything names an entity: `memory-mcp show` opens it."""
+    return f"graph:{project}/{quote(entity, safe='')}"
 
 
 # Answers go over the wire as they stand: their fields are the spec's.

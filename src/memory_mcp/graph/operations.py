@@ -3,13 +3,14 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
-from memory_mcp.families import within_budget
+from memory_mcp.families import Group, Text, within_budget
 from memory_mcp.graph import answers, storage
 from memory_mcp.graph.files import OpenFile, OpenFiles, Place, heal
 from memory_mcp.graph.model import (
@@ -29,6 +30,7 @@ from memory_mcp.graph.model import (
     Relation,
     Status,
     Tie,
+    ref_of,
 )
 from memory_mcp.search import finding
 from memory_mcp.sessions import Session, Sessions
@@ -267,6 +269,30 @@ class Graph:
         """Everything, a page at a time: entities from a position on, each with the relations that start at it."""
         with self._project(caller, session, project).read() as tx:
             return answers.page(tx, offset)
+
+    def groups(self, caller: Caller) -> Iterator[Group]:
+        """Every active project as texts, for one search over everything."""
+        with self._place(caller.user).registry.read() as tx:
+            projects = storage.projects(tx, "active")
+        for project in projects:
+            yield Group(
+                project.name,
+                versions=partial(self._versions, caller, project.name),
+                texts=partial(self._texts, caller, project.name),
+            )
+
+    def _versions(self, caller: Caller, project: str) -> dict[str, str]:
+        with self._project(caller, None, project).read() as tx:
+            return storage.versions(tx)
+
+    def _texts(self, caller: Caller, project: str, names: Sequence[str]) -> Iterator[Text | None]:
+        with self._project(caller, None, project).read() as tx:
+            ids = storage.ids_of(tx, names)
+            known = {entity.name: entity for entity in storage.entities(tx, list(ids.values()))}
+            for name in names:
+                entity = known.get(name)
+                said = [entity.entity_type, *storage.observations(tx, entity.id)] if entity else []
+                yield Text(ref_of(project, name), name, "\n".join(said)) if entity else None
 
     # Moving in and out
 

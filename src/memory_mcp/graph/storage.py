@@ -213,6 +213,20 @@ def entities(tx: Read, ids: Sequence[str]) -> Iterator[Entity]:
     return map(_bare, rows)
 
 
+def versions(tx: Read) -> dict[str, str]:
+    """By the name of each active entity, something that changes whenever it or its observations do."""
+    rows = tx.all(
+        """
+        SELECT name, entity.rowid || ' ' || entity_type || ' ' || count(own.rowid) || ' ' || total(own.rowid)
+            || ' ' || total(length(own.content))
+        FROM entities AS entity
+        LEFT JOIN observations AS own ON own.entity_id = entity.id AND own.deleted_at IS NULL
+        WHERE entity.deleted_at IS NULL GROUP BY entity.rowid
+        """
+    )
+    return dict(rows)
+
+
 def entities_after(tx: Read, position: int) -> Iterator[tuple[int, Entity]]:
     """Active entities without their observations, each with its position, in the order they were created."""
     rows = tx.each(

@@ -129,6 +129,32 @@ class Notes:
         self._tell(caller, [stored.note], also=[*linking, *older], came_or_went=True)
         return replace(stored.note, similar=self._similar(shelf, stored) or None)
 
+    def put(self, caller: Caller, author: Author, entries: Iterable[tuple[str, NewNote]]) -> None:
+        """Keep many notes under ids of the caller's choice, all or none. They answer nothing and link to nothing, and
+        nobody is told: this is for copies of what is kept elsewhere."""
+        shelf = self._shelf(caller.user)
+        with shelf.db.write() as tx:
+            for id_, new in entries:
+                namespace = new.namespace or caller.namespace
+                tags = merged_tags(new.tags, (), ())
+                note = replace(_new_note(caller, author, new, namespace, tags, tx.precise_stamp), id=id_)
+                stored = notes.insert(tx, note, has_own_title=True, previous=None, session_id=None)
+                notes.set_tags(tx, stored.seq, tags)
+                words.index(tx, stored.seq)
+                queue.add(tx, stored.seq)
+        self.worker.wake()
+
+    def drop(self, caller: Caller, ids: Iterable[str]) -> None:
+        """Remove notes that were `put`, for good. Ids that nobody knows are nothing to do."""
+        with self._db(caller).write() as tx:
+            for id_ in ids:
+                if stored := notes.get(tx, id_):
+                    notes.delete(tx, stored.seq)
+
+    def ids(self, caller: Caller, namespace: str) -> set[str]:
+        with self._db(caller).read() as tx:
+            return lists.ids_in(tx, namespace)
+
     def update(self, caller: Caller, author: Author, id_: str, revision: Revision) -> Note:
         """Change a note and keep its former version. What is not named stays; system tags always do."""
         if revision.content is not None:

@@ -30,6 +30,11 @@ class PortalFolder:
     def exists(self) -> bool:
         return (self.path / DESCRIPTION).is_file()
 
+    def version(self) -> str:
+        """Changes with everything that is written to the portal: each write describes it anew."""
+        status = (self.path / DESCRIPTION).stat()
+        return f"{status.st_mtime_ns} {status.st_size} {status.st_ino}"
+
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Change the portal alone, among all servers."""

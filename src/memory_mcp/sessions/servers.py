@@ -28,7 +28,7 @@ class Servers:
             self._shown = self._lock_of(self.this)
             self._shown.acquire()
 
-    def leave(self) -> None:
+    def close(self) -> None:
         if self._shown is not None:
             Path(self._shown.lock_file).unlink(missing_ok=True)
             self._shown.release()

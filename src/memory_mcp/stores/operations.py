@@ -2,15 +2,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
+from urllib.parse import quote
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import Clock, short_stamp
 from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable, Unusable
-from memory_mcp.families import within_budget
+from memory_mcp.families import Group, Text, within_budget
 from memory_mcp.stores import frontmatter, index_files, paths
 from memory_mcp.stores.catalogue import Catalogue, Tell
 from memory_mcp.stores.folders import StoreFolder
@@ -256,6 +258,27 @@ class Stores:
             with suppress(AppError):  # gone by now, grown too large, or not ours to read
                 content = frontmatter.parse(folder.read(tuple(one.path.split("/")))[0]).content
                 yield RecentMemory(one.path, content, one.updated_at, one.token_estimate, one.tags)
+
+    def groups(self, caller: Caller) -> Iterator[Group]:
+        """Every store as texts, for one search over everything."""
+        for store in self.all(caller):
+            folder = self._folder(store)
+            if not folder.is_missing():
+                yield Group(store.name, partial(self._versions, caller, folder), partial(self._texts, folder))
+
+    def _versions(self, caller: Caller, folder: StoreFolder) -> dict[str, str]:
+        now = self._clock()
+        return self._asked(caller, folder, lambda catalogue: catalogue.versions(now))
+
+    @staticmethod
+    def _texts(folder: StoreFolder, found: Sequence[str]) -> Iterator[Text | None]:
+        for path in found:
+            text = None
+            with suppress(AppError):  # gone by now, grown too large, or not ours to read
+                file = frontmatter.parse(folder.read(tuple(path.split("/")))[0])
+                ref = f"stores:{folder.store.name}/{quote(path)}"
+                text = Text(ref, path, file.content, tuple(file.metadata.tags))
+            yield text
 
     # Indexes
 

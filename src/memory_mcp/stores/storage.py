@@ -138,6 +138,18 @@ def expired(tx: Read, store: str, by: datetime) -> list[str]:
     return [path for (path,) in rows]
 
 
+def versions(tx: Read, store: str, expired_by: datetime) -> dict[str, str]:
+    """By path, something that changes whenever the file does; without those expired by a moment."""
+    rows = tx.all(
+        f"""
+        SELECT path, mtime_ns || ' ' || size || ' ' || inode FROM memories
+        WHERE store = {_STORE} AND (expires_ms IS NULL OR expires_ms > :expired_by)
+        """,
+        {"store": store, "expired_by": _since_1970(expired_by)},
+    )
+    return dict(rows)
+
+
 def count(tx: Read, store: str) -> int:
     """How many memories a store has."""
     return tx.number(f"SELECT count(*) FROM memories WHERE store = {_STORE}", {"store": store})

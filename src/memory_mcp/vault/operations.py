@@ -1,5 +1,5 @@
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -8,7 +8,7 @@ from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families import within_budget
+from memory_mcp.families import Group, Text, within_budget
 from memory_mcp.search import finding, ranking
 from memory_mcp.search.following import Followed
 from memory_mcp.sessions import Session, Sessions
@@ -127,6 +127,21 @@ class Vault:
         """(id, key) of vault memories in the order they were first written, after `id_`."""
         with self._tenants.database(caller.user).read() as tx:
             return storage.keys_after(tx, id_, limit)
+
+    def groups(self, caller: Caller) -> Iterable[Group]:
+        """The vault as texts, for one search over everything."""
+
+        def versions() -> dict[str, str]:
+            with self._tenants.database(caller.user).read() as tx:
+                return storage.versions(tx)
+
+        def texts(keys: Sequence[str]) -> Iterator[Text | None]:
+            with self._tenants.database(caller.user).read() as tx:
+                for key in keys:
+                    memory = storage.get(tx, key)
+                    yield Text(uri_of(key), key, memory.content, tuple(memory.tags)) if memory else None
+
+        return [Group("vault", versions, texts)]
 
     def keys_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
         with self._tenants.database(caller.user).read() as tx:

@@ -263,6 +263,19 @@ def get(tx: Read, key: str) -> Memory | None:
     return _memory("vault", *rows[0]) if rows else None
 
 
+def versions(tx: Read) -> dict[str, str]:
+    """By key, something that changes whenever the memory does."""
+    # Times are to the second: one of this very second may change again within it, and counts as changed.
+    rows = tx.all(
+        """
+        SELECT key, CASE WHEN updated_at >= :now THEN hex(randomblob(8)) ELSE id || ' ' || updated_at END
+        FROM vault_memories
+        """,
+        {"now": tx.stamp},
+    )
+    return dict(rows)
+
+
 def page(tx: Read, place: Place, session_id: str, wanted: Range) -> list[Memory]:
     """Memories in the order they were first written."""
     rows = tx.all(

@@ -98,6 +98,11 @@ def stats(tx: Read, namespace: str | None) -> Stats:
     )
 
 
+def ids_in(tx: Read, namespace: str) -> set[str]:
+    rows = tx.all("SELECT id FROM notes WHERE namespace = :namespace AND archived = 0", {"namespace": namespace})
+    return {id_ for (id_,) in rows}
+
+
 def count(tx: Read) -> int:
     return tx.number("SELECT count(*) FROM notes WHERE archived = 0")
 

@@ -1,0 +1,153 @@
+"""memory-mcp search|add|show|stats: the memory from a terminal."""
+
+import sys
+from dataclasses import asdict, is_dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+from pydantic import TypeAdapter
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from memory_mcp.app import App
+from memory_mcp.caller import Caller
+from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, split_names, usage
+from memory_mcp.clock import new_id
+from memory_mcp.errors import Invalid
+from memory_mcp.families import Call
+from memory_mcp.notes.model import Author, NewNote
+from memory_mcp.notes.operations import note_uri
+from memory_mcp.recall.model import Hit, Question, Recalled
+from memory_mcp.recall.opening import opened
+from memory_mcp.recall.overview import overview
+from memory_mcp.sessions import Connection, Session
+from memory_mcp.stores.model import Metadata
+from memory_mcp.vault.model import NewMemory, uri_of
+
+Tags = Annotated[str, typer.Option(help="Comma-separated.", show_default=False)]
+
+
+def search(
+    query: Annotated[str, typer.Argument(metavar="QUERY")],
+    families: Annotated[str, typer.Option(help="Comma-separated families.", show_default="all")] = "",
+    tags: Tags = "",
+    limit: Annotated[int, typer.Option(min=1, max=100)] = 10,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Search everything that is kept, by words and by meaning.
+
+    Example: memory-mcp search "what did we decide about billing"
+    """
+    question = Question(query, tuple(split_names(families)), tuple(split_names(tags)), limit)
+    with opened_app(data_dir) as (app, caller):
+        found = app.recall.recall(caller, _session(caller), question)
+    if as_json:
+        print_json(TypeAdapter(Recalled).dump_python(found, mode="json"))
+        return
+    console = Console()
+    for hit in found.hits:
+        _print_hit(console, hit)
+    if not found.hits:
+        console.print("Nothing matches.")
+    for missing in found.incomplete:
+        Console(stderr=True).print(Text(f"{missing.family}: {missing.error}"))
+
+
+def add(
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="Without it, stdin is read.")] = None,
+    family: Annotated[Literal["notes", "vault", "stores"], typer.Option(help="Where it is kept.")] = "notes",
+    title: Annotated[str | None, typer.Option(help="Of a note. The default is its first line.")] = None,
+    namespace: Annotated[str, typer.Option(help="Of a note.")] = "default",
+    key: Annotated[str | None, typer.Option(help="In the vault.")] = None,
+    store: Annotated[str | None, typer.Option(help="The store's name.")] = None,
+    path: Annotated[str | None, typer.Option(help="In the store.")] = None,
+    tags: Tags = "",
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a text: as a note, under a key of the vault, or as a file of a store.
+
+    Example: git log -1 | memory-mcp add --tags deploy
+    """
+    with usage():
+        content = _content(text)
+        needed = {"vault": {"--key": key}, "stores": {"--store": store, "--path": path}}.get(family, {})
+        if missing := [option for option, value in needed.items() if not value]:
+            raise Invalid(f"{family} needs {' and '.join(missing)}.")
+    names = tuple(split_names(tags))
+    with opened_app(data_dir) as (app, caller):
+        if family == "notes":
+            note = app.notes.create(caller, Author("ui"), NewNote(content, title, names, namespace=namespace))
+            ref = note_uri(note.id)
+        elif family == "vault":
+            app.vault.commit(caller, _session(caller), NewMemory("vault", str(key), content, names))
+            ref = uri_of(str(key))
+        else:
+            app.stores.add(caller, str(store), str(path), content, Metadata(tags=list(names)))
+            ref = f"stores:{store}/{path}"
+    if as_json:
+        print_json({"family": family, "ref": ref})
+    else:
+        typer.echo(ref)
+
+
+def show(
+    ref: Annotated[str, typer.Argument(metavar="REF", help="As search prints it.")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show one thing that is kept, by its address.
+
+    Example: memory-mcp show memory://vault/deploy-steps
+    """
+    with opened_app(data_dir) as (app, caller):
+        found = _plain(opened(_call(app, caller), ref))
+    if as_json or not (isinstance(found, dict) and isinstance(found.get("content"), str)):
+        print_json(found)
+        return
+    typer.echo(found["content"])
+
+
+def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Show how much there is in every family."""
+    with opened_app(data_dir) as (app, caller):
+        found = overview(app, caller)
+        place = app.settings.data_dir
+    if as_json:
+        print_json({"data_dir": place, "families": found})
+        return
+    table = Table(box=None, show_header=False)
+    for family, counts in found.items():
+        table.add_row(Text(family, "bold"), ", ".join(f"{count} {name}" for name, count in counts.items()))
+    Console().print(table)
+    typer.echo(f"in {place}")
+
+
+def _content(text: str | None) -> str:
+    if text is None and sys.stdin.isatty():
+        raise Invalid("Give the text, or pipe it in: echo hello | memory-mcp add")
+    content = sys.stdin.read() if text is None else text
+    if not content.strip():
+        raise Invalid("There is nothing to keep: the text is empty.")
+    return content
+
+
+def _print_hit(console: Console, hit: Hit) -> None:
+    console.print(Text.assemble((hit.title, "bold"), "  ", (f"{hit.score:.2f}, by {hit.why}", "dim")))
+    console.print(Text(f"  {hit.ref}", "cyan"), soft_wrap=True)
+    if hit.snippet != hit.title:
+        console.print(Text(f"  {hit.snippet}"))
+
+
+def _session(caller: Caller) -> Session:
+    return Session(new_id(), Connection(caller.user, new_id()))
+
+
+def _call(app: App, caller: Caller) -> Call:
+    return Call(app, caller, _session(caller))
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value

@@ -1,0 +1,64 @@
+"""How each family is searched."""
+
+from memory_mcp.caller import Caller
+from memory_mcp.notes import Notes
+from memory_mcp.notes.model import Filter
+from memory_mcp.notes.model import Question as NotesQuestion
+from memory_mcp.notes.operations import note_uri
+from memory_mcp.recall.index import Index
+from memory_mcp.recall.model import Match, Question
+from memory_mcp.recall.operations import Find
+from memory_mcp.search import snippets
+from memory_mcp.sessions import Session
+from memory_mcp.vault import Vault
+from memory_mcp.vault.model import Question as VaultQuestion
+from memory_mcp.vault.model import session_uri
+
+
+def notes(room: Notes) -> Find:
+    """Notes have an index of meanings of their own."""
+
+    def find(caller: Caller, session: Session, question: Question, limit: int) -> list[Match]:
+        found = room.search(caller, NotesQuestion(question.query, Filter(tags=question.tags), limit=limit))
+        return [
+            Match(
+                note_uri(hit.id),
+                hit.title,
+                hit.snippet,
+                hit.score,
+                hit.score_breakdown.cosine,
+                hit.score_breakdown.lexical,
+            )
+            for hit in found.memories
+        ]
+
+    return find
+
+
+def vault(room: Vault, index: Index) -> Find:
+    """The vault by its copies; this session's scratchpad, which nobody copies, by its words."""
+
+    def find(caller: Caller, session: Session, question: Question, limit: int) -> list[Match]:
+        scratchpad = VaultQuestion(question.query, "session", question.tags, limit=limit)
+        own = [
+            Match(
+                session_uri(session.id),
+                hit.key,
+                snippets.around(hit.content, question.query) or snippets.beginning(hit.content),
+                hit.relevance,
+                None,
+                hit.relevance,
+            )
+            for hit in room.search(caller, session, scratchpad).results
+        ]
+        found = [*index.search(caller, "vault", question, limit), *own]
+        return sorted(found, key=lambda match: -match.score)[:limit]
+
+    return find
+
+
+def copies(index: Index, family: str) -> Find:
+    def find(caller: Caller, session: Session, question: Question, limit: int) -> list[Match]:
+        return index.search(caller, family, question, limit)
+
+    return find
