@@ -3,8 +3,6 @@
 import asyncio
 import base64
 import binascii
-import json
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -26,22 +24,18 @@ from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
 from memory_mcp import __version__
-from memory_mcp.access import Deed
 from memory_mcp.app import App
 from memory_mcp.caller import Scope
 from memory_mcp.clock import new_id
-from memory_mcp.doors import answers, arguments, asking, schemas, sdk
+from memory_mcp.doors import answers, arguments, asking, running, schemas, sdk
 from memory_mcp.doors.connected import Connected
 from memory_mcp.doors.listeners import Listeners
 from memory_mcp.doors.sdk import Context, ReadStream, WriteStream
-from memory_mcp.errors import AppError, NotFound, Unavailable
+from memory_mcp.errors import AppError, NotFound
 from memory_mcp.families import Call, Family, Prompt, Tool, bad_cursor
 from memory_mcp.sessions import Connection
 
-log = logging.getLogger(__name__)
-
 MOST_COMPLETIONS = 100  # the protocol's bound
-LONGEST_AUDITED = 2000  # characters of a deletion's arguments
 
 T = TypeVar("T")
 
@@ -412,21 +406,7 @@ def _in_session(call: Call, work: Callable[..., T], *rest: Any) -> T:
 
 def _answer(call: Call, tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
     """A tool call from its raw arguments to its result, all of it in a thread: both may be long."""
-    result = answers.result(tool, tool.run(call, arguments.parse(tool, given)))
-    if tool.deletes:
-        _audit(call, tool, given)
-    return result
-
-
-def _audit(call: Call, tool: Tool, given: Mapping[str, Any] | None) -> None:
-    """Say in the audit log what was deleted. It is gone by now: a log that cannot be written does not bring it back."""
-    said = json.dumps(given or {}, ensure_ascii=False)
-    details = {"arguments": given} if len(said) <= LONGEST_AUDITED else {"arguments_begin": said[:LONGEST_AUDITED]}
-    deed = Deed(tool.name, call.caller.key_id, call.session.client, call.caller.ip, details)
-    try:
-        call.app.access.audit.say(call.caller.user, deed)
-    except Unavailable as exc:
-        log.warning("A deletion by %s is missing in the audit log: %s", tool.name, exc.message)
+    return answers.result(tool, running.run(call, tool, given))
 
 
 def _count(app: App) -> Callable[[Called], None]:
