@@ -137,7 +137,7 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
         sessions = Sessions(server, servers, persist=settings.session_persist, idle_seconds=settings.session_idle)
         embedders = Embedders(embedding_options(settings))
         vaults = held(Tenants(settings.data_dir, settings.vault_path, partial(_vault_file, settings, clock)))
-        copies = Notes(held(files("recall.db", notes_schema.SCHEMA, durability="normal")), Changes(), embedders)
+        copies = Notes(held(files("recall.db", notes_schema.SCHEMA, durability="normal")), held(Changes()), embedders)
         rooms = _Rooms(
             vault=Vault(vaults, sessions, changes, dimensions=settings.embedding_dim),
             notes=Notes(held(files("notes.db", notes_schema.SCHEMA)), changes, embedders),

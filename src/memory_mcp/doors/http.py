@@ -118,6 +118,7 @@ class HttpDoor:
             lifespan=self._lifespan,
         )
         self.app.state.app = app
+        self.app.state.listeners = self.mcp.listeners
         for router in rest.ROUTERS:
             self.app.include_router(router)
         self.app.openapi = partial(rest.describe, self.app)  # type: ignore[method-assign]  # as its docs say

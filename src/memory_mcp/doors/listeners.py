@@ -1,8 +1,8 @@
 """Change notifications to every client that listens, in both protocol eras, and to no other user's."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
@@ -17,6 +17,7 @@ from memory_mcp.changes import Change
 from memory_mcp.errors import Invalid
 
 MOST_SUBSCRIBED = 1000  # resources one client may watch
+MOST_WAITING = 100  # changes that a page has not read yet
 
 
 class HandshakeListener:
@@ -74,6 +75,7 @@ class Listeners:
     def __init__(self) -> None:
         self._handshake: dict[Connection, HandshakeListener] = {}
         self._users: dict[str, UserListeners] = {}
+        self._pages: dict[asyncio.Queue[Change | None], str] = {}
         self._telling: set[asyncio.Task[None]] = set()
 
     def from_any_thread(self) -> Callable[[Change], None]:
@@ -106,15 +108,37 @@ class Listeners:
     def of(self, user: str) -> UserListeners:
         return self._users.setdefault(user, UserListeners())
 
+    @contextmanager
+    def page(self, user: str) -> Iterator["asyncio.Queue[Change | None]"]:
+        """What changes of a user's, for a page of the web app, until None says that the server stops. A page that reads
+        too slowly misses some."""
+        changes: asyncio.Queue[Change | None] = asyncio.Queue(MOST_WAITING)
+        self._pages[changes] = user
+        try:
+            yield changes
+        finally:
+            del self._pages[changes]
+
     def close(self) -> None:
         """End the listen streams with their final frame."""
         for user in self._users.values():
             user.handler.close()
+        for changes in self._pages:
+            _put(changes, None)
 
     def _tell(self, change: Change) -> None:
         for listener in self._handshake.values():
             listener.tell(change)
+        for changes, user in self._pages.items():
+            if user == change.user:
+                _put(changes, change)
         if change.user in self._users:
             task = asyncio.get_running_loop().create_task(self._users[change.user].tell(change))
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
+
+
+def _put(changes: "asyncio.Queue[Change | None]", change: Change | None) -> None:
+    if changes.full():
+        changes.get_nowait()
+    changes.put_nowait(change)

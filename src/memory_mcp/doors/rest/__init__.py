@@ -1,6 +1,8 @@
 """REST for a person who is signed in to the web app."""
 
+from memory_mcp.doors.rest import events, routes, tools
 from memory_mcp.doors.rest.description import describe
-from memory_mcp.doors.rest.routes import ROUTERS
 
-__all__ = ["ROUTERS", "describe"]
+ROUTERS = routes.ROUTERS
+
+__all__ = ["ROUTERS", "describe", "events", "tools"]

@@ -1,0 +1,52 @@
+"""Every tool for the web app, as its person: what an agent can do, its owner can."""
+
+from typing import Annotated, Any
+
+from fastapi import Body, Path, Query
+
+from memory_mcp.app import App
+from memory_mcp.caller import Caller
+from memory_mcp.doors import running
+from memory_mcp.doors.rest.people import TheApp, ThePerson
+from memory_mcp.doors.rest.routes import mine, refusals
+from memory_mcp.errors import NotFound
+from memory_mcp.families import Call
+from memory_mcp.recall.opening import opened
+from memory_mcp.recall.overview import overview
+from memory_mcp.sessions import Session
+
+WEB_APP = "web app"
+
+
+@mine.post("/tools/{name}", responses=refusals(404, 409, 413, 422))
+def call_tool(
+    name: Annotated[str, Path(max_length=64)],
+    arguments: Annotated[dict[str, Any], Body(description="As the tool's input schema in tools/list says.")],
+    app: TheApp,
+    person: ThePerson,
+) -> dict[str, Any]:
+    """Call a tool, as an MCP client would. The answer is its structured content."""
+    tool = next((family.tools[name] for family in app.families.values() if name in family.tools), None)
+    if tool is None:
+        raise NotFound(f"Unknown tool: {name}")
+    answer = running.run(call_of(app, person), tool, arguments)
+    structured: dict[str, Any] = tool.answers.dump_python(answer, mode="json", by_alias=True)
+    return structured
+
+
+@mine.get("/open", responses=refusals(404, 422))
+def open_ref(ref: Annotated[str, Query(max_length=4000)], app: TheApp, person: ThePerson) -> Any:
+    """What a `ref` of recall_memories names."""
+    return opened(call_of(app, person), ref)
+
+
+@mine.get("/overview")
+def home(app: TheApp, person: ThePerson) -> dict[str, Any]:
+    """How much there is, in every family."""
+    return overview(app, person)
+
+
+def call_of(app: App, person: Caller) -> Call:
+    """A person's session in the web app lasts as one of the era without connections does."""
+    connection = app.sessions.sessionless(person, WEB_APP)
+    return Call(app, person, Session(connection.own_session, connection, WEB_APP))
