@@ -386,8 +386,7 @@ class Portals:
     def _old_schema(self, line: EngineLine, table: str) -> None:
         """A table went, and its statement with it."""
         version = int(storage.metadata(line).get("mcp.schema_version", "0")) + 1
-        storage.drop_metadata(line, f"mcp.schema.{table}")
-        storage.set_metadata(line, {"mcp.schema_version": str(version)})
+        storage.set_metadata(line, {"mcp.schema_version": str(version)}, gone=[f"mcp.schema.{table}"])
 
     def _folders(self, caller: Caller) -> PortalFolders:
         return PortalFolders(self._folder_of(caller.user))

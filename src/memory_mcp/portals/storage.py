@@ -34,25 +34,22 @@ _STRICT = {
 
 def tables(line: EngineLine) -> list[Table]:
     """All of them, but not the one that says what the portal is."""
-    rows = line.rows(
+    columns: dict[str, list[Column]] = {}
+    for row in line.rows(
+        "SELECT table, name, type, is_in_primary_key FROM system.columns WHERE database = 'portal' "
+        "AND NOT startsWith(table, '_') ORDER BY table, position"
+    ):
+        columns.setdefault(row["table"], []).append(Column(row["name"], row["type"], bool(row["is_in_primary_key"])))
+    sizes = line.rows(
         """
-        SELECT tables.name AS name, toUInt64(ifNull(total_rows, 0)) AS rows, toUInt64(ifNull(total_bytes, 0)) AS bytes,
-            arraySort(groupArray((columns.position, columns.name, columns.type, columns.is_in_primary_key))) AS columns
-        FROM system.tables AS tables
-        JOIN (SELECT * FROM system.columns WHERE database = 'portal') AS columns ON columns.table = tables.name
-        WHERE tables.database = 'portal' AND NOT startsWith(tables.name, '_')
-        GROUP BY name, rows, bytes ORDER BY name
+        SELECT name, toUInt64(ifNull(total_rows, 0)) AS rows, toUInt64(ifNull(total_bytes, 0)) AS bytes
+        FROM system.tables WHERE database = 'portal' AND NOT startsWith(name, '_') ORDER BY name
         SETTINGS output_format_json_quote_64bit_integers = 0
         """
     )
+    # One that has come or gone between the two statements is left out.
     return [
-        Table(
-            row["name"],
-            row["rows"],
-            row["bytes"],
-            [Column(name, kind, bool(key)) for _, name, kind, key in row["columns"]],
-        )
-        for row in rows
+        Table(row["name"], row["rows"], row["bytes"], columns[row["name"]]) for row in sizes if row["name"] in columns
     ]
 
 
@@ -212,18 +209,16 @@ class Condition:
 # What a portal is
 
 
+_METADATA_COLUMNS = """(
+    key String,
+    value String,
+    created_at DateTime64(3) DEFAULT now64(3),
+    updated_at DateTime64(3) DEFAULT now64(3)
+) ENGINE = MergeTree() ORDER BY key"""
+
+
 def create_metadata(line: EngineLine, values: Mapping[str, str]) -> None:
-    line.run(
-        f"""
-        CREATE TABLE IF NOT EXISTS {METADATA} (
-            key String,
-            value String,
-            created_at DateTime64(3) DEFAULT now64(3),
-            updated_at DateTime64(3) DEFAULT now64(3)
-        ) ENGINE = MergeTree()
-        ORDER BY key
-        """
-    )
+    line.run(f"CREATE TABLE IF NOT EXISTS {METADATA} {_METADATA_COLUMNS}")
     known = metadata(line)
     new = [{"key": key, "value": value} for key, value in values.items() if key not in known]
     if new:
@@ -235,28 +230,24 @@ def metadata(line: EngineLine) -> dict[str, str]:
     return {row["key"]: row["value"] for row in rows}
 
 
-def set_metadata(line: EngineLine, values: Mapping[str, str]) -> None:
-    """The new values first, then the old ones go: a crash leaves both, and the newer counts."""
-    since = line.rows(f"SELECT key, toString(min(created_at)) AS created_at FROM {METADATA} GROUP BY key")
-    created = {row["key"]: row for row in since}
-    insert(
-        line,
-        METADATA,
-        [{**created.get(key, {}), "key": key, "value": value} for key, value in values.items()],
-        str(uuid4()),
-    )
+def set_metadata(line: EngineLine, values: Mapping[str, str], gone: Sequence[str] = ()) -> None:
+    """Set these values and drop others, in one step: the table is made anew, which takes the engine far less time than
+    a DELETE, and leaves nothing of the old values."""
     line.run(
         f"""
-        DELETE FROM {METADATA} WHERE key IN {{keys:Array(String)}} AND (key, updated_at) NOT IN (
-            SELECT key, max(updated_at) FROM {METADATA} GROUP BY key
-        )
+        CREATE OR REPLACE TABLE {METADATA} {_METADATA_COLUMNS} AS
+        SELECT key, argMax(given.value, (is_new, given.updated_at)) AS value, min(given.created_at) AS created_at,
+            max(given.updated_at) AS updated_at
+        FROM (
+            SELECT key, value, created_at, updated_at, 0 AS is_new FROM {METADATA}
+            UNION ALL
+            SELECT key, value, now64(3), now64(3), 1 FROM system.one
+            ARRAY JOIN {{keys:Array(String)}} AS key, {{values:Array(String)}} AS value
+        ) AS given
+        WHERE key NOT IN {{gone:Array(String)}} GROUP BY key
         """,
-        {"keys": list(values)},
+        {"keys": list(values), "values": list(values.values()), "gone": list(gone)},
     )
-
-
-def drop_metadata(line: EngineLine, key: str) -> None:
-    line.run(f"DELETE FROM {METADATA} WHERE key = {{key:String}}", {"key": key})
 
 
 def statement(line: EngineLine, table: str) -> str:
