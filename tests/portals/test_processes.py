@@ -243,7 +243,8 @@ def test_a_slow_query_keeps_nobody_waiting(tmp_path: Path) -> None:
 def test_an_engine_that_starts_clears_away_what_a_dead_one_has_left(tmp_path: Path) -> None:
     folder = tmp_path / "portal"
     line = engine_client.EngineLine(folder, {"max_execution_time": 5})
-    line.run("CREATE TABLE t (n Int64) ENGINE = MergeTree ORDER BY n")
+    for name in ("t", "_tmp_replace_x"):  # the second as CREATE OR REPLACE has it until it is done
+        line.run(f"CREATE TABLE {name} (n Int64) ENGINE = MergeTree ORDER BY n")
     for name in ("lent_x", "lent_y"):
         storage.back_up(line, str(folder / "staging" / name))
         storage.open_lent(line, name, str(folder / "staging" / name))
@@ -255,6 +256,7 @@ def test_an_engine_that_starts_clears_away_what_a_dead_one_has_left(tmp_path: Pa
     os.kill(engine_pid(folder), signal.SIGKILL)
 
     assert line.run("SELECT count() FROM system.databases WHERE startsWith(name, 'lent_')") == b"0\n"
+    assert line.run("SELECT name FROM system.tables WHERE database = 'portal'") == b"t\n"
     assert [path.name for path in (folder / "staging").iterdir()] == ["young.csv"]
     line.close()
 
