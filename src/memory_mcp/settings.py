@@ -147,7 +147,7 @@ class Settings(BaseModel):
     )
     import_bytes: int = Field(2_000_000_000, ge=1, description="How large a file portal_import takes.")
     export_bytes: int = Field(
-        2_000_000_000, ge=1, description="How many bytes of records portal_export writes; db is not limited."
+        2_000_000_000, ge=1, description="How many bytes portal_export writes: of records, or of a db file."
     )
     durability: Literal["full", "normal"] = Field(
         "full",

@@ -16,9 +16,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
+from uuid import uuid4
 
 from memory_mcp.engine import archive, frames, landlock, wall
 from memory_mcp.engine.parameters import Unfit, encoded, literal, prepared
@@ -40,6 +42,26 @@ LEFT_BEHIND = 3600.0  # seconds after which nobody wants a file in staging any m
 HERE = Path(__file__).parent
 
 Answer = tuple[dict[str, Any], bytes]
+
+
+@dataclass(frozen=True)
+class Asker:
+    """A server at the other end of a wire. It says nothing while it waits for an answer."""
+
+    wire: socket.socket
+    tag: str  # of the statements that stop when it leaves
+
+    def has_left(self) -> bool:
+        try:
+            return not self.wire.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def check_waiting(self) -> None:
+        if self.has_left():
+            raise ConnectionError("nobody waits for the answer any more")
 
 
 class Engine:
@@ -76,19 +98,44 @@ class Engine:
         with self._writing, self._forgetting(sql.split(maxsplit=1)[0] in _CHANGING):
             return self._owner.run(sql, parameters, data)
 
-    def run_afresh(self, sql: str, made: str | None) -> bytes:
+    def run_for(self, asker: Asker, sql: str, parameters: dict[str, Any]) -> bytes:
+        """One of our own statements that stops, or does not start, when its asker leaves."""
+        with (
+            Connection(partial(self._as_owner, asker.tag)) as connection,
+            self._writing,
+            self._forgetting(sql.split(maxsplit=1)[0] in _CHANGING),
+        ):
+            asker.check_waiting()
+            return connection.run(sql, parameters)
+
+    def run_afresh(self, asker: Asker, sql: str, made: str | None, *, stops: bool) -> bytes:
         """A statement that wants a connection of its own: BACKUP and RESTORE after others fail on theirs.
 
-        `made` is what it makes in staging. It may be there from the first time that it was asked for.
+        `made` is what it makes in staging. `stops` is whether it does when its asker leaves.
         """
-        connection = Connection(self._connect)
+        with (
+            Connection(partial(self._connect, asker.tag if stops else "")) as connection,
+            self._writing,
+            self._forgetting(True),
+            self._making(asker, made),
+        ):
+            return connection.run(sql, {})
+
+    @contextmanager
+    def _making(self, asker: Asker, path: str | None) -> Iterator[None]:
+        """A file in staging, which may be there from the first time that it was asked for. It goes again if the block
+        fails, or nobody is there to take it."""
+        asker.check_waiting()
+        if path is None:
+            yield
+            return
+        _remove(self._staged(path))
         try:
-            with self._writing, self._forgetting(True):
-                if made is not None:
-                    _remove(self._staged(made))
-                return connection.run(sql, {})
-        finally:
-            connection.close()
+            yield
+            asker.check_waiting()
+        except Exception:
+            _remove(self._staged(path))
+            raise
 
     @contextmanager
     def _forgetting(self, changing: bool) -> Iterator[None]:
@@ -103,17 +150,21 @@ class Engine:
         """By its name alone: nothing else is made or removed for a server."""
         return self._folder / "staging" / Path(path).name
 
-    def reader(self, limits: dict[str, int]) -> "Reader":
-        return Reader(Connection(partial(self._as_reader, limits)), self.vetted)
+    def reader(self, asker: Asker, limits: dict[str, int]) -> "Reader":
+        return Reader(Connection(partial(self._as_reader, asker.tag, limits)), self.vetted)
 
-    def _as_owner(self) -> Any:
-        connection = self._connect()
+    def stop(self, asker: Asker) -> None:
+        """End what is being done for somebody who has left."""
+        self._ask("KILL QUERY WHERE Settings['log_comment'] = {tag:String} ASYNC", tag=asker.tag)
+
+    def _as_owner(self, tag: str = "") -> Any:
+        connection = self._connect(tag)
         connection.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
         connection.query(f"USE {DATABASE}")
         return connection
 
-    def _as_reader(self, limits: dict[str, int]) -> Any:
-        connection = self._connect()
+    def _as_reader(self, tag: str, limits: dict[str, int]) -> Any:
+        connection = self._connect(tag)
         connection.query(f"USE {DATABASE}")
         connection.query("SET ROLE reader")
         connection.query("SET " + ", ".join(f"{name} = {int(value)}" for name, value in limits.items()))
@@ -124,24 +175,25 @@ class Engine:
         connection.query("SET allow_ddl = 0, allow_introspection_functions = 0, readonly = 1")
         return connection
 
-    def export(self, sql: str, path: str, format_: str, limits: dict[str, int]) -> bytes:
+    def export(self, asker: Asker, sql: str, path: str, format_: str, limits: dict[str, int]) -> bytes:
         """Write what a caller's query gives to a file of ours, within these limits. How many rows that was."""
-        _remove(self._staged(path))
-        reader = self.reader(
-            {
-                "max_execution_time": EXPORT_SECONDS,
-                "output_format_json_array_of_rows": format_ == "json",
-                "output_format_parallel_formatting": 1,
-                **limits,
-            }
-        )
-        try:
-            reader.export(sql, path, {"json": "JSONEachRow", "lines": "JSONEachRow"}.get(format_, format_))
-        finally:
-            reader.close()
-        counted = _COUNTED.get(format_, f"'{format_}'")
-        with Connection(self._connect) as connection:
-            return connection.run(f"SELECT count() FROM file({literal(path)}, {counted})", {})
+        with self._making(asker, path):
+            reader = self.reader(
+                asker,
+                {
+                    "max_execution_time": EXPORT_SECONDS,
+                    "output_format_json_array_of_rows": format_ == "json",
+                    "output_format_parallel_formatting": 1,
+                    **limits,
+                },
+            )
+            try:
+                reader.export(sql, path, {"json": "JSONEachRow", "lines": "JSONEachRow"}.get(format_, format_))
+            finally:
+                reader.close()
+            counted = _COUNTED.get(format_, f"'{format_}'")
+            with Connection(partial(self._connect, asker.tag)) as connection:
+                return connection.run(f"SELECT count() FROM file({literal(path)}, {counted})", {})
 
     def check_archive(self, name: str) -> bytes:
         """Raises archive.Damaged unless a staged portal file makes plain tables only."""
@@ -223,10 +275,13 @@ class Engine:
             self._ask("SELECT name FROM system.table_functions").split(),
         )
 
-    def _connect(self) -> Any:
+    def _connect(self, tag: str = "") -> Any:
         connection = self._chdb.connect(self._address)
         # {"a.b": 1} is not {"a": {"b": 1}}. And answers are small: threads to write them take longer than they save.
-        connection.query("SET json_type_escape_dots_in_keys = 1, output_format_parallel_formatting = 0")
+        connection.query(
+            "SET json_type_escape_dots_in_keys = 1, output_format_parallel_formatting = 0, "
+            f"log_comment = {literal(tag)}"
+        )
         return connection
 
     def close(self) -> None:
@@ -301,29 +356,31 @@ class Broker:
         self._engine = engine
         self._path = path
         self._idle = idle
-        self._busy = 0  # how many are being answered
         self._asked_at = time.monotonic()
         self._guard = threading.Lock()
+        self._askers: set[Asker] = set()  # those who are being answered
 
     def serve(self) -> None:
         listening = _listening(self._path)
         threading.Thread(target=self._leave_when_idle, daemon=True).start()
+        threading.Thread(target=self._stop_for_who_left, daemon=True).start()
         while True:
             wire, _ = listening.accept()
             threading.Thread(target=self._serve_one, args=(wire,), daemon=True).start()
 
     def _serve_one(self, wire: socket.socket) -> None:
         reader: Reader | None = None
+        asker = Asker(wire, uuid4().hex)
         try:
             with wire:
                 hello, _ = frames.receive(wire)
-                with self._being_busy():
-                    reader = self._engine.reader(hello["limits"])
+                with self._being_busy(asker):
+                    reader = self._engine.reader(asker, hello["limits"])
                     frames.send(wire, {"ok": True, "pid": os.getpid()})
                 while True:
                     asked = frames.receive(wire)
-                    with self._being_busy():
-                        frames.send(wire, *self._answer(reader, *asked))
+                    with self._being_busy(asker):
+                        frames.send(wire, *self._answer(asker, reader, *asked))
         except (ConnectionError, OSError):
             pass  # the server has left
         finally:
@@ -331,27 +388,41 @@ class Broker:
                 reader.close()
 
     @contextmanager
-    def _being_busy(self) -> Iterator[None]:
+    def _being_busy(self, asker: Asker) -> Iterator[None]:
         with self._guard:
-            self._busy += 1
+            self._askers.add(asker)
         try:
             yield
         finally:
             with self._guard:
-                self._busy -= 1
+                self._askers.discard(asker)
                 self._asked_at = time.monotonic()
 
-    def _answer(self, reader: Reader, asked: dict[str, Any], data: bytes) -> Answer:
+    def _stop_for_who_left(self) -> None:
+        """Again and again: what has only just begun is not there to be stopped yet."""
+        while True:
+            time.sleep(LOOK)
+            with self._guard:
+                askers = list(self._askers)
+            for asker in askers:
+                if asker.has_left():
+                    with suppress(Exception):  # chDB raises plain exceptions; the next look comes soon
+                        self._engine.stop(asker)
+
+    def _answer(self, asker: Asker, reader: Reader, asked: dict[str, Any], data: bytes) -> Answer:
         try:
             match asked["op"]:
                 case "query":
                     return {"ok": True}, reader.query(asked["sql"], asked["parameters"], asked["lent"])
+                case "run" if asked["stops"] and not data:
+                    return {"ok": True}, self._engine.run_for(asker, asked["sql"], asked["parameters"])
                 case "run":
                     return {"ok": True}, self._engine.run(asked["sql"], asked["parameters"], data)
                 case "run afresh":
-                    return {"ok": True}, self._engine.run_afresh(asked["sql"], asked["made"])
+                    stops = asked["stops"]
+                    return {"ok": True}, self._engine.run_afresh(asker, asked["sql"], asked["made"], stops=stops)
                 case "export":
-                    made = self._engine.export(asked["sql"], asked["path"], asked["format"], asked["limits"])
+                    made = self._engine.export(asker, asked["sql"], asked["path"], asked["format"], asked["limits"])
                     return {"ok": True}, made
                 case "check archive":
                     return {"ok": True}, self._engine.check_archive(asked["name"])
@@ -374,7 +445,7 @@ class Broker:
             if over <= 0 or (over < CLEARING and self._engine.has_old_parts()):
                 continue
             with self._guard:
-                if self._busy == 0 and time.monotonic() - self._asked_at > self._idle:
+                if not self._askers and time.monotonic() - self._asked_at > self._idle:
                     self._path.unlink(missing_ok=True)
                     self._engine.close()
                     os._exit(0)

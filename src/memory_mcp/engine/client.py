@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import socket
 import stat
 import subprocess
@@ -9,7 +10,9 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from copy import copy
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +27,8 @@ AGAIN = 3.0  # after which another one is started: the first may have died
 PAUSE = 0.02
 MOST_TRIES = 5
 MOST_WIRES = 4  # of one server to one engine: so many can be answered side by side
+MOST_EXPORTS = 2  # of them: exports may take long, and leave the others to everybody else
+LOOK = 0.1  # seconds between two looks whether the caller is still there
 IDLE = 60.0  # seconds after the last request that an engine stays
 PACKAGES = Path(memory_mcp.__file__).parents[1]
 
@@ -38,6 +43,12 @@ class EngineError(Exception):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
+
+
+def check_wanted(cancelled: threading.Event | None) -> None:
+    """Raises Unavailable for a caller who has left. Nobody reads it; whatever was begun is undone on its way out."""
+    if cancelled is not None and cancelled.is_set():
+        raise Unavailable("The call was cancelled, and nothing was changed.")
 
 
 def is_installed() -> bool:
@@ -55,7 +66,16 @@ class EngineLine:
         self._limits = limits
         self._socket = socket_path(folder)
         self._places = threading.BoundedSemaphore(MOST_WIRES)
+        self._exports = threading.BoundedSemaphore(MOST_EXPORTS)
         self._free: list[socket.socket] = []  # wires nobody uses just now; the last one is taken first
+        self._cancelled: threading.Event | None = None
+
+    def until(self, cancelled: threading.Event | None) -> "EngineLine":
+        """This line for a caller who may leave: the engine then stops, and Unavailable is raised. For what changes
+        nothing, or can be undone on the line itself."""
+        line = copy(self)
+        line._cancelled = cancelled
+        return line
 
     def query(self, sql: str, parameters: dict[str, Any], lent: dict[str, str] | None = None) -> dict[str, Any]:
         """A query of a caller, through the wall. `lent` are other portals' databases, by what it calls them."""
@@ -79,7 +99,8 @@ class EngineLine:
         """Write what a caller's query gives, at most so many bytes, to a file, through the wall. How many rows."""
         limits = {"max_memory_usage": self._limits["max_memory_usage"], "max_result_bytes": most}
         asked = {"op": "export", "sql": sql, "path": str(path), "format": format_, "limits": limits}
-        return int(self._ask(asked))
+        with self._taking(self._exports):
+            return int(self._ask(asked))
 
     def check_archive(self, name: str) -> None:
         """Raises archive.Damaged unless a staged portal file makes plain tables only."""
@@ -93,11 +114,20 @@ class EngineLine:
         self._drop_free()
 
     def _ask(self, header: dict[str, Any], data: bytes = b"") -> bytes:
-        with self._places:
-            answer, payload = self._answer(header, data)
+        with self._taking(self._places):
+            answer, payload = self._answer({**header, "stops": self._cancelled is not None}, data)
         if not answer["ok"]:
             raise _error(answer, header["op"])
         return payload
+
+    @contextmanager
+    def _taking(self, places: threading.BoundedSemaphore) -> Iterator[None]:
+        while not places.acquire(timeout=LOOK):
+            check_wanted(self._cancelled)
+        try:
+            yield
+        finally:
+            places.release()
 
     def _answer(self, header: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
         for _ in range(MOST_TRIES):
@@ -105,6 +135,7 @@ class EngineLine:
                 try:
                     wire = closing.enter_context(self._taken() or self._connect())
                     frames.send(wire, header, data)
+                    self._wait_for(wire)
                     answer = frames.receive(wire)
                 except OSError:  # it died, or has just left
                     self._drop_free()
@@ -113,6 +144,14 @@ class EngineLine:
                     self._free.append(wire)
                     return answer
         raise Unavailable("The engine of this portal does not stay up. Look at the log; nothing was changed.")
+
+    def _wait_for(self, wire: socket.socket) -> None:
+        if self._cancelled is None:
+            return
+        waiting = select.poll()
+        waiting.register(wire, select.POLLIN)
+        while not waiting.poll(LOOK * 1000):
+            check_wanted(self._cancelled)
 
     def _taken(self) -> socket.socket | None:
         try:

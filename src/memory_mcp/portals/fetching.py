@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
+from memory_mcp.engine.client import check_wanted
 from memory_mcp.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ def is_url(source: str) -> bool:
     return source.partition(":")[0].strip().lower() in ("http", "https", "ftp", "s3", "file")
 
 
-def fetch(url: str, target: Path, most: int) -> None:
+def fetch(url: str, target: Path, most: int, cancelled: threading.Event | None = None) -> None:
     """Raises Invalid for an address that is not out in the web, and for a file that is too large."""
     import httpx2
 
@@ -38,7 +40,7 @@ def fetch(url: str, target: Path, most: int) -> None:
                         url = urljoin(_named(url, headers["Host"]), answer.headers["Location"])
                         continue
                     answer.raise_for_status()
-                    _save(answer, target, most, deadline)
+                    _save(answer, target, most, deadline, cancelled)
                     return
     except httpx2.HTTPError as exc:
         raise Unavailable("source: the address does not give the file. Check it, or try again later.") from exc
@@ -89,7 +91,7 @@ def _is_public(address: str) -> bool:
     return number.is_global and not number.is_multicast
 
 
-def _save(answer: httpx2.Response, target: Path, most: int, deadline: float) -> None:
+def _save(answer: httpx2.Response, target: Path, most: int, deadline: float, cancelled: threading.Event | None) -> None:
     size = 0
     with target.open("wb") as file:
         for chunk in answer.iter_bytes():
@@ -98,4 +100,5 @@ def _save(answer: httpx2.Response, target: Path, most: int, deadline: float) -> 
                 raise Invalid(f"source: the file is over {most} bytes. Split it.", word="too_large", field="source")
             if time.monotonic() > deadline:
                 raise Unavailable("source: the file comes too slowly. Fetch it otherwise, into the imports folder.")
+            check_wanted(cancelled)
             file.write(chunk)

@@ -1,5 +1,6 @@
 """Portals in and out of files."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from hashlib import file_digest
@@ -7,7 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from memory_mcp.engine import archive
-from memory_mcp.engine.client import EngineError, EngineLine
+from memory_mcp.engine.client import EngineError, EngineLine, check_wanted
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.portals import inference, storage
 from memory_mcp.portals.address import COLUMN, TABLE, check_column
@@ -43,15 +44,22 @@ def table_name(source: str, given: str | None) -> str:
 
 
 def load(
-    line: EngineLine, path: Path, format_: Format, table: str, mapping: Mapping[str, str], changed: NewSchema
+    line: EngineLine,
+    path: Path,
+    format_: Format,
+    table: str,
+    mapping: Mapping[str, str],
+    changed: NewSchema,
+    cancelled: threading.Event | None,
 ) -> int:
     """Add the records of a file to a table, which is made if it is missing: all of them or none."""
+    stopping = line.until(cancelled)  # for what a caller who leaves need not wait for, nor anybody else
     storage.drop_left_behind(line, TEMPORARY, RESTORED)
     known = next((one for one in storage.tables(line) if one.name == table), None)
     try:
-        found = storage.file_columns(line, str(path), format_)
+        found = storage.file_columns(stopping, str(path), format_)
         columns = _mapped(found, mapping)
-        wanted = _wanted(line, path, format_, found, columns, table, known)
+        wanted = _wanted(stopping, path, format_, found, columns, table, known)
     except (EngineError, UnicodeDecodeError) as exc:
         said = f" {exc}" if isinstance(exc, EngineError) else ""
         raise Invalid(f"source: this cannot be read as {format_}.{said}", field="source") from exc
@@ -63,8 +71,9 @@ def load(
             storage.make_like(line, temporary, table)
             read_as = {name: types[target] for name, target in columns.items()}
             sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
-            storage.load_file(line, temporary, str(path), format_, columns, read_as, sure)
+            storage.load_file(stopping, temporary, str(path), format_, columns, read_as, sure)
             count = storage.row_count(line, temporary)
+            check_wanted(cancelled)
             storage.add_all(line, table, temporary)
     except EngineError as exc:
         raise Invalid(f"source: a record does not fit, and nothing was imported. {exc}", field="source") from exc
@@ -111,8 +120,11 @@ def _wanted(
     return usual + [NewColumn(columns[name], inference.column_type(seen[name], columns[name])) for name in new]
 
 
-def open_file(line: EngineLine, path: Path, only: str | None, changed: NewSchema) -> tuple[list[str], int]:
+def open_file(
+    line: EngineLine, path: Path, only: str | None, changed: NewSchema, cancelled: threading.Event | None
+) -> tuple[list[str], int]:
     """Take in a portal's file: its tables, or one of them. What is there already stays, and gets more rows."""
+    stopping = line.until(cancelled)
     try:
         archive.manifest(path)
         line.check_archive(path.name)
@@ -120,7 +132,7 @@ def open_file(line: EngineLine, path: Path, only: str | None, changed: NewSchema
         raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
     storage.drop_left_behind(line, TEMPORARY, RESTORED)
     try:
-        storage.restore(line, str(path), RESTORED)
+        storage.restore(stopping, str(path), RESTORED)
         line.check_restored(RESTORED)
         found = storage.restored_tables(line, RESTORED)
         if only is not None and only not in found:
@@ -128,8 +140,8 @@ def open_file(line: EngineLine, path: Path, only: str | None, changed: NewSchema
         chosen = {name: columns for name, columns in found.items() if only in (None, name)}
         known = {table.name: table for table in storage.tables(line)}
         for name, columns in chosen.items():
-            _check_taking(line, name, columns, known.get(name))
-        return list(chosen), _take(line, chosen, known, changed)
+            _check_taking(stopping, name, columns, known.get(name))
+        return list(chosen), _take(line, chosen, known, changed, cancelled)
     except archive.Damaged as exc:
         raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
     except EngineError as exc:
@@ -154,7 +166,11 @@ def _check_taking(line: EngineLine, table: str, columns: Mapping[str, str], know
 
 
 def _take(
-    line: EngineLine, chosen: Mapping[str, Mapping[str, str]], known: Mapping[str, Table], changed: NewSchema
+    line: EngineLine,
+    chosen: Mapping[str, Mapping[str, str]],
+    known: Mapping[str, Table],
+    changed: NewSchema,
+    cancelled: threading.Event | None,
 ) -> int:
     """All tables or none, as far as the engine goes: what can fail comes first and is undone, and moving comes last."""
     count = 0
@@ -168,7 +184,8 @@ def _take(
             undoing.enter_context(storage.widened(line, name, known[name], new))
             moves[name] = f"{TEMPORARY}{uuid4().hex}"
             storage.make_like(line, moves[name], name)
-            storage.copy_rows(line, RESTORED, name, moves[name], list(columns))
+            storage.copy_rows(line.until(cancelled), RESTORED, name, moves[name], list(columns))
+        check_wanted(cancelled)
         for name in chosen.keys() - known.keys():
             undoing.enter_context(storage.taken(line, RESTORED, name))
         for name, temporary in moves.items():

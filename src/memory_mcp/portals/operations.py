@@ -1,5 +1,6 @@
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -12,7 +13,7 @@ from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engine import archive
-from memory_mcp.engine.client import EngineError, EngineLine
+from memory_mcp.engine.client import EngineError, EngineLine, check_wanted
 from memory_mcp.engine.parameters import Unfit, fits
 from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
 from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET, Progress, within_budget
@@ -39,6 +40,7 @@ from memory_mcp.portals.model import (
 
 PROTOCOL = "2026-07-28"
 ENDINGS: dict[Format, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
+MOST_EXPORTS = 8  # of one server, those that wait their turn too: the others are refused, and reads go on
 WIDEST = 2**53  # whole numbers that every JSON reader keeps
 
 
@@ -66,6 +68,7 @@ class Portals:
         self._clock = clock
         self._most_rows = limits["limit"] - 1
         self._lines = EngineLines(limits)
+        self._exporting = threading.BoundedSemaphore(MOST_EXPORTS)
         self._imports = import_folders
         self._exports = export_folders
         self._largest_import = largest_import
@@ -163,12 +166,19 @@ class Portals:
             if not is_filled_in:
                 raise Invalid(f"data: every record of {table!r} needs an {KEY!r}.", field="data")
 
-    def query(self, caller: Caller, uri: str, sql: str, parameters: Mapping[str, Any]) -> Result:
-        """One SELECT over one portal."""
+    def query(
+        self,
+        caller: Caller,
+        uri: str,
+        sql: str,
+        parameters: Mapping[str, Any],
+        cancelled: threading.Event | None = None,
+    ) -> Result:
+        """One SELECT over one portal. It stops when its caller leaves."""
         folder = self._existing(caller, addresses.parsed(uri))
         try:
             with joining.lent(self._lines, folder, self._joined(caller, folder, sql)) as lent:
-                found = self._lines.get(folder).query(sql, dict(parameters), lent)
+                found = self._lines.get(folder).until(cancelled).query(sql, dict(parameters), lent)
         except EngineError as exc:
             raise Invalid(f"sql: {exc}", field="sql") from exc
         columns = [
@@ -238,31 +248,34 @@ class Portals:
         table: str | None,
         mapping: Mapping[str, str],
         tell: Progress,
+        cancelled: threading.Event | None = None,
     ) -> Imported:
-        """Add what a file holds: all of it, or nothing. A missing portal or table is made."""
+        """Add what a file holds: all of it, or nothing. A missing portal or table is made. A caller who leaves before
+        the rows are moved to their table has imported nothing."""
         address = addresses.parsed(uri)
         name = _writable(moving.table_name(source, table)) if format_ != "db" else table
         folder = self._folders(caller).get(address)
         with moving.staged(folder, ENDINGS[format_]) as path:
-            self._get(caller, source, path)  # before the turn: it may take a while
+            self._get(caller, source, path, cancelled)  # before the turn: it may take a while
             tell(1, 3, "The file is there.")
             with folder.turn():
+                check_wanted(cancelled)
                 line = self._opened(folder)
                 with self._changing(caller, folder, line):
                     if format_ == "db":
-                        names, count = moving.open_file(line, path, name, self._new_schema)
+                        names, count = moving.open_file(line, path, name, self._new_schema, cancelled)
                     else:
                         names = [str(name)]
-                        count = moving.load(line, path, format_, str(name), mapping, self._new_schema)
-                    tell(2, 3, f"{count} records are in.")
+                        count = moving.load(line, path, format_, str(name), mapping, self._new_schema, cancelled)
+            tell(2, 3, f"{count} records are in.")
             tell(3, 3, "Done.")
         return Imported(address.portal_uri, ", ".join(names), count)
 
-    def _get(self, caller: Caller, source: str, path: Path) -> None:
+    def _get(self, caller: Caller, source: str, path: Path, cancelled: threading.Event | None) -> None:
         if not fetching.is_url(source):
             places.copy_in(self._import_folders(caller), source, path, self._largest_import)
         elif self._urls:
-            fetching.fetch(source, path, self._largest_import)
+            fetching.fetch(source, path, self._largest_import, cancelled)
         else:
             raise Invalid(
                 "source: addresses are switched off here. Put the file into the imports folder.", field="source"
@@ -277,23 +290,40 @@ class Portals:
         table: str | None,
         query: str | None,
         tell: Progress,
+        cancelled: threading.Event | None = None,
     ) -> Exported:
-        """Write a table, what a query gives, or as db the whole portal, to a file."""
+        """Write a table, what a query gives, or as db the whole portal, to a file. It stops when its caller leaves."""
         folder = self._existing(caller, addresses.parsed(uri))
         line = self._lines.get(folder)
-        with moving.staged(folder, ENDINGS[format_]) as path:
+        with self._one_of_few(), moving.staged(folder, ENDINGS[format_]) as path:
             if format_ == "db":
-                tables, rows = self._export_portal(folder, line, path, table or query)
+                tables, rows = self._export_portal(folder, line, path, table or query, cancelled)
             else:
-                tables, rows = self._export_table(line, path, destination, format_, table, query)
+                tables, rows = self._export_table(line.until(cancelled), path, destination, format_, table, query)
+            check_wanted(cancelled)
             tell(1, 2, "The file is made.")
             size, digest = path.stat().st_size, moving.digest(path)
             shown = places.move_out(self._export_folders(caller), path, destination)
             tell(2, 2, "Done.")
         return Exported(shown, format_, tables, rows, size, digest)
 
+    @contextmanager
+    def _one_of_few(self) -> Iterator[None]:
+        """Raises Unavailable when too many exports are under way: each has a worker that reads would lack."""
+        if not self._exporting.acquire(blocking=False):
+            raise Unavailable(f"{MOST_EXPORTS} exports are under way here. Try again when one has ended.")
+        try:
+            yield
+        finally:
+            self._exporting.release()
+
     def _export_portal(
-        self, folder: PortalFolder, line: EngineLine, path: Path, part: str | None
+        self,
+        folder: PortalFolder,
+        line: EngineLine,
+        path: Path,
+        part: str | None,
+        cancelled: threading.Event | None,
     ) -> tuple[list[str], int]:
         if part is not None:
             raise Invalid(
@@ -301,16 +331,28 @@ class Portals:
             )
         try:
             with folder.turn():
+                check_wanted(cancelled)
                 checksum, about = storage.checksum(line), storage.metadata(line)
                 if about.get("mcp.checksum") != checksum:
                     storage.set_metadata(line, {"mcp.checksum": checksum})
                     about["mcp.checksum"] = checksum
                 tables = storage.tables(line)
-                storage.back_up(line, str(path))
+                self._check_size(sum(table.bytes for table in tables))
+                storage.back_up(line.until(cancelled), str(path))
         except EngineError as exc:
             raise Unavailable("The engine cannot write this portal to a file. Look at the log, or try again.") from exc
         archive.seal(path, {"metadata": about, "tables": {table.name: table.rows for table in tables}})
+        self._check_size(path.stat().st_size)
         return [table.name for table in tables], sum(table.rows for table in tables)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._largest_export:
+            raise Invalid(
+                f"format: as db this portal is over {self._largest_export} bytes. Export its tables one by one, or "
+                "what queries give of them.",
+                word="too_large",
+                field="format",
+            )
 
     def _export_table(
         self, line: EngineLine, path: Path, destination: str, format_: Format, table: str | None, query: str | None

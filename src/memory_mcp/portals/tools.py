@@ -59,7 +59,7 @@ class Query(InPortal):
 )
 def portal_query(call: Call, asked: Query) -> Result:
     """Query a portal's tables with SQL."""
-    return call.app.portals.query(call.caller, asked.uri, asked.sql, asked.parameters)
+    return call.app.portals.query(call.caller, asked.uri, asked.sql, asked.parameters, call.cancelled)
 
 
 class Delete(InPortal):
@@ -89,7 +89,14 @@ class Import(InPortal):
 def portal_import(call: Call, asked: Import) -> Imported:
     """Import records from a file, all or none; db brings whole tables."""
     return call.app.portals.import_file(
-        call.caller, asked.uri, asked.source, asked.format, asked.table, asked.mapping, call.progress
+        call.caller,
+        asked.uri,
+        asked.source,
+        asked.format,
+        asked.table,
+        asked.mapping,
+        call.progress,
+        call.cancelled,
     )
 
 
@@ -104,7 +111,14 @@ class Export(InPortal):
 def portal_export(call: Call, asked: Export) -> Exported:
     """Export a table or a query's result; db holds the whole portal in one portable file."""
     return call.app.portals.export_file(
-        call.caller, asked.uri, asked.destination, asked.format, asked.table, asked.query, call.progress
+        call.caller,
+        asked.uri,
+        asked.destination,
+        asked.format,
+        asked.table,
+        asked.query,
+        call.progress,
+        call.cancelled,
     )
 
 
