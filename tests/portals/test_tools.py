@@ -676,7 +676,7 @@ async def test_a_parameter_that_does_not_fit_its_type_is_refused(client: Client)
     for type_, value in misfits:
         asked = {"sql": f"SELECT {{v:{type_}}} AS v", "parameters": {"v": value}}
         refused = await refusal(client, "portal_query", portalUri=PORTAL, **asked)
-        assert (refused["error"], refused["data"]["field"]) == ("invalid", "sql")
+        assert (refused["error"], refused["data"]["field"]) == ("invalid", "parameters")
 
 
 async def test_a_parameter_is_bound_and_never_pasted_in(client: Client) -> None:
@@ -706,6 +706,82 @@ async def test_an_error_of_the_engine_tells_nothing_of_our_insides(client: Clien
         assert str(data_dir) not in refused["message"]
         assert "DB::Exception" not in refused["message"]
         assert len(refused["message"]) < 600
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "field", "message"),
+    [
+        ("SELECT nothing FROM shared", "invalid", "sql", "There is no column `nothing`."),
+        ("SELECT id, count() FROM shared", "invalid", "sql", "neither in an aggregate function nor in GROUP BY."),
+        (
+            "SELECT 1 FROM",
+            "read_only_query",
+            "sql",
+            "This is not one SELECT: syntax error at position 14 (end of query).",
+        ),
+        ("DESCRIBE shared", "read_only_query", "sql", "only SELECT is possible here."),
+        ("SELECT id FROM shared FINAL", "invalid", "sql", "Tables of portals know neither SAMPLE nor FINAL."),
+        ("SELECT match('a', '(')", "invalid", "sql", "This regular expression cannot be read: missing ): (."),
+        ("SELECT {a:Int64}", "invalid", "parameters", "The query has a parameter `a`, and there is no value for it."),
+        ("SELECT {n:Int64}", "invalid", "parameters", "The value of 'n' does not fit Int64."),
+        (f"SELECT {'+'.join('1' * 5000)}", "too_large", "sql", "The query is nested too deeply: at most 1000 levels."),
+        (
+            f"SELECT {'(' * 3000}1{')' * 3000}",
+            "too_large",
+            "sql",
+            "The query is nested too deeply: at most 1000 levels.",
+        ),
+        (f"SELECT {','.join('1' * 8000)}", "too_large", "sql", "the result has 8000 columns."),
+    ],
+)
+async def test_an_error_of_the_engine_is_told_in_plain_words(
+    client: Client, sql: str, error: str, field: str, message: str
+) -> None:
+    refused = await refusal(client, "portal_query", portalUri=PORTAL, sql=sql, parameters={"n": "x"})
+    assert (refused["error"], refused["data"]) == (error, {"field": field})
+    assert refused["message"].startswith(f"{field}: ")
+    assert message in refused["message"]
+    assert not any(word in refused["message"] for word in ("scope", "executing", "__table", "portal.", "Expected one"))
+
+
+async def test_a_query_can_hold_thousands_of_values(client: Client) -> None:
+    numbers = ",".join(map(str, range(8000)))
+    assert await values(client, f"SELECT count() FROM numbers(10000) WHERE number IN ({numbers})") == [8000]
+    chain = " OR ".join(f"number = {n}" for n in range(3000))
+    assert await values(client, f"SELECT count() FROM numbers(10000) WHERE {chain}") == [3000]
+
+
+async def test_a_record_that_does_not_fit_is_named(client: Client, table: str) -> None:
+    await write(client, table, {"s": "a", "l": [1], "n": 1})
+    good = {"s": "a", "l": [1], "n": 1}
+    for bad, said in (
+        ({"s": 5}, "'s' of record 1 does not fit its column."),
+        ({"l": 5}, "'l' of record 1 does not fit its column."),
+        ({"n": 1.5}, "record 1 does not fit: a value is of another type than its column."),
+    ):
+        assert said in await not_written(client, table, good, {**good, **bad})
+
+
+async def test_an_address_with_more_than_a_portal_is_refused_where_a_portal_is_wanted(
+    client: Client, table: str
+) -> None:
+    await write(client, table, {"n": 1})
+    calls: dict[str, dict[str, Any]] = {
+        "write": {"table": table, "data": [{"n": 2}]},
+        "query": {"sql": "SELECT 1"},
+        "delete": {"table": table, "confirm": True},
+        "import": {"source": "x.json", "format": "json"},
+        "export": {"destination": "x.json", "format": "json", "table": table},
+    }
+    for tool, more in calls.items():
+        for tail in (f"/{table}", f"/{table}?limit=1", "?limit=1", "#x", "?"):
+            refused = await refusal(client, f"portal_{tool}", portalUri=PORTAL + tail, **more)
+            assert (refused["error"], refused["data"]) == ("invalid", {"field": "portalUri"})
+            assert f"give {PORTAL} alone" in refused["message"]
+    view = await call(client, "portal_view", portalUri=f"{PORTAL}/{table}")
+    assert (view["portalUri"], [one["name"] for one in view["tables"]]) == (PORTAL, [table])
+    assert (await refusal(client, "portal_view", portalUri=f"{PORTAL}/missing"))["error"] == "not_found"
+    assert (await refusal(client, "portal_view", portalUri=f"{PORTAL}?limit=1"))["error"] == "invalid"
 
 
 # Deleting

@@ -8,7 +8,6 @@ is still connected finds the next one.
 import fcntl
 import json
 import os
-import re
 import shutil
 import socket
 import sys
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
-from memory_mcp.engine import archive, frames, landlock, wall
+from memory_mcp.engine import archive, frames, landlock, wall, words
 from memory_mcp.engine.parameters import Unfit, encoded, literal, prepared
 from memory_mcp.engine.wall import DATABASE, LENT
 
@@ -33,6 +32,7 @@ _COUNTED = {  # how the rows of a file are counted without a look at what is in 
     "CSVWithNames": "'CSVWithNames', 'row String'",
 }
 MOST_KNOWN = 1000  # queries
+LONGEST_TREE = 64 * 1024 * 1024  # bytes
 _CHANGING = {"CREATE", "ALTER", "DROP", "RENAME"}  # what statements start with that change tables
 _REPLACING = "_tmp_replace_"  # what the names of tables start with that CREATE OR REPLACE has not finished
 LOOK = 0.2  # seconds between two looks whether somebody still asks
@@ -150,8 +150,8 @@ class Engine:
         """By its name alone: nothing else is made or removed for a server."""
         return self._folder / "staging" / Path(path).name
 
-    def reader(self, asker: Asker, limits: dict[str, int]) -> "Reader":
-        return Reader(Connection(partial(self._as_reader, asker.tag, limits)), self.vetted)
+    def reader(self, limits: dict[str, int], tag: str = "") -> "Reader":
+        return Reader(Connection(partial(self._as_reader, limits, tag)), self.vetted)
 
     def stop(self, asker: Asker) -> None:
         """End what is being done for somebody who has left."""
@@ -163,7 +163,7 @@ class Engine:
         connection.query(f"USE {DATABASE}")
         return connection
 
-    def _as_reader(self, tag: str, limits: dict[str, int]) -> Any:
+    def _as_reader(self, limits: dict[str, int], tag: str) -> Any:
         connection = self._connect(tag)
         connection.query(f"USE {DATABASE}")
         connection.query("SET ROLE reader")
@@ -179,13 +179,13 @@ class Engine:
         """Write what a caller's query gives to a file of ours, within these limits. How many rows that was."""
         with self._making(asker, path):
             reader = self.reader(
-                asker,
                 {
                     "max_execution_time": EXPORT_SECONDS,
                     "output_format_json_array_of_rows": format_ == "json",
                     "output_format_parallel_formatting": 1,
                     **limits,
                 },
+                asker.tag,
             )
             try:
                 reader.export(sql, path, {"json": "JSONEachRow", "lines": "JSONEachRow"}.get(format_, format_))
@@ -236,7 +236,11 @@ class Engine:
         tables = {database: self._tables(database) for database in (DATABASE, *lent.values())}
         tree = wall.renamed(self._tree(sql), lent, tables)
         wall.check(tree, self._functions, tables)
-        text = self._ask("SELECT formatQueryFromJSON({tree:String})", tree=json.dumps(tree)).removesuffix("\n")
+        try:
+            text = self._ask("SELECT formatQueryFromJSON({tree:String})", tree=json.dumps(tree)).removesuffix("\n")
+        except Exception as exc:  # chDB raises plain exceptions
+            _check_length(exc)
+            raise
         if (again := self._tree(text)) != tree:  # written down it became another: that one is run, so look at it too
             wall.check(again, self._functions, tables)
         return wall.Vetted(text, wall.parameters(again))
@@ -245,8 +249,8 @@ class Engine:
         try:
             tree: dict[str, Any] = json.loads(self._ask("SELECT parseQueryToJSON({sql:String})", sql=sql))
         except Exception as exc:  # chDB raises plain exceptions
-            words = said(exc).partition(": In scope SELECT parseQueryToJSON")[0]
-            raise wall.Refused(f"This is not one SELECT: {words}") from exc
+            _check_length(exc)
+            raise wall.Refused(f"This is not one SELECT: {words.said(exc)}") from exc
         return tree
 
     def has_old_parts(self) -> bool:
@@ -280,7 +284,8 @@ class Engine:
         # {"a.b": 1} is not {"a": {"b": 1}}. And answers are small: threads to write them take longer than they save.
         connection.query(
             "SET json_type_escape_dots_in_keys = 1, output_format_parallel_formatting = 0, "
-            f"log_comment = {literal(tag)}"
+            # Trees of queries, and what the engine makes of them, are longer than the queries themselves.
+            f"max_query_size = {LONGEST_TREE}, log_comment = {literal(tag)}"
         )
         return connection
 
@@ -337,20 +342,6 @@ class Connection:
         self._opened.close()
 
 
-def said(exc: Exception) -> str:
-    """What the engine says is wrong, without where in it that happened."""
-    text = str(exc).rsplit("DB::Exception:", 1)[-1]
-    text = re.sub(r": \(?in file/uri .*?\)(?=:|\.| |$)|\(in file/uri [^)]*\)", "", text)
-    # Names of its errors, its version, and advice about settings that nobody here can change.
-    text = re.sub(r"\s*\((?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|version [^)]*|[^()]*setting[^()]*)\)", "", text)
-    return " ".join(text.split("\n")[0].split()).rstrip(" :")[:500]
-
-
-def code(exc: Exception) -> int:
-    number = str(exc).partition("Code: ")[2].partition(".")[0]
-    return int(number) if number.isdigit() else 0
-
-
 class Broker:
     def __init__(self, engine: Engine, path: Path, idle: float) -> None:
         self._engine = engine
@@ -375,7 +366,7 @@ class Broker:
             with wire:
                 hello, _ = frames.receive(wire)
                 with self._being_busy(asker):
-                    reader = self._engine.reader(asker, hello["limits"])
+                    reader = self._engine.reader(hello["limits"], asker.tag)
                     frames.send(wire, {"ok": True, "pid": os.getpid()})
                 while True:
                     asked = frames.receive(wire)
@@ -431,11 +422,14 @@ class Broker:
         except archive.Damaged as exc:
             return {"ok": False, "kind": "damaged", "message": str(exc)}, b""
         except Unfit as exc:
-            return {"ok": False, "kind": "engine", "message": str(exc), "code": 0}, b""
+            return {"ok": False, "kind": "unfit", "message": str(exc), "code": 0}, b""
+        except wall.TooMuch as exc:
+            return {"ok": False, "kind": "too much", "message": str(exc)}, b""
         except wall.Refused as exc:
             return {"ok": False, "kind": "refused", "message": str(exc)}, b""
         except Exception as exc:  # noqa: BLE001  # chDB raises plain exceptions
-            return {"ok": False, "kind": "engine", "message": said(exc), "code": code(exc)}, b""
+            kind = "unfit" if words.is_of_a_parameter(exc) else "engine"
+            return {"ok": False, "kind": kind, "message": words.said(exc), "code": words.code(exc)}, b""
         return {"ok": False, "kind": "engine", "message": "unknown operation", "code": 0}, b""
 
     def _leave_when_idle(self) -> None:
@@ -449,6 +443,12 @@ class Broker:
                     self._path.unlink(missing_ok=True)
                     self._engine.close()
                     os._exit(0)
+
+
+def _check_length(exc: Exception) -> None:
+    """Raises wall.TooMuch if what the engine says is that a query is too long or too deep."""
+    if (said := words.said(exc)) in (words.TOO_DEEP, words.TOO_LONG):
+        raise wall.TooMuch(said) from exc
 
 
 def _listening(path: Path) -> socket.socket:

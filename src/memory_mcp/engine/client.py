@@ -32,9 +32,15 @@ LOOK = 0.1  # seconds between two looks whether the caller is still there
 IDLE = 60.0  # seconds after the last request that an engine stays
 PACKAGES = Path(memory_mcp.__file__).parents[1]
 
-# Codes of ClickHouse that say that a query is too much.
+# Codes of ClickHouse that say that something is too much.
 _TOO_LONG, _TOO_MUCH_MEMORY = {159, 160}, 241
 _TOO_MANY = {158, 307, 396}
+_TOO_MUCH = {
+    **dict.fromkeys(_TOO_LONG, "this took too long. Narrow the query, or aggregate less at once."),
+    _TOO_MUCH_MEMORY: "this needs too much memory. Narrow the query with WHERE or LIMIT.",
+    **dict.fromkeys(_TOO_MANY, "this reads or gives too much. Narrow the query with WHERE or LIMIT."),
+}
+_DISK_FULL = 243
 
 
 class EngineError(Exception):
@@ -77,10 +83,13 @@ class EngineLine:
         line._cancelled = cancelled
         return line
 
-    def query(self, sql: str, parameters: dict[str, Any], lent: dict[str, str] | None = None) -> dict[str, Any]:
-        """A query of a caller, through the wall. `lent` are other portals' databases, by what it calls them."""
+    def query(
+        self, sql: str, parameters: dict[str, Any], lent: dict[str, str] | None = None, field: str = "sql"
+    ) -> dict[str, Any]:
+        """A query of a caller, through the wall. `lent` are other portals' databases, by what it calls them; `field` is
+        the argument that is to blame."""
         asked = {"op": "query", "sql": sql, "parameters": parameters, "lent": lent or {}}
-        answer: dict[str, Any] = json.loads(self._ask(asked))
+        answer: dict[str, Any] = json.loads(self._ask(asked, field=field))
         return answer
 
     def run(self, sql: str, parameters: dict[str, Any] | None = None, data: bytes = b"") -> bytes:
@@ -95,12 +104,12 @@ class EngineLine:
         """A statement of our own, on a connection of its own. `made` is what it makes in staging."""
         return self._ask({"op": "run afresh", "sql": sql, "made": made})
 
-    def export(self, sql: str, path: Path, format_: str, most: int) -> int:
+    def export(self, sql: str, path: Path, format_: str, most: int, field: str = "query") -> int:
         """Write what a caller's query gives, at most so many bytes, to a file, through the wall. How many rows."""
         limits = {"max_memory_usage": self._limits["max_memory_usage"], "max_result_bytes": most}
         asked = {"op": "export", "sql": sql, "path": str(path), "format": format_, "limits": limits}
         with self._taking(self._exports):
-            return int(self._ask(asked))
+            return int(self._ask(asked, field=field))
 
     def check_archive(self, name: str) -> None:
         """Raises archive.Damaged unless a staged portal file makes plain tables only."""
@@ -113,11 +122,11 @@ class EngineLine:
     def close(self) -> None:
         self._drop_free()
 
-    def _ask(self, header: dict[str, Any], data: bytes = b"") -> bytes:
+    def _ask(self, header: dict[str, Any], data: bytes = b"", field: str | None = None) -> bytes:
         with self._taking(self._places):
             answer, payload = self._answer({**header, "stops": self._cancelled is not None}, data)
         if not answer["ok"]:
-            raise _error(answer, header["op"])
+            raise _error(answer, field)
         return payload
 
     @contextmanager
@@ -231,20 +240,25 @@ def _is_ours(folder: Path) -> bool:
     return found.st_uid == os.getuid() and stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
 
 
-def _error(answer: dict[str, Any], op: str) -> Exception:
-    if answer["kind"] == "damaged":
-        return archive.Damaged(answer["message"])
-    if answer["kind"] == "refused":
-        return Invalid(answer["message"], word="read_only_query", field="sql")
+def _error(answer: dict[str, Any], field: str | None) -> Exception:
+    """`field` is the argument a caller's query came in; None for statements of our own."""
+    kind, said = answer["kind"], answer["message"]
+    if kind == "damaged":
+        return archive.Damaged(said)
+    if kind == "refused":
+        return Invalid(f"{field}: {said}", word="read_only_query", field=field)
+    if kind == "too much":
+        return Invalid(f"{field}: {said}", word="too_large", field=field)
+    if kind == "unfit" and field == "query":
+        return Invalid("query: an export takes no parameters. Write the values into the query.", field="query")
+    if kind == "unfit" and field is not None:
+        return Invalid(f"parameters: {said}", field="parameters")
     code = answer["code"]
-    if op not in ("query", "export") and code in {*_TOO_LONG, _TOO_MUCH_MEMORY, *_TOO_MANY}:
-        return Invalid("This is too much for the engine at once. Give it less at a time.", word="too_large")
-    if code in _TOO_LONG:
-        return Invalid("The query took too long. Narrow it, or aggregate less at once.", word="too_large", field="sql")
-    if code == _TOO_MUCH_MEMORY:
-        return Invalid("The query needs too much memory. Narrow it with WHERE or LIMIT.", word="too_large", field="sql")
-    if code in _TOO_MANY:
-        return Invalid(
-            "The query reads or gives too much. Narrow it with WHERE or LIMIT.", word="too_large", field="sql"
-        )
-    return EngineError(answer["message"], code)
+    if code == _DISK_FULL:
+        return Unavailable("The disk that this portal lies on is full. Make room, and try again.")
+    if field is None:
+        if code in {*_TOO_LONG, _TOO_MUCH_MEMORY, *_TOO_MANY}:
+            return Invalid("This is too much for the engine at once. Give it less at a time.", word="too_large")
+    elif words := _TOO_MUCH.get(code):
+        return Invalid(f"{field}: {words}", word="too_large", field=field)
+    return EngineError(said, code)

@@ -78,6 +78,10 @@ class Refused(Exception):
     """The query is more than one SELECT over this portal. The message says what of it."""
 
 
+class TooMuch(Exception):
+    """The query is too long or too deep. The message says which, and what to do."""
+
+
 @dataclass(frozen=True)
 class Functions:
     """What the engine can compute, and which of it is harmless."""

@@ -52,6 +52,30 @@ def parsed(uri: str, field: str = "portalUri") -> Address:
     return Address(ways[0], ways[1], check_table(ways[2], field) if len(ways) == 3 else None)
 
 
+def portal(uri: str, field: str = "portalUri") -> Address:
+    """The address of a portal alone. Raises Invalid for one with a table or filters, which would mean nothing."""
+    address = view(uri, field)
+    if address.table is not None:
+        raise _too_much(address, field)
+    return address
+
+
+def view(uri: str, field: str = "portalUri") -> Address:
+    """The address of a portal or a table, without filters."""
+    address = parsed(uri, field)
+    if "?" in uri or "#" in uri:
+        raise _too_much(address, field)
+    return address
+
+
+def _too_much(address: Address, field: str) -> Invalid:
+    return Invalid(
+        f"{field}: give {address.portal_uri} alone. Name a table in `table` and filter with portal_query; an address "
+        "with more than that is for resources/read.",
+        field=field,
+    )
+
+
 def check_table(name: str, field: str = "table") -> str:
     if not TABLE.fullmatch(name):
         raise Invalid(

@@ -7,7 +7,7 @@ from hashlib import file_digest
 from pathlib import Path
 from uuid import uuid4
 
-from memory_mcp.engine import archive
+from memory_mcp.engine import archive, words
 from memory_mcp.engine.client import EngineError, EngineLine, check_wanted
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.portals import inference, storage
@@ -76,7 +76,7 @@ def load(
             check_wanted(cancelled)
             storage.add_all(line, table, temporary)
     except EngineError as exc:
-        raise Invalid(f"source: a record does not fit, and nothing was imported. {exc}", field="source") from exc
+        raise Invalid(f"source: {words.misfit(str(exc), 1)} Nothing was imported.", field="source") from exc
     finally:
         storage.drop_table(line, temporary)
     if wanted:

@@ -12,7 +12,7 @@ from memory_mcp import __version__
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, precise_stamp
-from memory_mcp.engine import archive
+from memory_mcp.engine import archive, words
 from memory_mcp.engine.client import EngineError, EngineLine, check_wanted
 from memory_mcp.engine.parameters import Unfit, fits
 from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
@@ -41,6 +41,7 @@ from memory_mcp.portals.model import (
 PROTOCOL = "2026-07-28"
 ENDINGS: dict[Format, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
 MOST_EXPORTS = 8  # of one server, those that wait their turn too: the others are refused, and reads go on
+MOST_COLUMNS = 1000  # of an answer
 WIDEST = 2**53  # whole numbers that every JSON reader keeps
 
 
@@ -83,7 +84,7 @@ class Portals:
 
     def write(self, caller: Caller, uri: str, table: str, records: Sequence[Record]) -> Written:
         """Add records, all or none. A missing portal, table or column is made for them."""
-        address, table = addresses.parsed(uri), _writable(table)
+        address, table = addresses.portal(uri), _writable(table)
         folder = self._folders(caller).get(address)
         with folder.turn():
             line = self._opened(folder)
@@ -130,7 +131,7 @@ class Portals:
             with storage.widened(line, table, known, wanted):
                 storage.insert(line, table, records, str(uuid4()))
         except EngineError as exc:
-            raise Invalid(f"data: a record does not fit, and nothing was written. {exc}", field="data") from exc
+            raise Invalid(f"data: {words.misfit(str(exc), 0)} Nothing was written.", field="data") from exc
 
     @contextmanager
     def _changing(self, caller: Caller, folder: PortalFolder, line: EngineLine) -> Iterator[None]:
@@ -175,12 +176,18 @@ class Portals:
         cancelled: threading.Event | None = None,
     ) -> Result:
         """One SELECT over one portal. It stops when its caller leaves."""
-        folder = self._existing(caller, addresses.parsed(uri))
+        folder = self._existing(caller, addresses.portal(uri))
         try:
             with joining.lent(self._lines, folder, self._joined(caller, folder, sql)) as lent:
                 found = self._lines.get(folder).until(cancelled).query(sql, dict(parameters), lent)
         except EngineError as exc:
             raise Invalid(f"sql: {exc}", field="sql") from exc
+        if len(found["meta"]) > MOST_COLUMNS:
+            raise Invalid(
+                f"sql: the result has {len(found['meta'])} columns. Ask for at most {MOST_COLUMNS} at a time.",
+                word="too_large",
+                field="sql",
+            )
         columns = [
             ResultColumn(name, one["type"]) for name, one in zip(_unique(found["meta"]), found["meta"], strict=True)
         ]
@@ -212,7 +219,7 @@ class Portals:
         self, caller: Caller, uri: str, table: str, where: Mapping[str, Any] | None, *, confirm: bool
     ) -> Deleted:
         """Delete the rows that match, or the whole table if that is confirmed."""
-        address, table = addresses.parsed(uri), _writable(table)
+        address, table = addresses.portal(uri), _writable(table)
         folder = self._existing(caller, address)
         with folder.turn():
             line = self._opened(folder)
@@ -235,8 +242,11 @@ class Portals:
             deleted = storage.count(line, table.name, condition)
             if deleted:
                 storage.delete(line, table.name, condition)
-        except (EngineError, Unfit) as exc:
+        except Unfit as exc:
             raise Invalid(f"where: {exc}", field="where") from exc
+        except EngineError as exc:
+            said = re.sub(r"'(p\d+)'", lambda found: repr(condition.columns.get(found[1], found[1])), str(exc))
+            raise Invalid(f"where: {said}", field="where") from exc
         return deleted
 
     def import_file(
@@ -252,7 +262,7 @@ class Portals:
     ) -> Imported:
         """Add what a file holds: all of it, or nothing. A missing portal or table is made. A caller who leaves before
         the rows are moved to their table has imported nothing."""
-        address = addresses.parsed(uri)
+        address = addresses.portal(uri)
         name = _writable(moving.table_name(source, table)) if format_ != "db" else table
         folder = self._folders(caller).get(address)
         with moving.staged(folder, ENDINGS[format_]) as path:
@@ -293,7 +303,7 @@ class Portals:
         cancelled: threading.Event | None = None,
     ) -> Exported:
         """Write a table, what a query gives, or as db the whole portal, to a file. It stops when its caller leaves."""
-        folder = self._existing(caller, addresses.parsed(uri))
+        folder = self._existing(caller, addresses.portal(uri))
         line = self._lines.get(folder)
         with self._one_of_few(), moving.staged(folder, ENDINGS[format_]) as path:
             if format_ == "db":
@@ -357,6 +367,7 @@ class Portals:
     def _export_table(
         self, line: EngineLine, path: Path, destination: str, format_: Format, table: str | None, query: str | None
     ) -> tuple[list[str], int]:
+        field = "table" if query is None else "query"
         if query is None:
             chosen = _chosen(storage.tables(line), table)
             query, names = storage.whole_table(chosen.name), [chosen.name]
@@ -367,13 +378,16 @@ class Portals:
         lines = format_ == "json" and destination.endswith((".jsonl", ".ndjson"))
         try:
             kind = "lines" if lines else "json" if format_ == "json" else storage.FORMATS[format_]
-            return names, line.export(query, path, kind, self._largest_export)
+            return names, line.export(query, path, kind, self._largest_export, field)
         except EngineError as exc:
-            raise Invalid(f"query: {exc}", field="query") from exc
+            raise Invalid(f"{field}: {exc}", field=field) from exc
 
     def view(self, caller: Caller, uri: str) -> View:
-        address = addresses.parsed(uri)
+        """All tables of a portal, or the one that the address names."""
+        address = addresses.view(uri)
         tables = storage.tables(self._lines.get(self._existing(caller, address)))
+        if address.table is not None:
+            tables = [_known(tables, address.table)]
         return View(address.portal_uri, VIEWER, tables, stats(tables))
 
     # Portals
@@ -519,10 +533,14 @@ def _readable(value: Any, kind: str) -> Any:
 
 def _unique(meta: Sequence[Mapping[str, str]]) -> list[str]:
     """Names of columns, no two the same."""
+    taken: set[str] = set()
+    numbers: dict[str, int] = {}  # the last one given to a name
     names: list[str] = []
     for column in meta:
-        name, number = column["name"], 2
-        while name in names:
-            name, number = f"{column['name']}_{number}", number + 1
+        name = column["name"]
+        while name in taken:
+            numbers[column["name"]] = numbers.get(column["name"], 1) + 1
+            name = f"{column['name']}_{numbers[column['name']]}"
+        taken.add(name)
         names.append(name)
     return names

@@ -151,6 +151,7 @@ def page(line: EngineLine, table: Table, asked: Page) -> list[Record]:
         LIMIT {{limit:UInt64}} OFFSET {{offset:UInt64}}
         """,
         {**given, "limit": asked.limit, "offset": asked.offset},
+        field="uri",
     )
     names = [column["name"] for column in found["meta"]]
     return [dict(zip(names, row, strict=True)) for row in found["data"]]
@@ -186,6 +187,7 @@ class Condition:
 
     def __init__(self, table: Table, where: Mapping[str, Any]) -> None:
         self.values: dict[str, Any] = {}
+        self.columns: dict[str, str] = {}  # which column each value is compared with
         parts = [self._part(table, name, value) for name, value in where.items()]
         self.sql = " AND ".join(parts) or "1"
 
@@ -202,6 +204,7 @@ class Condition:
             return f"{_name(column.name)} IS {'NOT ' if word == 'ne' else ''}NULL"
         parameter = f"p{len(self.values)}"
         kind = column.type[9:-1] if column.type.startswith("Nullable(") else column.type
+        self.columns[parameter] = column.name
         self.values[parameter] = prepared(column.name, value, kind)
         return f"{_name(column.name)} {self.OPERATORS[word]} {{{parameter}:{kind}}}"
 

@@ -1,0 +1,109 @@
+"""What the engine says is wrong, in words for whoever asked: without its insides, and with what to do."""
+
+import re
+
+TOO_DEEP = (
+    "The query is nested too deeply: at most 1000 levels. A long chain of operators counts; use IN or a list for it."
+)
+TOO_LONG = "The query is too long. Give long lists as a parameter, like {names:Array(String)}, or ask in parts."
+
+# Where in a query, or in the engine, it went wrong: the caller knows the query, and nobody needs the rest.
+_WHERE = re.compile(
+    r"[:.,]? (?:\(?[Ii]n scope |\(?In query |[Ww]hile executing|[Ww]hile processing|Stack trace|There was an error on)"
+    r".*",
+    re.DOTALL,
+)
+_FILE = re.compile(r": \(?in file/uri .*?\)(?=:|\.| |$)|\(in file/uri [^)]*\)")
+# Names of its errors, its version, and advice about settings that nobody here can change.
+_ASIDE = re.compile(r"\s*\((?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|version [^)]*|[^()]*setting[^()]*)\)")
+_PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), plain)
+    for pattern, plain in (
+        (r".*(?:AST is too deep|Maximum parse depth|parser depth|Too deep recursion|Stack size too large).*", TOO_DEEP),
+        (r".*(?:AST is too big|Max query size exceeded|too many AST elements|Too many AST elements).*", TOO_LONG),
+        (
+            r".*Maximum recursive CTE evaluation depth.*",
+            "WITH RECURSIVE goes on for more than 1000 rounds. Let its last SELECT end it with WHERE.",
+        ),
+        (r".*does not support JSON serialization.*", "only SELECT is possible here."),
+        (r".*Multi-statements are not allowed.*", "there is more than one statement."),
+        (r"Empty query.*", "it is empty."),
+        (
+            r"(.*? is not closed: )?(?:.*: )?Syntax error: failed at position (\d+) \((.*?)\): .*",
+            r"\1syntax error at position \2 (\3).",
+        ),
+        (r"Unknown expression (?:or function )?identifier (\S+?)([. ].*|$)", r"There is no column \1\2"),
+        (r"Identifier (\S+) cannot be resolved from .*?(\. Maybe you meant.*|$)", r"There is no column \1\2"),
+        (
+            r"Column (\S+) is not under aggregate function and not in GROUP BY keys.*",
+            r"The column \1 is neither in an aggregate function nor in GROUP BY.",
+        ),
+        (
+            r"There is no supertype for types (.*?) because.*",
+            r"\1 have no type in common. Convert one of them, with toString or toInt64 for example.",
+        ),
+        (
+            r"OptimizedRegularExpression: cannot compile re2: (.*?), error: (.*?)\. Look at .*",
+            r"This regular expression cannot be read: \2.",
+        ),
+        (
+            r"(Cannot parse \w+ .*? as \w+): .*?Note: there are (\w+) and (\w+) functions.*",
+            r"\1. \2 and \3 take anything.",
+        ),
+        (r"Unknown data type family: (\S+).*", r"There is no type \1."),
+        (
+            r"Substitution `?(\w+)`? is not set.*",
+            r"The query has a parameter `\1`, and there is no value for it.",
+        ),
+        (
+            r"(?:.*: )?[Vv]alue (.*) cannot be parsed as (.*?) for query parameter '(\w+)'.*",
+            r"The value of '\3' does not fit \2.",
+        ),
+        (r"Value in column \S+ cannot be safely converted into type (\S+?)[.:]?( .*|$)", r"A number does not fit \1."),
+        (r"Storage \S+ doesn't support (?:sampling|FINAL).*", "Tables of portals know neither SAMPLE nor FINAL."),
+        (
+            r"The number of column names (\d+) differs with the number of types (\d+).*",
+            r"Lines have \2 values for \1 names.",
+        ),
+        (r'Duplicate column name found while schema inference: "(.*?)".*', r"Two columns are called '\1'."),
+        (r"The table structure cannot be extracted from .*", "There is nothing in it."),
+        (r"Unexpected EOF while reading .*", "It ends in the middle of a record."),
+        (r"Cannot parse input: expected '\{' before: '(.*)'.*", r"There is no record at '\1'."),
+    )
+)
+_ROW = re.compile(r"\(at row (\d+)\)|\bRow (\d+):")
+_COLUMN = re.compile(r"while reading the value of key ([^)]+)\)|Column \d+,\s+name: (\w+)")
+
+
+def said(exc: Exception) -> str:
+    """What the engine says is wrong, without where in it that happened."""
+    text = str(exc).rsplit("DB::Exception:", 1)[-1]
+    text = _ASIDE.sub("", _FILE.sub("", text))
+    text = " ".join(_WHERE.sub("", text.split("\n")[0]).split())
+    for pattern, plain in _PLAIN:
+        if found := pattern.fullmatch(text):
+            text = found.expand(plain)
+            break
+    text = re.sub(r"\bportal\.(?=\w)|__table\d+\.", "", text).rstrip(" :")[:500]
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def code(exc: Exception) -> int:
+    number = str(exc).partition("Code: ")[2].partition(".")[0]
+    return int(number) if number.isdigit() else 0
+
+
+def is_of_a_parameter(exc: Exception) -> bool:
+    """Whether a parameter lacks a value, or has one that does not fit."""
+    return code(exc) in (456, 457) or " for query parameter '" in str(exc)
+
+
+def misfit(message: str, first: int) -> str:
+    """Which record does not fit, if the engine has said so. `first` is what the first one is called."""
+    row, column = _ROW.search(message), _COLUMN.search(message)
+    if row is None:
+        return f"a record does not fit. {message}".strip()
+    number = int(row[1] or row[2]) - 1 + first
+    if column is None:
+        return f"record {number} does not fit: a value is of another type than its column."
+    return f"{(column[1] or column[2])!r} of record {number} does not fit its column."
