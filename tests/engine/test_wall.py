@@ -303,4 +303,4 @@ def test_an_export_gives_all_rows(narrow: App) -> None:
         CALLER, PORTAL, "all.csv", "csv", None, "SELECT number FROM numbers(1000)", lambda *progress: None
     )
     assert made.rows == 1000
-    assert len(Path(made.destination).read_text().splitlines()) == 1001
+    assert len((narrow.settings.data_dir / "exports" / made.destination).read_text().splitlines()) == 1001

@@ -29,7 +29,7 @@ from memory_mcp.engine import archive
 from memory_mcp.engine.client import EngineLine
 from memory_mcp.errors import AppError, Conflict, Invalid, Unavailable
 from memory_mcp.portals import fetching, places, storage
-from memory_mcp.portals.model import Format, Record
+from memory_mcp.portals.model import Exported, Format, Record
 from tests.notes.calls import call, refusal
 from tests.portals.calls import CALLER, PORTAL, ask, metadata, put, query, tables, types, write
 
@@ -79,7 +79,7 @@ def exported_db(app: App, imports: Path) -> bytes:
     put(app, "messages", [{"role": "user", "content": "DELETED-SECRET"}], portal)
     app.portals.delete(CALLER, portal, "messages", {"content": "DELETED-SECRET"}, confirm=False)
     made = app.portals.export_file(CALLER, portal, "source.db", "db", None, None, lambda *progress: None)
-    content = Path(made.destination).read_bytes()
+    content = _made(app, made).read_bytes()
     (imports / "source.db").write_bytes(content)
     return content
 
@@ -103,7 +103,8 @@ async def test_a_table_comes_back_from_a_file_as_it_was(
     await write(client, table, *RECORDS)
     name = f"{table}.{ending}"
     made = await call(client, "portal_export", portalUri=PORTAL, destination=name, format=format_, table=table)
-    content = _bytes(made["destination"])
+    assert made["destination"] == name
+    content = (imports.parent / "exports" / name).read_bytes()
     assert made == {
         **{"destination": made["destination"], "format": format_, "tables": [table], "rows": 3},
         **{"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()},
@@ -118,15 +119,15 @@ async def test_a_table_comes_back_from_a_file_as_it_was(
     assert await query(client, everything.format(table)) == RECORDS
 
 
-def _bytes(path: str) -> bytes:
-    return Path(path).read_bytes()
+def _made(app: App, exported: Exported) -> Path:
+    return app.settings.data_dir / "exports" / exported.destination
 
 
 def test_json_is_an_array_or_a_record_a_line(app: App) -> None:
     put(app, "shapes", [{"n": 1}, {"n": 2}])
     for name, lines in (("shapes.json", False), ("shapes.jsonl", True), ("shapes.ndjson", True)):
         made = _export(app, name, "json", query="SELECT n FROM shapes ORDER BY n")
-        text = Path(made.destination).read_text()
+        text = _made(app, made).read_text()
         found = [json.loads(line) for line in text.splitlines()] if lines else json.loads(text)
         assert found == [{"n": 1}, {"n": 2}]
         assert (made.tables, made.rows) == ([], 2)
@@ -143,7 +144,7 @@ def test_an_export_takes_a_query_with_comments_and_semicolon(app: App) -> None:
 
 
 def test_an_export_takes_the_place_of_no_other_file(app: App) -> None:
-    made = Path(_export(app, "once.csv", "csv", query="SELECT 1 AS a").destination)
+    made = _made(app, _export(app, "once.csv", "csv", query="SELECT 1 AS a"))
     before = made.read_bytes()
     with pytest.raises(Conflict):
         _export(app, "once.csv", "csv", query="SELECT 2 AS a")
@@ -317,7 +318,12 @@ async def test_only_files_in_the_allowed_folders_are_written(
     assert (tmp_path / "kept.csv").read_text() == "kept"
     name = f"a/b/{table}.csv"
     nested = await call(client, "portal_export", portalUri=PORTAL, destination=name, format="csv", table=table)
-    assert Path(nested["destination"]) == exports / name
+    assert nested["destination"] == name
+    assert (exports / name).is_file()
+    (exports / name).unlink()
+    for given in (f"./a//b/{table}.csv", str(exports / f"b{table}.csv")):
+        again = await call(client, "portal_export", portalUri=PORTAL, destination=given, format="csv", table=table)
+        assert again["destination"] == str(Path(given))
     assert sorted(os.walk(tmp_path)) == [(str(tmp_path), [], ["kept.csv"])]
     assert not (data_dir / "x.csv").exists()
 
@@ -426,7 +432,7 @@ async def test_tables_that_are_there_get_more_columns_or_the_file_is_refused_who
     put(app, "aaa", [{"n": 1}], portal)
     put(app, "zzz", [{"n": 1, "extra": "x"}], portal)
     made = app.portals.export_file(CALLER, portal, f"{table}.db", "db", None, None, lambda *progress: None)
-    (imports / f"{table}.db").write_bytes(_bytes(made.destination))
+    (imports / f"{table}.db").write_bytes(_made(app, made).read_bytes())
 
     into = f"mem://tests/{table}.into"
     put(app, "zzz", [{"n": "text"}], into)
@@ -473,7 +479,7 @@ def test_a_file_of_several_tables_comes_whole_or_not_at_all(
     for name in ("a_new", "b_there", "c_new", "d_there"):
         put(app, name, [{"n": 1, "more": "x"}], portal)
     made = app.portals.export_file(CALLER, portal, f"{table}.db", "db", None, None, lambda *progress: None)
-    (imports / f"{table}.db").write_bytes(_bytes(made.destination))
+    (imports / f"{table}.db").write_bytes(_made(app, made).read_bytes())
     for name in ("b_there", "d_there"):
         put(app, name, [{"n": 5}], into)
     before = app.portals.view(CALLER, into).tables
@@ -512,7 +518,7 @@ def test_an_export_is_its_owners_and_takes_no_folders_place(
 ) -> None:
     put(app, "owned", [{"n": 1}])
     made = _export(app, "deep/er/x.csv", "csv", query="SELECT 1 AS a")
-    assert Path(made.destination).stat().st_mode & 0o777 == 0o600
+    assert _made(app, made).stat().st_mode & 0o777 == 0o600
     assert (data_dir / "exports" / "deep" / "er").stat().st_mode & 0o777 == 0o700
     with pytest.raises(Invalid, match="is a folder"):
         _export(app, "deep/er", "csv", query="SELECT 1 AS a")
@@ -528,8 +534,9 @@ def test_an_export_is_its_owners_and_takes_no_folders_place(
             os, "replace", lambda *asked, **more: real(*asked, **more) if "src_dir_fd" in more else other_disk()
         )
         shown = places.move_out([tmp_path / "out"], tmp_path / "made", "x")
-    assert Path(shown).read_text() == "new"
-    assert Path(shown).stat().st_mode & 0o777 == 0o600
+    assert shown == "x"
+    assert (tmp_path / "out" / "x").read_text() == "new"
+    assert (tmp_path / "out" / "x").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["x"]
 
 
@@ -585,7 +592,7 @@ async def test_codes_of_digits_in_a_csv_file_stay_texts(client: Client, data_dir
 
 def test_what_a_file_says_of_its_tables_cannot_be_changed(app: App) -> None:
     put(app, "sealed", [{"id": 1}])
-    made = Path(_export(app, "sealed.db", "db").destination)
+    made = _made(app, _export(app, "sealed.db", "db"))
     content = made.read_bytes()
     changed = content.replace(b'"sealed": 1', b'"sealed": 9')
     assert changed != content

@@ -30,7 +30,8 @@ def copy_in(folders: Sequence[Path], source: str, target: Path, most: int) -> No
 
 
 def move_out(folders: Sequence[Path], made: Path, destination: str) -> str:
-    """Move a finished file to where it is wanted. The path it has there. Raises Conflict if a file is there already:
+    """Move a finished file to where it is wanted. The path it has there, as the caller put it: where our folders lie is
+    nobody's business. Raises Conflict if a file is there already:
     who may only read overwrites nothing."""
     folders[0].mkdir(mode=0o700, parents=True, exist_ok=True)
     with _telling("destination", folders), _place(folders, destination, "destination", make=True) as place:
@@ -45,7 +46,7 @@ def move_out(folders: Sequence[Path], made: Path, destination: str) -> str:
                 raise
             _copy_over(made, place)
         place.sync_folder()
-        return str(place.folder / place.name)
+        return str(PurePath(destination))
 
 
 def _check_free(place: Place) -> None:
