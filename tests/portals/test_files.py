@@ -247,6 +247,66 @@ async def test_an_import_is_all_or_nothing(client: Client, imports: Path, data_d
     assert list((data_dir / "portals" / "tests" / "shared" / "staging").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "error", "said"),
+    [
+        ("latin.csv", b"s\nok\n\xfcber\n", "invalid", "line 3 is not UTF-8"),
+        ("latin.json", b'{"s": "ok"}\n{"s": "\xfcber"}', "invalid", "line 2 is not UTF-8"),
+        ("torn.csv", "s\nü".encode()[:-1], "invalid", "line 2 is not UTF-8"),
+        ("wide.json", '{"s": "ü"}'.encode("utf-16"), "invalid", "line 1 is not UTF-8"),
+        ("late.csv", b"s\n" + b"x\n" * 900_000 + b"\xff\n", "invalid", "line 900002 is not UTF-8"),
+        ("unnamed.csv", b"a,,b\n1,2,3\n", "invalid", "column 2 has no name"),
+        ("trailing.csv", b"a,b,\n1,2,3\n", "invalid", "column 3 has no name"),
+        ("long.csv", b"n,s\n1,a\n2," + b"x" * 1_048_577 + b"\n", "too_large", "'s' of record 2 is over 1 MiB"),
+        ("long.json", b'{"s": ["a", "' + b"x" * 1_048_577 + b'"]}', "too_large", "'s' of record 1 is over 1 MiB"),
+        ("spaced.json", b'{"a b": 1}', "invalid", "source: 'a b' cannot be a column"),
+    ],
+)
+async def test_what_a_record_may_not_hold_is_refused_in_a_file_too(
+    client: Client, imports: Path, table: str, name: str, content: bytes, error: str, said: str
+) -> None:
+    await write(client, "there", {"n": 1})
+    (imports / name).write_bytes(content)
+    format_ = name.partition(".")[2]
+    refused = await refusal(client, "portal_import", portalUri=PORTAL, source=name, format=format_, table=table)
+    assert (refused["error"], refused["data"]) == (error, {"field": "source"})
+    assert said in refused["message"]
+    assert table not in await tables(client)
+
+
+async def test_a_text_of_a_mebibyte_fits_in_a_file_too(client: Client, imports: Path, table: str) -> None:
+    (imports / "fits.csv").write_bytes(b"\xef\xbb\xbfs\n" + b"x" * 1_048_576 + b"\n")
+    await bring_in(client, "fits.csv", "csv", table=table)
+    assert await query(client, f"SELECT length(s) AS l FROM {table}") == [{"l": 1_048_576}]
+
+
+def test_bytes_in_a_parquet_file_are_refused(app: App, imports: Path, table: str) -> None:
+    put(app, table, [{"n": 1}])
+    made = _made(app, _export(app, f"{table}.parquet", "parquet", query="SELECT unhex('ff') AS s"))
+    (imports / made.name).write_bytes(made.read_bytes())
+    with pytest.raises(Invalid, match="'s' holds bytes that are not UTF-8"):
+        _import(app, made.name, "parquet", table=f"{table}_back")
+
+
+async def test_dates_are_texts_and_times_are_times_whatever_the_format(
+    client: Client, imports: Path, table: str
+) -> None:
+    records: list[Record] = [
+        {"day": "2026-01-31", "at": "2026-01-31T10:00:00.000Z"},
+        {"day": "2026-02-01", "at": "2026-02-01T10:00:00.000Z"},
+    ]
+    await write(client, table, *records)
+    expected = {"day": "Nullable(String)", "at": "Nullable(DateTime64(3, 'UTC'))"}
+    assert await types(client, table) == expected
+    rows = "".join(f"{record['day']},{record['at']}\n" for record in records)
+    for name, content in (("days.csv", f"day,at\n{rows}"), ("days.json", json.dumps(records))):
+        (imports / name).write_text(content)
+        target = f"{table}_{name.partition('.')[2]}"
+        await bring_in(client, name, name.partition(".")[2], table=target)
+        assert await types(client, target) == expected
+        assert await query(client, f"SELECT * FROM {target} ORDER BY day") == records
+
+
 async def test_progress_is_told(client: Client, imports: Path, table: str) -> None:
     (imports / f"{table}.json").write_text('{"n": 1}')
     told: list[tuple[float, float | None, str | None]] = []
@@ -711,6 +771,10 @@ BAD_FILES: dict[str, Callable[[bytes], bytes]] = {
     "text": lambda content: b"hello",
     "truncated": lambda content: content[: len(content) // 2],
     "without its end": lambda content: content[:-12000],
+    "something after it": lambda content: content + b"junk",
+    "another file after it": lambda content: content + content,
+    "zeros after it": lambda content: content + bytes(512),
+    "without its last zeros": lambda content: content[:-512],
     "flipped byte": _flipped,
     "no manifest": lambda content: _packed(_parts(content), seal=False),
     "another manifest": lambda content: _packed({**_parts(content), archive.MANIFEST: b'{"format": "other"}'}),

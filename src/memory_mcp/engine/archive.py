@@ -58,6 +58,7 @@ def manifest(path: Path) -> dict[str, Any]:
             entry = archive.extractfile(MANIFEST)
             said = json.load(entry) if entry else {}
         digests = dict(_digests(path))
+        _check_end(path)
     except (tarfile.TarError, KeyError, ValueError, OSError, EOFError) as exc:
         raise Damaged("This is not a portal file, or not all of it is there.") from exc
     if not isinstance(said, dict) or said.get("format") != FORMAT:
@@ -67,6 +68,18 @@ def manifest(path: Path) -> dict[str, Any]:
     if not all(isinstance(said.get(part), dict) for part in ("tables", "metadata")):
         raise Damaged("This portal file does not say what it holds.")
     return said
+
+
+def _check_end(path: Path) -> None:
+    """Raises Damaged unless a file ends as those do that this program makes: with nothing but zeros, to a record."""
+    with tarfile.open(path, "r:") as archive:
+        entry = archive.getmembers()[-1]
+    end = entry.offset_data + -(-entry.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+    whole = -(-(end + 2 * tarfile.BLOCKSIZE) // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
+    with path.open("rb") as file:
+        file.seek(end)
+        if file.read(whole - end + 1) != bytes(whole - end):
+            raise Damaged("This portal file does not end where it should.")
 
 
 def _seal(said: Mapping[str, Any]) -> str:

@@ -84,10 +84,10 @@ def check_table(name: str, field: str = "table") -> str:
     return name
 
 
-def check_column(name: str) -> str:
+def check_column(name: str, field: str = "data") -> str:
     if not COLUMN.fullmatch(name):
         raise Invalid(
-            f"data: {name!r} cannot be a column: use letters, digits and '_', and start with no digit.", field="data"
+            f"{field}: {name!r} cannot be a column: use letters, digits and '_', and start with no digit.", field=field
         )
     return name
 

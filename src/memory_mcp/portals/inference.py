@@ -45,10 +45,11 @@ def _column(name: str, values: Sequence[Any]) -> NewColumn:
     return NewColumn(name, f"Nullable({kind})" if may_be_missing else kind)
 
 
-def column_type(seen: str, name: str) -> str:
-    """The type of a column of which the engine has seen a file."""
+def column_type(seen: str, name: str, *, of_texts: bool) -> str:
+    """The type of a column of which the engine has seen a file. In one `of_texts`, dates and times are what it has made
+    of texts: they are read as those of records are."""
     kind = seen[9:-1] if seen.startswith("Nullable(") else seen
-    if "Nothing" in kind:
+    if "Nothing" in kind or (of_texts and (kind in ("Date", "Date32") or re.match(r"Array\((Nullable\()?Date", kind))):
         kind = "Array(String)" if kind.startswith("Array(") else "String"
     elif kind.startswith(("DateTime", "Date")):
         kind = "DateTime64(3, 'UTC')"
@@ -57,7 +58,7 @@ def column_type(seen: str, name: str) -> str:
     elif kind.startswith("Array(Array("):
         kind = "Array(Dynamic)"
     elif kind.startswith("Array("):
-        kind = f"Array({column_type(kind[6:-1], KEY)})"
+        kind = f"Array({column_type(kind[6:-1], KEY, of_texts=of_texts)})"
     is_plain = not kind.startswith(("Array", "JSON"))
     return f"Nullable({kind})" if is_plain and name != KEY else kind
 

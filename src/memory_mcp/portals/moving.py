@@ -1,6 +1,8 @@
 """Portals in and out of files."""
 
+import csv
 import threading
+from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from hashlib import file_digest
@@ -16,6 +18,8 @@ from memory_mcp.portals.folders import PortalFolder
 from memory_mcp.portals.model import Format, NewColumn, Table
 
 TEMPORARY = "_import_"  # what the names of unfinished tables start with
+LONGEST_TEXT = 1024 * 1024  # bytes
+AT_ONCE = 1024 * 1024  # bytes read at once
 RESTORED = "restored"  # the database a file is opened in
 
 NewSchema = Callable[[EngineLine, str], None]
@@ -54,6 +58,7 @@ def load(
 ) -> int:
     """Add the records of a file to a table, which is made if it is missing: all of them or none."""
     stopping = line.until(cancelled)  # for what a caller who leaves need not wait for, nor anybody else
+    _check_text(path, format_)
     storage.drop_left_behind(line, TEMPORARY, RESTORED)
     known = next((one for one in storage.tables(line) if one.name == table), None)
     try:
@@ -73,6 +78,7 @@ def load(
             sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
             storage.load_file(stopping, temporary, str(path), format_, columns, read_as, sure)
             count = storage.row_count(line, temporary)
+            _check_texts(stopping, path, format_, temporary, columns, types)
             check_wanted(cancelled)
             storage.add_all(line, table, temporary)
     except EngineError as exc:
@@ -84,6 +90,52 @@ def load(
     return count
 
 
+def _check_text(path: Path, format_: Format) -> None:
+    """Raises Invalid for a file of texts that is not UTF-8, and for a CSV file with a column that has no name: the
+    engine would replace the one and leave out the other."""
+    if format_ == "parquet":
+        return
+    with path.open("rb") as file:
+        decoder, number = getincrementaldecoder("utf-8")(), 1
+        while chunk := file.read(AT_ONCE):
+            number = _check_utf8(decoder, chunk, number)
+        _check_utf8(decoder, b"", number, is_last=True)
+    if format_ == "csv":
+        with path.open(encoding="utf-8-sig", newline="") as text:
+            names = next(csv.reader(text), [])
+        if "" in map(str.strip, names):
+            place = [name.strip() for name in names].index("") + 1
+            raise Invalid(f"source: column {place} has no name. Give it one in the first line.", field="source")
+
+
+def _check_utf8(decoder: IncrementalDecoder, chunk: bytes, number: int, *, is_last: bool = False) -> int:
+    """The line that a part of a file ends in, of which this one starts in line `number`."""
+    try:
+        decoder.decode(chunk, is_last)
+    except UnicodeDecodeError as exc:
+        bad = number + exc.object[: exc.start].count(b"\n")
+        raise Invalid(f"source: line {bad} is not UTF-8. Save the file as UTF-8.", field="source") from exc
+    return number + chunk.count(b"\n")
+
+
+def _check_texts(
+    line: EngineLine, path: Path, format_: Format, table: str, columns: Mapping[str, str], types: Mapping[str, str]
+) -> None:
+    """Raises Invalid for what no record may hold: a text over 1 MiB, and bytes that are no text."""
+    came = {target: types[target] for target in columns.values()}
+    too_long, no_text = storage.unfit_texts(line, table, came, LONGEST_TEXT)
+    if no_text is not None:
+        raise Invalid(f"source: {no_text!r} holds bytes that are not UTF-8. Give them as base64.", field="source")
+    if too_long is not None:
+        name = next(name for name, target in columns.items() if target == too_long)
+        number = storage.first_too_long(line, str(path), format_, name, types[too_long], LONGEST_TEXT)
+        raise Invalid(
+            f"source: {name!r} of record {number} is over 1 MiB. Shorten it, or split it over several records.",
+            word="too_large",
+            field="source",
+        )
+
+
 def _same(seen: str, kind: str) -> bool:
     """Whether two types are one, but for null."""
     return seen in (kind, f"Nullable({kind})") or kind == f"Nullable({seen})"
@@ -93,7 +145,9 @@ def _mapped(found: Mapping[str, str], mapping: Mapping[str, str]) -> dict[str, s
     """Which column of a table each of a file's goes to. A mapping names those that are called otherwise."""
     if unknown := [name for name in mapping if name not in found]:
         raise Invalid(f"mapping: the file has no column {unknown[0]!r}. It has: {', '.join(found)}.", field="mapping")
-    columns = {name: check_column(mapping.get(name, name)) for name in found}
+    columns = {
+        name: check_column(mapping.get(name, name), "mapping" if name in mapping else "source") for name in found
+    }
     if len(set(columns.values())) < len(columns):
         raise Invalid("mapping: two columns of the file would go to one of the table.", field="mapping")
     return columns
@@ -117,7 +171,11 @@ def _wanted(
     seen |= dict.fromkeys(storage.uuid_columns(line, str(path), format_, texts), "UUID")
     if format_ == "csv":
         seen |= dict.fromkeys(storage.codes(line, str(path), found), "Nullable(String)")
-    return usual + [NewColumn(columns[name], inference.column_type(seen[name], columns[name])) for name in new]
+    return usual + [NewColumn(columns[name], _type(seen[name], columns[name], format_)) for name in new]
+
+
+def _type(seen: str, name: str, format_: Format) -> str:
+    return inference.column_type(seen, name, of_texts=format_ != "parquet")
 
 
 def open_file(

@@ -281,13 +281,14 @@ def close_lent(line: EngineLine, name: str) -> None:
 
 
 _WHOLE = re.compile(r"\bU?Int(8|16|32|64|128)\b")
+_TEXTS = {"String", "Nullable(String)", "Array(String)", "Array(Nullable(String))"}
 FORMATS = {"json": "JSONEachRow", "csv": "CSVWithNames", "parquet": "Parquet"}
 SAMPLE = 1000  # rows of a file that tell which columns are worth a look at all of them
 _INFERRING = """
     schema_inference_make_columns_nullable = 1, schema_inference_use_cache_for_file = 0,
     input_format_max_rows_to_read_for_schema_inference = 1000000,
     input_format_max_bytes_to_read_for_schema_inference = 268435456,
-    input_format_try_infer_dates = 0, input_format_try_infer_datetimes_only_datetime64 = 1,
+    input_format_try_infer_dates = 1, input_format_try_infer_datetimes_only_datetime64 = 1,
     input_format_json_try_infer_named_tuples_from_objects = 1,
     input_format_json_use_string_type_for_ambiguous_paths_in_named_tuples_inference_from_objects = 1
 """
@@ -362,6 +363,41 @@ def load_file(
         SELECT {chosen} FROM file({literal(path)}, '{FORMATS[format_]}', {structure})
         """
     )
+
+
+def unfit_texts(
+    line: EngineLine, table: str, columns: Mapping[str, str], longest: int
+) -> tuple[str | None, str | None]:
+    """Of a table's columns of texts, by their types: one with a text of more than so many bytes, and one with bytes
+    that are no text."""
+    found: list[str | None] = [None, None]
+    for name, kind in columns.items():
+        if kind not in _TEXTS:
+            continue
+        each = f"arrayJoin({_name(name)})" if kind.startswith("Array(") else _name(name)
+        (row,) = line.rows(
+            f"SELECT toInt32(max(length(t) > {longest})) AS long, toInt32(max(NOT isValidUTF8(t))) AS bytes "
+            f"FROM (SELECT ifNull({each}, '') AS t FROM {_name(table)})"
+        )
+        found = [found[0] or (name if row["long"] else None), found[1] or (name if row["bytes"] else None)]
+    return found[0], found[1]
+
+
+def first_too_long(line: EngineLine, path: str, format_: str, column: str, kind: str, longest: int) -> int:
+    """Which record of a file, counted from 1, is the first with a text of more than so many bytes in a column."""
+    each = f"arrayMax(arrayMap(t -> length(ifNull(t, '')), {_name(column)}))"
+    size = each if kind.startswith("Array(") else f"length(ifNull({_name(column)}, ''))"
+    structure = literal(f"{_name(column)} {kind}")
+    (row,) = line.rows(
+        f"""
+        SELECT toInt64(min(number)) AS number FROM (
+            SELECT rowNumberInAllBlocks() + 1 AS number, {size} AS size
+            FROM file({literal(path)}, '{FORMATS[format_]}', {structure})
+        ) WHERE size > {longest}
+        SETTINGS max_threads = 1, input_format_parallel_parsing = 0, output_format_json_quote_64bit_integers = 0
+        """
+    )
+    return int(row["number"])
 
 
 def make_like(line: EngineLine, new: str, table: str) -> None:
