@@ -24,7 +24,7 @@ STOPS = (  # in a room, each may import those before it
     *("model", "markdown", "sizes", "exchange", "picture", "paths", "yaml_text", "frontmatter", "index_files"),
     *("address", "inference", "places"),
     *("storage", "schema", "files", "registry", "folders", "catalogue", "moving", "waiting", "meaning", "searching"),
-    *("answers", "operations", "texts", "resources", "prompts", "tools"),
+    *("keeping", "transfers", "answers", "operations", "texts", "resources", "prompts", "tools"),
 )
 SHARED = {"errors", "caller", "clock", "changes", "neighbours", "families", "logs", "settings"}
 SDK = {"mcp", "mcp_types"}

@@ -1,0 +1,105 @@
+"""What every operation needs: a caller's portals, their engines, and what is noted of their tables."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from memory_mcp import __version__
+from memory_mcp.caller import Caller
+from memory_mcp.changes import Changes
+from memory_mcp.clock import Clock, precise_stamp
+from memory_mcp.engine.client import EngineError, EngineLine
+from memory_mcp.errors import AppError, Invalid, NotFound
+from memory_mcp.portals import address as addresses
+from memory_mcp.portals import storage
+from memory_mcp.portals.address import Address
+from memory_mcp.portals.folders import EngineLines, PortalFolder, PortalFolders
+from memory_mcp.portals.model import Table
+
+PROTOCOL = "2026-07-28"
+
+
+class Keeping:
+    """The portals of all users, one at a time."""
+
+    def __init__(self, folder_of: Callable[[str], Path], lines: EngineLines, changes: Changes, clock: Clock) -> None:
+        self.folder_of = folder_of
+        self.lines = lines
+        self.changes = changes
+        self._clock = clock
+
+    def line(self, folder: PortalFolder) -> EngineLine:
+        return self.lines.get(folder)
+
+    def opened(self, folder: PortalFolder) -> EngineLine:
+        """The engine of a portal. A new one is there for callers once something has come of the call: see changing."""
+        line = self.line(folder)
+        if not folder.exists():
+            storage.create_metadata(line, self._about(folder.address))
+        return line
+
+    def _about(self, address: Address) -> dict[str, str]:
+        return {
+            "mcp.version": PROTOCOL,
+            "mcp.portal.id": f"{address.namespace}/{address.portal}",
+            "mcp.portal.name": address.portal,
+            "mcp.portal.description": "",
+            "mcp.server.name": "memory-mcp",
+            "mcp.server.version": __version__,
+            "mcp.created_at": precise_stamp(self._clock()),
+            "mcp.schema_version": "0",
+        }
+
+    def new_schema(self, line: EngineLine, table: str) -> None:
+        """A table came or changed: the next version of the schema, with the statement that makes it."""
+        version = int(storage.metadata(line).get("mcp.schema_version", "0")) + 1
+        statement = storage.statement(line, table)
+        storage.set_metadata(line, {f"mcp.schema.{table}": statement, "mcp.schema_version": str(version)})
+
+    def old_schema(self, line: EngineLine, table: str) -> None:
+        """A table went, and its statement with it."""
+        version = int(storage.metadata(line).get("mcp.schema_version", "0")) + 1
+        storage.set_metadata(line, {"mcp.schema_version": str(version)}, gone=[f"mcp.schema.{table}"])
+
+    @contextmanager
+    def changing(self, caller: Caller, folder: PortalFolder, line: EngineLine) -> Iterator[None]:
+        """Tables and columns may come and go in here. Whatever happens, no old description is believed after it."""
+        before, existed = folder.described(), folder.exists()
+        folder.distrust()
+        try:
+            yield
+        except AppError:
+            if existed:
+                with suppress(AppError, EngineError):  # the next one asks the engine
+                    folder.describe(storage.tables(line))
+            raise
+        tables = storage.tables(line)
+        folder.describe(tables)
+        are_new = before is None or [table.name for table in before.tables] != [table.name for table in tables]
+        self.changes.tell(caller.user, [folder.address.portal_uri], list_changed=are_new)
+
+    def folders(self, caller: Caller) -> PortalFolders:
+        return PortalFolders(self.folder_of(caller.user))
+
+    def existing(self, caller: Caller, address: Address) -> PortalFolder:
+        folder = self.folders(caller).get(address)
+        if not folder.exists():
+            raise NotFound(f"There is no portal {address.portal_uri}. portal_write makes it.", field="portalUri")
+        return folder
+
+
+def find_table(tables: Sequence[Table], name: str) -> Table | None:
+    return next((table for table in tables if table.name == name), None)
+
+
+def existing_table(tables: Sequence[Table], name: str) -> Table:
+    if (table := find_table(tables, name)) is not None:
+        return table
+    listed = ", ".join(table.name for table in tables) or "none yet"
+    raise NotFound(f"There is no table {name!r} in this portal. It has: {listed}.", field="table")
+
+
+def writable(table: str) -> str:
+    if table.startswith("_"):
+        raise Invalid("table: names that start with '_' are the server's own.", field="table")
+    return addresses.check_table(table)

@@ -1,0 +1,192 @@
+"""Files in and out of portals: who may, which files, and how many at a time."""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from memory_mcp.caller import LOCAL_USER, Caller
+from memory_mcp.engine import archive
+from memory_mcp.engine.client import EngineError, EngineLine, check_wanted
+from memory_mcp.errors import Invalid, Unavailable
+from memory_mcp.families import Progress
+from memory_mcp.portals import address as addresses
+from memory_mcp.portals import fetching, moving, places, storage
+from memory_mcp.portals.folders import PortalFolder
+from memory_mcp.portals.keeping import Keeping, existing_table, writable
+from memory_mcp.portals.model import Exported, Format, Imported, Table
+
+ENDINGS: dict[Format, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
+MOST_EXPORTS = 8  # of one server, those that wait their turn too: the others are refused, and reads go on
+
+
+class Transfers:
+    """Imports and exports."""
+
+    def __init__(
+        self,
+        keeping: Keeping,
+        *,
+        import_folders: Sequence[Path],
+        export_folders: Sequence[Path],
+        largest_import: int,
+        largest_export: int,
+        urls: bool,
+    ) -> None:
+        self._keeping = keeping
+        self._imports = import_folders
+        self._exports = export_folders
+        self._largest_import = largest_import
+        self._largest_export = largest_export
+        self._urls = urls
+        self._exporting = threading.BoundedSemaphore(MOST_EXPORTS)
+
+    def import_file(
+        self,
+        caller: Caller,
+        uri: str,
+        source: str,
+        format_: Format,
+        table: str | None,
+        mapping: Mapping[str, str],
+        tell: Progress,
+        cancelled: threading.Event | None = None,
+    ) -> Imported:
+        """Add what a file holds: all of it, or nothing. A missing portal or table is made. A caller who leaves before
+        the rows are moved to their table has imported nothing."""
+        address = addresses.portal(uri)
+        name = writable(moving.table_name(source, table)) if format_ != "db" else table
+        folder = self._keeping.folders(caller).get(address)
+        with moving.staged(folder, ENDINGS[format_]) as path:
+            self._get(caller, source, path, cancelled)  # before the turn: it may take a while
+            tell(1, 3, "The file is there.")
+            with folder.turn():
+                check_wanted(cancelled)
+                line = self._keeping.opened(folder)
+                with self._keeping.changing(caller, folder, line):
+                    if format_ == "db":
+                        names, count = moving.open_file(line, path, name, self._keeping.new_schema, cancelled)
+                    else:
+                        names = [str(name)]
+                        count = moving.load(
+                            line, path, format_, str(name), mapping, self._keeping.new_schema, cancelled
+                        )
+            tell(2, 3, f"{count} records are in.")
+            tell(3, 3, "Done.")
+        return Imported(address.portal_uri, ", ".join(names), count)
+
+    def _get(self, caller: Caller, source: str, path: Path, cancelled: threading.Event | None) -> None:
+        if not fetching.is_url(source):
+            places.copy_in(self._import_folders(caller), source, path, self._largest_import)
+        elif self._urls:
+            fetching.fetch(source, path, self._largest_import, cancelled)
+        else:
+            raise Invalid(
+                "source: addresses are switched off here. Put the file into the imports folder.", field="source"
+            )
+
+    def export_file(
+        self,
+        caller: Caller,
+        uri: str,
+        destination: str,
+        format_: Format,
+        table: str | None,
+        query: str | None,
+        tell: Progress,
+        cancelled: threading.Event | None = None,
+    ) -> Exported:
+        """Write a table, what a query gives, or as db the whole portal, to a file. It stops when its caller leaves."""
+        folder = self._keeping.existing(caller, addresses.portal(uri))
+        line = self._keeping.line(folder)
+        with self._one_of_few(), moving.staged(folder, ENDINGS[format_]) as path:
+            if format_ == "db":
+                tables, rows = self._export_portal(folder, line, path, table or query, cancelled)
+            else:
+                tables, rows = self._export_table(line.until(cancelled), path, destination, format_, table, query)
+            check_wanted(cancelled)
+            tell(1, 2, "The file is made.")
+            size, digest = path.stat().st_size, moving.digest(path)
+            shown = places.move_out(self._export_folders(caller), path, destination)
+            tell(2, 2, "Done.")
+        return Exported(shown, format_, tables, rows, size, digest)
+
+    @contextmanager
+    def _one_of_few(self) -> Iterator[None]:
+        """Raises Unavailable when too many exports are under way: each has a worker that reads would lack."""
+        if not self._exporting.acquire(blocking=False):
+            raise Unavailable(f"{MOST_EXPORTS} exports are under way here. Try again when one has ended.")
+        try:
+            yield
+        finally:
+            self._exporting.release()
+
+    def _export_portal(
+        self,
+        folder: PortalFolder,
+        line: EngineLine,
+        path: Path,
+        part: str | None,
+        cancelled: threading.Event | None,
+    ) -> tuple[list[str], int]:
+        if part is not None:
+            raise Invalid(
+                "format: db holds the whole portal. Leave table and query out, or choose another.", field="format"
+            )
+        try:
+            with folder.turn():
+                check_wanted(cancelled)
+                checksum, about = storage.checksum(line), storage.metadata(line)
+                if about.get("mcp.checksum") != checksum:
+                    storage.set_metadata(line, {"mcp.checksum": checksum})
+                    about["mcp.checksum"] = checksum
+                tables = storage.tables(line)
+                self._check_size(sum(table.bytes for table in tables))
+                storage.back_up(line.until(cancelled), str(path))
+        except EngineError as exc:
+            raise Unavailable("The engine cannot write this portal to a file. Look at the log, or try again.") from exc
+        archive.seal(path, {"metadata": about, "tables": {table.name: table.rows for table in tables}})
+        self._check_size(path.stat().st_size)
+        return [table.name for table in tables], sum(table.rows for table in tables)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._largest_export:
+            raise Invalid(
+                f"format: as db this portal is over {self._largest_export} bytes. Export its tables one by one, or "
+                "what queries give of them.",
+                word="too_large",
+                field="format",
+            )
+
+    def _export_table(
+        self, line: EngineLine, path: Path, destination: str, format_: Format, table: str | None, query: str | None
+    ) -> tuple[list[str], int]:
+        field = "table" if query is None else "query"
+        if query is None:
+            chosen = _chosen(storage.tables(line), table)
+            query, names = storage.whole_table(chosen.name), [chosen.name]
+        elif table is not None:
+            raise Invalid("query: give either this or table.", field="query")
+        else:
+            names = []
+        lines = format_ == "json" and destination.endswith((".jsonl", ".ndjson"))
+        try:
+            kind = "lines" if lines else "json" if format_ == "json" else storage.FORMATS[format_]
+            return names, line.export(query, path, kind, self._largest_export, field)
+        except EngineError as exc:
+            raise Invalid(f"{field}: {exc}", field=field) from exc
+
+    def _import_folders(self, caller: Caller) -> list[Path]:
+        return [self._keeping.folder_of(caller.user) / "imports", *(self._imports if caller.user == LOCAL_USER else ())]
+
+    def _export_folders(self, caller: Caller) -> list[Path]:
+        return [self._keeping.folder_of(caller.user) / "exports", *(self._exports if caller.user == LOCAL_USER else ())]
+
+
+def _chosen(tables: Sequence[Table], name: str | None) -> Table:
+    if name is not None:
+        return existing_table(tables, name)
+    if len(tables) != 1:
+        listed = ", ".join(table.name for table in tables) or "none"
+        raise Invalid(f"table: name one of the portal's tables ({listed}), or give a query.", field="table")
+    return tables[0]
