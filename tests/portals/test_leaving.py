@@ -20,7 +20,7 @@ from tests.portals.calls import CALLER, PORTAL, ask, put
 from tests.portals.test_processes import start
 
 ENDLESS = "SELECT sum(sipHash64(number)) AS s FROM numbers(1000000000000)"
-SOON = 10.0  # seconds, on a busy machine; by itself a query ends after a minute
+SOON = 30.0  # seconds, on a busy machine; by itself a query ends after a minute
 
 
 @pytest.fixture(scope="module")
