@@ -78,7 +78,7 @@ def exported_db(app: App, imports: Path) -> bytes:
     put(app, "messages", [{"role": "user", "content": "hello"}], portal)
     put(app, "messages", [{"role": "user", "content": "DELETED-SECRET"}], portal)
     app.portals.delete(CALLER, portal, "messages", {"content": "DELETED-SECRET"}, confirm=False)
-    made = app.portals.export_file(CALLER, portal, "source.db", "db", None, None, lambda *progress: None)
+    made = app.portals.transfers.export_file(CALLER, portal, "source.db", "db", None, None, lambda *progress: None)
     content = _made(app, made).read_bytes()
     (imports / "source.db").write_bytes(content)
     return content
@@ -134,7 +134,7 @@ def test_json_is_an_array_or_a_record_a_line(app: App) -> None:
 
 
 def _export(app: App, destination: str, format_: Format, *, query: str | None = None, table: str | None = None) -> Any:
-    return app.portals.export_file(CALLER, PORTAL, destination, format_, table, query, lambda *progress: None)
+    return app.portals.transfers.export_file(CALLER, PORTAL, destination, format_, table, query, lambda *progress: None)
 
 
 def test_an_export_takes_a_query_with_comments_and_semicolon(app: App) -> None:
@@ -191,7 +191,7 @@ def test_values_are_read_by_the_rule_for_records(app: App, imports: Path, table:
 def _import(
     app: App, source: str, format_: Format, *, table: str | None = None, portal: str = PORTAL, **mapping: str
 ) -> Any:
-    return app.portals.import_file(CALLER, portal, source, format_, table, mapping, lambda *progress: None)
+    return app.portals.transfers.import_file(CALLER, portal, source, format_, table, mapping, lambda *progress: None)
 
 
 async def test_a_file_names_its_table_and_a_mapping_its_columns(client: Client, imports: Path, table: str) -> None:
@@ -491,7 +491,7 @@ async def test_tables_that_are_there_get_more_columns_or_the_file_is_refused_who
     portal = f"mem://tests/{table}"
     put(app, "aaa", [{"n": 1}], portal)
     put(app, "zzz", [{"n": 1, "extra": "x"}], portal)
-    made = app.portals.export_file(CALLER, portal, f"{table}.db", "db", None, None, lambda *progress: None)
+    made = app.portals.transfers.export_file(CALLER, portal, f"{table}.db", "db", None, None, lambda *progress: None)
     (imports / f"{table}.db").write_bytes(_made(app, made).read_bytes())
 
     into = f"mem://tests/{table}.into"
@@ -538,7 +538,7 @@ def test_a_file_of_several_tables_comes_whole_or_not_at_all(
     portal, into = f"mem://tests/{table}", f"mem://tests/{table}.into"
     for name in ("a_new", "b_there", "c_new", "d_there"):
         put(app, name, [{"n": 1, "more": "x"}], portal)
-    made = app.portals.export_file(CALLER, portal, f"{table}.db", "db", None, None, lambda *progress: None)
+    made = app.portals.transfers.export_file(CALLER, portal, f"{table}.db", "db", None, None, lambda *progress: None)
     (imports / f"{table}.db").write_bytes(_made(app, made).read_bytes())
     for name in ("b_there", "d_there"):
         put(app, name, [{"n": 5}], into)

@@ -314,7 +314,7 @@ def test_whatever_stops_a_write_or_an_import_the_schema_is_as_it_was(
         with pytest.raises((Invalid, Unavailable)):
             app.portals.write(CALLER, PORTAL, table, [{"n": 1, "more": 2}])
         with pytest.raises((Invalid, Unavailable)):
-            app.portals.import_file(CALLER, PORTAL, "x.csv", "csv", table, {}, lambda *progress: None)
+            app.portals.transfers.import_file(CALLER, PORTAL, "x.csv", "csv", table, {}, lambda *progress: None)
     assert [(table.name, table.columns) for table in app.portals.view(CALLER, PORTAL).tables] == before
 
 

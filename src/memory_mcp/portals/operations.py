@@ -62,7 +62,7 @@ class Portals:
         self._lines = EngineLines(limits)
         self._joins = joins
         self._keeping = Keeping(folder_of, self._lines, changes, clock)
-        transfers = Transfers(
+        self.transfers = Transfers(
             self._keeping,
             import_folders=import_folders,
             export_folders=export_folders,
@@ -70,7 +70,6 @@ class Portals:
             largest_export=largest_export,
             urls=urls,
         )
-        self.import_file, self.export_file = transfers.import_file, transfers.export_file
 
     def close(self) -> None:
         self._lines.close()

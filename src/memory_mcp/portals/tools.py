@@ -88,7 +88,7 @@ class Import(InPortal):
 @portals.tool(Import, answers=Imported, title="Import a file", needs=Scope.WRITE, spec_name="memory/import")
 def portal_import(call: Call, asked: Import) -> Imported:
     """Import records from a file, all or none; db brings whole tables."""
-    return call.app.portals.import_file(
+    return call.app.portals.transfers.import_file(
         call.caller,
         asked.uri,
         asked.source,
@@ -110,7 +110,7 @@ class Export(InPortal):
 @portals.tool(Export, answers=Exported, title="Export a portal", needs=Scope.READ, spec_name="memory/export")
 def portal_export(call: Call, asked: Export) -> Exported:
     """Export a table or a query's result; db holds the whole portal in one portable file."""
-    return call.app.portals.export_file(
+    return call.app.portals.transfers.export_file(
         call.caller,
         asked.uri,
         asked.destination,
