@@ -189,7 +189,9 @@ def _export(sides: Sides, format_: Any, number: int, times: Times) -> None:
     table = None if format_ == "db" else "facts"
     name = f"ours-{number}.{format_}"
     times.ours.append(
-        _timed(lambda: sides.app.portals.export_file(CALLER, URI, name, format_, table, None, lambda *said: None))
+        _timed(
+            lambda: sides.app.portals.transfers.export_file(CALLER, URI, name, format_, table, None, lambda *said: None)
+        )
     )
     path = _bare_file(sides, format_, number)
     statement = (
@@ -228,7 +230,11 @@ def _import(sides: Sides, format_: Any, number: int, times: Times) -> None:
     sides.app.portals.write(CALLER, target, "other", [{"n": 1}])  # so that its engine runs
     table = None if format_ == "db" else "facts"
     times.ours.append(
-        _timed(lambda: sides.app.portals.import_file(CALLER, target, name, format_, table, {}, lambda *said: None))
+        _timed(
+            lambda: sides.app.portals.transfers.import_file(
+                CALLER, target, name, format_, table, {}, lambda *said: None
+            )
+        )
     )
     path = _bare_file(sides, format_, number)
     if format_ == "db":

@@ -95,7 +95,7 @@ def test_many_exports_leave_room_for_reads_and_the_rest_are_refused(app: App, li
 
     def export(number: int) -> None:
         try:
-            app.portals.export_file(
+            app.portals.transfers.export_file(
                 CALLER, PORTAL, f"{number}.csv", "csv", None, ENDLESS, lambda *progress: None, cancelled
             )
         except AppError as exc:
@@ -117,7 +117,7 @@ def test_many_exports_leave_room_for_reads_and_the_rest_are_refused(app: App, li
 
 
 def _import(app: App, name: str, cancelled: threading.Event, format_: Any, table: str | None = None) -> None:
-    app.portals.import_file(CALLER, PORTAL, name, format_, table, {}, lambda *progress: None, cancelled)
+    app.portals.transfers.import_file(CALLER, PORTAL, name, format_, table, {}, lambda *progress: None, cancelled)
 
 
 @pytest.mark.parametrize("table", ["t", "fresh"])
@@ -156,7 +156,7 @@ def test_of_a_cancelled_portal_file_nothing_stays(
     app: App, data_dir: Path, line: EngineLine, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = f"{step}.db"
-    app.portals.export_file(CALLER, PORTAL, made, "db", None, None, lambda *progress: None)
+    app.portals.transfers.export_file(CALLER, PORTAL, made, "db", None, None, lambda *progress: None)
     (data_dir / "imports").mkdir(exist_ok=True)
     (data_dir / "imports" / made).write_bytes((data_dir / "exports" / made).read_bytes())
     before = _shape(app)
@@ -179,14 +179,17 @@ def test_a_portal_file_over_the_limit_is_too_large_and_leaves_nothing(
 ) -> None:
     portal = "mem://tests/large"
     put(app, "small", [{"n": 1}], portal)
-    assert app.portals.export_file(CALLER, portal, "small.db", "db", None, None, lambda *progress: None).rows == 1
+    assert (
+        app.portals.transfers.export_file(CALLER, portal, "small.db", "db", None, None, lambda *progress: None).rows
+        == 1
+    )
     # Noise, that no compression makes small.
     put(app, "noise", [{"text": "".join(map(chr, _noise(60_000)))}], portal)
     for looks_small in (False, True):
         if looks_small:
             monkeypatch.setattr(storage, "tables", _as_if_empty(storage.tables))
         with pytest.raises(Invalid) as caught:
-            app.portals.export_file(CALLER, portal, "large.db", "db", None, None, lambda *progress: None)
+            app.portals.transfers.export_file(CALLER, portal, "large.db", "db", None, None, lambda *progress: None)
         assert (caught.value.error, caught.value.data["field"]) == ("too_large", "format")
         assert not (data_dir / "exports" / "large.db").exists()
         assert not list((data_dir / "portals" / "tests" / "large" / "staging").iterdir())
