@@ -1,0 +1,772 @@
+"""What one user keeps is to another as if it were not there: asked of every tool, resource, template and completion
+that the server itself lists.
+
+Ann keeps something in every family. Then three strangers with empty memories say the same things in the same order:
+one with Ann's identifiers, one with identifiers nobody has, one with Ann's again on a server that never met her. Their
+answers must be the same bytes.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+from uuid import uuid4
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from memory_mcp.app import FAMILIES
+from memory_mcp.caller import Scope
+from memory_mcp.cli.main import cli
+from tests.conftest import ERAS
+from tests.doors.test_http import events_of
+from tests.wire import HELLO, Http, http_server, modern_meta
+
+ANNS, NOBODYS = "quokka", "numbat"  # in every name of Ann's, and in the ones that nobody has: as long, and one word
+SECRET = "ombudswoman"  # in everything Ann keeps, and in nothing a stranger says
+PAST = "2020-01-01T00:00:00Z"
+SESSION_META = "memory-mcp/sessionId"
+
+Arguments = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Names:
+    """Ann's identifiers, or those of nobody in the same shape."""
+
+    word: str
+    note: str
+    linked_note: str
+    archived_note: str
+    user: str
+    connection_session: str  # of a handshake; nobody chose it
+    data_dir: Path
+
+    @property
+    def key(self) -> str:
+        return f"{self.word} key"
+
+    @property
+    def session(self) -> str:
+        return f"{self.word}-session"
+
+    @property
+    def title(self) -> str:
+        return f"{self.word} plans"
+
+    @property
+    def namespace(self) -> str:
+        return f"{self.word}-namespace"
+
+    @property
+    def tag(self) -> str:
+        return f"{self.word}-tag"
+
+    @property
+    def store(self) -> str:
+        return f"{self.word}-store"
+
+    @property
+    def category(self) -> str:
+        return f"{self.word}-category"
+
+    @property
+    def path(self) -> str:
+        return f"{self.category}/{self.word}"
+
+    @property
+    def expired_path(self) -> str:
+        return f"{self.category}/{self.word}-expired"
+
+    @property
+    def project(self) -> str:
+        return f"{self.word}-project"
+
+    @property
+    def archived_project(self) -> str:
+        return f"{self.word}-archived"
+
+    @property
+    def entity(self) -> str:
+        return f"{self.word} entity"
+
+    @property
+    def other_entity(self) -> str:
+        return f"{self.word} other"
+
+    @property
+    def relation(self) -> Arguments:
+        return {"from": self.entity, "to": self.other_entity, "relation_type": f"{self.word}_knows"}
+
+    @property
+    def portal(self) -> str:
+        return f"mem://{self.word}/{self.word}"
+
+    @property
+    def table(self) -> str:
+        return f"{self.word}_table"
+
+    @property
+    def file(self) -> str:
+        return f"{self.word}.csv"
+
+    def absolute(self, folder: str) -> str:
+        return str(self.data_dir / "users" / self.user / folder / self.file)
+
+    def as_nobodys(self) -> "Names":
+        return replace(
+            self,
+            word=NOBODYS,
+            note=str(uuid4()),
+            linked_note=str(uuid4()),
+            archived_note=str(uuid4()),
+            user=f"u{uuid4().hex[:16]}",
+            connection_session=uuid4().hex,
+        )
+
+    def texts(self) -> list[str]:
+        """All of them, the longer ones before those they contain."""
+        ids = [self.note, self.linked_note, self.archived_note, self.user, self.connection_session]
+        return [str(self.data_dir), *ids, self.word]
+
+
+def in_project(its: Names) -> Arguments:
+    return {"project": its.project}
+
+
+def in_portal(its: Names, **more: Any) -> Arguments:
+    return {"portalUri": its.portal, **more}
+
+
+CALLS: dict[str, Sequence[Callable[[Names], Arguments]]] = {
+    # vault
+    "commit_memory": [
+        lambda its: {"scope": "vault", "key": its.key, "content": "plain"},
+        lambda its: {"scope": "session", "key": its.key, "content": "plain"},
+    ],
+    "search_memories": [
+        lambda its: {"query": its.word},
+        lambda its: {"query": its.key, "scope": "vault"},
+        lambda its: {"query": SECRET[:5] + "*", "scope": "all"},
+        lambda its: {"query": "", "tags": [its.tag]},
+        lambda its: {"query": "", "tags": [its.tag], "scope": "session"},
+    ],
+    "prune_memory": [
+        lambda its: {"scope": "vault", "key": its.key},
+        lambda its: {"scope": "session", "key": its.key},
+        lambda its: {"scope": "all", "tags": [its.tag]},
+        lambda its: {"scope": "vault", "older_than": "2100-01-01T00:00:00Z"},
+        lambda its: {"scope": "session"},
+    ],
+    "set_session_id": [lambda its: {"session_id": its.session}],
+    # notes
+    "memory_search": [
+        lambda its: {"query": its.word},
+        lambda its: {"query": its.title, "namespace": its.namespace},
+        lambda its: {"tags": [its.tag]},
+        lambda its: {"namespace": its.namespace},
+        lambda its: {"query": SECRET[:5], "search_mode": "lexical"},
+    ],
+    "memory_get": [
+        lambda its: {"id": its.note},
+        lambda its: {"id": its.note, "include_links": True},
+        lambda its: {"id": its.note, "version": 1},
+        lambda its: {"id": its.archived_note},
+    ],
+    "memory_create": [
+        lambda its: {"content": f"See [[{its.title}]] #{its.tag}", "title": "mine", "namespace": its.namespace},
+        lambda its: {"content": "plain", "title": its.title, "tags": [its.tag]},
+        lambda its: {"content": "plain", "supersedes": [its.note]},
+    ],
+    "memory_update": [
+        lambda its: {"id": its.note, "content": "plain"},
+        lambda its: {"id": its.archived_note, "remove_tags": ["archived"]},
+        lambda its: {"id": its.note, "supersedes": [its.linked_note]},
+    ],
+    "memory_delete": [lambda its: {"id": its.note}, lambda its: {"id": its.note, "soft": False}],
+    "memory_link": [lambda its: {"source_id": its.note, "target_id": its.archived_note, "bidirectional": True}],
+    "memory_unlink": [lambda its: {"source_id": its.note, "target_id": its.linked_note}],
+    "memory_list_namespaces": [lambda its: {}],
+    "memory_list_tags": [lambda its: {}, lambda its: {"namespace": its.namespace}],
+    "memory_recent": [lambda its: {}, lambda its: {"namespace": its.namespace}],
+    "memory_neighbors": [lambda its: {"id": its.note, "depth": 3}],
+    "memory_stats": [lambda its: {}, lambda its: {"namespace": its.namespace}],
+    # stores
+    "add_memory": [lambda its: {"store": its.store, "path": its.path, "content": "plain"}],
+    "get_memory": [
+        lambda its: {"store": its.store, "path": its.path},
+        lambda its: {"store": its.store, "path": its.expired_path},
+        lambda its: {"store": its.store, "path": its.expired_path, "include_expired": True},
+        lambda its: {"store": its.store, "path": f"../../{its.user}/stores/{its.store}/{its.path}"},
+    ],
+    "update_memory": [lambda its: {"store": its.store, "path": its.path, "content": "plain too"}],
+    "remove_memory": [
+        lambda its: {"store": its.store, "path": its.expired_path},
+        lambda its: {"store": its.store, "path": its.path},
+    ],
+    "move_memory": [lambda its: {"store": its.store, "from_path": its.path, "to_path": f"{its.category}/moved"}],
+    "list_memories": [
+        lambda its: {"store": its.store},
+        lambda its: {"store": its.store, "category": its.category, "include_expired": True},
+    ],
+    "prune_memories": [lambda its: {"store": its.store}],
+    "reindex_store": [lambda its: {"store": its.store}],
+    "cortex_get_recent_memories": [
+        lambda its: {"store": its.store, "include_expired": True},
+        lambda its: {"store": its.store, "category": its.category},
+    ],
+    # graph
+    "list_projects": [lambda its: {}, lambda its: {"status": "archived"}, lambda its: {"status": "all"}],
+    "create_project": [lambda its: {"name": its.project}, lambda its: {"name": its.archived_project}],
+    "switch_project": [lambda its: {"name": its.project}, lambda its: {"name": its.archived_project}],
+    "get_current_project": [lambda its: {}],
+    "archive_project": [lambda its: {"name": its.archived_project}],
+    "restore_project": [lambda its: {"name": its.archived_project}],
+    "delete_project": [lambda its: {"name": its.archived_project}],
+    "create_entities": [
+        lambda its: in_project(its) | {"entities": [{"name": its.entity, "entity_type": "plain"}]},
+        lambda its: {"entities": [{"name": its.other_entity, "entity_type": "plain", "observations": ["plain"]}]},
+    ],
+    "add_observations": [
+        lambda its: in_project(its) | {"observations": [{"entity_name": its.entity, "contents": ["plain"]}]},
+    ],
+    "create_relations": [lambda its: in_project(its) | {"relations": [its.relation]}],
+    "search_nodes": [
+        lambda its: in_project(its) | {"query": its.word},
+        lambda its: in_project(its) | {"query": SECRET},
+        lambda its: {"query": its.entity},
+    ],
+    "open_nodes": [lambda its: in_project(its) | {"names": [its.entity]}, lambda its: {"names": [its.other_entity]}],
+    "read_graph": [in_project, lambda its: {"project": its.archived_project}, lambda its: {}],
+    "delete_entities": [lambda its: in_project(its) | {"names": [its.entity]}],
+    "delete_observations": [
+        lambda its: in_project(its) | {"deletions": [{"entity_name": its.entity, "observations": ["plain"]}]},
+    ],
+    "delete_relations": [lambda its: in_project(its) | {"relations": [its.relation]}],
+    # portals
+    "portal_write": [lambda its: in_portal(its, table=its.table, data=[{"id": 1, "said": "plain"}])],
+    "portal_query": [
+        lambda its: in_portal(its, sql=f"SELECT * FROM {its.table}"),
+        lambda its: in_portal(its, sql="SELECT name FROM system.tables"),
+        lambda its: {"portalUri": f"mem://{its.word}/mine", "sql": f"SELECT * FROM `{its.word}`.{its.table}"},
+    ],
+    "portal_delete": [
+        lambda its: in_portal(its, table=its.table, where={"id": 2}),
+        lambda its: in_portal(its, table=f"{its.table}_2", confirm=True),
+    ],
+    "portal_import": [
+        lambda its: in_portal(its, source=its.file, format="csv"),
+        lambda its: in_portal(its, source=its.absolute("imports"), format="csv"),
+        lambda its: in_portal(its, source=f"../../{its.user}/imports/{its.file}", format="csv"),
+    ],
+    "portal_export": [
+        lambda its: in_portal(its, destination=its.file, format="csv", table=its.table),
+        lambda its: in_portal(its, destination=its.absolute("exports"), format="csv", table=its.table),
+        lambda its: in_portal(its, destination=f"../../{its.user}/exports/{its.file}", format="csv", table=its.table),
+    ],
+    "portal_view": [in_portal, lambda its: {"portalUri": f"{its.portal}/{its.table}"}],
+}
+"""What a stranger asks of each tool, with somebody's identifiers."""
+
+ADDRESSES: dict[str, Sequence[Callable[[Names], str]]] = {
+    "memory://vault{?offset,limit}": [lambda its: "memory://vault", lambda its: "memory://vault?offset=0&limit=1000"],
+    "memory://vault/{key}": [lambda its: f"memory://vault/{its.word}%20key"],
+    "memory://session/{session_id}": [
+        lambda its: f"memory://session/{its.session}",
+        lambda its: f"memory://session/{its.connection_session}",
+    ],
+    "memory://namespace/{ns}": [lambda its: f"memory://namespace/{its.namespace}"],
+    "memory://note/{id}": [
+        lambda its: f"memory://note/{its.note}",
+        lambda its: f"memory://note/{its.archived_note}",
+    ],
+    "memory://tag/{tag}": [lambda its: f"memory://tag/{its.tag}", lambda its: "memory://tag/archived"],
+    "mem://{namespace}/{portal}": [lambda its: its.portal],
+    "mem://{namespace}/{portal}/{table}{?since,until,limit,offset,order}": [
+        lambda its: f"{its.portal}/{its.table}",
+        lambda its: f"{its.portal}/{its.table}?limit=1&order=-id",
+    ],
+}
+"""What a stranger reads of each resource template."""
+
+
+# Who is there
+
+
+def made(data_dir: Path, *arguments: str) -> dict[str, Any]:
+    """What a verb of the command line prints, without a process for it."""
+    done = CliRunner().invoke(cli, [*arguments, "--data-dir", str(data_dir), "--json"])
+    assert done.exit_code == 0, done.output
+    return cast(dict[str, Any], json.loads(done.stdout))
+
+
+def key_of(server: Http, user: str, *more: str) -> Http:
+    return replace(server, key=made(server.data_dir, "keys", "create", "--name", "test", "--user", user, *more)["key"])
+
+
+@dataclass
+class Visitor:
+    """A user with one key, in one era."""
+
+    http: Http
+    user: str
+    era: str
+    since: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
+    connection: str | None = None
+
+    @classmethod
+    def new(cls, server: Http, era: str) -> "Visitor":
+        name = f"stranger-{uuid4().hex[:8]}"
+        user = made(server.data_dir, "users", "add", name)["id"]
+        visitor = cls(key_of(server, name), user, era)
+        if era == "legacy":
+            visitor.connection = visitor.http.handshake()
+        return visitor
+
+    def ask(self, method: str, params: Arguments, session: str | None = None) -> str:
+        """Status, type and body, as they come over the wire."""
+        meta = {SESSION_META: session} if session else {}
+        if self.connection is None:
+            headers = self.http.headers(**self.http.modern_headers(method, params))
+            params = params | {"_meta": modern_meta(**meta)}
+        else:
+            headers = self.http.headers(**{"mcp-session-id": self.connection})
+            params = params | ({"_meta": meta} if meta else {})
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        answer = self.http.client.post("/mcp", json=message, headers=headers)
+        return f"{answer.status_code} {answer.headers.get('content-type')}\n{answer.text}"
+
+    def result(self, method: str, params: Arguments | None = None) -> dict[str, Any]:
+        """Of something that must succeed."""
+        said = self.ask(method, params or {}).partition("\n")[2]
+        answers = [json.loads(line.removeprefix("data: ")) for line in said.splitlines() if '"jsonrpc"' in line]
+        found = next(answer for answer in answers if answer.get("id") == 1)
+        assert "result" in found, found
+        return cast(dict[str, Any], found["result"])
+
+
+@dataclass(frozen=True)
+class House:
+    """A server on which Ann keeps something in every family, and one that never met her."""
+
+    server: Http
+    ann: Http
+    names: Names
+    listed: list[str]  # what Ann's resources/list shows
+    elsewhere: Http
+
+
+def call(http: Http, tool: str, session: str | None = None, **arguments: Any) -> dict[str, Any]:
+    return http.modern_call(tool, {SESSION_META: session} if session else None, **arguments)
+
+
+def fill(ann: Http, user: str) -> Names:
+    """Keep something in every family, each name with Ann's word and each text with the secret in it."""
+    its = Names(ANNS, "", "", "", user, ann.handshake(), ann.data_dir)
+    call(ann, "commit_memory", scope="vault", key=its.key, content=f"{SECRET} {ANNS}", tags=[its.tag])
+    call(ann, "commit_memory", its.session, scope="session", key=its.key, content=f"{SECRET} {ANNS}", tags=[its.tag])
+    own: Arguments = {"namespace": its.namespace, "tags": [its.tag]}
+    linked = call(ann, "memory_create", content=f"{SECRET} {ANNS}", title="linked", **own)["id"]
+    archived = call(ann, "memory_create", content=f"{SECRET} {ANNS}", title="archived", **own)["id"]
+    note = call(ann, "memory_create", content=f"{SECRET} [[linked]]", title=its.title, **own)["id"]
+    call(ann, "memory_update", id=note, content=f"{SECRET} [[linked]] anew {ANNS}")
+    call(ann, "memory_link", source_id=note, target_id=linked)
+    call(ann, "memory_delete", id=archived)
+    call(ann, "add_memory", store=its.store, path=its.path, content=f"{SECRET} {ANNS}", tags=[its.tag])
+    call(ann, "add_memory", store=its.store, path=its.expired_path, content=SECRET, expires_at=PAST)
+    call(ann, "create_project", name=its.archived_project, description=SECRET)
+    call(ann, "archive_project", name=its.archived_project)
+    call(ann, "create_project", its.session, name=its.project, description=SECRET)
+    for name in (its.entity, its.other_entity):
+        entity = {"name": name, "entity_type": SECRET, "observations": [SECRET, "plain"]}
+        call(ann, "create_entities", project=its.project, entities=[entity])
+    call(ann, "create_relations", project=its.project, relations=[its.relation])
+    for table in (its.table, f"{its.table}_2"):
+        call(ann, "portal_write", portalUri=its.portal, table=table, data=[{"id": 1, "said": SECRET}])
+    imports = ann.data_dir / "users" / user / "imports"
+    imports.mkdir(exist_ok=True)
+    (imports / its.file).write_text(f"id,said\n2,{SECRET}\n")
+    call(ann, "portal_export", portalUri=its.portal, destination=its.file, format="csv", table=its.table)
+    return replace(its, note=note, linked_note=linked, archived_note=archived)
+
+
+def everything_listed(who: Visitor) -> list[str]:
+    """The addresses in resources/list, over all pages."""
+    found: list[str] = []
+    cursor: Arguments = {}
+    while True:
+        page = who.result("resources/list", cursor)
+        found += [resource["uri"] for resource in page["resources"]]
+        if not page.get("nextCursor"):
+            return found
+        cursor = {"cursor": page["nextCursor"]}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    flags = ("--embedder", "none", "--portal-joins")
+    with (
+        http_server(tmp_path_factory.mktemp("house"), *flags) as server,
+        http_server(tmp_path_factory.mktemp("elsewhere"), *flags) as elsewhere,
+    ):
+        user = made(server.data_dir, "users", "add", "ann")["id"]
+        ann = key_of(server, "ann")
+        names = fill(ann, user)
+        yield House(server, ann, names, everything_listed(Visitor(ann, user, "2026-07-28")), elsewhere)
+
+
+# The same bytes
+
+
+@dataclass(frozen=True)
+class Asked:
+    what: str
+    method: str
+    params: Arguments
+    session: str | None = None
+
+
+def tools_of(who: Visitor) -> list[dict[str, Any]]:
+    return cast(list[dict[str, Any]], who.result("tools/list")["tools"])
+
+
+ORDER = [Scope.READ, Scope.DELETE, Scope.LINK, Scope.WRITE]
+
+
+def tool_calls(tools: Sequence[Mapping[str, Any]], its: Names) -> Iterator[Asked]:
+    """Reading and deleting before writing, and what changes something before what makes it: families list those tools
+    first that make something. So everything is asked for first while the stranger has nothing of the sort."""
+    for name in (tool["name"] for scope in ORDER for tool in reversed(tools) if tool["_meta"]["scope"] == scope):
+        for arguments in CALLS[name]:
+            yield Asked(name, "tools/call", {"name": name, "arguments": arguments(its)})
+
+
+def variables(template: str) -> list[str]:
+    return [name for group in re.findall(r"\{\??([^}]+)\}", template) for name in group.split(",")]
+
+
+def addresses(templates: Iterable[str], listed: Sequence[str], its: Names) -> list[str]:
+    """All that Ann is shown, and whatever else has an address."""
+    return [*listed, *(address(its) for template in templates for address in ADDRESSES[template])]
+
+
+def readings(templates: Sequence[str], listed: Sequence[str], its: Names, era: str) -> Iterator[Asked]:
+    for uri in addresses(templates, listed, its):
+        yield Asked(f"read {uri}", "resources/read", {"uri": uri})
+        if era == "legacy":
+            yield Asked(f"watch {uri}", "resources/subscribe", {"uri": uri})
+            yield Asked(f"unwatch {uri}", "resources/unsubscribe", {"uri": uri})
+
+
+def completions(templates: Sequence[str], prompts: Sequence[Mapping[str, Any]], its: Names) -> Iterator[Asked]:
+    refs: list[tuple[Arguments, str]] = [
+        ({"type": "ref/resource", "uri": template}, name) for template in templates for name in variables(template)
+    ]
+    refs += [
+        ({"type": "ref/prompt", "name": prompt["name"]}, argument["name"])
+        for prompt in prompts
+        for argument in prompt["arguments"]
+    ]
+    for ref, name in refs:
+        for value in ("", its.word[:3], its.note[:6], its.connection_session[:6]):
+            params = {"ref": ref, "argument": {"name": name, "value": value}}
+            yield Asked(f"complete {name} of {ref} from {value!r}", "completion/complete", params)
+
+
+def prompt_readings(prompts: Sequence[Mapping[str, Any]], its: Names) -> Iterator[Asked]:
+    for prompt in prompts:
+        given = {argument["name"]: its.note for argument in prompt["arguments"]}
+        yield Asked(f"prompt {prompt['name']}", "prompts/get", {"name": prompt["name"], "arguments": given})
+
+
+def questions(who: Visitor, listed: Sequence[str], its: Names) -> list[Asked]:
+    """Everything that this server can be asked: by somebody who has nothing, then in a session called as one of Ann's,
+    with namesakes of what she has, and once more what can be read."""
+    tools, prompts = tools_of(who), who.result("prompts/list")["prompts"]
+    templates = [one["uriTemplate"] for one in who.result("resources/templates/list")["resourceTemplates"]]
+    reading = [tool for tool in tools if tool["annotations"]["readOnlyHint"]]
+    looking = [
+        *(Asked(method, method, {}) for method in ("resources/list", "prompts/list", "tools/list")),
+        *readings(templates, listed, its, who.era),
+        *completions(templates, prompts, its),
+        *prompt_readings(prompts, its),
+    ]
+    first = [*looking, *tool_calls(tools, its)]
+    again = [*tool_calls(tools, its), *looking, *tool_calls(reading, its)]
+    return [*first, *(replace(asked, session=its.session) for asked in again)]
+
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)")
+ID = re.compile(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+ELAPSED = re.compile(r'(\\?"elapsedMs\\?": ?)[\d.]+')
+
+
+def comparable(answer: str, who: Visitor, its: Names, anns: Names) -> str:
+    """An answer with the identifiers asked for called by their places, and without what no two answers share: who asks,
+    ids and times that their own writes brought about, and how long a query took. Times before they were there, and
+    Ann's ids, stay."""
+    for number, text in enumerate(its.texts()):
+        answer = answer.replace(text, f"<{number}>")
+    answer = answer.replace(who.user, "<user>")
+    answer = TIME.sub(lambda found: "<now>" if datetime.fromisoformat(found[0]) >= who.since else found[0], answer)
+    answer = ID.sub(lambda found: found[0] if found[0] in anns.texts() else "<id>", answer)
+    return ELAPSED.sub(r"\1<ms>", answer)
+
+
+def substituted(text: str, its: Names, other: Names) -> str:
+    for one, another in zip(its.texts(), other.texts(), strict=True):
+        text = text.replace(one, another)
+    return text
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_what_is_anothers_and_what_is_nobodys_are_told_apart_by_no_answer(house: House, era: str) -> None:
+    nobodys = house.names.as_nobodys()
+    anns_elsewhere = replace(house.names, data_dir=house.elsewhere.data_dir)
+    answers: list[list[tuple[Asked, str]]] = []
+    for server, its in ((house.server, house.names), (house.server, nobodys), (house.elsewhere, anns_elsewhere)):
+        who = Visitor.new(server, era)
+        listed = [substituted(uri, house.names, its) for uri in house.listed]
+        told = [(asked, who.ask(asked.method, asked.params, asked.session)) for asked in questions(who, listed, its)]
+        assert [asked.what for asked, answer in told if SECRET in answer and SECRET not in str(asked)] == []
+        answers.append([(asked, comparable(answer, who, its, house.names)) for asked, answer in told])
+
+    with_anns, with_nobodys, without_ann = answers
+    for (asked, answer), (_, of_nobodys), (_, elsewhere) in zip(with_anns, with_nobodys, without_ann, strict=True):
+        assert answer == of_nobodys, asked
+        assert answer == elsewhere, asked
+
+
+def test_every_tool_and_template_is_asked_of_by_strangers(house: House) -> None:
+    ann = Visitor(house.ann, house.names.user, "2026-07-28")
+    tools = {tool["name"] for tool in tools_of(ann)}
+    templates = {one["uriTemplate"] for one in ann.result("resources/templates/list")["resourceTemplates"]}
+
+    assert tools - set(CALLS) == set(), "New tools: say in CALLS what a stranger asks of them, with Ann's identifiers."
+    assert set(CALLS) - tools == set(), "These tools are gone: take them out of CALLS."
+    assert templates - set(ADDRESSES) == set(), "New resource templates: fill them in in ADDRESSES."
+    assert set(ADDRESSES) - templates == set(), "These resource templates are gone: take them out of ADDRESSES."
+
+
+def test_ann_is_answered_herself(house: House) -> None:
+    """Else the strangers would be told nothing because nothing is there."""
+    ann = Visitor(house.ann, house.names.user, "2026-07-28")
+    shown = [uri for uri in house.listed if ANNS in uri or house.names.note in uri]
+    assert len(shown) >= 4
+    reading = {tool["name"] for tool in tools_of(ann) if tool["annotations"]["readOnlyHint"]}
+    for name in sorted(reading - {"portal_import", "portal_export", "switch_project"}):
+        told = [
+            ann.ask("tools/call", {"name": name, "arguments": arguments(house.names)}, house.names.session)
+            for arguments in CALLS[name]
+        ]
+        assert any(ANNS in answer or SECRET in answer for answer in told), (name, told)
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_anothers_connection_is_as_unknown_as_one_that_nobody_has(house: House, method: str) -> None:
+    stranger = Visitor.new(house.server, "2026-07-28").http
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+
+    def answer(connection: str) -> tuple[int, str]:
+        headers = stranger.headers(**{"mcp-session-id": connection})
+        said = stranger.client.request(method, "/mcp", json=message if method == "POST" else None, headers=headers)
+        return said.status_code, said.text.replace(connection, "<connection>")
+
+    anns = house.ann.handshake()
+    assert answer(anns) == answer(uuid4().hex)
+    assert answer(anns)[0] == 404
+    assert house.ann.legacy(anns, "tools/list")["result"]["tools"]
+
+
+def test_anothers_sse_stream_takes_no_messages(house: House) -> None:
+    stranger = Visitor.new(house.server, "2026-07-28").http
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+    with house.ann.client.stream("GET", "/mcp/sse", headers=house.ann.headers()) as stream:
+        _, address = next(events_of(stream))
+        before, _, connection = address.rpartition("=")
+        answers = [
+            stranger.client.post(f"{before}={one}", json=message, headers=stranger.headers())
+            for one in (connection, uuid4().hex)
+        ]
+    assert answers[0].status_code == 404
+    assert answers[0].text == answers[1].text
+
+
+# Nothing is heard
+
+
+News = tuple[str, str | None]  # a notification's method, and the address it is about
+
+
+def listening(http: Http, uris: Sequence[str]) -> AbstractContextManager[httpx.Response]:
+    """A stream of the sessionless era."""
+    method = "subscriptions/listen"
+    wanted = {"resourcesListChanged": True, "resourceSubscriptions": list(uris)}
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"notifications": wanted, "_meta": modern_meta()}}
+    return http.client.stream("POST", "/mcp", json=message, headers=http.headers(**http.modern_headers(method, {})))
+
+
+@contextmanager
+def ear(who: Visitor, uris: Sequence[str]) -> Iterator[Iterator[News]]:
+    """What somebody is told who watches these addresses and the list of resources."""
+    if who.connection is None:
+        stream = listening(who.http, uris)
+    else:
+        for uri in uris:
+            who.result("resources/subscribe", {"uri": uri})
+        stream = who.http.client.stream("GET", "/mcp", headers=who.http.headers(**{"mcp-session-id": who.connection}))
+    with stream as answer:
+        told = (json.loads(event) for _, event in events_of(answer) if event)
+        if who.connection is None:
+            next(told)  # the acknowledgement
+        yield ((message["method"], message.get("params", {}).get("uri")) for message in told)
+
+
+def test_listening_for_what_is_anothers_is_answered_as_for_what_is_nobodys(house: House) -> None:
+    nobodys = house.names.as_nobodys()
+    stranger = Visitor.new(house.server, "2026-07-28")
+
+    def answer(uri: str, its: Names) -> str:
+        with listening(stranger.http, [uri]) as stream:
+            return f"{stream.status_code} {comparable(next(stream.iter_text()), stranger, its, house.names)}"
+
+    for uri in addresses(ADDRESSES, house.listed, house.names):
+        assert answer(uri, house.names) == answer(substituted(uri, house.names, nobodys), nobodys)
+
+
+def write_everywhere(ann: Http, its: Names) -> None:
+    """Change what is there and add something new, in every family."""
+    call(ann, "commit_memory", scope="vault", key=its.key, content=SECRET)
+    call(ann, "commit_memory", scope="vault", key=uuid4().hex, content=SECRET)
+    call(ann, "memory_update", id=its.note, content=f"{SECRET} {uuid4()}")
+    call(ann, "memory_create", content=SECRET, namespace=its.namespace, tags=[its.tag])
+    call(ann, "add_memory", store=its.store, path=f"{its.category}/{uuid4().hex}", content=SECRET)
+    call(ann, "create_entities", project=its.project, entities=[{"name": uuid4().hex, "entity_type": SECRET}])
+    call(ann, "portal_write", portalUri=its.portal, table=f"t_{uuid4().hex}", data=[{"id": 3, "said": SECRET}])
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_stranger_hears_nothing_of_anothers_writes(house: House, era: str) -> None:
+    stranger = Visitor.new(house.server, era)
+    ann = Visitor(house.ann, house.names.user, era, connection=house.ann.handshake() if era == "legacy" else None)
+    own = "memory://vault/mine"
+    watched = [uri for uri in house.listed if not uri.startswith("memory://session/")]
+    with ear(stranger, [*watched, own]) as strangers_ear, ear(ann, watched) as anns_ear:
+        call(stranger.http, "commit_memory", scope="vault", key="mine", content="new")
+        assert ("notifications/resources/list_changed", None) in strangers_ear
+        write_everywhere(house.ann, house.names)
+        assert ("notifications/resources/updated", house.names.portal) in anns_ear  # the last of what she writes
+        call(stranger.http, "commit_memory", scope="vault", key="mine", content="no longer")
+        heard = [next(strangers_ear), next(strangers_ear)]
+    assert heard == [("notifications/resources/updated", uri) for uri in ("memory://vault", own)]
+
+
+# Narrow keys
+
+
+@pytest.fixture(scope="module")
+def offered(house: House) -> list[dict[str, Any]]:
+    """Every tool there is."""
+    return tools_of(Visitor(house.ann, house.names.user, "2026-07-28"))
+
+
+FAMILY_NAMES = tuple(FAMILIES)
+PREFIXES = {name: family.uri_prefixes for name, family in FAMILIES.items()}
+
+
+def names_of(key: Http) -> set[str]:
+    return {tool["name"] for tool in key.modern("tools/list")["result"]["tools"]}
+
+
+def bare_call(key: Http, tool: str) -> dict[str, Any]:
+    """Without arguments: no tool that changes anything does without them."""
+    return key.modern("tools/call", {"name": tool, "arguments": {}})
+
+
+def word_of(answer: Mapping[str, Any]) -> str | None:
+    """The word of a refusal, whichever way the family tells it."""
+    if "error" in answer:
+        return cast(str, answer["error"]["data"]["error"])
+    return cast(str | None, answer["result"]["structuredContent"].get("error"))
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_a_key_of_one_family_finds_nothing_of_the_others(
+    house: House, offered: list[dict[str, Any]], family: str
+) -> None:
+    key = key_of(house.server, "ann", "--families", family)
+    own = {tool["name"] for tool in offered if tool["_meta"]["family"] == family}
+
+    assert names_of(key) == own
+    made_up = bare_call(key, "made_up")
+    assert made_up["error"]["code"] == -32602
+    spec_names = {one.spec_name: one.family for each in FAMILIES.values() for one in each.tools.values()}
+    foreign = {name for name, of in spec_names.items() if name and of != family}
+    for name in sorted({tool["name"] for tool in offered} - own | foreign):
+        assert json.dumps(bare_call(key, name)).replace(name, "made_up") == json.dumps(made_up), name
+    for name in sorted(own):
+        answer = bare_call(key, name)
+        assert "error" not in answer or "Unknown tool" not in answer["error"]["message"], name
+
+
+@pytest.mark.parametrize("family", FAMILY_NAMES)
+def test_a_key_of_one_family_reads_nothing_of_the_others(house: House, family: str) -> None:
+    key = key_of(house.server, "ann", "--families", family)
+    narrow, its = Visitor(key, house.names.user, "2026-07-28"), house.names
+    own = tuple(PREFIXES[family])
+
+    assert [uri for uri in everything_listed(narrow) if not uri.startswith(own)] == []
+    templates = [one["uriTemplate"] for one in narrow.result("resources/templates/list")["resourceTemplates"]]
+    assert templates == [template for template in ADDRESSES if template.startswith(own)]
+    missing = narrow.ask("resources/read", {"uri": "memory://made-up/x"})
+    for template in ADDRESSES:
+        for address in ADDRESSES[template]:
+            answer = narrow.ask("resources/read", {"uri": address(its)})
+            is_unknown = answer.replace(address(its), "memory://made-up/x") == missing
+            assert is_unknown == (template not in templates), address(its)
+        for name in variables(template):
+            ref = {"type": "ref/resource", "uri": template}
+            found = narrow.result("completion/complete", {"ref": ref, "argument": {"name": name, "value": ""}})
+            assert template in templates or found["completion"]["values"] == []
+    prompts = {prompt["name"] for prompt in narrow.result("prompts/list")["prompts"]}
+    assert prompts == {prompt.name for prompt in FAMILIES[family].prompts}
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_a_key_of_one_scope_is_told_which_one_it_lacks(
+    house: House, offered: list[dict[str, Any]], scope: Scope
+) -> None:
+    key = key_of(house.server, "ann", "--scopes", scope.value)
+
+    assert names_of(key) == {tool["name"] for tool in offered if tool["_meta"]["scope"] == scope}
+    for tool in offered:
+        answer = bare_call(key, tool["name"])
+        if tool["_meta"]["scope"] == scope:
+            assert word_of(answer) != "scope_required", tool["name"]
+        else:
+            assert word_of(answer) == "scope_required", tool["name"]
+            assert tool["_meta"]["scope"] in json.dumps(answer)
+
+
+@pytest.mark.parametrize("scope", [scope for scope in Scope if scope is not Scope.READ])
+def test_a_key_that_may_not_read_is_shown_nothing(house: House, scope: Scope) -> None:
+    key = key_of(house.server, "ann", "--scopes", scope.value)
+    narrow, its = Visitor(key, house.names.user, "2026-07-28"), house.names
+
+    assert everything_listed(narrow) == []
+    assert narrow.result("resources/templates/list")["resourceTemplates"] == []
+    assert narrow.result("prompts/list")["prompts"] == []
+    for template, addresses in ADDRESSES.items():
+        for address in addresses:
+            assert "scope_required" in narrow.ask("resources/read", {"uri": address(its)})
+        for name in variables(template):
+            ref = {"type": "ref/resource", "uri": template}
+            found = narrow.result("completion/complete", {"ref": ref, "argument": {"name": name, "value": ""}})
+            assert found["completion"]["values"] == []
+    listen = {"notifications": {"resourcesListChanged": True, "resourceSubscriptions": ["memory://vault"]}}
+    assert "scope_required" in narrow.ask("subscriptions/listen", listen)
