@@ -63,6 +63,7 @@ def test_the_process_is_the_session_where_requests_stand_alone(tmp_path: Path) -
         ("not json", None, -32700),
         ('{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{"a":"\\ud800"}}}', 7, -32602),
         ('{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}', None, -32602),
+        ('{"jsonrpc":"2.0","id":false,"method":"\\ud800"}', None, -32602),
         ('{"jsonrpc":"2.0","id":7,"method":"ping","params":"x"}', 7, -32600),
         ("[]", None, -32600),
         ("[" * 100_000, None, -32700),

@@ -237,7 +237,7 @@ def _early_id(line: bytes) -> int | None:
 
 
 def _error(id_: Any, code: int, message: str) -> types.JSONRPCError:
-    if not (isinstance(id_, int) or (isinstance(id_, str) and id_.isprintable())):
+    if isinstance(id_, bool) or not (isinstance(id_, int) or (isinstance(id_, str) and id_.isprintable())):
         id_ = None
     error = types.ErrorData(code=code, message=message, data={"error": "invalid"})
     return types.JSONRPCError(jsonrpc="2.0", id=id_, error=error)
