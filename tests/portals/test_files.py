@@ -369,6 +369,8 @@ async def test_only_files_in_the_allowed_folders_are_written(
         "..",
         "a/../../x.csv",
         str(exports),
+        "x" * 300,
+        "x" * 300 + "/x.csv",
     ):
         refused = await refusal(
             client, "portal_export", portalUri=PORTAL, destination=destination, format="csv", table=table

@@ -102,6 +102,10 @@ def _telling(field: str, folders: Sequence[Path]) -> Iterator[None]:
         raise NotFound(f"{field}: there is no such file in {_listed(folders)}.", field=field) from exc
     except Outside as exc:
         raise Invalid(f"{field}: only files in {_listed(folders)} are possible.", field=field) from exc
+    except OSError as exc:
+        if exc.errno != errno.ENAMETOOLONG:
+            raise
+        raise Invalid(f"{field}: this name is longer than a file's can be. Choose a shorter one.", field=field) from exc
 
 
 def _listed(folders: Sequence[Path]) -> str:
