@@ -24,6 +24,9 @@ test: setup ## Run the tests
 soak-portals: setup ## Kill the engine of a portal 30 times while rows come in
 	MEMORY_MCP_SOAK_ROUNDS=30 $(BIN)/python -m pytest tests/portals/test_processes.py -k killed $(ARGS)
 
+soak-fuzz: setup ## Send 10,000 bad messages over each transport (MEMORY_MCP_FUZZ_SEED chooses others)
+	MEMORY_MCP_FUZZ_MESSAGES=10000 $(BIN)/python -m pytest -n 2 tests/doors/test_fuzz.py $(ARGS)
+
 static: setup ## Format, lint, strict typing, generated docs up to date
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -71,4 +74,4 @@ lock: setup ## Pin dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --extra portals --group dev -o requirements-dev.txt
 
-.PHONY: help setup run test soak-portals static check format bench bench-notes bench-graph bench-stores bench-portals bench-vectors bench-recall bench-everywhere conformance old-clients lock
+.PHONY: help setup run test soak-portals soak-fuzz static check format bench bench-notes bench-graph bench-stores bench-portals bench-vectors bench-recall bench-everywhere conformance old-clients lock
