@@ -147,7 +147,7 @@ CALLS: dict[str, Sequence[Callable[[Names], Arguments]]] = {
     # vault
     "commit_memory": [
         lambda its: {"scope": "vault", "key": its.key, "content": "plain"},
-        lambda its: {"scope": "session", "key": its.key, "content": "plain"},
+        lambda its: {"scope": "session", "key": its.key, "content": "plain, and more so"},
     ],
     "search_memories": [
         lambda its: {"query": its.word},
@@ -209,7 +209,10 @@ CALLS: dict[str, Sequence[Callable[[Names], Arguments]]] = {
         lambda its: {"store": its.store, "path": its.expired_path},
         lambda its: {"store": its.store, "path": its.path},
     ],
-    "move_memory": [lambda its: {"store": its.store, "from_path": its.path, "to_path": f"{its.category}/moved"}],
+    "move_memory": [
+        lambda its: {"store": its.store, "from_path": its.path, "to_path": its.expired_path},
+        lambda its: {"store": its.store, "from_path": its.expired_path, "to_path": its.path},
+    ],
     "list_memories": [
         lambda its: {"store": its.store},
         lambda its: {"store": its.store, "category": its.category, "include_expired": True},
@@ -222,11 +225,11 @@ CALLS: dict[str, Sequence[Callable[[Names], Arguments]]] = {
     ],
     # graph
     "list_projects": [lambda its: {}, lambda its: {"status": "archived"}, lambda its: {"status": "all"}],
-    "create_project": [lambda its: {"name": its.project}, lambda its: {"name": its.archived_project}],
+    "create_project": [lambda its: {"name": its.project}],
     "switch_project": [lambda its: {"name": its.project}, lambda its: {"name": its.archived_project}],
     "get_current_project": [lambda its: {}],
-    "archive_project": [lambda its: {"name": its.archived_project}],
-    "restore_project": [lambda its: {"name": its.archived_project}],
+    "archive_project": [lambda its: {"name": its.archived_project}, lambda its: {"name": its.project}],
+    "restore_project": [lambda its: {"name": its.archived_project}, lambda its: {"name": its.project}],
     "delete_project": [lambda its: {"name": its.archived_project}],
     "create_entities": [
         lambda its: in_project(its) | {"entities": [{"name": its.entity, "entity_type": "plain"}]},
@@ -271,7 +274,8 @@ CALLS: dict[str, Sequence[Callable[[Names], Arguments]]] = {
     ],
     "portal_view": [in_portal, lambda its: {"portalUri": f"{its.portal}/{its.table}"}],
 }
-"""What a stranger asks of each tool, with somebody's identifiers."""
+"""What a stranger asks of each tool, with somebody's identifiers. Where lists go by times in seconds, nobody makes two
+things of a kind: their order would be chance."""
 
 ADDRESSES: dict[str, Sequence[Callable[[Names], str]]] = {
     "memory://vault{?offset,limit}": [lambda its: "memory://vault", lambda its: "memory://vault?offset=0&limit=1000"],
