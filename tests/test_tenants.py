@@ -164,6 +164,14 @@ CALLS: dict[str, Sequence[Callable[[Names], Arguments]]] = {
         lambda its: {"scope": "session"},
     ],
     "set_session_id": [lambda its: {"session_id": its.session}],
+    # recall
+    "recall_memories": [
+        lambda its: {"query": its.word},
+        lambda its: {"query": SECRET[:5] + "*", "limit": 100},
+        lambda its: {"query": its.title, "tags": [its.tag]},
+        lambda its: {"query": its.key, "families": ["vault"]},
+        lambda its: {"query": its.word, "families": ["stores", "graph", "portals"]},
+    ],
     # notes
     "memory_search": [
         lambda its: {"query": its.word},

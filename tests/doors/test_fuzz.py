@@ -34,11 +34,9 @@ INSIDES = re.compile(
     |The\ server\ failed\ here""",
     re.VERBOSE | re.IGNORECASE,
 )
-DESTINATION = re.compile(r'\\?"destination\\?": ?\\?"[^"]*"')  # of an export, which says where the file is
 
 
 def indiscretions(said: str, data_dir: Path) -> list[str]:
-    said = DESTINATION.sub("", said)
     return INSIDES.findall(said) + ([str(data_dir)] if str(data_dir) in said else [])
 
 
