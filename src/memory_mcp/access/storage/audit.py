@@ -7,10 +7,11 @@ from memory_mcp.sqlite import Read, Write
 
 
 def add(tx: Write, user: str, deed: Deed, at: str) -> None:
+    """Nothing, if the user has been removed meanwhile: their lines went with them."""
     tx.all(
         """
         INSERT INTO audit (user_id, at, action, key_id, client, ip, details)
-        VALUES (:user, :at, :action, :key, :client, :ip, :details)
+        SELECT id, :at, :action, :key, :client, :ip, :details FROM users WHERE id = :user
         """,
         {
             "user": user,
