@@ -22,9 +22,12 @@ class Limits:
         every = seconds / limit
         with self._db.write() as tx:
             now = self._now()
-            due = max(storage.due(tx, who), now)
+            kept = storage.due(tx, who)
+            due = min(max(kept, now), now + seconds)
             ahead = due + every - now
             if ahead > seconds:
+                if kept > due:  # nobody gets that far ahead: the clock was set back
+                    storage.set_due(tx, who, due)
                 return Allowance(limit, 0, reset_after=due - now, retry_after=ahead - seconds)
             storage.set_due(tx, who, due + every)
         return Allowance(limit, math.floor((seconds - ahead) / every + 1e-9), reset_after=ahead, retry_after=0.0)

@@ -1,0 +1,155 @@
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memory_mcp import live_db
+from memory_mcp.access import Limits
+from memory_mcp.sqlite import Database
+
+LIMIT, WINDOW = 6, 60.0
+EVERY = WINDOW / LIMIT
+
+
+class Seconds:
+    """A clock in seconds that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def seconds() -> Seconds:
+    return Seconds()
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Database]:
+    database = Database(folder / "live.db", live_db.SCHEMA, backups=folder, durability="normal")
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def test_a_burst_of_the_whole_limit_passes_and_the_next_must_wait(live: Database, seconds: Seconds) -> None:
+    limits = Limits(live, seconds)
+    remaining = [limits.take("ann", LIMIT).remaining for _ in range(LIMIT)]
+    assert remaining == [5, 4, 3, 2, 1, 0]
+
+    spent = limits.take("ann", LIMIT)
+    assert spent.is_spent
+    assert (spent.limit, spent.remaining) == (LIMIT, 0)
+    assert spent.retry_after == pytest.approx(EVERY)
+    assert spent.reset_after == pytest.approx(WINDOW)
+
+
+def test_who_waits_as_long_as_told_is_let_through_and_no_sooner(live: Database, seconds: Seconds) -> None:
+    limits = Limits(live, seconds)
+    for _ in range(LIMIT):
+        limits.take("ann", LIMIT)
+    wait = limits.take("ann", LIMIT).retry_after
+    seconds.now += wait - 0.01
+    assert limits.take("ann", LIMIT).is_spent
+    seconds.now += 0.01 + 1e-6
+    assert not limits.take("ann", LIMIT).is_spent
+    assert limits.take("ann", LIMIT).is_spent
+
+
+def test_a_refused_request_counts_for_nothing(live: Database, seconds: Seconds) -> None:
+    limits = Limits(live, seconds)
+    for _ in range(LIMIT + 50):
+        limits.take("ann", LIMIT)
+    seconds.now += EVERY + 1e-6
+    assert not limits.take("ann", LIMIT).is_spent
+
+
+def test_after_a_whole_window_all_of_it_is_there_again(live: Database, seconds: Seconds) -> None:
+    limits = Limits(live, seconds)
+    for _ in range(LIMIT):
+        limits.take("ann", LIMIT)
+    seconds.now += WINDOW
+    assert [limits.take("ann", LIMIT).is_spent for _ in range(LIMIT + 1)] == [False] * LIMIT + [True]
+
+
+def test_one_does_not_use_up_what_is_anothers(live: Database, seconds: Seconds) -> None:
+    limits = Limits(live, seconds)
+    for _ in range(LIMIT):
+        limits.take("ann", LIMIT)
+    assert limits.take("bob", LIMIT).remaining == LIMIT - 1
+
+
+def test_two_processes_count_together(tmp_path: Path, seconds: Seconds) -> None:
+    """Two connections to one file, as two servers have them, asked by several threads at once."""
+    let_through: list[bool] = []
+    with opened(tmp_path) as one, opened(tmp_path) as other:
+        both = [Limits(one, seconds), Limits(other, seconds)]
+
+        def ask(limits: Limits) -> None:
+            for _ in range(10):
+                let_through.append(not limits.take("ann", 20).is_spent)
+
+        threads = [threading.Thread(target=ask, args=(limits,)) for limits in both * 2]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(let_through) == 40
+    assert sum(let_through) == 20
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_out_for_longer_than_a_window(live: Database, seconds: Seconds) -> None:
+    limits = Limits(live, seconds)
+    for _ in range(LIMIT):
+        limits.take("ann", LIMIT)
+    seconds.now -= 3600
+    assert limits.take("ann", LIMIT).retry_after <= EVERY + 1e-6
+    seconds.now += EVERY + 1e-3
+    assert not limits.take("ann", LIMIT).is_spent
+
+
+def test_tidying_forgets_whoever_has_all_of_it_again_and_nobody_else(live: Database, seconds: Seconds) -> None:
+    limits = Limits(live, seconds)
+    limits.take("old", LIMIT)
+    seconds.now += EVERY + 1
+    for _ in range(LIMIT):
+        limits.take("new", LIMIT)
+    limits.tidy()
+    with live.read() as tx:
+        assert tx.all("SELECT who FROM limits") == [("new",)]
+    assert limits.take("new", LIMIT).is_spent
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    limit=st.integers(1, 40),
+    pauses=st.lists(st.one_of(st.just(0.0), st.floats(0, 5), st.floats(0, 90)), min_size=1, max_size=120),
+    window=st.floats(0.001, 200),
+)
+def test_no_window_holds_more_than_the_limit_and_what_comes_back_in_it(
+    limit: int, pauses: list[float], window: float
+) -> None:
+    """However requests fall: in any stretch of time at most the whole limit at once, and one more for each
+    sixtieth-of-a-minute share that passes meanwhile. And whoever keeps to an even pace is never refused."""
+    seconds = Seconds()
+    passed: list[float] = []
+    with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as db:
+        limits = Limits(db, seconds)
+        for pause in pauses:
+            seconds.now += pause
+            if not limits.take("ann", limit).is_spent:
+                passed.append(seconds.now)
+        for start in passed:
+            inside = [at for at in passed if start <= at <= start + window]
+            assert len(inside) <= limit + window * limit / WINDOW + 1e-6
+        for _ in range(5):
+            seconds.now += WINDOW / limit + 1e-6
+            assert not limits.take("bob", limit).is_spent
