@@ -55,11 +55,14 @@ class SignIns:
         import bcrypt
 
         self._count_attempt(ip, name)
+        given = password.encode()
         with self._db.read() as tx:
             user = next((user for user in users.every(tx) if user.name.lower() == name.lower()), None)
             kept = users.password_hash(tx, user.id) if user else None
         with self._hashing:
-            fits = bcrypt.checkpw(password.encode()[:LONGEST_PASSWORD], (kept or _NOBODY).encode())
+            fits = (
+                bcrypt.checkpw(given[:LONGEST_PASSWORD], (kept or _NOBODY).encode()) and len(given) <= LONGEST_PASSWORD
+            )
         if user is None or kept is None or not fits:
             raise NotSignedIn(
                 "The name or the password is wrong. `memory-mcp users password NAME` sets one, "
