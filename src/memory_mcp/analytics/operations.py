@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from memory_mcp.analytics import storage
 from memory_mcp.analytics.model import Coverage, Hour
 from memory_mcp.clock import Clock, utc_now
+from memory_mcp.errors import Unavailable
 from memory_mcp.sqlite import Database
 
 KEPT = timedelta(days=400)
@@ -35,6 +36,15 @@ class Analytics:
             errors, self._errors = self._errors, Counter()
         if not calls:
             return
+        try:
+            self._add(calls, errors)
+        except Unavailable:
+            with self._guard:  # the next time, then
+                self._calls.update(calls)
+                self._errors.update(errors)
+            raise
+
+    def _add(self, calls: Counter[tuple[str, str]], errors: Counter[tuple[str, str]]) -> None:
         seen = {user: self._coverage(user) for user, _ in calls}
         with self._db.write() as tx:
             for (user, hour), number in calls.items():
