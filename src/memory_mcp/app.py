@@ -88,6 +88,7 @@ class App(_Rooms):
     access: Access
     sessions: Sessions
     clients: Clients
+    servers: Servers
     analytics: Analytics
     changes: Changes
     neighbours: Neighbours
@@ -107,6 +108,7 @@ class App(_Rooms):
             self.recall.worker.stop,
             self.sessions.close_all,
             self.clients.close,
+            self.servers.close,
             self.analytics.write_down,
             self.changes.close,
             self.neighbours.close,
@@ -133,14 +135,15 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
         server, live = held(_server_file(settings, clock)), held(_live_file(settings, clock))
         changes, neighbours = Changes(), Neighbours(settings.data_dir / "servers")
         changes.listen(neighbours.tell)
-        servers = held(Servers(settings.data_dir / "servers"))
+        servers = Servers(settings.data_dir / "servers")
         sessions = Sessions(server, servers, persist=settings.session_persist, idle_seconds=settings.session_idle)
         embedders = Embedders(embedding_options(settings))
         vaults = held(Tenants(settings.data_dir, settings.vault_path, partial(_vault_file, settings, clock)))
+        notes_files = held(files("notes.db", notes_schema.SCHEMA))
         copies = Notes(held(files("recall.db", notes_schema.SCHEMA, durability="normal")), held(Changes()), embedders)
         rooms = _Rooms(
             vault=Vault(vaults, sessions, changes, dimensions=settings.embedding_dim),
-            notes=Notes(held(files("notes.db", notes_schema.SCHEMA)), changes, embedders),
+            notes=Notes(notes_files, changes, embedders),
             stores=Stores(
                 held(files("stores.db", stores_schema.SCHEMA, durability="normal")),
                 clock,
@@ -163,8 +166,11 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
             recall=held(_recall(families, rooms, copies)),
             access=_access(settings, server, live, clock),
             sessions=sessions,
-            clients=Clients(live, servers, clock),
-            analytics=Analytics(server, partial(_coverage, rooms.notes), clock),
+            clients=Clients(
+                live, servers, end_sessions=sessions.close, ask_others_to_look=neighbours.ask_to_look, clock=clock
+            ),
+            servers=servers,
+            analytics=Analytics(server, partial(_coverage, notes_files, rooms.notes), clock),
             changes=changes,
             neighbours=neighbours,
         )
@@ -313,7 +319,9 @@ def _open_file(
     )
 
 
-def _coverage(notes: Notes, user: str) -> Coverage | None:
+def _coverage(files: Tenants, notes: Notes, user: str) -> Coverage | None:
+    if not files.exists(user):
+        return None
     try:
         stats = notes.embed_stats(Caller(user, ALL_SCOPES, frozenset({"notes"})))
     except Unavailable:

@@ -18,11 +18,13 @@ from pathlib import Path
 
 from memory_mcp.changes import Change
 from memory_mcp.clock import new_id
+from memory_mcp.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
 LONGEST_NAME = 100  # bytes of a socket's path that every system takes
 LONGEST_MESSAGE = 1 << 16
+LOOK = b"look"
 PATIENCE = 0.1  # seconds for a server to take a message: its queue is short, and emptied fast
 DEAF = 5.0  # seconds in which one that did not is left alone
 
@@ -34,8 +36,9 @@ class Neighbours:
         self._socket: socket.socket | None = None
         self._deaf_until: dict[Path, float] = {}
 
-    def hear(self, listener: Callable[[Change], None]) -> None:
-        """Call `listener` for every change another server tells of, from a thread of its own."""
+    def hear(self, listener: Callable[[Change], None], look: Callable[[], None] = lambda: None) -> None:
+        """Call `listener` for every change another server tells of, and `look` when one asks to look for clients that
+        are to be disconnected. Both from a thread of its own."""
         if not hasattr(socket, "AF_UNIX"):
             return
         receiving = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -49,12 +52,16 @@ class Neighbours:
             return
         self._socket = receiving
         self._reach(lambda sending, address: sending.connect(address))
-        threading.Thread(target=self._receive, args=(receiving, listener), name="neighbours", daemon=True).start()
+        threading.Thread(target=self._receive, args=(receiving, listener, look), name="neighbours", daemon=True).start()
 
     def tell(self, change: Change) -> None:
         """Tell every other server. Never fails: whoever does not listen misses it."""
         message = json.dumps(asdict(change)).encode()
         self._reach(lambda sending, address: sending.sendto(message, address))
+
+    def ask_to_look(self) -> None:
+        """Ask every other server to look for clients that are to be disconnected."""
+        self._reach(lambda sending, address: sending.sendto(LOOK, address))
 
     def close(self) -> None:
         if self._socket is not None:
@@ -76,14 +83,19 @@ class Neighbours:
                         self._deaf_until[path] = time.monotonic() + DEAF
 
     @staticmethod
-    def _receive(receiving: socket.socket, listener: Callable[[Change], None]) -> None:
+    def _receive(receiving: socket.socket, listener: Callable[[Change], None], look: Callable[[], None]) -> None:
         with suppress(OSError):  # closed: the server stops
             while message := receiving.recv(LONGEST_MESSAGE):
                 try:
+                    if message == LOOK:
+                        look()
+                        continue
                     fields = json.loads(message)
                     listener(Change(fields["user"], tuple(fields["uris"]), fields["list_changed"]))
                 except (ValueError, KeyError, TypeError):
                     log.warning("A neighbour said something nobody understands")
+                except Unavailable as exc:
+                    log.warning("A neighbour asked in vain: %s", exc.message)
 
 
 def _greet(sending: socket.socket, path: Path, greet: Callable[[socket.socket, str], object]) -> bool:

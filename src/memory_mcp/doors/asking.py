@@ -89,9 +89,10 @@ def connection_of(ctx: Context, sessions: Sessions) -> Connection:
     """Raises KeyError for a client that has not shaken hands."""
     if isinstance(ctx.lifespan_context, Line):
         return ctx.lifespan_context.connection
-    if not sdk.is_modern(ctx):
-        return cast(Connection, sdk.connection(ctx).state[CONNECTION])
-    return sessions.sessionless(caller(ctx), client_name(client_info(ctx)))
+    state = sdk.connection(ctx).state  # where requests stand alone, of this one
+    if sdk.is_modern(ctx) and CONNECTION not in state:
+        state[CONNECTION] = sessions.sessionless(caller(ctx), client_name(client_info(ctx)))
+    return cast(Connection, state[CONNECTION])
 
 
 def client_info(ctx: Context) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -30,33 +31,27 @@ class Connected:
         protocol_version: str,
     ) -> None:
         """Count a call. Call inside the event loop."""
-        loop = asyncio.get_running_loop()
-
-        def meet(now: str) -> Client:
-            return Client(
-                id=connection.id,
-                user=caller.user,
-                key_id=caller.key_id,
-                name=_shown(client_info.get("name")),
-                version=_shown(client_info.get("version")),
-                ip=caller.ip,
-                transport=transport,
-                protocol_version=protocol_version,
-                started_at=now,
-                last_call_at=now,
-            )
-
-        def hang_up() -> None:
-            loop.call_soon_threadsafe(self._end, connection.id)
-
-        self._clients.called(connection, meet, hang_up)
+        meet = partial(_client, caller, connection.id, client_info, transport, protocol_version)
+        self._clients.called(connection, meet, self._hanging_up(connection))
         self.tell_soon()
+
+    def met(self, caller: Caller, connection: Connection, transport: Transport) -> None:
+        """Somebody is connected who has not said anything yet. Call inside the event loop."""
+        self._clients.met(
+            connection, partial(_client, caller, connection.id, {}, transport, ""), self._hanging_up(connection)
+        )
+        self.tell_soon()
+
+    def _hanging_up(self, connection: Connection) -> Callable[[], object]:
+        return partial(asyncio.get_running_loop().call_soon_threadsafe, self._end, connection.id)
 
     @contextmanager
     def ending(self, connection: Connection, end: Callable[[], None]) -> Iterator[None]:
-        """For the block, call `end` when somebody hangs up on the connection."""
+        """For the block, call `end` when somebody hangs up on the connection, at once if somebody has."""
         self._endings.setdefault(connection.id, []).append(end)
         try:
+            if connection.closed:
+                end()
             yield
         finally:
             endings = self._endings.get(connection.id, [])
@@ -72,11 +67,37 @@ class Connected:
     async def _tell(self) -> None:
         await asyncio.sleep(TELL_AFTER)
         with suppress(Unavailable):  # the next call tries again
-            await anyio.to_thread.run_sync(self._clients.write_down)
+            await anyio.to_thread.run_sync(self._bring_up_to_date)
+
+    def _bring_up_to_date(self) -> None:
+        self._clients.write_down()
+        self._clients.hang_up_unwanted()  # in case nobody could ask us to look
 
     def _end(self, connection_id: str) -> None:
         for end in list(self._endings.get(connection_id, ())):
             end()
+
+
+def _client(
+    caller: Caller,
+    id_: str,
+    client_info: Mapping[str, Any],
+    transport: Transport,
+    protocol_version: str,
+    now: str,
+) -> Client:
+    return Client(
+        id=id_,
+        user=caller.user,
+        key_id=caller.key_id,
+        name=_shown(client_info.get("name")),
+        version=_shown(client_info.get("version")),
+        ip=caller.ip,
+        transport=transport,
+        protocol_version=protocol_version,
+        started_at=now,
+        last_call_at=now,
+    )
 
 
 def _shown(text: object) -> str:

@@ -177,9 +177,8 @@ class HttpDoor:
         by_key = [client for client in clients.here() if client.key_id]
         if by_key:
             live = self._app.access.keys.live_ids()
-            for client in by_key:
-                if client.key_id not in live:
-                    clients.hang_up(client.id)
+            if over := [client.id for client in by_key if client.key_id not in live]:
+                clients.hang_up(over)
         clients.hang_up_unwanted()
 
     def _end_session(self, session_id: str) -> None:
@@ -196,10 +195,12 @@ class HttpDoor:
                 self.mcp.connected.ending(line.connection, until_the_end.cancel),
             ):
                 self._sse_lines.add(until_the_end)
+                self.mcp.connected.met(caller, line.connection, "sse")
                 try:
                     await self.mcp.serve(line, read, write)
                 finally:
                     self._sse_lines.discard(until_the_end)
+                    self.mcp.connected.tell_soon()
 
 
 class _Asgi:

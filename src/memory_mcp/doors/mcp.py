@@ -120,7 +120,7 @@ class McpDoor:
         """Pass changes on to clients from now on, also those other servers make. Call inside the event loop."""
         tell = self.listeners.from_any_thread()
         self.app.changes.listen(tell)
-        self.app.neighbours.hear(tell)
+        self.app.neighbours.hear(tell, self.app.clients.hang_up_unwanted)
 
     # Tools
 

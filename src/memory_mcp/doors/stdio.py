@@ -32,10 +32,11 @@ def local_line(app: App) -> Line:
 async def _serve(app: App, line: Line) -> None:
     door = McpDoor(app)
     door.start_telling()
-    _leave_when_told(app)
+    leave = _leave_when_told(app)
     wire_in, wire_out = _claim_wire()
     answers = Answers(wire_out)
-    await door.serve(line, Requests(wire_in, answers), answers)
+    with door.connected.ending(line.connection, leave):
+        await door.serve(line, Requests(wire_in, answers), answers)
 
 
 def _claim_wire() -> tuple[int, int]:
@@ -50,9 +51,9 @@ def _claim_wire() -> tuple[int, int]:
     return wire_in, wire_out
 
 
-def _leave_when_told(app: App) -> None:
-    """End on SIGTERM, SIGINT and the death of the parent. Where a thread waits for stdin it cannot be woken, so the
-    process leaves without it, after everything that must be kept or cleared has been."""
+def _leave_when_told(app: App) -> Callable[[], None]:
+    """End on SIGTERM, SIGINT and the death of the parent, and when what is returned is called. Where a thread waits for
+    stdin it cannot be woken, so the process leaves without it, after everything that must be kept or cleared has been."""
 
     def leave() -> None:
         try:
@@ -65,6 +66,7 @@ def _leave_when_told(app: App) -> None:
         with suppress(NotImplementedError):  # Windows: the default handlers stay
             loop.add_signal_handler(number, leave)
     _watch_parent(loop, leave)
+    return leave
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, leave: Callable[[], None]) -> None:

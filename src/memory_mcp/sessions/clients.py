@@ -1,18 +1,18 @@
 """Who is connected, to this server and to the others on the same data directory, and how to hang up on them."""
 
-import os
-import signal
+import logging
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from memory_mcp.clock import Clock, stamp, utc_now
-from memory_mcp.errors import NotFound
+from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.sessions.model import Client, Connection
 from memory_mcp.sessions.servers import Servers
 from memory_mcp.sessions.storage import clients as storage
 from memory_mcp.sqlite import Database
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -21,29 +21,50 @@ class _Here:
 
     client: Client
     connection: Connection
-    hang_up: Callable[[], None]
+    hang_up: Callable[[], object]
     written: Client | None = None  # what the others know of it
 
 
 class Clients:
     """Calls are counted in memory; `write_down` brings the others up to date, about once a second."""
 
-    def __init__(self, db: Database, servers: Servers, clock: Clock = utc_now) -> None:
+    def __init__(
+        self,
+        db: Database,
+        servers: Servers,
+        *,
+        end_sessions: Callable[[Connection], None],
+        ask_others_to_look: Callable[[], None],
+        clock: Clock = utc_now,
+    ) -> None:
+        """`end_sessions` ends those of a connection; `ask_others_to_look` has every other server look who of its
+        clients is unwanted."""
         self._db = db
         self._servers = servers
+        self._end_sessions = end_sessions
+        self._ask_others_to_look = ask_others_to_look
         self._clock = clock
         self._guard = threading.Lock()
         self._writing = threading.Lock()
         self._here: dict[str, _Here] = {}
 
-    def called(self, connection: Connection, meet: Callable[[str], Client], hang_up: Callable[[], None]) -> None:
-        """Count a call of a client; one that is new is met first. `meet` gets the time."""
-        now = stamp(self._clock())
+    def called(self, connection: Connection, meet: Callable[[str], Client], hang_up: Callable[[], object]) -> None:
+        """Count a call of a client. What it says of itself, and where from, may have changed since its last. `meet`
+        gets the time."""
+        self.met(connection, meet, hang_up, calls=1)
+
+    def met(
+        self, connection: Connection, meet: Callable[[str], Client], hang_up: Callable[[], object], *, calls: int = 0
+    ) -> None:
+        """Somebody is connected, without a call so far."""
+        client = meet(stamp(self._clock()))
         with self._guard:
             here = self._here.get(connection.id)
             if here is None:
-                here = self._here[connection.id] = _Here(meet(now), connection, hang_up)
-            here.client = replace(here.client, calls=here.client.calls + 1, last_call_at=now)
+                self._here[connection.id] = _Here(replace(client, calls=calls), connection, hang_up)
+            else:
+                before = here.client
+                here.client = replace(client, started_at=before.started_at, calls=before.calls + calls)
 
     def here(self) -> list[Client]:
         with self._guard:
@@ -62,19 +83,26 @@ class Clients:
         client = next((client for client in self.of(user) if client.id == client_id), None)
         if client is None:
             raise NotFound("No client of yours is connected under this id. The list of sessions shows who is.")
-        if not self.hang_up(client_id):
-            self._have_hung_up(client)
+        if self._is_here(client_id):
+            self.hang_up([client_id])
+        else:
+            with self._db.write() as tx:
+                storage.mark_unwanted(tx, client_id)
+            self._ask_others_to_look()
 
-    def hang_up(self, client_id: str) -> bool:
-        """False if it is not connected to this server."""
+    def hang_up(self, client_ids: Iterable[str]) -> None:
+        """Hang up on clients of this server, and end their sessions."""
         with self._guard:
-            here = self._here.get(client_id)
-        if here is None:
-            return False
-        here.hang_up()
-        here.connection.closed = True
+            leaving = [here for id_ in client_ids if (here := self._here.get(id_))]
+        for here in leaving:
+            here.connection.closed = True  # first: a stream that is just being opened looks at it
+            here.hang_up()
+        for here in leaving:
+            try:
+                self._end_sessions(here.connection)
+            except Unavailable as exc:  # housekeeping tries again
+                log.warning("A session could not be ended: %s", exc.message)
         self.write_down()
-        return True
 
     def hang_up_unwanted(self) -> None:
         """Hang up on those that another process was asked to disconnect."""
@@ -83,8 +111,8 @@ class Clients:
                 return
         with self._db.read() as tx:
             unwanted = storage.unwanted(tx, self._servers.this)
-        for client_id in unwanted:
-            self.hang_up(client_id)
+        if unwanted:
+            self.hang_up(unwanted)
 
     def write_down(self) -> None:
         """Let the other servers know what is new, and forget whoever has left."""
@@ -99,7 +127,7 @@ class Clients:
                 self.clear_the_dead()
             with self._db.write() as tx:
                 for _, client in news:
-                    storage.keep(tx, self._servers.this, os.getpid(), client)
+                    storage.keep(tx, self._servers.this, client)
                 for here in left:
                     storage.remove(tx, here.client.id)
             with self._guard:
@@ -110,11 +138,12 @@ class Clients:
 
     def close(self) -> None:
         """This server stops."""
-        with self._guard:
-            self._here.clear()
-        if self._servers.this_is_shown:
-            with self._db.write() as tx:
-                storage.remove_all_of(tx, self._servers.this)
+        with self._writing:  # what is being written down now goes, too
+            with self._guard:
+                self._here.clear()
+            if self._servers.this_is_shown:
+                with self._db.write() as tx:
+                    storage.remove_all_of(tx, self._servers.this)
 
     def clear_the_dead(self) -> None:
         """Forget the clients of servers that no longer live."""
@@ -126,11 +155,6 @@ class Clients:
                     storage.remove_all_of(tx, server_id)
         self._servers.forget_the_dead()
 
-    def _have_hung_up(self, client: Client) -> None:
-        """Have another server do it: one that serves nobody else ends, any other looks twice a second."""
-        with self._db.write() as tx:
-            storage.mark_unwanted(tx, client.id)
-            pid = storage.pid_of(tx, client.id)
-        if client.transport == "stdio" and pid:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+    def _is_here(self, client_id: str) -> bool:
+        with self._guard:
+            return client_id in self._here

@@ -63,7 +63,8 @@ class Sessions:
         """What stands for a connection where the protocol has none: the key and the client's name."""
         who = (caller.user, caller.key_id, client_name)
         with self._guard:
-            if who not in self._sessionless:
+            known = self._sessionless.get(who)
+            if known is None or known.connection.closed:  # somebody who was disconnected may come back
                 own = uuid5(NAMESPACE_URL, f"memory-mcp:{caller.user}/{caller.key_id}/{client_name}").hex
                 self._sessionless[who] = _Used(Connection(caller.user, own, idles=True), 0.0)
             used = self._sessionless[who]

@@ -8,7 +8,6 @@ CREATE TABLE limits (
 CREATE TABLE clients (
     id               TEXT PRIMARY KEY,
     server_id        TEXT NOT NULL,         -- servers/<id>.lock is held by its process for as long as it lives
-    pid              INTEGER NOT NULL,
     user_id          TEXT NOT NULL,
     key_id           TEXT,                  -- NULL on stdio
     name             TEXT NOT NULL,

@@ -8,18 +8,19 @@ from memory_mcp.sqlite import Read, Write
 _COLUMNS = "id, user_id, key_id, name, version, ip, transport, protocol_version, started_at, last_call_at, calls"
 
 
-def keep(tx: Write, server_id: str, pid: int, client: Client) -> None:
+def keep(tx: Write, server_id: str, client: Client) -> None:
     values = dict(zip(_COLUMNS.split(", "), astuple(client), strict=True))
     tx.all(
         """
-        INSERT INTO clients (id, server_id, pid, user_id, key_id, name, version, ip, transport, protocol_version,
+        INSERT INTO clients (id, server_id, user_id, key_id, name, version, ip, transport, protocol_version,
             started_at, last_call_at, calls)
-        VALUES (:id, :server, :pid, :user_id, :key_id, :name, :version, :ip, :transport, :protocol_version,
+        VALUES (:id, :server, :user_id, :key_id, :name, :version, :ip, :transport, :protocol_version,
             :started_at, :last_call_at, :calls)
         ON CONFLICT (id) DO UPDATE SET
-            version = excluded.version, ip = excluded.ip, last_call_at = excluded.last_call_at, calls = excluded.calls
+            name = excluded.name, version = excluded.version, ip = excluded.ip,
+            protocol_version = excluded.protocol_version, last_call_at = excluded.last_call_at, calls = excluded.calls
         """,
-        values | {"server": server_id, "pid": pid},
+        values | {"server": server_id},
     )
 
 
@@ -41,11 +42,6 @@ def of(tx: Read, user: str) -> list[tuple[str, Client]]:
 
 def servers(tx: Read) -> list[str]:
     return [id_ for (id_,) in tx.all("SELECT DISTINCT server_id FROM clients")]
-
-
-def pid_of(tx: Read, id_: str) -> int:
-    """Of the server the client is connected to; 0 if it is not."""
-    return tx.number("SELECT coalesce(max(pid), 0) FROM clients WHERE id = :id", {"id": id_})
 
 
 def mark_unwanted(tx: Write, id_: str) -> None:

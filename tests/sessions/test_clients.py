@@ -1,0 +1,287 @@
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from memory_mcp import live_db
+from memory_mcp.clock import stamp
+from memory_mcp.errors import NotFound
+from memory_mcp.sessions import Client, Clients, Connection, Servers
+from memory_mcp.sqlite import Database
+from tests.conftest import Clock
+from tests.wire import HELLO, MODERN, Stdio, modern_meta
+
+
+class Process:
+    """What a server process has of its own: who it is, its file, its clients."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self.db = Database(folder / "live.db", live_db.SCHEMA, backups=folder, clock=clock)
+        self.servers = Servers(folder / "servers")
+        self.ended: list[str] = []
+        self.asked = 0
+        self.clients = Clients(
+            self.db,
+            self.servers,
+            end_sessions=lambda connection: self.ended.append(connection.id),
+            ask_others_to_look=self._ask,
+            clock=clock,
+        )
+
+    def _ask(self) -> None:
+        self.asked += 1
+
+    def call(self, connection: Connection, hang_up: Callable[[], object] = lambda: None, **more: Any) -> None:
+        def meet(now: str) -> Client:
+            told = {"name": "Claude", "version": "1", "ip": "192.0.2.7", "transport": "streamable-http"} | more
+            return Client(
+                id=connection.id,
+                user=connection.user,
+                key_id="k",
+                protocol_version=MODERN,
+                started_at=now,
+                last_call_at=now,
+                **told,
+            )
+
+        self.clients.called(connection, meet, hang_up)
+
+    def die(self) -> None:
+        """As kill -9 does it: the lock is free, and nothing is cleared."""
+        assert self.servers._shown is not None
+        self.servers._shown.release()
+
+
+@pytest.fixture
+def process(tmp_path: Path, clock: Clock) -> Iterator[Callable[[], Process]]:
+    with ExitStack() as closing:
+
+        def start() -> Process:
+            started = Process(tmp_path, clock)
+            closing.callback(started.db.close)
+            closing.callback(started.servers.leave)
+            return started
+
+        yield start
+
+
+Start = Callable[[], Process]
+
+
+def ids(process: Process, user: str = "ann") -> list[str]:
+    return [client.id for client in process.clients.of(user)]
+
+
+def test_each_server_lists_the_clients_of_all_and_nobody_elses(process: Start, clock: Clock) -> None:
+    one, other = process(), process()
+    here, there, his = Connection("ann", "s"), Connection("ann", "s"), Connection("bob", "s")
+    one.call(here)
+    clock.now = clock.now.replace(minute=1)
+    other.call(there)
+    other.call(his)
+    other.clients.write_down()
+
+    assert ids(one) == [here.id, there.id]
+    assert ids(one, "bob") == [his.id]
+    one.clients.write_down()
+    assert ids(other) == [here.id, there.id]
+    assert ids(other, "nobody") == []
+
+
+def test_calls_are_counted_and_what_a_client_tells_anew_is_shown(process: Start, clock: Clock) -> None:
+    one, other = process(), process()
+    connection = Connection("ann", "s")
+    began = stamp(clock.now)
+    one.call(connection)
+    one.clients.write_down()
+    clock.now = clock.now.replace(minute=5)
+    one.call(connection, ip="192.0.2.8", version="2")
+    one.call(connection, ip="192.0.2.8", version="2")
+    for asked in (one, other):
+        (client,) = asked.clients.of("ann")
+        assert (client.started_at, client.last_call_at, client.calls) == (began, stamp(clock.now), 3)
+        assert (client.ip, client.version) == ("192.0.2.8", "2")
+
+
+def test_who_has_left_is_not_listed(process: Start) -> None:
+    one, other = process(), process()
+    connection = Connection("ann", "s")
+    one.call(connection)
+    assert ids(one) == ids(other) == [connection.id]
+    connection.closed = True
+    one.clients.write_down()
+    assert ids(other) == ids(one) == []
+
+
+def test_the_clients_of_a_dead_server_vanish_at_once_and_its_traces_later(process: Start, tmp_path: Path) -> None:
+    dead, living, starting = process(), process(), process()
+    connection, mine = Connection("ann", "s"), Connection("ann", "s")
+    dead.call(connection)
+    living.call(mine)
+    assert set(ids(living)) == {mine.id}
+    dead.clients.write_down()
+    assert set(ids(living)) == {connection.id, mine.id}
+    dead.die()
+    assert ids(living) == [mine.id]
+    with pytest.raises(NotFound):
+        living.clients.disconnect("ann", connection.id)
+
+    starting.call(Connection("bob", "s"))
+    starting.clients.write_down()  # a server that shows itself clears up
+    with living.db.read() as tx:
+        assert tx.all("SELECT id FROM clients WHERE user_id = 'ann'") == [(mine.id,)]
+    locks = {path.stem for path in (tmp_path / "servers").glob("*.lock")}
+    assert locks == {living.servers.this, starting.servers.this}
+
+
+def test_a_server_that_stops_takes_its_clients_along(process: Start, tmp_path: Path) -> None:
+    one, other = process(), process()
+    one.call(Connection("ann", "s"))
+    one.clients.write_down()
+    one.clients.close()
+    one.servers.leave()
+    assert ids(other) == []
+    assert list((tmp_path / "servers").iterdir()) == []
+
+
+def test_hanging_up_here_ends_streams_and_sessions_at_once(process: Start) -> None:
+    one = process()
+    connection = Connection("ann", "s")
+    hung_up: list[bool] = []
+    one.call(connection, lambda: hung_up.append(connection.closed))
+    one.clients.disconnect("ann", connection.id)
+    assert hung_up == [True]  # closed before, so that a stream that is just being opened knows
+    assert one.ended == [connection.id]
+    assert ids(one) == []
+    assert one.asked == 0
+
+
+def test_hanging_up_on_a_client_of_another_server(process: Start) -> None:
+    one, other = process(), process()
+    wanted, unwanted = Connection("ann", "s"), Connection("ann", "s")
+    hung_up: list[str] = []
+    for connection in (wanted, unwanted):
+        one.call(connection, lambda id_=connection.id: hung_up.append(id_))  # type: ignore[misc]
+    one.clients.write_down()
+    other.clients.disconnect("ann", unwanted.id)
+    assert (hung_up, other.asked) == ([], 1)
+    one.clients.hang_up_unwanted()
+    assert hung_up == one.ended == [unwanted.id]
+    assert ids(other) == [wanted.id]
+    one.clients.hang_up_unwanted()
+    assert hung_up == [unwanted.id]
+
+
+def test_anothers_client_cannot_be_told_from_a_missing_one(process: Start) -> None:
+    one = process()
+    connection = Connection("ann", "s")
+    one.call(connection)
+    refusals = set()
+    for id_ in (connection.id, "missing"):
+        with pytest.raises(NotFound) as caught:
+            one.clients.disconnect("bob", id_)
+        refusals.add((caught.value.message, str(caught.value.data)))
+    assert len(refusals) == 1
+    assert ids(one) == [connection.id]
+
+
+def test_a_check_and_a_start_at_the_same_time_leave_the_starting_server_alive(tmp_path: Path) -> None:
+    """The one that looks for the dead may hold the lock of one that is just showing itself, and remove its file."""
+    import threading
+
+    folder, stop = tmp_path / "servers", threading.Event()
+
+    def look() -> None:
+        looking = Servers(folder)
+        while not stop.is_set():
+            looking.forget_the_dead()
+
+    thread = threading.Thread(target=look)
+    folder.mkdir()
+    thread.start()
+    try:
+        for _ in range(150):
+            starting = Servers(folder)
+            starting.show_this()
+            assert Servers(folder).is_living(starting.this)
+            starting.leave()
+    finally:
+        stop.set()
+        thread.join()
+
+
+# Over stdio, as processes
+
+
+def listed(data_dir: Path) -> list[tuple[str, str, int]]:
+    connection = apsw.Connection(str(data_dir / "live.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return connection.execute("SELECT name, transport, calls FROM clients ORDER BY name").fetchall()
+    finally:
+        connection.close()
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 10
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_stdio_clients_of_both_eras_are_listed_until_they_leave(tmp_path: Path) -> None:
+    old = Stdio.start(tmp_path, hello=False)
+    old.ask("initialize", HELLO | {"clientInfo": {"name": "old", "version": "1"}})
+    old.ask("tools/list")
+    new = Stdio.start(tmp_path, hello=False)
+    about = {"io.modelcontextprotocol/clientInfo": {"name": "new", "version": "2"}}
+    new.ask("tools/list", {"_meta": modern_meta(**about)})
+    assert until(lambda: listed(tmp_path) == [("new", "stdio", 1), ("old", "stdio", 2)])
+    assert old.close() == new.close() == 0
+    assert listed(tmp_path) == []
+    assert list((tmp_path / "servers").iterdir()) == []
+
+
+def test_a_signal_leaves_nothing_behind(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path)
+    server.call("commit_memory", scope="session", key="k", content="c")  # from here on it has a lock file
+    assert len(list((tmp_path / "servers").glob("*.lock"))) == 1
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout=10) == 0
+    assert list((tmp_path / "servers").iterdir()) == []
+    server.kill()
+
+
+def test_what_kill_9_leaves_goes_with_the_next_server_that_is_used(tmp_path: Path) -> None:
+    dead = Stdio.start(tmp_path)
+    assert until(lambda: len(listed(tmp_path)) == 1)
+    dead.kill()
+    left = {path.name for path in (tmp_path / "servers").iterdir()}
+    assert left
+    following = Stdio.start(tmp_path)
+    assert until(lambda: not left & {path.name for path in (tmp_path / "servers").iterdir()})
+    assert len(listed(tmp_path)) == 1
+    following.close()
+
+
+def test_a_server_killed_by_somebody_else_is_not_what_a_disconnection_does(
+    tmp_path: Path, process: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Process ids of another container mean somebody else here: nobody is sent a signal."""
+    stdio = Stdio.start(tmp_path)
+    assert until(lambda: len(listed(tmp_path)) == 1)
+    monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("a signal was sent"))
+    visitor = process()
+    (client,) = visitor.clients.of("local")
+    visitor.clients.disconnect("local", client.id)
+    stdio.ask("tools/list")  # nobody could ask it to look, but it does so after the next call
+    assert stdio.process.wait(timeout=10) == 0
+    assert ids(visitor, "local") == []
+    stdio.kill()
