@@ -167,6 +167,13 @@ class Http:
         answers = [json.loads(data) for data in re.findall(r"^data: (.+)$", response.text, re.MULTILINE)]
         return next(cast(dict[str, Any], answer) for answer in answers if "id" in answer)
 
+    @property
+    def link(self) -> str:
+        """The sign-in link that the first start prints."""
+        found = re.search(r"http://\S+/sign-in\?token=\S+", self.printed)
+        assert found is not None, self.printed
+        return found[0]
+
     def stop(self) -> int:
         self.process.terminate()
         return self.process.wait(timeout=10)

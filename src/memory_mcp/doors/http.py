@@ -25,7 +25,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp import __version__
@@ -35,6 +35,7 @@ from memory_mcp.clock import new_id
 from memory_mcp.doors import pages, problems, rest, sdk, welcome
 from memory_mcp.doors.asking import CALLER, Line, local_caller
 from memory_mcp.doors.bearer import BearerGuard
+from memory_mcp.doors.bodies import BodyGuard
 from memory_mcp.doors.guard import LOOPBACK, HostGuard
 from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.doors.metrics import Metrics
@@ -144,6 +145,7 @@ class HttpDoor:
                 limited=app.settings.rate_limits,
             ),
             Middleware(RateGuard, limits=app.access.limits),
+            Middleware(BodyGuard),
         ]
 
     async def close_streams(self) -> None:
@@ -249,20 +251,36 @@ async def _repeat(pause: float, chores: Iterable[Callable[[], None]]) -> None:
                 await anyio.to_thread.run_sync(chore)
             except AppError as exc:
                 log.warning("Housekeeping waits: %s", exc.message)
+            except Exception:  # a bug there is no reason to stop serving
+                log.exception("Housekeeping failed")
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
     return problems.problem(cast(AppError, error))
 
 
-async def _refuse_plainly(_: Request, error: Exception) -> Response:
+async def _refuse_plainly(request: Request, error: Exception) -> Response:
     """As a text, which PlainRefusals brings into shape."""
     refused = cast(HTTPException, error)
-    return PlainTextResponse(refused.detail, refused.status_code, refused.headers)
+    headers = {"Allow": ", ".join(sorted(_methods(request)))} if refused.status_code == 405 else refused.headers
+    return PlainTextResponse(refused.detail, refused.status_code, headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """What this path can be asked with. Starlette would name the methods of the first route that has it."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    return {
+        method
+        for route in routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
 
 
 async def _refuse_shape(_: Request, error: Exception) -> Response:
     first = cast(RequestValidationError, error).errors()[0]
+    if first["type"] == "json_invalid":
+        return problems.of(422, "invalid", "The body is not JSON.", {"field": ""})
     field = ".".join(str(part) for part in first["loc"][1:])
     return problems.of(422, "invalid", f"{field}: {first['msg']}." if field else f"{first['msg']}.", {"field": field})
 

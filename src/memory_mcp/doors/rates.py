@@ -9,7 +9,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp.access import Allowance, Limits
 from memory_mcp.doors.asking import CALLER
-from memory_mcp.errors import RateLimited
+from memory_mcp.doors.bearer import refusal
+from memory_mcp.errors import AppError, RateLimited
 
 WINDOW = 60  # seconds
 
@@ -29,7 +30,11 @@ class RateGuard:
             await self._app(scope, receive, send)
             return
         take = self._limits.take
-        allowance = await to_thread.run_sync(take, f"user {scope[CALLER].user}", limit, limiter=self._counting)
+        try:
+            allowance = await to_thread.run_sync(take, f"user {scope[CALLER].user}", limit, limiter=self._counting)
+        except AppError as error:
+            await refusal(error)(scope, receive, send)
+            return
 
         async def tell(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -53,7 +53,8 @@ def _claim_wire() -> tuple[int, int]:
 
 def _leave_when_told(app: App) -> Callable[[], None]:
     """End on SIGTERM, SIGINT and the death of the parent, and when what is returned is called. Where a thread waits for
-    stdin it cannot be woken, so the process leaves without it, after everything that must be kept or cleared has been."""
+    stdin it cannot be woken, so the process leaves without it, after everything that must be kept or cleared has
+    been."""
 
     def leave() -> None:
         try:

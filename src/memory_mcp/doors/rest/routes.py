@@ -48,7 +48,7 @@ ROUTERS = (mine, open_to_all)
 # Signing in
 
 
-@open_to_all.post("/sign-in", responses=refusals(401, 422, 429))
+@open_to_all.post("/sign-in", responses=refusals(400, 401, 413, 422, 429))
 def sign_in(asked: SignInAsked, request: Request, response: Response, app: TheApp, ip: Ip) -> Me:
     """Sign in by name and password. The answer sets a cookie."""
     cookie = app.access.sign_ins.by_password(asked.name, asked.password, ip)
@@ -79,7 +79,7 @@ def list_keys(app: TheApp, person: Person) -> KeysShown:
     return KeysShown(keys=[KeyShown.of(key) for key in app.access.keys.of(person.id)])
 
 
-@mine.post("/mcp/keys", status_code=201, responses=refusals(422))
+@mine.post("/mcp/keys", status_code=201, responses=refusals(400, 413, 422))
 def create_key(asked: KeyAsked, app: TheApp, person: Person) -> NewKey:
     """Make a key. The answer is the only place that ever shows it."""
     issued = app.access.keys.create(
