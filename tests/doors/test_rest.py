@@ -1,0 +1,650 @@
+"""What a person who is signed in can see and do, over real servers."""
+
+import json
+import re
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.wire import COMMAND, HELLO, MODERN, Http, Stdio, environment, http_server, modern_meta
+
+COOKIE = "memory_mcp_sign_in"
+PROBLEM = "application/problem+json"
+PASSWORD = "correct horse battery"
+
+
+def cli(data_dir: Path, *arguments: str, given: str | None = None) -> dict[str, Any]:
+    command = [*COMMAND, *arguments, "--data-dir", str(data_dir), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment(), input=given)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+@dataclass
+class Person:
+    """Somebody signed in, at a server."""
+
+    server: Http
+    cookie: str
+
+    def ask(self, method: str, path: str, *, at: Http | None = None, **more: Any) -> httpx.Response:
+        more.setdefault("headers", {})
+        more["headers"] = {"Cookie": f"{COOKIE}={self.cookie}"} | more["headers"]
+        return (at or self.server).client.request(method, path, **more)
+
+    def sessions(self, at: Http | None = None) -> list[dict[str, Any]]:
+        answer = self.ask("GET", "/api/mcp/sessions", at=at)
+        assert answer.status_code == 200, answer.text
+        found: list[dict[str, Any]] = answer.json()["sessions"]
+        return found
+
+    def new_key(self, **asked: Any) -> dict[str, Any]:
+        answer = self.ask("POST", "/api/mcp/keys", json={"name": "made", **asked})
+        assert answer.status_code == 201, answer.text
+        made: dict[str, Any] = answer.json()
+        return made
+
+    def audit(self) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = self.ask("GET", "/api/mcp/audit").json()["entries"]
+        return entries
+
+
+def signed_in(server: Http, link: str) -> Person:
+    token = link.partition("?")[2]
+    answer = server.client.get(f"/sign-in?{token}")
+    assert answer.status_code == 303, answer.text
+    server.client.cookies.clear()
+    return Person(server, answer.cookies[COOKIE])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
+    with http_server(tmp_path_factory.mktemp("rest"), "--embedder", "none") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def other(server: Http) -> Iterator[Http]:
+    """A second server on the same data."""
+    with http_server(server.data_dir, "--embedder", "none") as running:
+        yield replace(running, key=server.key)
+
+
+@pytest.fixture(scope="module")
+def me(server: Http) -> Person:
+    return signed_in(server, server.link)
+
+
+@pytest.fixture(scope="module")
+def ann(server: Http) -> Person:
+    cli(server.data_dir, "users", "add", "ann")
+    return signed_in(server, cli(server.data_dir, "users", "link", "ann")["link"])
+
+
+def until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+# Signing in
+
+
+def test_the_printed_link_signs_in_once_and_the_cookie_is_guarded(tmp_path: Path) -> None:
+    with http_server(tmp_path) as server:
+        for ahead in ({"method": "HEAD"}, {"method": "GET", "headers": {"Sec-Purpose": "prefetch"}}):
+            looked = server.client.request(url=server.link, **ahead)  # type: ignore[arg-type]
+            assert (looked.status_code, "set-cookie" in looked.headers) == (200, False)
+        answer = server.client.get(server.link)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        assert answer.headers["cache-control"] == "no-store"
+        flags = answer.headers["set-cookie"].lower()
+        assert "httponly" in flags
+        assert "samesite=lax" in flags
+        assert "path=/" in flags
+        assert "max-age=2592000" in flags
+        assert "secure" not in flags  # plain http on loopback
+        again = httpx.get(server.link)
+        assert again.status_code == 401
+        assert "used before" in again.text
+        assert "set-cookie" not in again.headers
+        assert server.client.get("/api/me").json()["name"] == "local"
+    with http_server(tmp_path) as second:
+        assert "token=" not in second.printed
+
+
+def test_the_form_signs_in_and_says_what_is_wrong(tmp_path: Path) -> None:
+    cli(tmp_path, "users", "password", "--stdin", given=PASSWORD + "\n")
+    with http_server(tmp_path) as server:
+        assert "token=" not in server.printed
+        form = server.client.get("/sign-in")
+        assert (form.status_code, 'type="password"' in form.text) == (200, True)
+        assert "form-action 'self'" in form.headers["content-security-policy"]
+        wrong = server.client.post("/sign-in", data={"name": "local", "password": "<b>wrong"})
+        nobody = server.client.post("/sign-in", data={"name": "nobody", "password": PASSWORD})
+        assert (wrong.status_code, wrong.text) == (401, nobody.text)
+        assert "role=alert" in wrong.text
+        assert server.client.post("/sign-in", content=b"x" * 1_000_000).status_code == 401
+        right = server.client.post("/sign-in", data={"name": "LOCAL", "password": PASSWORD})
+        assert right.status_code == 303
+        assert server.client.get("/api/me").status_code == 200
+        server.client.cookies.clear()
+        asked = server.client.post("/api/sign-in", json={"name": "local", "password": PASSWORD})
+        assert asked.json()["name"] == "local"
+        assert "httponly" in asked.headers["set-cookie"].lower()
+        attempts = [server.client.post("/sign-in", data={"name": "local", "password": "x"}) for _ in range(8)]
+        assert attempts[-1].status_code == 429
+        assert 1 <= int(attempts[-1].headers["retry-after"]) <= 6
+        limited = server.client.post("/api/sign-in", json={"name": "local", "password": PASSWORD})
+        assert (limited.status_code, limited.json()["error"]) == (429, "rate_limited")
+        assert limited.headers["content-type"] == PROBLEM
+        assert int(limited.headers["retry-after"]) == limited.json()["data"]["retry_after"]
+        # A new password signs everybody out, in the running server too.
+        cli(tmp_path, "users", "password", "--stdin", given="another password\n")
+        assert server.client.get("/api/me").status_code == 401
+
+
+def test_signing_out_ends_it(server: Http) -> None:
+    person = signed_in(server, cli(server.data_dir, "users", "link")["link"])
+    answer = person.ask("POST", "/api/sign-out")
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert "max-age=0" in answer.headers["set-cookie"].lower()
+    assert person.ask("GET", "/api/me").status_code == 401
+
+
+# Refusals
+
+
+def test_refusals_are_problems(server: Http, me: Person) -> None:
+    for method, path, status, word in (
+        ("GET", "/api/me", 401, "not_signed_in"),
+        ("GET", "/api/mcp/keys", 401, "not_signed_in"),
+        ("DELETE", "/api/mcp/keys/x", 401, "not_signed_in"),
+        ("GET", "/api/nothing", 404, "not_found"),
+        ("PUT", "/api/mcp/keys", 405, "invalid"),
+    ):
+        answer = server.client.request(method, path)
+        assert answer.headers["content-type"] == PROBLEM, path
+        body = answer.json()
+        assert (answer.status_code, body["status"], body["error"]) == (status, status, word)
+        assert body["detail"]
+        assert body["title"]
+        assert body["type"] == "about:blank"
+    assert server.client.put("/api/mcp/keys").headers["allow"] == "GET, POST"
+    bearer = server.client.get("/api/me", headers=server.headers())
+    assert bearer.status_code == 401  # a key opens none of it
+    for body in (b"{", b'"text"', b'{"name": 1}', b'{"name": ""}', b'{"name": "a\\u202eb"}', b'{"name": "\\ud800"}'):
+        answer = me.ask("POST", "/api/mcp/keys", content=body, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()["error"]) == (422, "invalid"), body
+        assert answer.headers["content-type"] == PROBLEM
+    unknown = me.ask("POST", "/api/mcp/keys", json={"name": "x", "expires": "soon"})
+    assert unknown.json()["data"] == {"field": "expires"}
+    assert me.ask("POST", "/api/mcp/keys", json={"name": "x", "more": 1}).status_code == 422
+    large = me.ask("POST", "/api/mcp/keys", content=b" " * 5_000_000, headers={"Content-Type": "application/json"})
+    assert (large.status_code, large.json()["error"]) == (413, "too_large")
+
+
+def test_another_origin_changes_nothing(server: Http, me: Person) -> None:
+    port = httpx.URL(server.url).port
+    before = me.ask("GET", "/api/mcp/keys").json()
+    for headers in (
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": f"http://127.0.0.1:{(port or 0) + 1}"},
+        {"Origin": f"http://localhost:{port}"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": server.url, "Sec-Fetch-Site": "same-site"},
+    ):
+        for method, path in (("POST", "/api/mcp/keys"), ("DELETE", "/api/mcp/keys/x"), ("POST", "/api/sign-out")):
+            answer = me.ask(method, path, headers=headers)
+            assert answer.status_code == 403, headers
+            assert answer.headers["content-type"] == PROBLEM
+        assert server.client.post("/sign-in", data={"name": "x"}, headers=headers).status_code == 403
+    # A form of another site can send JSON as text/plain only, which is not taken for JSON.
+    plain = me.ask("POST", "/api/mcp/keys", content=b'{"name": "x"}', headers={"Content-Type": "text/plain"})
+    assert plain.status_code == 422
+    untyped = me.ask("POST", "/api/mcp/keys", content=b'{"name": "x"}')
+    assert untyped.status_code == 422
+    assert me.ask("GET", "/api/mcp/keys").json() == before
+    ours = me.ask("GET", "/api/me", headers={"Origin": server.url, "Sec-Fetch-Site": "same-origin"})
+    assert ours.status_code == 200
+    assert "access-control-allow-credentials" not in ours.headers
+
+
+# Shapes
+
+
+def test_each_answer_has_its_shape(server: Http, me: Person) -> None:
+    who = me.ask("GET", "/api/me").json()
+    assert set(who) == {"id", "name", "plan", "created_at"}
+    assert (who["id"], who["name"], who["plan"]) == ("local", "local", "community")
+    note = server.modern_call("memory_create", content="words #tagged", namespace="here")
+    server.modern_call("memory_get", id=note["id"])
+    server.modern("tools/call", {"name": "memory_get", "arguments": {"id": "missing"}})
+
+    stats = me.ask("GET", "/api/mcp/memory/embed-stats").json()
+    assert stats["total"] >= 1
+    assert set(stats) == {
+        "queue_size",
+        "total",
+        "total_with_embedding",
+        "backend_name",
+        "backend_dim",
+        "enabled",
+    }
+    again = me.ask("POST", "/api/mcp/memory/reindex")
+    assert (again.status_code, again.json()) == (202, {"queued": stats["total"]})
+    analytics = me.ask("GET", "/api/mcp/memory/analytics?days=1").json()
+    assert set(analytics) == {"totals", "top_tags", "top_clients", "coverage", "calls"}
+    assert set(analytics["totals"]) == {"memories", "namespaces", "embedded", "unembedded"}
+    assert analytics["totals"]["memories"] == stats["total"]
+    assert {"name": "wire", "count": stats["total"]} in analytics["top_clients"]
+    assert analytics["calls"][-1]["calls"] >= 3
+    assert analytics["calls"][-1]["errors"] >= 1
+    assert set(analytics["calls"][-1]) == {"hour", "calls", "errors"}
+    assert set(analytics["coverage"][-1]) == {"hour", "total", "embedded"}
+    for days in (0, 401, "x"):
+        assert me.ask("GET", f"/api/mcp/memory/analytics?days={days}").status_code == 422
+
+    page = me.ask("GET", "/api/mcp/audit?limit=1").json()
+    assert set(page) == {"entries", "next"}
+    assert set(page["entries"][0]) == {"id", "at", "action", "key_id", "client", "ip", "details"}
+    following = me.ask("GET", f"/api/mcp/audit?limit=1&before={page['next']}").json()
+    assert following["entries"][0]["id"] < page["entries"][0]["id"]
+    assert me.ask("GET", "/api/mcp/audit?limit=1000").json()["next"] is None
+
+
+def test_a_key_is_shown_once_opens_and_is_revoked(server: Http, me: Person) -> None:
+    made = me.new_key(
+        name="laptop", namespace="work", scopes=["write_memory", "read_memory"], families=["notes"], expires="90d"
+    )
+    listed = next(key for key in me.ask("GET", "/api/mcp/keys").json()["keys"] if key["id"] == made["id"])
+    assert {**listed, "key": made["key"]} == made
+    assert set(listed) == {
+        *("id", "name", "key_prefix", "namespace", "scopes", "families"),
+        *("created_at", "expires_at", "revoked_at", "last_used_at"),
+    }
+    assert made["key"].startswith(made["key_prefix"])
+    assert (listed["scopes"], listed["families"]) == (["read_memory", "write_memory"], ["notes"])
+    assert listed["expires_at"] > listed["created_at"]
+    assert made["key"] not in me.ask("GET", "/api/mcp/keys").text
+
+    client = replace(server, key=made["key"])
+    assert client.modern_call("memory_create", content="a note")["namespace"] == "work"
+    answer = me.ask("DELETE", f"/api/mcp/keys/{made['id']}")
+    assert answer.json() == {"id": made["id"], "revoked": True}
+    assert until(lambda: "error" in client.modern("tools/list"), 1.0 + 1.0)
+    refused = server.client.post("/mcp", headers=client.headers())
+    assert (refused.status_code, refused.json()["error"]) == (401, "revoked")
+    assert me.ask("DELETE", f"/api/mcp/keys/{made['id']}").status_code == 404
+    said = {entry["action"] for entry in me.audit() if made["id"] in (entry["key_id"], entry["details"].get("id"))}
+    assert said == {"key_created", "key_used", "key_revoked"}
+
+
+def test_what_is_anothers_answers_as_what_is_missing(server: Http, me: Person, ann: Person) -> None:
+    key = me.new_key()
+    replace(server, key=key["key"]).modern("tools/list")
+    session = next(session for session in me.sessions() if session["key_id"] == key["id"])
+    for kind, mine in (("keys", key["id"]), ("sessions", session["id"])):
+        missing = mine[::-1]
+        hers, nothing = (ann.ask("DELETE", f"/api/mcp/{kind}/{id_}") for id_ in (mine, missing))
+        assert hers.status_code == nothing.status_code == 404
+        assert hers.text.replace(mine, "ID") == nothing.text.replace(missing, "ID")
+        assert {k: v for k, v in hers.headers.items() if k != "date"} == {
+            k: v for k, v in nothing.headers.items() if k != "date"
+        }
+    assert ann.ask("GET", "/api/mcp/keys").json() == {"keys": []}
+    assert ann.sessions() == []
+    assert [entry["action"] for entry in ann.audit()] == ["signed_in"]
+    assert any(one["id"] == session["id"] for one in me.sessions())
+    assert replace(server, key=key["key"]).modern("tools/list")["result"]
+
+
+# Streams
+
+
+class Stream:
+    """An open stream, read by a thread of its own until it ends."""
+
+    def __init__(self, server: Http, method: str, path: str, **more: Any) -> None:
+        self.ended = threading.Event()
+        self.lines: list[str] = []
+        self._opened = threading.Event()
+        self._thread = threading.Thread(target=self._read, args=(server, method, path, more), daemon=True)
+        self._thread.start()
+        assert self._opened.wait(10)
+
+    def _read(self, server: Http, method: str, path: str, more: dict[str, Any]) -> None:
+        try:
+            with httpx.stream(method, server.url + path, timeout=30, **more) as response:
+                self.status = response.status_code
+                self._opened.set()
+                for line in response.iter_lines():
+                    self.lines.append(line)
+        except httpx.HTTPError:
+            pass
+        finally:
+            self._opened.set()
+            self.ended.set()
+
+
+def legacy_stream(client: Http, name: str = "legacy") -> Stream:
+    session = client.handshake({"name": name, "version": "1.5"})
+    return Stream(client, "GET", "/mcp", headers=client.headers(**{"mcp-session-id": session}))
+
+
+def silent_sse_stream(client: Http) -> Stream:
+    stream = Stream(client, "GET", "/mcp/sse", headers=client.headers())
+    assert until(lambda: any(line.startswith("data: /mcp/messages") for line in stream.lines))
+    return stream
+
+
+def sse_stream(client: Http, name: str = "sse") -> Stream:
+    stream = silent_sse_stream(client)
+    address = next(line.removeprefix("data: ") for line in stream.lines if line.startswith("data: /"))
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    hello["params"] = HELLO | {"clientInfo": {"name": name, "version": "1.5"}}  # type: ignore[assignment]
+    client.client.post(address, json=hello, headers=client.headers()).raise_for_status()
+    assert until(lambda: any("protocolVersion" in line for line in stream.lines))
+    return stream
+
+
+def listen_stream(client: Http, name: str = "modern") -> Stream:
+    about = {"io.modelcontextprotocol/clientInfo": {"name": name, "version": "1.5"}}
+    params = {"notifications": {"resourcesListChanged": True}, "_meta": modern_meta(**about)}
+    stream = Stream(
+        client,
+        "POST",
+        "/mcp",
+        json={"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params},
+        headers=client.headers(**client.modern_headers("subscriptions/listen", {})),
+    )
+    assert until(lambda: bool(stream.lines))
+    return stream
+
+
+STREAMS = (legacy_stream, sse_stream, silent_sse_stream, listen_stream)
+
+
+def all_end(streams: list[Stream], within: float) -> bool:
+    deadline = time.monotonic() + within
+    return all(stream.ended.wait(max(0.0, deadline - time.monotonic())) for stream in streams)
+
+
+@pytest.mark.parametrize("by", ["rest", "the command line", "its time"])
+def test_the_streams_of_a_key_end_when_it_does_and_no_others(server: Http, me: Person, by: str) -> None:
+    made = me.new_key()
+    client = replace(server, key=made["key"])
+    streams = [open_stream(client) for open_stream in STREAMS]
+    others = [open_stream(server) for open_stream in STREAMS]
+    if by == "rest":
+        me.ask("DELETE", f"/api/mcp/keys/{made['id']}")
+    elif by == "the command line":
+        cli(server.data_dir, "keys", "revoke", made["id"])
+    else:
+        expire(server.data_dir, made["id"])
+    assert all_end(streams, 3.0)  # within a second, on a machine that is not busy
+    refused = server.client.post("/mcp", headers=client.headers())
+    assert (refused.status_code, refused.json()["error"]) == (401, "expired" if by == "its time" else "revoked")
+    assert not any(stream.ended.is_set() for stream in others)
+    for session in me.sessions():
+        assert session["key_id"] != made["id"]
+        me.ask("DELETE", f"/api/mcp/sessions/{session['id']}")
+    assert all_end(others, 3.0)
+
+
+def expire(data_dir: Path, key_id: str) -> None:
+    """As if its time had come: the shortest lifetime is a minute."""
+    import apsw
+
+    connection = apsw.Connection(str(data_dir / "server.db"))
+    connection.set_busy_timeout(5000)
+    connection.execute("UPDATE keys SET expires_at = '2020-01-01T00:00:00Z' WHERE id = ?", (key_id,))
+    connection.close()
+
+
+# Sessions
+
+
+def test_every_kind_of_client_is_listed_on_every_server_and_can_be_disconnected_from_each(
+    server: Http, other: Http, me: Person
+) -> None:
+    made = me.new_key(name="laptop")
+    client = replace(server, key=made["key"])
+    streams = [legacy_stream(client), sse_stream(client), listen_stream(client)]
+    stdio = Stdio.start(server.data_dir, "--embedder", "none", hello=False)
+    stdio.ask("initialize", HELLO | {"clientInfo": {"name": "stdio", "version": "1.5"}})
+    stdio.ask("tools/list")
+
+    def found(at: Http) -> dict[str, dict[str, Any]]:
+        return {s["client"]: s for s in me.sessions(at) if s["key_id"] == made["id"] or s["transport"] == "stdio"}
+
+    assert until(lambda: set(found(server)) == set(found(other)) == {"legacy", "sse", "modern", "stdio"}, 10)
+    for at in (server, other):
+        for name, session in found(at).items():
+            remote = name != "stdio"
+            assert session["version"] == "1.5"
+            assert session["ip"] == ("127.0.0.1" if remote else None)
+            assert session["transport"] == {"stdio": "stdio", "sse": "sse"}.get(name, "streamable-http")
+            assert session["protocol_version"] == (MODERN if name == "modern" else "2025-11-25")
+            assert (session["key_id"], session["key_name"]) == ((made["id"], "laptop") if remote else (None, None))
+            assert session["started_at"] <= session["last_call_at"]
+            assert session["calls"] == (2 if name == "stdio" else 1)
+            assert len(session) == 11
+
+    sessions = found(server)
+    for name, at in (("legacy", server), ("sse", other), ("modern", other), ("stdio", server)):
+        answer = me.ask("DELETE", f"/api/mcp/sessions/{sessions[name]['id']}", at=at)
+        assert answer.json() == {"id": sessions[name]["id"], "disconnected": True}
+        if name == "stdio":
+            assert stdio.process.wait(timeout=10) == 0
+        assert until(lambda name=name, at=at: name not in found(at))  # type: ignore[misc]
+    assert all_end(streams, 3.0)
+    stdio.kill()
+    assert me.ask("DELETE", f"/api/mcp/sessions/{sessions['legacy']['id']}").status_code == 404
+
+
+def test_who_was_disconnected_has_lost_the_session_and_may_come_back(server: Http, me: Person) -> None:
+    made = me.new_key()
+    client = replace(server, key=made["key"])
+
+    def mine() -> list[dict[str, Any]]:
+        return [session for session in me.sessions() if session["key_id"] == made["id"]]
+
+    session = client.handshake()
+    for call in (
+        lambda: client.modern_call("commit_memory", scope="session", key="k", content="scratch"),
+        lambda: client.legacy(
+            session,
+            "tools/call",
+            {"name": "commit_memory", "arguments": {"scope": "session", "key": "k", "content": "scratch"}},
+        ),
+    ):
+        call()
+    assert len(mine()) == 2
+    for one in mine():
+        me.ask("DELETE", f"/api/mcp/sessions/{one['id']}")
+    assert mine() == []
+    search = {"query": "scratch", "scope": "session"}
+    assert client.modern_call("search_memories", **search)["results"] == []
+    gone = lambda: client.client.post(  # noqa: E731
+        "/mcp",
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
+        headers=client.headers(**{"mcp-session-id": session}),
+    )
+    assert until(lambda: gone().status_code == 404)
+    (back,) = mine()
+    assert back["calls"] == 1
+    client.modern_call("commit_memory", scope="session", key="k", content="scratch")
+    assert len(client.modern_call("search_memories", **search)["results"]) == 1
+    assert [one["id"] for one in mine()] == [back["id"]]
+
+
+# Limits
+
+
+def test_two_servers_together_let_through_what_the_plan_allows(tmp_path: Path) -> None:
+    flags = ("--rate-limits", "--families", "vault")
+    with http_server(tmp_path, *flags) as one, http_server(tmp_path, *flags) as two:
+        both = [one, replace(two, key=one.key)]
+        ask = {"json": {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": modern_meta()}}}
+        answers: list[httpx.Response] = []
+
+        def flood(server: Http) -> None:
+            for _ in range(25):
+                headers = server.headers(**server.modern_headers("tools/list", {}))
+                answers.append(server.client.post("/mcp", headers=headers, **ask))  # type: ignore[arg-type]
+
+        began = time.monotonic()
+        threads = [threading.Thread(target=flood, args=(server,)) for server in both]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        refilled = (time.monotonic() - began) / 2 + 1  # one comes back every two seconds
+        let_through = [answer for answer in answers if answer.status_code == 200]
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert len(let_through) + len(refused) == 50
+        assert 30 <= len(let_through) <= 30 + refilled
+        for answer in answers:
+            assert answer.headers["ratelimit-limit"] == "30"
+            assert answer.headers["ratelimit-policy"] == "30;w=60"
+            assert 0 <= int(answer.headers["ratelimit-remaining"]) < 30
+            assert 0 < int(answer.headers["ratelimit-reset"]) <= 60
+        for answer in refused:
+            assert answer.json()["error"] == "rate_limited"
+            assert int(answer.headers["retry-after"]) == answer.json()["data"]["retry_after"] >= 1
+        assert one.client.get("/mcp", headers=one.headers()).status_code != 429  # only what asks something counts
+        assert one.client.get("/healthz").status_code == 200
+        cli(tmp_path, "users", "plan", "local", "enterprise")
+        assert until(lambda: "ratelimit-limit" not in one.client.post("/mcp", headers=one.headers()).headers)
+
+
+def test_without_the_setting_nothing_is_limited(server: Http) -> None:
+    headers = server.headers(**server.modern_headers("ping", {}))
+    ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": modern_meta()}}
+    answers = [server.client.post("/mcp", json=ask, headers=headers) for _ in range(40)]
+    assert all(answer.status_code != 429 and "ratelimit-limit" not in answer.headers for answer in answers)
+
+
+# Metrics and proxies
+
+
+def test_metrics_count_calls_by_tool_and_outcome_and_are_open_here_only(server: Http) -> None:
+    server.modern_call("memory_recent")
+    server.modern("tools/call", {"name": "memory_get", "arguments": {"id": "missing"}})
+    near = server.client.get("/metrics")
+    assert near.status_code == 200
+    assert near.headers["content-type"].startswith("text/plain")
+    for line in (
+        r'memory_mcp_calls_total\{outcome="ok",tool="memory_recent"\} [1-9]',
+        r'memory_mcp_calls_total\{outcome="not_found",tool="memory_get"\} [1-9]',
+        r'memory_mcp_call_seconds_count\{tool="memory_recent"\} [1-9]',
+        r"memory_mcp_clients [1-9]",
+        r"memory_mcp_embed_queue [0-9]",
+    ):
+        assert re.search(f"^{line}", near.text, re.MULTILINE), line
+    for header in ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via"):
+        far = server.client.get("/metrics", headers={header: "192.0.2.7"})
+        assert (far.status_code, far.json()["error"]) == (401, "missing_bearer")
+        assert far.headers["www-authenticate"].startswith("Bearer")
+    keyed = server.client.get("/metrics", headers=server.headers(**{"X-Forwarded-For": "192.0.2.7"}))
+    assert keyed.status_code == 200
+
+
+def test_metrics_want_a_key_of_the_local_user(server: Http, ann: Person) -> None:
+    hers = replace(server, key=ann.new_key()["key"])
+    refused = server.client.get("/metrics", headers=hers.headers(**{"X-Forwarded-For": "192.0.2.7"}))
+    assert (refused.status_code, refused.json()["error"]) == (401, "invalid_token")
+
+
+def test_behind_a_proxy_its_word_counts_and_nobody_elses(tmp_path: Path) -> None:
+    url = ("--public-url", "https://memory.example.com", "--families", "vault")
+    forwarded = {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https", "Host": "memory.example.com"}
+    with http_server(tmp_path, *url, "--forwarded-allow-ips", "127.0.0.1") as server:
+        assert "https://memory.example.com/sign-in?token=" in server.printed
+        assert server.client.get("/metrics").status_code == 401  # with a public address nobody is near
+        token = re.search(r"token=(\S+)", server.printed)
+        assert token is not None
+        answer = server.client.get(f"/sign-in?token={token[1]}", headers=forwarded)
+        assert answer.status_code == 303
+        assert "; secure" in answer.headers["set-cookie"].lower()
+        person = Person(server, answer.headers["set-cookie"].partition("=")[2].partition(";")[0])
+        ours = {**forwarded, "Origin": "https://memory.example.com", "Sec-Fetch-Site": "same-origin"}
+        assert person.ask("POST", "/api/mcp/keys", json={"name": "x"}, headers=ours).status_code == 201
+        assert person.audit()[-1]["action"] != "signed_in"
+        assert [entry["ip"] for entry in person.audit() if entry["action"] == "signed_in"] == ["192.0.2.7"]
+        headers = server.headers(**server.modern_headers("tools/list", {}), **forwarded)
+        ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": modern_meta()}}
+        assert server.client.post("/mcp", json=ask, headers=headers).status_code == 200
+        assert [session["ip"] for session in person.sessions()] == ["192.0.2.7"]
+    with http_server(tmp_path, "--forwarded-allow-ips", "192.0.2.1", "--families", "vault") as server:
+        person.server = server
+        headers = server.headers(**server.modern_headers("tools/list", {}), **{"X-Forwarded-For": "192.0.2.7"})
+        key = person.new_key()["key"]
+        headers["Authorization"] = f"Bearer {key}"
+        assert server.client.post("/mcp", json=ask, headers=headers).status_code == 200
+        assert [session["ip"] for session in person.sessions()] == ["127.0.0.1"]
+
+
+# The audit log
+
+
+def test_every_tool_that_deletes_leaves_a_line(tmp_path: Path) -> None:
+    with http_server(tmp_path, "--embedder", "none") as server:
+        me = signed_in(server, server.link)
+        call = server.modern_call
+        call("commit_memory", scope="vault", key="k", content="c")
+        note, second = (call("memory_create", content=text)["id"] for text in ("one", "two"))
+        call("memory_link", source_id=note, target_id=second)
+        call("add_memory", store="s", path="a/b", content="c")
+        for project in ("house", "barn"):
+            call("create_project", name=project)
+        call(
+            "create_entities",
+            project="house",
+            entities=[{"name": name, "entity_type": "t", "observations": ["o"]} for name in ("x", "y")],
+        )
+        call("create_relations", project="house", relations=[{"from": "x", "to": "y", "relation_type": "r"}])
+        relation = {"from": "x", "to": "y", "relation_type": "r"}
+        done: list[tuple[str, dict[str, Any]]] = [
+            ("prune_memory", {"scope": "vault", "key": "k"}),
+            ("memory_unlink", {"source_id": note, "target_id": second}),
+            ("memory_delete", {"id": note, "soft": False}),
+            ("remove_memory", {"store": "s", "path": "a/b"}),
+            ("prune_memories", {"store": "s"}),
+            ("delete_relations", {"project": "house", "relations": [relation]}),
+            ("delete_observations", {"project": "house", "deletions": [{"entity_name": "x", "contents": ["o"]}]}),
+            ("delete_entities", {"project": "house", "entity_names": ["x"]}),
+            ("archive_project", {"name": "barn"}),
+            ("delete_project", {"name": "house", "confirm": True}),
+        ]
+        tools = server.modern("tools/list")["result"]["tools"]
+        deleting = {t["name"] for t in tools if t["_meta"]["memory-mcp/scope"] == "delete_memory"}
+        assert deleting - {"portal_delete"} <= {tool for tool, _ in done}
+        for tool, arguments in done:
+            answer = server.modern("tools/call", {"name": tool, "arguments": arguments})
+            assert "result" in answer, answer
+            assert not answer["result"].get("isError"), answer
+        server.modern("tools/call", {"name": "prune_memory", "arguments": {"scope": "vault", "key": "missing"}})
+        lines = [entry for entry in me.audit() if entry["action"] in {tool for tool, _ in done}]
+        assert [(line["action"], line["details"]) for line in reversed(lines)] == [
+            (tool, {"arguments": arguments}) for tool, arguments in done
+        ]
+        for line in lines:
+            assert (line["client"], line["ip"]) == ("wire", "127.0.0.1")
+            assert server.key is not None
+            assert line["key_id"] == server.key.split("_")[1]
