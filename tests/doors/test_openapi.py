@@ -56,10 +56,10 @@ def sign_in(api: Any, cookies: Iterator[str]) -> None:
     class SignedIn:
         """Signing out uses a cookie up each time."""
 
-        def get(self, case: schemathesis.Case, context: schemathesis.AuthContext) -> str:
+        def get(self, case: Any, context: Any) -> str:
             return next(cookies) if case.path == "/api/sign-out" else usual
 
-        def set(self, case: schemathesis.Case, data: str, context: schemathesis.AuthContext) -> None:
+        def set(self, case: Any, data: str, context: Any) -> None:
             case.cookies[COOKIE] = data
 
 

@@ -2,12 +2,10 @@
 
 import json
 import re
-import socket
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from memory_mcp.app import FAMILIES
 from tests.wire import COMMAND, HELLO, MODERN, Http, Stdio, environment, http_server, modern_meta
 
 COOKIE = "memory_mcp_sign_in"
@@ -105,7 +104,7 @@ def until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
 def test_the_printed_link_signs_in_once_and_the_cookie_is_guarded(tmp_path: Path) -> None:
     with http_server(tmp_path) as server:
         for ahead in ({"method": "HEAD"}, {"method": "GET", "headers": {"Sec-Purpose": "prefetch"}}):
-            looked = server.client.request(url=server.link, **ahead)  # type: ignore[arg-type]
+            looked = server.client.request(url=server.link, **ahead)
             assert (looked.status_code, "set-cookie" in looked.headers) == (200, False)
         answer = server.client.get(server.link)
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -356,7 +355,7 @@ def sse_stream(client: Http, name: str = "sse") -> Stream:
     stream = silent_sse_stream(client)
     address = next(line.removeprefix("data: ") for line in stream.lines if line.startswith("data: /"))
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
-    hello["params"] = HELLO | {"clientInfo": {"name": name, "version": "1.5"}}  # type: ignore[assignment]
+    hello["params"] = HELLO | {"clientInfo": {"name": name, "version": "1.5"}}
     client.client.post(address, json=hello, headers=client.headers()).raise_for_status()
     assert until(lambda: any("protocolVersion" in line for line in stream.lines))
     return stream
@@ -465,27 +464,22 @@ def test_who_was_disconnected_has_lost_the_session_and_may_come_back(server: Htt
         return [session for session in me.sessions() if session["key_id"] == made["id"]]
 
     session = client.handshake()
-    for call in (
-        lambda: client.modern_call("commit_memory", scope="session", key="k", content="scratch"),
-        lambda: client.legacy(
-            session,
-            "tools/call",
-            {"name": "commit_memory", "arguments": {"scope": "session", "key": "k", "content": "scratch"}},
-        ),
-    ):
-        call()
+    scratch = {"scope": "session", "key": "k", "content": "scratch"}
+    client.modern("tools/call", {"name": "commit_memory", "arguments": scratch})
+    client.legacy(session, "tools/call", {"name": "commit_memory", "arguments": scratch})
     assert len(mine()) == 2
     for one in mine():
         me.ask("DELETE", f"/api/mcp/sessions/{one['id']}")
     assert mine() == []
-    search = {"query": "scratch", "scope": "session"}
+    search: dict[str, Any] = {"query": "scratch", "scope": "session"}
     assert client.modern_call("search_memories", **search)["results"] == []
-    gone = lambda: client.client.post(  # noqa: E731
-        "/mcp",
-        json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
-        headers=client.headers(**{"mcp-session-id": session}),
-    )
-    assert until(lambda: gone().status_code == 404)
+
+    def gone() -> bool:
+        ask = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        headers = client.headers(**{"mcp-session-id": session})
+        return client.client.post("/mcp", json=ask, headers=headers).status_code == 404
+
+    assert until(gone)
     (back,) = mine()
     assert back["calls"] == 1
     client.modern_call("commit_memory", scope="session", key="k", content="scratch")
@@ -627,19 +621,18 @@ def test_every_tool_that_deletes_leaves_a_line(tmp_path: Path) -> None:
             ("remove_memory", {"store": "s", "path": "a/b"}),
             ("prune_memories", {"store": "s"}),
             ("delete_relations", {"project": "house", "relations": [relation]}),
-            ("delete_observations", {"project": "house", "deletions": [{"entity_name": "x", "contents": ["o"]}]}),
-            ("delete_entities", {"project": "house", "entity_names": ["x"]}),
+            ("delete_observations", {"project": "house", "deletions": [{"entity_name": "x", "observations": ["o"]}]}),
+            ("delete_entities", {"project": "house", "names": ["x"]}),
             ("archive_project", {"name": "barn"}),
-            ("delete_project", {"name": "house", "confirm": True}),
+            ("delete_project", {"name": "house"}),
         ]
-        tools = server.modern("tools/list")["result"]["tools"]
-        deleting = {t["name"] for t in tools if t["_meta"]["memory-mcp/scope"] == "delete_memory"}
-        assert deleting - {"portal_delete"} <= {tool for tool, _ in done}
+        deleting = {name for family in FAMILIES.values() for name, tool in family.tools.items() if tool.deletes}
+        assert deleting - {"portal_delete"} == {tool for tool, _ in done}
         for tool, arguments in done:
             answer = server.modern("tools/call", {"name": tool, "arguments": arguments})
             assert "result" in answer, answer
             assert not answer["result"].get("isError"), answer
-        server.modern("tools/call", {"name": "prune_memory", "arguments": {"scope": "vault", "key": "missing"}})
+        server.modern("tools/call", {"name": "memory_delete", "arguments": {"id": note}})  # is refused: no line
         lines = [entry for entry in me.audit() if entry["action"] in {tool for tool, _ in done}]
         assert [(line["action"], line["details"]) for line in reversed(lines)] == [
             (tool, {"arguments": arguments}) for tool, arguments in done

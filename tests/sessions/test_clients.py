@@ -219,7 +219,7 @@ def test_a_check_and_a_start_at_the_same_time_leave_the_starting_server_alive(tm
 # Over stdio, as processes
 
 
-def listed(data_dir: Path) -> list[tuple[str, str, int]]:
+def listed(data_dir: Path) -> list[tuple[Any, ...]]:
     connection = apsw.Connection(str(data_dir / "live.db"), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         return connection.execute("SELECT name, transport, calls FROM clients ORDER BY name").fetchall()

@@ -268,7 +268,8 @@ async def _refuse_plainly(request: Request, error: Exception) -> Response:
 
 def _methods(request: Request) -> set[str]:
     """What this path can be asked with. Starlette would name the methods of the first route that has it."""
-    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    routers = (request.app.router, *rest.ROUTERS)
+    routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
     return {
         method
         for route in routes

@@ -12,12 +12,14 @@ PLACEHOLDER = "YOUR_KEY"
 
 def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str | None) -> str:
     """Everything to open and to paste. A new key is shown here and nowhere else."""
-    base = settings.public_url or f"http://{settings.url_host}:{port}"
+    here = f"http://{settings.url_host}:{port}"
+    base = settings.public_url or here
     lines = [
         f"Memory MCP {__version__}",
         "",
         f"  Open     {sign_in_url(base, sign_in_token) if sign_in_token else base + '/'}",
         f"  MCP      {base}/mcp",
+        *([f"  Listens  {here}"] if settings.public_url else []),  # for whoever sets up the proxy
         f"  Data     {settings.data_dir}",
         "",
     ]
