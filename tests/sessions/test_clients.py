@@ -65,7 +65,7 @@ def process(tmp_path: Path, clock: Clock) -> Iterator[Callable[[], Process]]:
         def start() -> Process:
             started = Process(tmp_path, clock)
             closing.callback(started.db.close)
-            closing.callback(started.servers.leave)
+            closing.callback(started.servers.close)
             return started
 
         yield start
@@ -145,7 +145,7 @@ def test_a_server_that_stops_takes_its_clients_along(process: Start, tmp_path: P
     one.call(Connection("ann", "s"))
     one.clients.write_down()
     one.clients.close()
-    one.servers.leave()
+    one.servers.close()
     assert ids(other) == []
     assert list((tmp_path / "servers").iterdir()) == []
 
@@ -210,7 +210,7 @@ def test_a_check_and_a_start_at_the_same_time_leave_the_starting_server_alive(tm
             starting = Servers(folder)
             starting.show_this()
             assert Servers(folder).is_living(starting.this)
-            starting.leave()
+            starting.close()
     finally:
         stop.set()
         thread.join()
