@@ -19,6 +19,7 @@ SERVICES = {
     "server_db",
     "files",
     "engine",
+    "connecting",
 }
 STOPS = (  # in a room, each may import those before it
     *("model", "markdown", "sizes", "exchange", "picture", "paths", "yaml_text", "frontmatter", "index_files"),

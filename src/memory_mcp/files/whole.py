@@ -10,14 +10,15 @@ from memory_mcp.files.beneath import Place
 from memory_mcp.files.renaming import exchange, rename_to_new
 
 UNFINISHED = ".memory-mcp-part"  # what the name of a file ends with that is not whole yet
+NEW = 0o666  # what a new file may be used for, but for the umask
 ABANDONED = 600.0  # seconds after which whoever wrote it does so no more
 # What a file system says that has no links.
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EMLINK}
 
 
-def write(target: Place, data: bytes, *, durable: bool = True) -> None:
-    """Put a file there, in place of one that may be there."""
-    part = _written(target, data, durable)
+def write(target: Place, data: bytes, *, durable: bool = True, mode: int = NEW) -> None:
+    """Put a file there, in place of one that may be there. `mode` is for a file that is new."""
+    part = _written(target, data, durable, mode)
     try:
         part.rename(target)
     except BaseException:
@@ -57,9 +58,9 @@ def _given_back(part: Place, target: Place) -> bool:
         leaving = coming  # somebody saved in between: that one goes back, and ours or an older save leaves
 
 
-def write_new(target: Place, data: bytes, *, durable: bool = True) -> None:
+def write_new(target: Place, data: bytes, *, durable: bool = True, mode: int = NEW) -> None:
     """Put a file there. Raises FileExistsError if one is there, were it made a moment ago."""
-    part = _written(target, data, durable)
+    part = _written(target, data, durable, mode)
     try:
         _rename_to_new(part, target)
     finally:
@@ -79,10 +80,10 @@ def remove_unfinished(folder: Place, now: float) -> None:
                     part.remove()
 
 
-def _written(target: Place, data: bytes, durable: bool) -> Place:
+def _written(target: Place, data: bytes, durable: bool, mode: int = NEW) -> Place:
     part = target.beside(f".{secrets.token_hex(6)}{UNFINISHED}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    fd = os.open(part.path, flags, target.mode_of_new(0o666), dir_fd=part.fd)
+    fd = os.open(part.path, flags, target.mode_of_new(mode), dir_fd=part.fd)
     try:
         with open(fd, "wb") as file:
             _keep_permissions(target, fd)

@@ -1,0 +1,190 @@
+"""memory-mcp connect [CLIENT]."""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import platformdirs
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from memory_mcp import settings
+from memory_mcp.cli.common import AsJson, DataDir, print_json, usage
+from memory_mcp.connecting import CLIENTS, Client, Connections, Http
+from memory_mcp.connecting.model import NAME, Way, own_command, this_machine
+from memory_mcp.connecting.operations import Plan, Status
+from memory_mcp.errors import Invalid
+
+COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+EPILOG = (
+    "Examples: memory-mcp connect · memory-mcp connect claude-code · memory-mcp connect cursor --project · memory-mcp \
+connect codex --http http://127.0.0.1:8765 --key - --yes · memory-mcp connect zed --undo"
+)
+
+
+def connect(
+    client: Annotated[
+        str | None, typer.Argument(metavar="[CLIENT]", help="One of " + ", ".join(CLIENTS) + ". None lists them all.")
+    ] = None,
+    http: Annotated[
+        str | None, typer.Option("--http", metavar="URL", help="Use a server that runs, instead of starting one.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", help="The key that server wants; - reads it from stdin. Kept in the file.")
+    ] = None,
+    name: Annotated[str, typer.Option("--name", help="What the client calls us.")] = NAME,
+    project: Annotated[
+        bool, typer.Option("--project", help="Write the current folder's configuration, not the person's.")
+    ] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Take the place of another server of that name.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Put back what was there before.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put this server into a client's configuration, or take it out again. Shows the change and asks first."""
+    connections = Connections(
+        this_machine(os.environ), platformdirs.user_state_path("memory-mcp", appauthor=False) / "connections"
+    )
+    if client is None:
+        _list(connections.all(), as_json=as_json)
+        return
+    with usage():
+        chosen = _client(client)
+        way = _way(http, key, data_dir, yes=yes or dry_run)
+        _check_name(name)
+        if as_json and not (yes or dry_run):
+            raise Invalid("With --json give --yes or --dry-run: there is nobody to ask.")
+    if undo:
+        plan = connections.plan_undo(chosen, name, in_project=project)
+    else:
+        plan = connections.plan(chosen, way, name, in_project=project, replacing=replace)
+    if as_json:
+        copy = connections.apply(plan) if plan.is_change and not dry_run else None
+        print_json(_shown(plan, copy, written=plan.is_change and not dry_run))
+    else:
+        _ask_and_apply(connections, plan, dry_run=dry_run, yes=yes)
+
+
+def _ask_and_apply(connections: Connections, plan: Plan, *, dry_run: bool, yes: bool) -> None:
+    title = plan.client.title
+    if not plan.is_change:
+        state = f"has no {plan.name}" if plan.is_undo else f"is connected already, as {plan.name}"
+        typer.echo(f"Nothing to do: {title} {state} in {plan.file}")
+        return
+    _print_diff(plan.diff())
+    if dry_run:
+        typer.echo("Nothing was written (--dry-run).")
+        return
+    if not yes:
+        _ask(plan)
+    copy = connections.apply(plan)
+    if plan.is_undo:
+        typer.echo(f"Undone: {title} is as it was in {plan.file}")
+    else:
+        typer.echo(f"Connected: {title} uses this memory as {plan.name}. {plan.client.next_step}")
+    if copy is not None:
+        typer.echo(f"The file as it was: {copy}")
+
+
+def _ask(plan: Plan) -> None:
+    if not sys.stdin.isatty():
+        raise Invalid("Nothing was written: there is nobody to ask. Look at the change above, then give --yes.")
+    if not typer.confirm(f"Write this to {plan.file}?"):
+        typer.echo("Nothing was written.")
+        raise typer.Exit(1)
+
+
+def _print_diff(lines: list[str]) -> None:
+    console = Console(highlight=False)
+    for line in lines:
+        is_name = line.startswith(("--- ", "+++ "))
+        console.print(Text(line, style="bold" if is_name else COLOURS.get(line[:1], "")), soft_wrap=True)
+
+
+def _list(found: list[Status], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"clients": [_stated(status) for status in found]})
+        return
+    table = Table(box=None)
+    for column in ("client", "installed", "connected", "configuration"):
+        table.add_column(column, overflow="fold", no_wrap=column != "configuration")
+    for status in found:
+        names = [*status.names, *(f"{name} (project)" for name in status.project_names)]
+        table.add_row(
+            status.client.id, "yes" if status.is_installed else "no", ", ".join(names) or "no", str(status.file)
+        )
+    Console().print(table)
+    for status in found:
+        if status.problem:
+            typer.echo(f"{status.client.id}: {status.problem}")
+    typer.echo("`memory-mcp connect CLIENT` shows what it would write, and asks.")
+
+
+def _stated(status: Status) -> dict[str, Any]:
+    return {
+        "client": status.client.id,
+        "title": status.client.title,
+        "file": status.file,
+        "project_file": status.project_file,
+        "installed": status.is_installed,
+        "connected": bool(status.names or status.project_names),
+        "names": status.names,
+        "project_names": status.project_names,
+        "problem": status.problem,
+    }
+
+
+def _shown(plan: Plan, copy: Path | None, *, written: bool) -> dict[str, Any]:
+    return {
+        "client": plan.client.id,
+        "name": plan.name,
+        "file": plan.file,
+        "undo": plan.is_undo,
+        "changed": plan.is_change,
+        "written": written,
+        "diff": "\n".join(plan.diff()),
+        "copy": copy,
+        "next": None if plan.is_undo else plan.client.next_step,
+    }
+
+
+def _client(wanted: str) -> Client:
+    try:
+        return CLIENTS[wanted]
+    except KeyError as exc:
+        raise Invalid(f"Nobody knows a client named {wanted}. There are {', '.join(CLIENTS)}.") from exc
+
+
+def _way(http: str | None, key: str | None, data_dir: Path | None, *, yes: bool) -> Way:
+    if http is None:
+        if key is not None:
+            raise Invalid("--key goes with --http URL: a server that the client starts itself needs none.")
+        return own_command(*_data_dir(data_dir))
+    parts = urlsplit(http)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise Invalid(f"--http wants an address such as http://127.0.0.1:8765, not {http}.")
+    if data_dir is not None:
+        raise Invalid("--data-dir and --http do not go together: the server that runs has its own.")
+    if key == "-":
+        if not yes:
+            raise Invalid("With --key - give --yes too: stdin cannot answer questions as well.")
+        key = sys.stdin.readline().strip()
+    return Http(http if parts.path.strip("/") else f"{http.rstrip('/')}/mcp", key or None)
+
+
+def _data_dir(given: Path | None) -> list[str]:
+    """Said only where it is not the usual one; the client does not see this shell's variables."""
+    [origin] = [origin for origin in settings.load({"data_dir": given}).origins if origin.name == "data_dir"]
+    return [] if origin.source == "default" else ["--data-dir", str(origin.value)]
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+        raise Invalid("--name takes letters, digits, - and _: clients build the names of tools from it.")
