@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ from rich.text import Text
 from memory_mcp import settings
 from memory_mcp.cli.common import AsJson, DataDir, print_json, usage
 from memory_mcp.connecting import CLIENTS, Client, Connections, Http
-from memory_mcp.connecting.model import NAME, Way, own_command, this_machine
+from memory_mcp.connecting.model import NAME, Machine, Way, own_command, this_machine
 from memory_mcp.connecting.operations import Plan, Status
 from memory_mcp.errors import Invalid
 
@@ -49,9 +50,8 @@ def connect(
     as_json: AsJson = False,
 ) -> None:
     """Put this server into a client's configuration, or take it out again. Shows the change and asks first."""
-    connections = Connections(
-        this_machine(os.environ), platformdirs.user_state_path("memory-mcp", appauthor=False) / "connections"
-    )
+    machine = this_machine(os.environ)
+    connections = Connections(machine, platformdirs.user_state_path("memory-mcp", appauthor=False) / "connections")
     if client is None:
         _list(connections.all(), as_json=as_json)
         return
@@ -68,20 +68,24 @@ def connect(
     if as_json:
         copy = connections.apply(plan) if plan.is_change and not dry_run else None
         print_json(_shown(plan, copy, written=plan.is_change and not dry_run))
-    else:
-        _ask_and_apply(connections, plan, dry_run=dry_run, yes=yes)
+        return
+    is_done = _ask_and_apply(connections, plan, dry_run=dry_run, yes=yes)
+    if is_done and not undo:
+        for hint in _hints(chosen, way, machine, in_project=project):
+            typer.echo(hint)
 
 
-def _ask_and_apply(connections: Connections, plan: Plan, *, dry_run: bool, yes: bool) -> None:
+def _ask_and_apply(connections: Connections, plan: Plan, *, dry_run: bool, yes: bool) -> bool:
+    """Whether anything was written."""
     title = plan.client.title
     if not plan.is_change:
         state = f"has no {plan.name}" if plan.is_undo else f"is connected already, as {plan.name}"
         typer.echo(f"Nothing to do: {title} {state} in {plan.file}")
-        return
+        return False
     _print_diff(plan.diff())
     if dry_run:
         typer.echo("Nothing was written (--dry-run).")
-        return
+        return False
     if not yes:
         _ask(plan)
     copy = connections.apply(plan)
@@ -91,6 +95,16 @@ def _ask_and_apply(connections: Connections, plan: Plan, *, dry_run: bool, yes: 
         typer.echo(f"Connected: {title} uses this memory as {plan.name}. {plan.client.next_step}")
     if copy is not None:
         typer.echo(f"The file as it was: {copy}")
+    return True
+
+
+def _hints(client: Client, way: Way, machine: Machine, *, in_project: bool) -> Iterator[str]:
+    if not client.seems_installed(machine):
+        yield f"{client.title} does not seem to be installed here."
+    if in_project:
+        yield f"{client.title} may ask first whether you trust this folder."
+        what = "your key" if isinstance(way, Http) and way.key else "paths of this machine"
+        yield f"The file holds {what}: think before you commit it."
 
 
 def _ask(plan: Plan) -> None:
@@ -118,13 +132,17 @@ def _list(found: list[Status], *, as_json: bool) -> None:
     for status in found:
         names = [*status.names, *(f"{name} (project)" for name in status.project_names)]
         table.add_row(
-            status.client.id, "yes" if status.is_installed else "no", ", ".join(names) or "no", str(status.file)
+            status.client.id, "yes" if status.is_installed else "no", ", ".join(names) or "no", _short(status.file)
         )
     Console().print(table)
     for status in found:
         if status.problem:
             typer.echo(f"{status.client.id}: {status.problem}")
     typer.echo("`memory-mcp connect CLIENT` shows what it would write, and asks.")
+
+
+def _short(file: Path) -> str:
+    return f"~{os.sep}{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else str(file)
 
 
 def _stated(status: Status) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _COMMENT = re.compile(rf"{_STRING}|//[^\r\n]*|/\*[\s\S]*?\*/")
-_TRAILING_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
+_TRAILING_COMMA = re.compile(rf"{_STRING}|[\[{{,:]\s*,|,(?=\s*[}}\]])")  # the second is a mistake, and stays one
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
@@ -193,4 +193,4 @@ def _dumped(new: Any, indent: str | None, seen: _Text) -> str:
 
 
 def _blank(found: re.Match[str]) -> str:
-    return found[0] if found[0].startswith('"') else re.sub(r"[^\r\n]", " ", found[0])
+    return found[0] if found[0][0] in '"[{,:' and found[0] != "," else re.sub(r"[^\r\n]", " ", found[0])

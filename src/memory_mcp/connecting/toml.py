@@ -1,11 +1,14 @@
 """TOML changed in place: what is new is added at the end, what is there is changed by tomlkit, which keeps the rest."""
 
 import tomllib
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from memory_mcp.connecting.jsonc import Broken
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
 
 
 def value(text: str) -> dict[str, Any]:
@@ -18,31 +21,37 @@ def value(text: str) -> dict[str, Any]:
 
 def put(text: str, path: Sequence[str], new: Any) -> str:
     """The same text with a value at a path, and the tables that lead there."""
-    if isinstance(new, dict) and path[-1] not in _table(value(text), path[:-1]):
+    if isinstance(new, dict) and len(path) == 2 and path[-1] not in _table(value(text), path[:-1]):
         appended = _appended(text, path, new)
         with suppress(tomllib.TOMLDecodeError):  # the tables that lead there are written on one line
             tomllib.loads(appended)
             return appended
-    import tomlkit
-
-    document = tomlkit.parse(text)
-    inner = _table(document, path[:-1])
-    inner[path[-1]] = _inline(new) if isinstance(new, dict) else new
-    return _with_line_ends_of(text, tomlkit.dumps(document))
+    with _changing(text) as document:
+        _table(document, path[:-1])[path[-1]] = _inline(new) if isinstance(new, dict) else new
+        return _with_line_ends_of(text, document.as_string())
 
 
 def take_out(text: str, path: Sequence[str]) -> str:
     """The same text without what stands at a path; without change if nothing does."""
-    import tomlkit
-
-    document = tomlkit.parse(text)
-    inner = _table(document, path[:-1])
-    if path[-1] not in inner:
-        return text
-    del inner[path[-1]]
-    left = _with_line_ends_of(text, tomlkit.dumps(document))
+    with _changing(text) as document:
+        inner = _table(document, path[:-1])
+        if path[-1] not in inner:
+            return text
+        del inner[path[-1]]
+        left = _with_line_ends_of(text, document.as_string())
     is_last = not left or text.startswith(left)  # then the empty line before it goes too
     return left.rstrip() + _newline(text) if is_last and left.strip() else left
+
+
+@contextmanager
+def _changing(text: str) -> Iterator["TOMLDocument"]:
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        yield tomlkit.parse(text)
+    except TOMLKitError as exc:  # it is stricter than the standard library here and there
+        raise Broken(str(exc)) from exc
 
 
 def _table(document: Any, path: Sequence[str]) -> Any:

@@ -5,6 +5,7 @@ import json
 
 from memory_mcp import __version__
 from memory_mcp.access.sign_ins import sign_in_url
+from memory_mcp.connecting.model import CLIENTS, NAME, Client, Http
 from memory_mcp.settings import Settings
 
 PLACEHOLDER = "YOUR_KEY"
@@ -36,17 +37,24 @@ def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str 
 
 
 def _snippets(base: str, key: str | None) -> list[str]:
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    server = {"type": "http", "url": f"{base}/mcp"} | ({"headers": headers} if headers else {})
-    flag = f' --header "Authorization: Bearer {key}"' if key else ""
-    cursor = {"mcpServers": {"memory": {name: part for name, part in server.items() if name != "type"}}}
+    """For the command line of this machine, and for clients on others."""
+    way = Http(f"{base}/mcp", key)
+    key_flag, header = (f" --key {key}", f' --header "Authorization: Bearer {key}"') if key else ("", "")
     return [
         "Connect a client:",
         "",
-        f"  Claude Code   claude mcp add --transport http memory {base}/mcp{flag}",
-        f"  Cursor        {json.dumps(cursor)}",
-        f"  VS Code       {json.dumps({'servers': {'memory': server}})}",
+        f"  memory-mcp connect CLIENT --http {base}{key_flag}",
+        f"  CLIENT is one of {', '.join(CLIENTS)}.",
+        "",
+        "Or by hand:",
+        "",
+        f"  Claude Code   claude mcp add --transport http {NAME} {way.url}{header}",
+        *(f"  {CLIENTS[id_].title:<13} {_pasted(CLIENTS[id_], way)}" for id_ in ("cursor", "vscode")),
     ]
+
+
+def _pasted(client: Client, way: Http) -> str:
+    return json.dumps({client.section: {NAME: client.entry(way)}})
 
 
 def page(settings: Settings, base_url: str) -> str:

@@ -1,0 +1,165 @@
+"""memory-mcp connect, as a process, on a home folder of its own."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp.connecting import CLIENTS, Client, Http, Machine, Stdio, jsonc, toml
+from tests.wire import COMMAND, HELLO, environment
+
+KEY = "mmcp_abcdefghijkl_" + "s" * 43
+CLIENTS_MD = Path(__file__).parents[2] / "docs" / "clients.md"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home").mkdir()
+    return tmp_path / "home"
+
+
+def run(home: Path, *arguments: str, said: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, "connect", *arguments],
+        input=said,
+        capture_output=True,
+        text=True,
+        env=own(home),
+        cwd=home,
+        check=False,
+    )
+
+
+def own(home: Path) -> dict[str, str]:
+    moved = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME")
+    kept = {name: value for name, value in environment().items() if name not in moved}
+    return kept | {"HOME": str(home), "COLUMNS": "200", "TERM": "xterm"}
+
+
+def told(home: Path, *arguments: str) -> dict[str, Any]:
+    done = run(home, *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_the_entry_it_writes_starts_a_server(home: Path, tmp_path: Path) -> None:
+    written = told(home, "cursor", "--yes", "--data-dir", str(tmp_path / "data"))
+    assert written["written"]
+    entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["memory"]
+    assert Path(entry["command"]).is_absolute()
+    assert entry["args"][-2:] == ["--data-dir", str(tmp_path / "data")]
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}) + "\n"
+    done = subprocess.run(
+        [entry["command"], *entry["args"]], input=line, capture_output=True, text=True, cwd="/", env=own(home)
+    )
+    assert json.loads(done.stdout.splitlines()[0])["result"]["serverInfo"]["name"] == "memory-mcp"
+    assert (tmp_path / "data").is_dir()
+
+
+def test_it_shows_the_change_and_writes_nothing_without_a_yes(home: Path) -> None:
+    done = run(home, "codex")
+    assert done.returncode == 1
+    assert "+[mcp_servers.memory]" in done.stdout
+    assert "--yes" in done.stderr
+    assert run(home, "codex", "--dry-run").returncode == 0
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize(("answer", "is_written"), [("y\n", True), ("n\n", False)])
+def test_on_a_terminal_it_asks_and_has_colours(home: Path, answer: str, is_written: bool) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memory_mcp", "connect", "zed"], stdin=theirs, stdout=theirs, env=own(home), cwd=home
+    )
+    os.close(theirs)
+    os.write(ours, answer.encode())
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 10_000)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    assert process.wait() == (0 if is_written else 1)
+    assert b"\x1b[32m" in shown
+    assert (home / ".config" / "zed" / "settings.json").exists() == is_written
+
+
+def test_a_second_time_there_is_nothing_to_do_and_undo_puts_back(home: Path) -> None:
+    file = home / ".gemini" / "settings.json"
+    file.parent.mkdir()
+    file.write_text('{\n    // mine\n    "theme": "Dracula",\n}\n')
+    assert told(home, "gemini-cli", "--yes")["changed"]
+    again = run(home, "gemini-cli")
+    assert (again.returncode, again.stdout.split(":")[0]) == (0, "Nothing to do")
+    assert told(home, "gemini-cli", "--undo", "--yes")["written"]
+    assert file.read_text() == '{\n    // mine\n    "theme": "Dracula",\n}\n'
+    assert "Nothing to do" in run(home, "gemini-cli", "--undo").stdout
+
+
+def test_http_takes_the_key_from_stdin_and_shows_it_nowhere(home: Path) -> None:
+    done = run(home, "windsurf", "--http", "http://127.0.0.1:8765", "--key", "-", "--yes", said=KEY + "\n")
+    assert done.returncode == 0, done.stderr
+    assert KEY not in done.stdout
+    entry = json.loads((home / ".codeium" / "windsurf" / "mcp_config.json").read_text())["mcpServers"]["memory"]
+    assert entry == {"serverUrl": "http://127.0.0.1:8765/mcp", "headers": {"Authorization": f"Bearer {KEY}"}}
+
+
+def test_without_a_client_it_lists_them(home: Path) -> None:
+    told(home, "vscode", "--project", "--yes")
+    listed = {client["client"]: client for client in told(home)["clients"]}
+    assert list(listed) == list(CLIENTS)
+    assert {name for name, client in listed.items() if client["connected"]} == {"vscode"}
+    assert listed["vscode"]["project_names"] == ["memory"]
+    shown = run(home).stdout
+    assert all(name in shown for name in CLIENTS)
+    assert "memory (project)" in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["emacs"],
+        ["cursor", "--key", KEY],
+        ["cursor", "--http", "ftp://x"],
+        ["cursor", "--http", "http://x", "--key", "-"],
+        ["cursor", "--http", "http://x", "--data-dir", "d"],
+        ["cursor", "--name", "a b"],
+        ["cursor", "--json"],
+    ],
+)
+def test_bad_usage_leaves_with_two(home: Path, arguments: list[str]) -> None:
+    done = run(home, *arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert list(home.iterdir()) == []
+
+
+def test_what_is_refused_leaves_with_one_and_says_what_to_do(home: Path) -> None:
+    (home / ".claude.json").write_text("{")
+    done = run(home, "claude-code", "--yes")
+    assert done.returncode == 1
+    assert "Nothing was changed. Mend it, or add this yourself." in done.stderr
+    assert (home / ".claude.json").read_text() == "{"
+    assert run(home, "windsurf", "--project", "--yes").returncode == 1
+
+
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
+def test_the_docs_show_what_is_written(client: Client) -> None:
+    [section] = re.findall(rf"^### {client.title}\n(.+?)(?=^##)", CLIENTS_MD.read_text(), re.DOTALL | re.MULTILINE)
+    stdio, http = re.findall(r"```(?:json|toml)\n(.+?)```", section, re.DOTALL)
+    value = toml.value if client.id == "codex" else jsonc.value
+    assert value(stdio) == {client.section: {"memory": client.entry(Stdio("COMMAND"))}}
+    assert value(http) == {client.section: {"memory": client.entry(Http("URL", "KEY"))}}
+    assert client.file(Machine("linux", Path("/home"), Path("/here"), {})).name in section
+    assert client.project_file is None or f"`{client.project_file}`" in section
