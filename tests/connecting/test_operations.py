@@ -230,6 +230,19 @@ def test_a_read_only_file_stays_as_it_is(connections: Connections, cursor: Clien
     assert file.read_text() == "{}"
 
 
+def test_a_write_that_failed_does_not_spoil_the_undoing_of_the_one_before(
+    connections: Connections, cursor: Client, machine: Machine
+) -> None:
+    file = made(cursor, machine, "{ }")
+    connections.apply(connections.plan(cursor, Http("http://127.0.0.1:1/mcp")))
+    file.chmod(0o444)
+    with pytest.raises(Unavailable):
+        connections.apply(connections.plan(cursor, Http("http://127.0.0.1:2/mcp")))
+    file.chmod(0o644)
+    connections.apply(connections.plan_undo(cursor))
+    assert file.read_text() == "{ }"
+
+
 def test_a_symlinked_file_is_followed_and_keeps_its_permissions(
     connections: Connections, cursor: Client, machine: Machine, tmp_path: Path
 ) -> None:

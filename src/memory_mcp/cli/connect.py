@@ -30,7 +30,12 @@ connect codex --http http://127.0.0.1:8765 --key - --yes · memory-mcp connect z
 
 def connect(
     client: Annotated[
-        str | None, typer.Argument(metavar="[CLIENT]", help="One of " + ", ".join(CLIENTS) + ". None lists them all.")
+        str | None,
+        typer.Argument(
+            metavar="CLIENT",
+            help=f"One of {', '.join(CLIENTS)}. None lists them all.",
+            autocompletion=lambda: list(CLIENTS),
+        ),
     ] = None,
     http: Annotated[
         str | None, typer.Option("--http", metavar="URL", help="Use a server that runs, instead of starting one.")

@@ -136,24 +136,34 @@ class Connections:
         """
         try:
             with self._records.turn():
-                copy = self._records.keep_copy(plan.key, plan.before, of="undo") if plan.is_undo else self._kept(plan)
-                _write(plan)
-                if plan.record is None:
-                    self._records.forget(plan.key)
+                earlier = self._records.find(plan.client.id, plan.target, plan.name)
+                copy = self._kept(plan, earlier)
+                try:
+                    _write(plan)
+                except BaseException:
+                    self._remember(plan.key, earlier)
+                    raise
+                self._remember(plan.key, plan.record)
                 return copy
         except OSError as exc:
             raise Unavailable(
                 f"{plan.file} cannot be written ({exc.strerror or exc}). Nothing was changed; see who may write there."
             ) from exc
 
-    def _kept(self, plan: Plan) -> Path | None:
+    def _kept(self, plan: Plan, earlier: Record | None) -> Path | None:
         """What undoing needs lies there before anything changes. A second change keeps the first copy."""
-        assert plan.record is not None  # noqa: S101  # only undoing plans none
-        earlier = self._records.find(plan.client.id, plan.target, plan.name)
+        if plan.record is None:
+            return self._records.keep_copy(plan.key, plan.before, of="undo")
         self._records.keep(plan.record)
-        if earlier is not None and earlier.wrote is not None and earlier.wrote == digest(plan.before or b""):
+        if earlier is not None and earlier.wrote == digest(plan.before or b""):
             return None
         return self._records.keep_copy(plan.key, plan.before, of="connect")
+
+    def _remember(self, key: str, record: Record | None) -> None:
+        if record is None:
+            self._records.forget(key)
+        else:
+            self._records.keep(record)
 
     def _planned(self, found: _Found, name: str, entry: Entry, *, replacing: bool) -> Plan:
         servers = found.servers
