@@ -21,6 +21,9 @@ run: setup ## Start the HTTP server on loopback and print how to connect
 test: setup ## Run the tests
 	$(BIN)/python -m pytest -n 2 $(ARGS)
 
+soak: setup ## 64 clients on one server for five minutes: errors, lost writes, memory, calls a second (SOAK_SECONDS)
+	$(BIN)/python -m benchmarks.soak $(ARGS)
+
 soak-portals: setup ## Kill the engine of a portal 30 times while rows come in
 	MEMORY_MCP_SOAK_ROUNDS=30 $(BIN)/python -m pytest tests/portals/test_processes.py -k killed $(ARGS)
 
@@ -74,4 +77,4 @@ lock: setup ## Pin dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --extra portals --group dev -o requirements-dev.txt
 
-.PHONY: help setup run test soak-portals soak-fuzz static check format bench bench-notes bench-graph bench-stores bench-portals bench-vectors bench-recall bench-everywhere conformance old-clients lock
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)

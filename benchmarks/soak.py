@@ -1,0 +1,554 @@
+"""Many clients for a long time: `make soak`.
+
+64 clients of two users read and write in all five families at once, over HTTP, on one server process. Nothing may fail,
+nothing that was acknowledged may be missing when a new server looks for it, and memory must not grow. How many calls
+that makes a second stands next to the same clients on an empty tool, before and after.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+from urllib.parse import quote
+
+from benchmarks import empty_server
+from benchmarks.figures import introduction, load, ms, tell
+from benchmarks.streamable import CallFailed, Client
+from benchmarks.texts import Texts
+
+CLIENTS = 64
+LEGACY_EVERY = 8  # one client in so many shakes hands
+WRITES = 0.4  # of all calls
+OVERWRITES = 0.3  # of the writes of families that can
+MOST_GROWTH = 0.05  # of the memory in the last third of the time, over that in the middle third
+SECONDS = 300.0
+USERS = ("local", "ann")
+STORE, PROJECT, PORTAL, TABLE = "soak", "soak", "mem://soak/soak", "events"
+ROWS = 5  # of one write to a portal
+TOGETHER = 40  # entities, or rows, read back in one call
+SHOWN = 5  # of the errors
+SEED = 7
+
+
+class Wrong(Exception):
+    """An answer that is not what was written."""
+
+
+@dataclass
+class Record:
+    """What happened, for all clients."""
+
+    taken: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    failed: list[str] = field(default_factory=list)
+
+    @property
+    def calls(self) -> int:
+        return sum(map(len, self.taken.values()))
+
+
+@dataclass
+class Kept:
+    """What one client was told is kept: the last content of each thing, by its name."""
+
+    vault: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    stores: dict[str, str] = field(default_factory=dict)
+    graph: dict[str, list[str]] = field(default_factory=dict)
+    portals: dict[str, str] = field(default_factory=dict)
+    acknowledged: Counter[str] = field(default_factory=Counter)
+
+
+class Visitor:
+    """One client of a user. Those of different users use the same names, so that a mix-up shows."""
+
+    def __init__(self, client: Client, user: str, number: int, texts: Sequence[str], questions: Sequence[str]) -> None:
+        self.client = client
+        self.kept = Kept()
+        self._user = user
+        self._number = number
+        self._texts = texts
+        self._questions = questions
+        self._random = random.Random(f"{SEED}/{user}/{number}")
+        self._count = 0
+        self._writes = (self._vault, self._note, self._memory, self._entity, self._rows)
+        self._reads = (self._look_in_vault, self._look_at_notes, self._look_in_store, self._look_at_graph, self._sum_up)
+
+    async def act(self) -> str:
+        """Do one thing and check it. The tool that was called."""
+        acts = self._writes if self._random.random() < WRITES else self._reads
+        return await self._random.choice(acts)()
+
+    def _content(self) -> str:
+        self._count += 1
+        return f"{self._user} {self._number} {self._count}: {self._random.choice(self._texts)}"
+
+    def _old(self, names: dict[str, Any]) -> str | None:
+        return self._random.choice(list(names)) if names and self._random.random() < OVERWRITES else None
+
+    def _any(self, names: dict[str, Any]) -> str | None:
+        return self._random.choice(list(names)) if names else None
+
+    async def _call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        return await self.client.call(tool, arguments)
+
+    async def _vault(self) -> str:
+        content = self._content()
+        key = self._old(self.kept.vault) or f"{self._number}/{self._count}"
+        await self._call("commit_memory", scope="vault", key=key, content=content, tags=["soak"])
+        self.kept.vault[key] = content
+        self.kept.acknowledged["vault"] += 1
+        return "commit_memory"
+
+    async def _note(self) -> str:
+        content, old = self._content(), self._old(self.kept.notes)
+        if old:
+            note = await self._call("memory_update", id=old, content=content)
+        else:
+            note = await self._call("memory_create", content=content, title=content.partition(":")[0])
+        self.kept.notes[note["id"]] = content
+        self.kept.acknowledged["notes"] += 1
+        return "memory_update" if old else "memory_create"
+
+    async def _memory(self) -> str:
+        content, old = self._content(), self._old(self.kept.stores)
+        path = old or f"c{self._number}/{self._count}"
+        tool = "update_memory" if old else "add_memory"
+        await self._call(tool, store=STORE, path=path, content=content)
+        self.kept.stores[path] = content
+        self.kept.acknowledged["stores"] += 1
+        return tool
+
+    async def _entity(self) -> str:
+        content, old = self._content(), self._old(self.kept.graph)
+        name = old or f"{self._number}-{self._count}"
+        if old:
+            added = [{"entity_name": name, "contents": [content]}]
+            await self._call("add_observations", project=PROJECT, observations=added)
+        else:
+            made = [{"name": name, "entity_type": "thing", "observations": [content]}]
+            await self._call("create_entities", project=PROJECT, entities=made)
+        self.kept.graph.setdefault(name, []).append(content)
+        self.kept.acknowledged["graph"] += 1
+        return "add_observations" if old else "create_entities"
+
+    async def _rows(self) -> str:
+        rows = {f"{self._number}-{self._count}-{row}": self._content() for row in range(ROWS)}
+        data = [{"id": id_, "client": self._number, "content": content} for id_, content in rows.items()]
+        await self._call("portal_write", portalUri=PORTAL, table=TABLE, data=data)
+        self.kept.portals |= rows
+        self.kept.acknowledged["portals"] += 1
+        return "portal_write"
+
+    async def _look_in_vault(self) -> str:
+        if key := self._old(self.kept.vault):
+            await self.check_vault(key)
+            return "memory://vault/{key}"
+        await self._call("search_memories", query=self._random.choice(self._questions), scope="vault")
+        return "search_memories"
+
+    async def _look_at_notes(self) -> str:
+        chance = self._random.random()
+        if chance < 0.4 and (id_ := self._any(self.kept.notes)):
+            await self.check_note(id_)
+            return "memory_get"
+        if chance < 0.6:
+            await self._call("memory_recent")
+            return "memory_recent"
+        await self._call("memory_search", query=self._random.choice(self._questions))
+        return "memory_search"
+
+    async def _look_in_store(self) -> str:
+        chance = self._random.random()
+        if chance < 0.6 and (path := self._any(self.kept.stores)):
+            await self.check_memory(path)
+            return "get_memory"
+        if chance < 0.8:
+            await self._call("list_memories", store=STORE)
+            return "list_memories"
+        await self._call("cortex_get_recent_memories", store=STORE)
+        return "cortex_get_recent_memories"
+
+    async def _look_at_graph(self) -> str:
+        if self._random.random() < 0.5 and (name := self._any(self.kept.graph)):
+            await self.check_entities([name])
+            return "open_nodes"
+        words = self._random.choice(self._questions).rstrip("?").split()
+        await self._call("search_nodes", project=PROJECT, query=words[-1])
+        return "search_nodes"
+
+    async def _sum_up(self) -> str:
+        sql = f"SELECT count() AS rows, uniqExact(id) AS ids FROM {TABLE} WHERE client = {{client:Int64}}"
+        found = await self._call("portal_query", portalUri=PORTAL, sql=sql, parameters={"client": self._number})
+        _same(found["rows"], [{"rows": len(self.kept.portals), "ids": len(self.kept.portals)}], "rows of a portal")
+        return "portal_query"
+
+    async def check_vault(self, key: str) -> None:
+        found = await self.client.read(f"memory://vault/{quote(key, safe='')}")
+        _same(found["content"], self.kept.vault[key], key)
+
+    async def check_note(self, id_: str) -> None:
+        _same((await self._call("memory_get", id=id_))["content"], self.kept.notes[id_], id_)
+
+    async def check_memory(self, path: str) -> None:
+        _same((await self._call("get_memory", store=STORE, path=path))["content"], self.kept.stores[path], path)
+
+    async def check_entities(self, names: list[str]) -> None:
+        found = await self._call("open_nodes", project=PROJECT, names=names)
+        told = {entity["name"]: entity["observations"] for entity in found["entities"]}
+        for name in names:
+            _same(told.get(name), self.kept.graph[name], name)
+
+    async def check_rows(self, ids: list[str]) -> None:
+        sql = f"SELECT id, content FROM {TABLE} WHERE id IN {{ids:Array(String)}} AND client = {{client:Int64}}"
+        parameters = {"ids": ids, "client": self._number}
+        found = await self._call("portal_query", portalUri=PORTAL, sql=sql, parameters=parameters)
+        told = sorted((row["id"], row["content"]) for row in found["rows"])
+        _same(told, sorted((id_, self.kept.portals[id_]) for id_ in ids), "rows of a portal")
+
+    def checks(self) -> Iterator[tuple[str, int, Callable[[], Awaitable[None]]]]:
+        """Everything that must be there: of which family, how many things, and how to look."""
+        kept = self.kept
+        for key in kept.vault:
+            yield "vault", 1, lambda key=key: self.check_vault(key)  # type: ignore[misc]
+        for id_ in kept.notes:
+            yield "notes", 1, lambda id_=id_: self.check_note(id_)  # type: ignore[misc]
+        for path in kept.stores:
+            yield "stores", 1, lambda path=path: self.check_memory(path)  # type: ignore[misc]
+        for names in _parts(list(kept.graph)):
+            yield "graph", len(names), lambda names=names: self.check_entities(names)  # type: ignore[misc]
+        for ids in _parts(list(kept.portals)):
+            yield "portals", len(ids), lambda ids=ids: self.check_rows(ids)  # type: ignore[misc]
+
+
+def _parts(names: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(names), TOGETHER):
+        yield names[start : start + TOGETHER]
+
+
+def _same(found: object, wanted: object, what: str) -> None:
+    if found != wanted:
+        raise Wrong(f"{what}: {str(found)[:200]!r} instead of {str(wanted)[:200]!r}")
+
+
+class Server:
+    """A server process and the engines it started."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int, data_dir: Path | None) -> None:
+        self.port = port
+        self._process = process
+        self._data_dir = data_dir
+
+    def cpu(self) -> float:
+        """Seconds of CPU the server has used, without engines. Linux only."""
+        return time.clock_gettime(~self._process.pid << 3 | 2)
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes of RAM that the server and its engines hold. Linux only."""
+        return _resident(self._process.pid), sum(map(_resident, self._engines()))
+
+    def _engines(self) -> Iterator[int]:
+        """They are in sessions of their own, and known by the folder they serve."""
+        for line in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = line.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"memory_mcp.engine.broker" in words and str(self._data_dir).encode() in b" ".join(words):
+                yield int(line.parent.name)
+
+
+def _resident(pid: int) -> int:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGESIZE")
+
+
+@contextmanager
+def serving(command: Sequence[str], log: Path, data_dir: Path | None = None) -> Iterator[Server]:
+    """Start it, and stop it as an operator does. Raises RuntimeError if it does not end by itself, in order."""
+    with log.open("ab") as stderr:
+        environ = os.environ | {"MEMORY_MCP_ENGINE_IDLE": "5"}  # so that those who read back get new engines too
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=environ, encoding="utf-8")
+    try:
+        output = cast(IO[str], process.stdout)
+        found = next((found for line in output if (found := re.search(r"http://[\d.]+:(\d+)", line))), None)
+        if found is None:
+            raise RuntimeError(f"The server does not start: {log.read_text(encoding='utf-8')}")
+        yield Server(process, int(found[1]), data_dir)
+        process.terminate()
+        if process.wait(timeout=60) not in (0, -15):
+            raise RuntimeError(f"The server ended with {process.returncode}.")
+    finally:
+        process.kill()
+        process.wait()
+        cast(IO[str], process.stdout).close()
+
+
+def memory_mcp(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "memory_mcp", *arguments]
+
+
+def ours(data_dir: Path) -> list[str]:
+    return memory_mcp("serve", "--transport", "http", "--port", "0", "--data-dir", str(data_dir))
+
+
+EMPTY = [sys.executable, "-m", "benchmarks.empty_http"]
+
+
+def make_keys(data_dir: Path) -> dict[str, str]:
+    def run(*arguments: str) -> dict[str, Any]:
+        command = memory_mcp(*arguments, "--data-dir", str(data_dir), "--json")
+        answer: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        return answer
+
+    for user in USERS[1:]:
+        run("users", "add", user)
+    return {user: run("keys", "create", "--user", user, "--name", "soak")["key"] for user in USERS}
+
+
+@asynccontextmanager
+async def connected(server: Server, keys: dict[str, str] | None = None) -> AsyncIterator[list[Client]]:
+    clients = []
+    for number in range(CLIENTS):
+        key = keys[USERS[number % len(USERS)]] if keys else None
+        clients.append(Client(server.port, f"soak-{number}", key, legacy=number % LEGACY_EVERY >= LEGACY_EVERY - 1))
+    await asyncio.gather(*(client.open() for client in clients))
+    try:
+        yield clients
+    finally:
+        await asyncio.gather(*(client.close() for client in clients))
+
+
+async def nothing(server: Server, seconds: float) -> tuple[Record, float]:
+    """The same clients, on a tool that does nothing. The record, and how long it took."""
+    record = Record()
+
+    async def call(client: Client) -> None:
+        while time.perf_counter() < end:
+            started = time.perf_counter()
+            await client.call(empty_server.TOOL, {})
+            record.taken[empty_server.TOOL].append(time.perf_counter() - started)
+
+    async with connected(server) as clients:
+        begun = time.perf_counter()
+        end = begun + seconds
+        await asyncio.gather(*map(call, clients))
+        return record, time.perf_counter() - begun
+
+
+async def prepare(clients: list[Client]) -> None:
+    """The project and the tables that all clients of a user share."""
+    row = {"id": "first", "client": -1, "content": "first"}
+    for client in clients[: len(USERS)]:
+        await client.call("create_project", {"name": PROJECT})
+        await client.call("add_memory", {"store": STORE, "path": "first", "content": "first"})
+        await client.call("portal_write", {"portalUri": PORTAL, "table": TABLE, "data": [row]})
+
+
+async def work(visitors: list[Visitor], seconds: float) -> Record:
+    record = Record()
+
+    async def visit(visitor: Visitor) -> None:
+        while time.perf_counter() < end:
+            started = time.perf_counter()
+            try:
+                tool = await visitor.act()
+            except (CallFailed, Wrong) as exc:
+                record.failed.append(f"after {started - begun:.0f} s: {exc}")
+            else:
+                record.taken[tool].append(time.perf_counter() - started)
+
+    begun = time.perf_counter()
+    end = begun + seconds
+    await asyncio.gather(*map(visit, visitors))
+    return record
+
+
+async def watch(server: Server, samples: list[tuple[int, int]]) -> None:
+    while True:
+        await asyncio.sleep(1)
+        samples.append(await asyncio.to_thread(server.memory))
+
+
+async def read_back(visitors: list[Visitor]) -> tuple[Counter[str], list[str]]:
+    """How many things of each family are there as they were acknowledged, and what is not."""
+    there: Counter[str] = Counter()
+    lost: list[str] = []
+
+    async def look(visitor: Visitor) -> None:
+        for family, count, check in visitor.checks():
+            try:
+                await check()
+            except (CallFailed, Wrong) as exc:
+                lost.append(f"{family}: {exc}")
+            else:
+                there[family] += count
+
+    await asyncio.gather(*map(look, visitors))
+    return there, lost
+
+
+@dataclass
+class Soaked:
+    record: Record
+    seconds: float
+    cpu: float
+    samples: list[tuple[int, int]]
+    visitors: list[Visitor]
+    told: int
+
+
+async def soak(server: Server, keys: dict[str, str], seconds: float) -> Soaked:
+    texts = Texts(SEED)
+    contents = [memory.content for memory in texts.memories(2000)]
+    questions = texts.questions(500)
+    samples: list[tuple[int, int]] = []
+    async with connected(server, keys) as clients:
+        await prepare(clients)
+        visitors = [
+            Visitor(client, USERS[number % len(USERS)], number // len(USERS), contents, questions)
+            for number, client in enumerate(clients)
+        ]
+        watching = asyncio.create_task(watch(server, samples))
+        cpu, begun = server.cpu(), time.perf_counter()
+        record = await work(visitors, seconds)
+        taken, cpu = time.perf_counter() - begun, server.cpu() - cpu
+        watching.cancel()
+        return Soaked(record, taken, cpu, samples, visitors, sum(client.told for client in clients))
+
+
+async def look_again(server: Server, keys: dict[str, str], visitors: list[Visitor]) -> tuple[Counter[str], list[str]]:
+    async with connected(server, keys) as clients:
+        for visitor, client in zip(visitors, clients, strict=True):
+            visitor.client = client
+        return await read_back(visitors)
+
+
+def main() -> None:
+    asked = _arguments()
+    started = time.monotonic()
+    print(introduction(), flush=True)
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-soak-", dir=asked.dir, ignore_cleanup_errors=True) as folder:
+        data_dir, log = Path(folder) / "data", Path(folder) / "log"
+        keys = make_keys(data_dir)
+        short = max(3.0, asked.seconds / 20)
+        empty = [_measure_empty(log, short)]
+        with serving(ours(data_dir), log, data_dir) as server:
+            soaked = asyncio.run(soak(server, keys, asked.seconds))
+        empty.append(_measure_empty(log, short))
+        with serving(ours(data_dir), log, data_dir) as server:
+            there, lost = asyncio.run(look_again(server, keys, soaked.visitors))
+        complaints = _complaints(log)
+    _tell_calls(soaked)
+    _tell_speed(soaked, empty)
+    _tell_kept(soaked, there, lost)
+    is_flat = _tell_memory(soaked)
+    for title, lines in (("Failed", soaked.record.failed), ("Lost", lost), ("The server's log", complaints)):
+        if lines:
+            print(f"\n{title} ({len(lines)}):", *lines[:SHOWN], sep="\n  ")
+    print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
+    if soaked.record.failed or lost or complaints or not is_flat:
+        sys.exit(1)
+
+
+def _measure_empty(log: Path, seconds: float) -> tuple[float, float]:
+    """Calls a second, and seconds of the server's CPU for each."""
+    with serving(EMPTY, log) as server:
+        asyncio.run(nothing(server, min(1.0, seconds)))  # to warm up
+        cpu = server.cpu()
+        record, taken = asyncio.run(nothing(server, seconds))
+        return record.calls / taken, (server.cpu() - cpu) / record.calls
+
+
+def _complaints(log: Path) -> list[str]:
+    """Lines of the servers' logs that nobody should see, with the exceptions behind them."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [line for line in lines if re.search(r"warning|error|exception|traceback", line, re.IGNORECASE)]
+
+
+def _tell_calls(soaked: Soaked) -> None:
+    rows = [["tool", "calls", "p50 ms", "p95 ms", "p99 ms", "longest ms"]]
+    for tool, taken in sorted(soaked.record.taken.items()):
+        cuts = statistics.quantiles(taken, n=100) if len(taken) > 1 else taken * 99
+        rows.append([tool, str(len(taken)), *(ms(cuts[cut - 1]) for cut in (50, 95, 99)), ms(max(taken))])
+    failed = len(soaked.record.failed)
+    print(
+        f"\n{CLIENTS} clients of {len(USERS)} users for {soaked.seconds:.0f} s, {CLIENTS // LEGACY_EVERY} of them with "
+        f"a handshake and a stream, on which they were told {soaked.told} times that something has changed"
+    )
+    tell(f"1. {soaked.record.calls} calls, {failed} failed", rows)
+
+
+def _tell_speed(soaked: Soaked, empty: list[tuple[float, float]]) -> None:
+    """The ratio is of the calls a second, and of the CPU of a call, over the mean of the two runs of the empty tool."""
+    calls = soaked.record.calls
+    rate, cpu = calls / soaked.seconds, soaked.cpu / calls
+    empty_rate, empty_cpu = (statistics.fmean(figures) for figures in zip(*empty, strict=True))
+    rows = [
+        ["server", "calls per s", "ratio", "CPU ms a call", "ratio"],
+        ["Memory MCP, all families", f"{rate:.0f}", f"{rate / empty_rate:.2f}", ms(cpu), f"{cpu / empty_cpu:.2f}"],
+        *(
+            [f"empty tool, {when}", f"{rate:.0f}", f"{rate / empty_rate:.2f}", ms(cpu), f"{cpu / empty_cpu:.2f}"]
+            for when, (rate, cpu) in zip(("before", "after"), empty, strict=True)
+        ),
+    ]
+    tell("2. Calls a second, next to an empty tool on the same SDK", rows)
+
+
+def _tell_kept(soaked: Soaked, there: Counter[str], lost: list[str]) -> None:
+    rows = [["family", "writes acknowledged", "things written", "there, as last written"]]
+    for family in ("vault", "notes", "stores", "graph", "portals"):
+        acknowledged = sum(visitor.kept.acknowledged[family] for visitor in soaked.visitors)
+        things = sum(len(getattr(visitor.kept, family)) for visitor in soaked.visitors)
+        rows.append([family, str(acknowledged), str(things), str(there[family])])
+    tell(f"3. Read back through a server that was started anew: {len(lost)} lost or wrong", rows)
+
+
+def _tell_memory(soaked: Soaked) -> bool:
+    """Whether it stays where it is."""
+    third = len(soaked.samples) // 3
+    if not third:
+        print("\n4. Memory: too short to tell")
+        return True
+    columns = {
+        "server": [server for server, _ in soaked.samples],
+        "engines": [engines for _, engines in soaked.samples],
+        "both": [sum(sample) for sample in soaked.samples],
+    }
+    rows = [["MB", "first third", "middle", "last", "most", "growth", "goal", ""]]
+    for name, sizes in columns.items():
+        first, middle, last = (statistics.median(sizes[part * third : (part + 1) * third]) for part in range(3))
+        growth = last / middle - 1
+        goal = [f"<= {MOST_GROWTH:.0%}", "met" if growth <= MOST_GROWTH else "missed"] if name == "both" else ["", ""]
+        rows.append(
+            [name, *(f"{size / 1e6:.0f}" for size in (first, middle, last, max(sizes))), f"{growth:+.1%}", *goal]
+        )
+    tell("4. Memory, medians of each third of the time; growth is that of the last over the middle", rows)
+    return growth <= MOST_GROWTH
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
+    seconds = float(os.environ.get("SOAK_SECONDS") or SECONDS)
+    parser.add_argument("--seconds", type=float, default=seconds, help="how long [SOAK_SECONDS]")
+    parser.add_argument("--dir", type=Path, help="where to put the data, such as another disk")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
