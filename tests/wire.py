@@ -180,15 +180,16 @@ class Http:
 
 
 @contextmanager
-def http_server(data_dir: Path, *flags: str) -> Iterator[Http]:
+def http_server(data_dir: Path, *flags: str, port: int = 0) -> Iterator[Http]:
+    """`port` is needed where a public URL is all that is printed."""
     process = subprocess.Popen(
-        [*COMMAND, "--transport", "http", "--port", "0", "--data-dir", str(data_dir), *flags],
+        [*COMMAND, "--transport", "http", "--port", str(port), "--data-dir", str(data_dir), *flags],
         stdout=subprocess.PIPE,
         env=environment(),
         encoding="utf-8",
     )
     printed = _read_banner(process)
-    url = re.search(r"http://\S+?:\d+", printed)
+    url = re.search(r"http://\S+?:\d+", f"http://127.0.0.1:{port}" if port else printed)
     key = re.search(r"^  (mmcp_\S+)$", printed, re.MULTILINE)
     assert url is not None, printed
     try:
