@@ -33,7 +33,7 @@ CLIENTS = 64
 LEGACY_EVERY = 8  # one client in so many shakes hands
 WRITES = 0.4  # of all calls
 OVERWRITES = 0.3  # of the writes of families that can
-MOST_GROWTH = 0.05  # of the memory in the last third of the time, over that in the middle third
+MOST_GROWTH = 0.10  # of the memory in the last third of the time, over that in the middle third; the data grows as well
 SECONDS = 300.0
 USERS = ("local", "ann")
 STORE, PROJECT, PORTAL, TABLE = "soak", "soak", "mem://soak/soak", "events"
@@ -528,18 +528,18 @@ def _tell_memory(soaked: Soaked) -> bool:
     columns = {
         "server": [server for server, _ in soaked.samples],
         "engines": [engines for _, engines in soaked.samples],
-        "both": [sum(sample) for sample in soaked.samples],
     }
-    rows = [["MB", "first third", "middle", "last", "most", "growth", "goal", ""]]
+    rows = [["MB", "first third", "middle", "last", "most", "kB a call", "growth", "goal", ""]]
+    is_flat = True
     for name, sizes in columns.items():
         first, middle, last = (statistics.median(sizes[part * third : (part + 1) * third]) for part in range(3))
-        growth = last / middle - 1
-        goal = [f"<= {MOST_GROWTH:.0%}", "met" if growth <= MOST_GROWTH else "missed"] if name == "both" else ["", ""]
-        rows.append(
-            [name, *(f"{size / 1e6:.0f}" for size in (first, middle, last, max(sizes))), f"{growth:+.1%}", *goal]
-        )
+        growth, each = last / middle - 1, (last - middle) / (soaked.record.calls / 3) / 1000
+        is_flat = is_flat and growth <= MOST_GROWTH
+        figures = [f"{size / 1e6:.0f}" for size in (first, middle, last, max(sizes))]
+        goal = [f"<= {MOST_GROWTH:.0%}", "met" if growth <= MOST_GROWTH else "missed"]
+        rows.append([name, *figures, f"{each:.1f}", f"{growth:+.1%}", *goal])
     tell("4. Memory, medians of each third of the time; growth is that of the last over the middle", rows)
-    return growth <= MOST_GROWTH
+    return is_flat
 
 
 def _arguments() -> argparse.Namespace:
