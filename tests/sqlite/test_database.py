@@ -5,6 +5,7 @@ import signal
 import stat
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import apsw
@@ -12,6 +13,7 @@ import pytest
 
 from memory_mcp.errors import Unavailable
 from memory_mcp.sqlite import Database
+from memory_mcp.sqlite.database import MOST_IDLE
 from memory_mcp.sqlite.migrations import Migration, Schema
 
 FIRST = Migration(1, "CREATE TABLE numbers (n INTEGER);")
@@ -54,6 +56,21 @@ def test_a_reader_is_not_blocked_by_a_writer_and_sees_one_moment(db: Database) -
         with db.write() as writing:
             writing.all("INSERT INTO numbers VALUES (2)")
         assert tx.number("SELECT count(*) FROM numbers") == before
+
+
+def test_many_readers_at_once_leave_few_copies_of_the_file_in_memory(db: Database) -> None:
+    size = 1_000_000
+    with db.write() as tx:
+        tx.all(
+            "WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 80000) "
+            "INSERT INTO numbers SELECT n FROM counted"
+        )
+    before = apsw.memory_used()
+    with ExitStack() as reading:
+        for _ in range(30):
+            assert reading.enter_context(db.read()).number("SELECT count(*) FROM numbers") == 80_000
+        assert apsw.memory_used() - before > 15 * size
+    assert apsw.memory_used() - before < (MOST_IDLE + 1) * size
 
 
 def test_the_pragmas_of_the_graph_spec_are_set(db: Database) -> None:

@@ -19,6 +19,7 @@ from memory_mcp.sqlite.connections import BUSY, Durability, connect, leave_wal, 
 Row = tuple[Any, ...]
 Missing = Literal["make", "make once", "refuse"]
 MOST_MOVES = 10  # of a file, between asking for a turn and getting it
+MOST_IDLE = 8  # readers kept for the next call: each holds pages of the file in memory
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class _File:
             yield connection
         finally:
             with self._guard:
-                keep = not self._closed  # unless another file took its place meanwhile
+                keep = not self._closed and len(self._idle) < MOST_IDLE  # closed: another file took its place
                 if keep:
                     self._idle.append(connection)
             if not keep:
