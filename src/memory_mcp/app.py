@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from memory_mcp import live_db, server_db
 from memory_mcp.access import Audit, Keys, Limits, SignIns, Tenants, Users, folder_of
@@ -19,6 +19,7 @@ from memory_mcp.clock import Clock, utc_now
 from memory_mcp.embedding import Embedders, Options, model_files
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families import Family, Groups
+from memory_mcp.files import presence
 from memory_mcp.graph import Graph
 from memory_mcp.graph import schema as graph_schema
 from memory_mcp.graph.tools import graph
@@ -44,6 +45,9 @@ from memory_mcp.stores.tools import stores
 from memory_mcp.vault import Vault
 from memory_mcp.vault import schema as vault_schema
 from memory_mcp.vault.tools import vault
+
+if TYPE_CHECKING:
+    from memory_mcp.upkeep import Backup, Doctor, Restore
 
 log = logging.getLogger(__name__)
 
@@ -122,6 +126,15 @@ class App(_Rooms):
                 log.warning("Left undone at the end: %s", exc.message)
 
 
+@dataclass(frozen=True)
+class Upkeep:
+    """What people do with all of a data directory."""
+
+    backup: Backup
+    restore: Restore
+    doctor: Doctor
+
+
 @contextmanager
 def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True) -> Iterator[App]:
     """Open everything a server needs, and close it. Raises AppError saying what to mend.
@@ -130,6 +143,7 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
     """
     families = chosen_families(settings)
     with ExitStack() as closing:
+        closing.enter_context(_present(settings.data_dir))
         held = partial(_held, closing)
         files = partial(_files, settings, clock)
         server, live = held(_server_file(settings, clock)), held(_live_file(settings, clock))
@@ -219,11 +233,73 @@ def _recall(families: Iterable[str], rooms: _Rooms, copies: Notes) -> Recall:
 def open_access(settings: Settings) -> Iterator[Access]:
     """Users and keys alone: a damaged vault must not keep anyone from revoking one."""
     with ExitStack() as closing:
+        closing.enter_context(_present(settings.data_dir))
         server = _server_file(settings, utc_now)
         closing.callback(server.close)
         live = _live_file(settings, utc_now)
         closing.callback(live.close)
         yield _access(settings, server, live, utc_now)
+
+
+@contextmanager
+def open_upkeep(settings: Settings, *, alone: bool = False, clock: Clock = utc_now) -> Iterator[Upkeep]:
+    """What looks after the files themselves. It opens none of them, so that damaged ones are no obstacle.
+
+    `alone` is for restoring, which sees to it itself that nobody else is there.
+    """
+    from memory_mcp import upkeep  # a server at its start has no use for it
+
+    layout = upkeep.Layout(settings.data_dir, settings.vault_path)
+    kinds = upkeep.Kinds(
+        schemas={
+            "server": server_db.SCHEMA,
+            "registry": graph_schema.REGISTRY,
+            "vault": vault_schema.SCHEMA,
+            "notes": notes_schema.SCHEMA,
+            "project": graph_schema.PROJECT,
+        },
+        is_indexed={
+            "vault": vault_schema.is_indexed,
+            "notes": notes_schema.is_indexed,
+            "project": graph_schema.is_indexed,
+        },
+        index_anew={
+            "vault": vault_schema.index_anew,
+            "notes": notes_schema.index_anew,
+            "project": graph_schema.index_anew,
+        },
+    )
+    with ExitStack() as closing:
+        if not alone:
+            closing.enter_context(_present(settings.data_dir))
+        tables = _portals(settings, partial(folder_of, settings.data_dir), Changes(), clock)
+        closing.callback(tables.close)
+        yield Upkeep(
+            backup=upkeep.Backup(layout, kinds, tables, clock),
+            restore=upkeep.Restore(layout, kinds, tables, clock),
+            doctor=upkeep.Doctor(
+                layout,
+                kinds,
+                tables,
+                caches={"stores.db": stores_schema.SCHEMA, "live.db": live_db.SCHEMA},
+                open_file=partial(_open_file, settings, clock),
+                embedding=embedding_options(settings),
+            ),
+        )
+
+
+@contextmanager
+def _present(data_dir: Path) -> Iterator[None]:
+    """Use the data directory, after a restore that was killed has been finished."""
+    while True:
+        with presence.present(data_dir):
+            if not (data_dir / presence.RESTORING).exists():
+                yield
+                return
+        from memory_mcp.upkeep import finish_restore
+
+        with presence.alone(data_dir, presence.LONGEST_WAIT):
+            finish_restore(data_dir)
 
 
 def _access(settings: Settings, server: Database, live: Database, clock: Clock) -> Access:

@@ -219,10 +219,11 @@ def parser(prog: str, description: str) -> argparse.ArgumentParser:
     return flags
 
 
-def load(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Loaded:
-    """Read every source once. Raises Invalid naming the setting and where the bad value stands."""
+def load(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, config: bool = True) -> Loaded:
+    """Read every source once, without `config` all but the file. Raises Invalid naming the setting and where the bad
+    value stands."""
     given = _from_environ(environ) | _from_flags(flags)
-    given = _from_config(_data_dir(given)) | given
+    given = (_from_config(_data_dir(given)) if config else {}) | given
     settings = _validated(given)
     parse_scopes(settings.scopes)
     origins = (

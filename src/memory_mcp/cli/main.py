@@ -4,7 +4,7 @@ from typing import Annotated
 import typer
 
 from memory_mcp import __version__
-from memory_mcp.cli import config, connect, graph, keys, memories, models, portal, stores, users
+from memory_mcp.cli import config, connect, graph, keys, memories, models, portal, stores, upkeep, users
 from memory_mcp.cli.common import telling
 
 cli = typer.Typer(
@@ -25,6 +25,10 @@ cli.add_typer(models.cli, name="models")
 cli.add_typer(stores.cli, name="stores")
 cli.add_typer(graph.cli, name="graph")
 cli.add_typer(portal.cli, name="portal")
+cli.command("backup")(upkeep.backup)
+cli.command("restore")(upkeep.restore)
+cli.command("doctor")(upkeep.doctor)
+cli.command("export")(upkeep.export)
 cli.command("config", context_settings=config.CONTEXT, add_help_option=False)(config.show)
 cli.command("connect", epilog=connect.EPILOG)(connect.connect)
 

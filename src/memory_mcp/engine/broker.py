@@ -348,6 +348,7 @@ class Broker:
         self._path = path
         self._idle = idle
         self._asked_at = time.monotonic()
+        self._is_dismissed = False
         self._guard = threading.Lock()
         self._askers: set[Asker] = set()  # those who are being answered
 
@@ -419,6 +420,9 @@ class Broker:
                     return {"ok": True}, self._engine.check_archive(asked["name"])
                 case "check restored":
                     return {"ok": True}, self._engine.check_restored(asked["database"])
+                case "leave":
+                    self._is_dismissed = True
+                    return {"ok": True}, b""
         except archive.Damaged as exc:
             return {"ok": False, "kind": "damaged", "message": str(exc)}, b""
         except Unfit as exc:
@@ -436,10 +440,11 @@ class Broker:
         while True:
             time.sleep(LOOK)
             over = time.monotonic() - self._asked_at - self._idle
-            if over <= 0 or (over < CLEARING and self._engine.has_old_parts()):
+            if not self._is_dismissed and (over <= 0 or (over < CLEARING and self._engine.has_old_parts())):
                 continue
             with self._guard:
-                if not self._askers and time.monotonic() - self._asked_at > self._idle:
+                is_over = self._is_dismissed or time.monotonic() - self._asked_at > self._idle
+                if not self._askers and is_over:
                     self._path.unlink(missing_ok=True)
                     self._engine.close()
                     os._exit(0)

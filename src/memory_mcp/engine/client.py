@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from hashlib import sha256
 from importlib.util import find_spec
@@ -21,6 +21,7 @@ from typing import Any
 import memory_mcp
 from memory_mcp.engine import archive, frames
 from memory_mcp.errors import Invalid, Unavailable
+from memory_mcp.files.turns import is_free
 
 START = 30.0  # seconds an engine has to start on a busy machine
 AGAIN = 3.0  # after which another one is started: the first may have died
@@ -29,6 +30,7 @@ MOST_TRIES = 5
 MOST_WIRES = 4  # of one server to one engine: so many can be answered side by side
 MOST_EXPORTS = 2  # of them: exports may take long, and leave the others to everybody else
 LOOK = 0.1  # seconds between two looks whether the caller is still there
+LEAVING = 120.0  # seconds an engine has to finish what it is at and leave: an old one waits until nobody asks
 IDLE = 60.0  # seconds after the last request that an engine stays
 PACKAGES = Path(memory_mcp.__file__).parents[1]
 
@@ -121,6 +123,27 @@ class EngineLine:
 
     def close(self) -> None:
         self._drop_free()
+
+    def dismiss(self, wait: float = LEAVING) -> None:
+        """Have the engine leave, if one has the portal open. Raises Unavailable if it does not in `wait` seconds."""
+        self.close()
+        deadline, asked = time.monotonic() + wait, False
+        while is_running(self._folder):
+            if time.monotonic() > deadline:
+                raise Unavailable("The engine of a portal is still busy. Try again in a minute.")
+            if not asked:
+                with suppress(OSError):  # it is just starting or leaving
+                    self._send_away()
+                    asked = True
+            time.sleep(PAUSE)
+
+    def _send_away(self) -> None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
+            wire.connect(str(self._noted_socket() or self._socket))
+            frames.send(wire, {"limits": self._limits})
+            frames.receive(wire)
+            frames.send(wire, {"op": "leave"})
+            frames.receive(wire)
 
     def _ask(self, header: dict[str, Any], data: bytes = b"", field: str | None = None) -> bytes:
         with self._taking(self._places):
@@ -218,6 +241,12 @@ class EngineLine:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=PACKAGES
             )
         threading.Thread(target=engine.wait, name="engine", daemon=True).start()  # no zombie stays
+
+
+def is_running(folder: Path) -> bool:
+    """Whether an engine has this portal open."""
+    lock = folder / frames.LOCK
+    return lock.exists() and not is_free(lock)
 
 
 def socket_path(folder: Path) -> Path:

@@ -94,6 +94,37 @@ class Turns:
             raise _too_long() from exc
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder that is this process's own, so that others see that it lives."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody holds a file or folder."""
+    if fcntl is None:
+        return False  # nobody can tell
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+
+
 def _too_long() -> Unavailable:
     return Unavailable(
         "Another process has been writing to this memory for too long. Nothing was changed; stop it or try again."

@@ -299,11 +299,27 @@ class Graph:
     def everything(self, caller: Caller, project: str) -> Iterator[Entity | Relation]:
         """A whole project as it stands now: its entities, then its relations."""
         with self._project(caller, None, project).read() as tx:
-            for _, entity in storage.entities_after(tx, 0):
-                yield replace(entity, observations=list(storage.observations(tx, entity.id)))
-            yield from storage.relations(tx)
+            yield from _everything(tx)
 
-    def add_graph(self, caller: Caller, project: str, entities: Sequence[NewEntity], ties: Sequence[Tie]) -> Imported:
+    def every_project(self, caller: Caller) -> list[Project]:
+        """All of them, archived ones too."""
+        with self._place(caller.user).registry.read() as tx:
+            return storage.projects(tx, None)
+
+    def everything_of(self, caller: Caller, project: Project) -> Iterator[Entity | Relation]:
+        """The same as `everything`, of a project that may be archived."""
+        place = self._place(caller.user)
+        with self._files.get(place.file(project.id, project.status), place.lock(project.id)).read() as tx:
+            yield from _everything(tx)
+
+    def add_graph(
+        self,
+        caller: Caller,
+        project: str,
+        entities: Sequence[NewEntity],
+        ties: Sequence[Tie],
+        description: str = "",
+    ) -> Imported:
         """Add a graph to a project, which is made if it is missing: all of it, or nothing.
 
         What is known already stays as it is. A relation whose ends are unknown is left out and counted.
@@ -311,7 +327,7 @@ class Graph:
         place = self._place(caller.user)
         with place.registry.write() as registry:
             if storage.project(registry, project) is None:
-                self._make_project(registry, place, project, "")
+                self._make_project(registry, place, project, description)
         with self._writing(caller, None, project) as tx:
             added = [storage.add_entity(tx, entity) for entity in entities]
             ids = storage.ids_of(tx, {entity.name for entity in entities} | {name for tie in ties for name in tie.ends})
@@ -366,6 +382,12 @@ class Graph:
                     heal(place)
                     self._healed.add(user)
         return place
+
+
+def _everything(tx: Read) -> Iterator[Entity | Relation]:
+    for _, entity in storage.entities_after(tx, 0):
+        yield replace(entity, observations=list(storage.observations(tx, entity.id)))
+    yield from storage.relations(tx)
 
 
 def _existing(tx: Read, name: str) -> Project:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from memory_mcp.graph import storage
-from memory_mcp.sqlite import Database, migrations
+from memory_mcp.sqlite import Database, Read, Write, migrations
 
 REGISTRY = migrations.load(Path(__file__).parent / "registry", application_id=0x4D4D4352)  # "MMCR"
 PROJECT = migrations.load(Path(__file__).parent / "project", application_id=0x4D4D4347)  # "MMCG"
@@ -16,3 +16,14 @@ def index_what_others_wrote(db: Database) -> None:
             return
     with db.write() as writing:
         storage.index_anew(writing)
+
+
+def is_indexed(tx: Read) -> bool:
+    """Whether everything can be found by its words."""
+    return storage.is_indexed(tx)
+
+
+def index_anew(tx: Write) -> None:
+    """Fill an index of words that is empty."""
+    storage.forget_index(tx)
+    storage.index_anew(tx)

@@ -400,6 +400,11 @@ def is_indexed(tx: Read) -> bool:
     return indexed == active and indexed == tx.number(f"SELECT count(*) {_RIGHTLY_INDEXED}")
 
 
+def forget_index(tx: Write) -> None:
+    """Nothing counts as indexed."""
+    tx.all("DELETE FROM indexed")
+
+
 def index_anew(tx: Write) -> None:
     """Index what is missing, and drop what is too much."""
     tx.all(f"DELETE FROM indexed WHERE number NOT IN (SELECT indexed.number {_RIGHTLY_INDEXED})")

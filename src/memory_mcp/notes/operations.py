@@ -1,6 +1,6 @@
 import re
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -301,6 +301,64 @@ class Notes:
     def tags_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
         with self._db(caller).read() as tx:
             return lists.tags_starting(tx, tag_key(prefix), limit)
+
+    # Moving in and out
+
+    def everything(self, caller: Caller) -> Iterator[tuple[Note, list[Tag], bool]]:
+        """Every note as it stands now, archived ones too, with its tags and whether its title is its own."""
+        with self._db(caller).read() as tx:
+            for stored in notes.everything(tx):
+                yield stored.note, notes.tags_of(tx, stored.seq), stored.has_own_title
+
+    def every_link(self, caller: Caller) -> Iterator[tuple[str, str, str, str]]:
+        """(source id, target id, kind, when it was made) of every link somebody made."""
+        with self._db(caller).read() as tx:
+            yield from links.everything(tx)
+
+    def has(self, caller: Caller, id_: str) -> bool:
+        with self._db(caller).read() as tx:
+            return notes.get(tx, id_) is not None
+
+    def take_in(self, caller: Caller, note: Note, tags: Sequence[str], *, has_own_title: bool) -> bool:
+        """Keep a note that comes from elsewhere under its id and with its times; `tags` are the user's. False, and
+        nothing is changed, if there is one of this id."""
+        _check_text(note.content)
+        marks = markdown.marks(note.content)
+        every = merged_tags(tags, _system_tags(Author(note.source, note.client), note.namespace), marks.tags)
+        every = _with_state(every) if note.archived else every
+        kept = replace(
+            note,
+            user_id=caller.user,
+            title=note.title if has_own_title else markdown.first_line(note.content),
+            tags=[tag.name for tag in every],
+            metadata=_checked_metadata(note.metadata),
+            version=1,
+        )
+        with self._db(caller).write() as tx:
+            if notes.get(tx, note.id) is not None:
+                return False
+            stored = notes.insert(tx, kept, has_own_title=has_own_title, previous=None, session_id=None)
+            if kept.archived:
+                notes.update(tx, stored)
+            notes.set_referenced(tx, stored.seq, kept.last_referenced_at)
+            notes.set_tags(tx, stored.seq, every)
+            links.set_wikilinks(tx, stored.seq, marks.links)
+            linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
+            words.index(tx, stored.seq)
+            if not kept.archived:
+                queue.add(tx, stored.seq)
+        self._tell(caller, [kept], also=linking, came_or_went=True)
+        return True
+
+    def take_in_link(self, caller: Caller, source_id: str, target_id: str, kind: str) -> bool:
+        """Link two notes as they were elsewhere. False if they are so already. Raises NotFound if either is missing."""
+        with self._db(caller).write() as tx:
+            source, target = _both(tx, source_id, target_id)
+            linked = links.link(tx, source.seq, target.seq, kind)
+            if kind == "supersedes":
+                links.refresh_superseded(tx, target.seq)
+        self._tell_ends(caller, linked, source, target)
+        return bool(linked)
 
     # Vectors
 

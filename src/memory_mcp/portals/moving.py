@@ -15,7 +15,7 @@ from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.portals import inference, storage
 from memory_mcp.portals.address import COLUMN, TABLE, check_column
 from memory_mcp.portals.folders import PortalFolder
-from memory_mcp.portals.model import Format, NewColumn, Table
+from memory_mcp.portals.model import METADATA, Format, NewColumn, Table
 
 TEMPORARY = "_import_"  # what the names of unfinished tables start with
 LONGEST_TEXT = 1024 * 1024  # bytes
@@ -208,11 +208,34 @@ def open_file(
         storage.drop_left_behind(line, TEMPORARY, RESTORED)
 
 
+def open_whole(line: EngineLine, path: Path) -> int:
+    """Make a portal of its file, its own description included, where nothing is yet. How many rows it holds."""
+    try:
+        archive.manifest(path)
+        line.check_archive(path.name)
+        storage.drop_left_behind(line, TEMPORARY, RESTORED)
+        storage.restore(line, str(path), RESTORED)
+        line.check_restored(RESTORED)
+        found = storage.restored_tables(line, RESTORED)
+        for name, columns in found.items():
+            _check_taking(line, name, columns, None)
+        with ExitStack() as undoing:
+            for name in (METADATA, *found):
+                undoing.enter_context(storage.taken(line, RESTORED, name))
+        return sum(storage.row_count(line, name) for name in found)
+    except archive.Damaged as exc:
+        raise Invalid(str(exc)) from exc
+    except EngineError as exc:
+        raise Invalid("The tables in this portal file cannot be opened.") from exc
+    finally:
+        storage.drop_left_behind(line, TEMPORARY, RESTORED)
+
+
 def _check_taking(line: EngineLine, table: str, columns: Mapping[str, str], known: Table | None) -> None:
     """Raises Invalid for a table that cannot be taken in whole. Comes before anything is changed."""
     if not TABLE.fullmatch(table) or not all(map(COLUMN.fullmatch, columns)):
         raise Invalid(f"source: a table cannot be called {table!r}, or a column as one in it is.", field="source")
-    if not storage.is_whole(line, RESTORED, table):
+    if not storage.is_whole(line, table, RESTORED):
         raise Invalid(f"source: the table {table!r} in this portal file is damaged.", field="source")
     for name, kind in columns.items():
         there = known.column(name) if known else None

@@ -13,7 +13,7 @@ from memory_mcp.clock import Clock
 from memory_mcp.engine import words
 from memory_mcp.engine.client import EngineError, EngineLine
 from memory_mcp.engine.parameters import Unfit, fits
-from memory_mcp.errors import Invalid
+from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET, within_budget
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals import inference, joining, storage
@@ -233,6 +233,30 @@ class Portals:
         if address.table is not None:
             tables = [existing_table(tables, address.table)]
         return View(address.portal_uri, VIEWER, tables, stats(tables))
+
+    # Upkeep
+
+    def faults(self, folder: PortalFolder) -> list[str]:
+        """What is wrong with a portal, in words. Its engine reads all of it."""
+        line = self._lines.get(folder)
+        try:
+            tables = storage.tables(line)
+            faults = [f"the table {one.name} is damaged" for one in tables if not storage.is_whole(line, one.name)]
+        except (AppError, EngineError) as exc:
+            return [f"it cannot be opened ({exc})"]
+        described = folder.described()
+        if described is not None and [one.name for one in described.tables] != [one.name for one in tables]:
+            faults.append("portal.json names other tables than it has")
+        return faults
+
+    def describe_anew(self, folder: PortalFolder) -> None:
+        """Note what a portal holds, as its engine says."""
+        with folder.turn():
+            folder.describe(storage.tables(self._lines.get(folder)))
+
+    def dismiss(self, folder: PortalFolder) -> None:
+        """Have the engine of a portal leave, so that its folder can be moved. Raises Unavailable."""
+        self._lines.get(folder).dismiss()
 
     # Portals
 

@@ -453,8 +453,8 @@ def restored_tables(line: EngineLine, database: str) -> dict[str, dict[str, str]
     return found
 
 
-def is_whole(line: EngineLine, database: str, table: str) -> bool:
-    """Whether a restored table's data is as it was written: RESTORE does not look."""
+def is_whole(line: EngineLine, table: str, database: str = DATABASE) -> bool:
+    """Whether a table's data is as it was written: RESTORE does not look."""
     checked = line.run(f"CHECK TABLE {database}.{_name(table)} SETTINGS check_query_single_value_result = 1")
     return checked.strip() == b"1"
 

@@ -1,5 +1,7 @@
 """Files in and out of portals: who may, which files, and how many at a time."""
 
+import math
+import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,10 +10,11 @@ from pathlib import Path
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.engine import archive
 from memory_mcp.engine.client import EngineError, EngineLine, check_wanted
-from memory_mcp.errors import Invalid, Unavailable
+from memory_mcp.errors import Conflict, Invalid, Unavailable
 from memory_mcp.families import Progress
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals import fetching, moving, places, storage
+from memory_mcp.portals.address import Address
 from memory_mcp.portals.folders import PortalFolder
 from memory_mcp.portals.keeping import Keeping, existing_table, writable
 from memory_mcp.portals.model import Exported, Format, Imported, Table
@@ -133,6 +136,18 @@ class Transfers:
             raise Invalid(
                 "format: db holds the whole portal. Leave table and query out, or choose another.", field="format"
             )
+        tables = self._written(folder, line, path, self._largest_export, cancelled)
+        return [table.name for table in tables], sum(table.rows for table in tables)
+
+    def _written(
+        self,
+        folder: PortalFolder,
+        line: EngineLine,
+        path: Path,
+        largest: float,
+        cancelled: threading.Event | None = None,
+    ) -> list[Table]:
+        """A whole portal in a sealed file, as it is at one moment. What tables it holds."""
         try:
             with folder.turn():
                 check_wanted(cancelled)
@@ -141,22 +156,51 @@ class Transfers:
                     storage.set_metadata(line, {"mcp.checksum": checksum})
                     about["mcp.checksum"] = checksum
                 tables = storage.tables(line)
-                self._check_size(sum(table.bytes for table in tables))
+                _check_size(sum(table.bytes for table in tables), largest)
                 storage.back_up(line.until(cancelled), str(path))
         except EngineError as exc:
             raise Unavailable("The engine cannot write this portal to a file. Look at the log, or try again.") from exc
         archive.seal(path, {"metadata": about, "tables": {table.name: table.rows for table in tables}})
-        self._check_size(path.stat().st_size)
-        return [table.name for table in tables], sum(table.rows for table in tables)
+        _check_size(path.stat().st_size, largest)
+        return tables
 
-    def _check_size(self, size: int) -> None:
-        if size > self._largest_export:
-            raise Invalid(
-                f"format: as db this portal is over {self._largest_export} bytes. Export its tables one by one, or "
-                "what queries give of them.",
-                word="too_large",
-                field="format",
-            )
+    # Upkeep
+
+    def back_up(self, folder: PortalFolder, target: Path) -> list[Table]:
+        """Write a whole portal to a new file, as it is at one moment, while servers go on. What tables it holds."""
+        line = self._keeping.line(folder)
+        with moving.staged(folder, ENDINGS["db"]) as path:
+            tables = self._written(folder, line, path, math.inf)
+            shutil.copyfile(path, target)
+        return tables
+
+    def export_to(self, folder: PortalFolder, table: str, target: Path, format_: Format) -> int:
+        """Write a whole table to a new file. How many rows that was."""
+        line = self._keeping.line(folder)
+        with moving.staged(folder, ENDINGS[format_]) as path:
+            _, rows = self._export_table(line, path, target.name, format_, table, None)
+            shutil.copyfile(path, target)
+        return rows
+
+    def put_back(self, folder: PortalFolder, file: Path) -> int:
+        """Make a portal that is not there from its file, as it was. How many rows. Raises Invalid, and leaves nothing,
+        for a damaged file."""
+        line = self._keeping.line(folder)
+        with moving.staged(folder, ENDINGS["db"]) as path:
+            shutil.copyfile(file, path)
+            with folder.turn():
+                count = moving.open_whole(line, path)
+                folder.describe(storage.tables(line))
+        return count
+
+    def take_in(self, caller: Caller, address: Address, file: Path) -> int:
+        """The same for a caller. Raises Conflict if there is such a portal."""
+        folder = self._keeping.folders(caller).get(address)
+        if folder.exists():
+            raise Conflict(f"There is a portal {address.portal_uri} already.")
+        count = self.put_back(folder, file)
+        self._keeping.changes.tell(caller.user, [address.portal_uri], list_changed=True)
+        return count
 
     def _export_table(
         self, line: EngineLine, path: Path, destination: str, format_: Format, table: str | None, query: str | None
@@ -190,3 +234,13 @@ def _chosen(tables: Sequence[Table], name: str | None) -> Table:
         listed = ", ".join(table.name for table in tables) or "none"
         raise Invalid(f"table: name one of the portal's tables ({listed}), or give a query.", field="table")
     return tables[0]
+
+
+def _check_size(size: int, largest: float) -> None:
+    if size > largest:
+        raise Invalid(
+            f"format: as db this portal is over {largest:.0f} bytes. Export its tables one by one, or what queries "
+            "give of them.",
+            word="too_large",
+            field="format",
+        )

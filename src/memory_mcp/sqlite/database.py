@@ -150,13 +150,13 @@ class Database:
         self._when_opened: list[Callable[[Database], None]] = []
         self._turns = Turns(lock or path.with_name(path.name + ".lock"))
         self._reopening = threading.RLock()
-        with _telling(path):
+        with telling(path):
             self._file = self._open()
         self._missing = "make" if missing == "make" else "refuse"
 
     @contextmanager
     def read(self) -> Iterator[Read]:
-        with _telling(self.path), (file := self._in_place()).reader() as connection:
+        with telling(self.path), (file := self._in_place()).reader() as connection:
             connection.execute("BEGIN")
             try:
                 yield Read(connection, self._clock(), file.generation)
@@ -167,7 +167,7 @@ class Database:
     def write(self, wait: float = LONGEST_WAIT) -> Iterator[Write]:
         """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the turn does not come
         within `wait` seconds."""
-        with _telling(self.path), self._turn(wait) as file:
+        with telling(self.path), self._turn(wait) as file:
             file.writer.set_busy_timeout(min(BUSY, int(wait * 1000)))
             with transaction(file.writer):
                 yield Write(file.writer, self._clock(), file.generation)
@@ -188,7 +188,7 @@ class Database:
     def move(self, target: Path) -> None:
         """Move the file elsewhere with everything that was written to it, while nobody writes. This object is of no
         use afterwards. Raises Unavailable, and moves nothing, while somebody reads for long."""
-        with _telling(self.path):
+        with telling(self.path):
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._turn(LONGEST_WAIT) as file:
                 if target.exists():
@@ -207,14 +207,14 @@ class Database:
 
     def remove(self) -> None:
         """Delete the file, while nobody writes. This object is of no use afterwards."""
-        with _telling(self.path), self._turn(LONGEST_WAIT) as file:
+        with telling(self.path), self._turn(LONGEST_WAIT) as file:
             file.close()
             for left in (self.path, _wal(self.path), _shm(self.path)):
                 left.unlink(missing_ok=True)
 
     def look(self) -> None:
         """Notice whether another file has taken the place of this one, without reading or writing."""
-        with _telling(self.path):
+        with telling(self.path):
             self._in_place()
 
     def whenever_opened(self, callback: Callable[["Database"], None]) -> None:
@@ -228,7 +228,7 @@ class Database:
         Whoever reads now reads on, and the next call opens the file again.
         """
         try:
-            with _telling(self.path), self._turns.take(wait):
+            with telling(self.path), self._turns.take(wait):
                 self._file.close()
         except Unavailable:
             return False
@@ -253,7 +253,7 @@ class Database:
         with self._turns.take():
             if self._missing == "refuse" and not self.path.exists():
                 raise _gone()
-            _make_ready(self.path, self._turns.note())
+            make_ready(self.path, self._turns.note())
         file = _File(self.path, self._durability, self._generation)
         try:
             self._bring_up_to_date(file.writer)
@@ -288,7 +288,7 @@ def _identities(path: Path) -> str:
     return f"{_identity(path)} {_identity(_wal(path))}"
 
 
-def _make_ready(path: Path, known: str) -> None:
+def make_ready(path: Path, known: str) -> None:
     """Make the file if it is missing, and see that the WAL beside it is its own.
 
     SQLite plays any WAL it finds into a file of that name. So one that belonged to a file that was removed or replaced
@@ -347,7 +347,7 @@ def _gone() -> NotFound:
 
 
 @contextmanager
-def _telling(path: Path) -> Iterator[None]:
+def telling(path: Path) -> Iterator[None]:
     """Turn the driver's errors into ours, once, for everything that touches a file."""
     try:
         yield

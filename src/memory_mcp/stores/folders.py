@@ -74,6 +74,21 @@ class StoreFolder:
                     raise taken(parts, "path") from None
                 return _signature(place.status())
 
+    def has_file(self, parts: Parts) -> bool:
+        """Whether there is something under a name, whatever it is."""
+        with suppress(OSError), self._folder(parts[:-1]) as folder:
+            return _is_there(folder.beside(parts[-1]))
+        return False
+
+    def add_file(self, parts: Parts, content: bytes) -> bool:
+        """Write a file as it is, with the categories it needs. False, and nothing is changed, if one is there."""
+        with self._telling(parts), self._making(parts, "path"), self._folder(parts[:-1], make=True) as folder:
+            try:
+                whole.write_new(folder.beside(parts[-1]), content, durable=self._durable)
+            except FileExistsError:
+                return False
+        return True
+
     def replace(self, parts: Parts, text: str, seen: Signature) -> Signature | None:
         """Write a memory anew. None if somebody changed the file since it was seen: nothing is written then."""
         with self._telling(parts), self._memory(parts) as place:

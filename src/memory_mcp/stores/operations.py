@@ -92,6 +92,17 @@ class Stores:
             self._index(caller, folder, parts[:-1], is_new=True)
         return Added(store, path, created=True)
 
+    def has_file(self, caller: Caller, store: str, way: Parts) -> bool:
+        return self._opened(caller, store).has_file(paths.parsed("/".join(way)))
+
+    def take_in(self, caller: Caller, store: str, way: Parts, content: bytes) -> bool:
+        """Keep a file that comes from elsewhere as it is; `reindex` afterwards. The store is made if it is missing.
+        False, and nothing is changed, if there is a file of this name."""
+        parts = paths.parsed("/".join(way))
+        folder = self._folder(self._registry(caller).get_or_make(store))
+        with folder.turn():
+            return folder.add_file(parts, content)
+
     def get(self, caller: Caller, store: str, path: str, *, include_expired: bool) -> Memory:
         """Raises NotFound; with the word `expired` for a memory whose time is over."""
         parts = paths.parsed(path)

@@ -34,6 +34,10 @@ class Registry:
                 log.warning(exc.message)
         return stores
 
+    def names(self) -> list[str]:
+        """All that are listed, whether their lines name a folder or not. Raises Unavailable."""
+        return sorted(self._paths())
+
     def get(self, name: str) -> Store:
         """Raises NotFound (store_not_registered)."""
         known = self._paths()

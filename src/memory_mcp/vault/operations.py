@@ -1,7 +1,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from memory_mcp.access import Tenants
@@ -146,6 +146,27 @@ class Vault:
     def keys_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
         with self._tenants.database(caller.user).read() as tx:
             return storage.keys_starting(tx, prefix, limit)
+
+    def everything(self, caller: Caller) -> Iterator[tuple[Memory, tuple[float, ...] | None]]:
+        """All that is kept for good, as it stands now, each with its vector if it has one."""
+        with self._tenants.database(caller.user).read() as tx:
+            for memory, vector in storage.everything(tx):
+                yield memory, storage.unpacked(vector) if vector else None
+
+    def has(self, caller: Caller, key: str) -> bool:
+        with self._tenants.database(caller.user).read() as tx:
+            return storage.get(tx, key) is not None
+
+    def take_in(self, caller: Caller, memory: NewMemory, created_at: str, updated_at: str) -> bool:
+        """Keep a memory that comes from elsewhere, with its times. False, and nothing is changed, if there is one under
+        its key. A vector of another length is left out."""
+        if memory.embedding is not None and len(memory.embedding) != self._dimensions:
+            memory = replace(memory, embedding=None)
+        with self._tenants.database(caller.user).write() as tx:
+            is_new = storage.add(tx, memory, created_at, updated_at)
+        if is_new:
+            self._changes.tell(caller.user, [VAULT_URI, uri_of(memory.key)], list_changed=True)
+        return is_new
 
     def forget_sessions(self, user: str, session_ids: Sequence[str]) -> None:
         """Delete everything these sessions kept. They are over."""

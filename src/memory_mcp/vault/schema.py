@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from memory_mcp.sqlite import Database, migrations
+from memory_mcp.sqlite import Database, Read, Write, migrations
 from memory_mcp.vault import storage
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4356)  # "MMCV"
@@ -15,3 +15,13 @@ def take_in(db: Database) -> None:
             return
     with db.write() as writing:
         storage.take_in(writing)
+
+
+def is_indexed(tx: Read) -> bool:
+    """Whether everything can be found by its words."""
+    return storage.is_indexed(tx)
+
+
+def index_anew(tx: Write) -> None:
+    """Fill indexes of words that are empty."""
+    storage.take_in(tx)

@@ -304,6 +304,33 @@ def keys_starting(tx: Read, prefix: str, limit: int) -> list[str]:
     return [key for (key,) in rows]
 
 
+def everything(tx: Read) -> Iterator[tuple[Memory, bytes | None]]:
+    """Every memory of the vault with its vector, in the order they were first written."""
+    rows = tx.each("SELECT key, content, tags, created_at, updated_at, embedding FROM vault_memories ORDER BY id")
+    return ((_memory("vault", *fields), embedding) for *fields, embedding in rows)
+
+
+def add(tx: Write, memory: NewMemory, created_at: str, updated_at: str) -> bool:
+    """Keep a memory with the times it has. False, and nothing is changed, if its key is taken."""
+    rows = tx.all(
+        """
+        INSERT INTO vault_memories (key, content, tags, embedding, created_at, updated_at)
+        VALUES (:key, :content, :tags, :embedding, :created_at, :updated_at) ON CONFLICT (key) DO NOTHING RETURNING id
+        """,
+        {
+            "key": memory.key,
+            "content": memory.content,
+            "tags": _json(memory.tags),
+            "embedding": None if memory.embedding is None else packed(memory.embedding),
+            "created_at": created_at,
+            "updated_at": updated_at,
+        },
+    )
+    if rows:
+        _index(tx, rows[0][0], memory)
+    return bool(rows)
+
+
 def take_in(tx: Write) -> None:
     """Index memories that another program wrote into the spec's tables, mended where they are not as ours are."""
     for place in PLACES:
@@ -334,6 +361,10 @@ def is_indexed(tx: Read) -> bool:
 def packed(vector: Sequence[float]) -> bytes:
     """float32, little-endian, as the spec stores it. Raises OverflowError for a number float32 cannot hold."""
     return struct.pack(f"<{len(vector)}f", *vector)
+
+
+def unpacked(vector: bytes) -> tuple[float, ...]:
+    return struct.unpack(f"<{len(vector) // 4}f", vector)
 
 
 def _tagged(place: Place, tags: Sequence[str], id_: str = "id") -> str:

@@ -1,7 +1,7 @@
 """SQL of what notes have to do with each other: links, wikilinks, and which note supersedes which."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from memory_mcp.notes.model import Edge, Link, Links, Neighbourhood, Node, folded
 from memory_mcp.notes.storage.notes import LIVE
@@ -29,6 +29,17 @@ def unlink(tx: Write, source: int, target: int) -> int:
     if ("supersedes",) in rows:
         refresh_superseded(tx, target)
     return len(rows)
+
+
+def everything(tx: Read) -> Iterator[tuple[str, str, str, str]]:
+    """(source id, target id, kind, when it was made) of every link somebody made."""
+    return tx.each(
+        """
+        SELECT source.id, target.id, link.kind, link.created_at FROM note_links AS link
+        JOIN notes AS source ON source.seq = link.source_seq JOIN notes AS target ON target.seq = link.target_seq
+        ORDER BY link.source_seq, link.target_seq, link.kind
+        """
+    )
 
 
 def of(tx: Read, seq: int, limit: int) -> Links:

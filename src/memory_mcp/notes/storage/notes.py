@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,6 +116,20 @@ def by_seq(tx: Read, seqs: Sequence[int]) -> list[Stored]:
         {"seqs": json.dumps(list(seqs))},
     )
     return [_stored(row) for row in rows]
+
+
+def everything(tx: Read) -> Iterator[Stored]:
+    """Every note, archived or not, in the order they were written."""
+    rows = tx.each(
+        f"""
+        SELECT {_NOTE} FROM notes AS note LEFT JOIN notes AS newer ON newer.seq = note.superseded_by ORDER BY note.seq
+        """
+    )
+    return map(_stored, rows)
+
+
+def set_referenced(tx: Write, seq: int, at: str | None) -> None:
+    tx.all("UPDATE notes SET last_referenced_at = :at WHERE seq = :seq", {"seq": seq, "at": at})
 
 
 def _stored(row: Sequence[Any]) -> Stored:

@@ -46,6 +46,21 @@ def index(tx: Write, seq: int) -> None:
     )
 
 
+def is_indexed(tx: Read) -> bool:
+    live = "SELECT seq FROM notes WHERE archived = 0"
+    indexed = tx.number("SELECT count(*) FROM notes_words_docsize")
+    return (
+        indexed
+        == tx.number(f"SELECT count(*) FROM notes_words_docsize WHERE id IN ({live})")
+        == tx.number("SELECT count(*) FROM notes WHERE archived = 0")
+    )
+
+
+def index_all(tx: Write) -> None:
+    for (seq,) in tx.all("SELECT seq FROM notes WHERE archived = 0 ORDER BY seq"):
+        index(tx, seq)
+
+
 @dataclass(frozen=True)
 class WordIndex:
     """The index of words as search/finding.py asks it."""

@@ -1,0 +1,176 @@
+"""memory-mcp backup, restore, doctor, export."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from memory_mcp import settings
+from memory_mcp.app import open_upkeep
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, usage
+from memory_mcp.errors import AppError
+from memory_mcp.upkeep.exporting import Exporting
+from memory_mcp.upkeep.model import Diagnosis, Finding, LeftOut, Tell, quietly
+
+COLOURS = {"notice": "cyan", "problem": "red", "repaired": "green"}
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="Where to; a former backup there is replaced.", metavar="FILE")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write everything to one file (a zip), while servers run.
+
+    It holds every write that was acknowledged before it began. Example: memory-mcp backup ~/memory.zip
+    """
+    with usage():
+        chosen = settings.load({"data_dir": data_dir}).settings
+    with open_upkeep(chosen) as upkeep, _watched(as_json) as tell:
+        made = upkeep.backup.make(file, tell)
+    if as_json:
+        print_json({**vars(made), "left_out": [vars(one) for one in made.left_out]})
+    else:
+        typer.echo(f"{made.file}: {made.files} files, {_size(made.bytes)}, as of {made.cut_at}.")
+    _tell_left_out(made.left_out)
+    if made.left_out:
+        raise typer.Exit(1)
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that memory-mcp backup made.", metavar="FILE")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a backup in the place of what is there, after every part of it has been checked.
+
+    What is there is moved aside, not deleted. Refused while servers run on the data directory.
+    """
+    with usage():
+        chosen = settings.load({"data_dir": data_dir}, config=False).settings
+        with_config = _if_sound(data_dir)
+    with open_upkeep(with_config or chosen, alone=True) as upkeep, _watched(as_json) as tell:
+        done = upkeep.restore.run(file, tell)
+    if as_json:
+        print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
+        return
+    typer.echo(f"{done.data_dir} is as it was at {done.cut_at}: {done.files} files.")
+    if done.aside:
+        typer.echo(f"What was there before is in {done.aside}. Delete it when you no longer want it.")
+    for notice in done.notices:
+        typer.echo(notice)
+    if done.left_out:
+        typer.echo("The backup was made without these:", err=True)
+        _tell_left_out(done.left_out)
+
+
+def doctor(
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what is safe to mend.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check every database, index, file and setting; with --repair, mend what is safe.
+
+    Leaves with 0 if all is well or mended, with 1 if problems are left.
+    """
+    chosen, trouble = _settings(data_dir)
+    with open_upkeep(chosen) as upkeep, _watched(as_json) as tell:
+        found = upkeep.doctor.look(repair=repair, tell=tell)
+    found = Diagnosis({"settings": 1, **found.checked}, (*trouble, *found.findings))
+    if as_json:
+        shown = [vars(one) for one in found.findings]
+        print_json({"well": not found.problems, "checked": found.checked, "findings": shown})
+    else:
+        _show(found, repair=repair)
+    if found.problems:
+        raise typer.Exit(1)
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(help="A new folder.", metavar="DIR")],
+    user: Annotated[str, typer.Option(help="Whose memory.")] = LOCAL_USER,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write everything a user keeps as open formats: markdown, JSON lines, Parquet, CSV.
+
+    The folder's README.md says what is what.
+    """
+    with opened_app(data_dir) as (app, local), _watched(as_json) as tell:
+        caller = Caller(app.access.users.get(user).id, ALL_SCOPES, local.families)
+        done = Exporting(app, caller).run(folder, tell)
+    if as_json:
+        print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
+    else:
+        counted = ", ".join(f"{count} {what}" for what, count in done.counts.items())
+        typer.echo(f"{done.folder}: {counted}.")
+    _tell_left_out(done.left_out)
+    if done.left_out:
+        raise typer.Exit(1)
+
+
+def _settings(data_dir: Path | None) -> tuple[settings.Settings, list[Finding]]:
+    """Settings that work, and what is wrong with config.toml if those are not its."""
+    try:
+        return settings.load({"data_dir": data_dir}).settings, []
+    except AppError as exc:
+        with usage():
+            chosen = settings.load({"data_dir": data_dir}, config=False).settings
+        return chosen, [Finding("settings", "config.toml", "problem", exc.message)]
+
+
+def _if_sound(data_dir: Path | None) -> settings.Settings | None:
+    """A broken config.toml is no reason not to restore: it is moved aside with all else."""
+    try:
+        return settings.load({"data_dir": data_dir}).settings
+    except AppError:
+        return None
+
+
+def _show(found: Diagnosis, *, repair: bool) -> None:
+    console = Console()
+    for one in found.findings:
+        console.print(f"[{COLOURS[one.state]}]{one.state:>8}[/] ", end="")
+        console.print(f"{one.check}: {one.place}: {one.message}", markup=False, highlight=False, soft_wrap=True)
+    counted = ", ".join(f"{count} {what}" for what, count in found.checked.items())
+    typer.echo(f"Looked at {counted}.")
+    mendable = sum(one.repairable for one in found.problems)
+    if not found.problems:
+        typer.echo("All is well.")
+    elif mendable and not repair:
+        typer.echo(f"{len(found.problems)} problems; memory-mcp doctor --repair mends {mendable}.")
+    else:
+        typer.echo(f"{len(found.problems)} problems are left.")
+
+
+def _tell_left_out(left_out: tuple[LeftOut, ...]) -> None:
+    for one in left_out:
+        typer.echo(f"Left out: {one.path} ({one.why})", err=True)
+
+
+@contextmanager
+def _watched(as_json: bool) -> Iterator[Tell]:
+    """A bar for each kind of work, where somebody watches."""
+    if as_json or not sys.stderr.isatty():
+        yield quietly
+        return
+    columns: tuple[Any, ...] = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int, whole: int) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=whole)
+            progress.update(tasks[what], completed=done, total=whole)
+
+        yield tell
+
+
+def _size(count: int) -> str:
+    return f"{count / 1_000_000:.1f} MB" if count >= 100_000 else f"{count} bytes"

@@ -1,0 +1,256 @@
+"""An export taken in again: what is new is added, what is there already stays as it is."""
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, get_args
+from uuid import UUID
+
+import yaml
+
+from memory_mcp.caller import Caller
+from memory_mcp.clock import instant, precise_stamp, utc_now
+from memory_mcp.errors import AppError, Invalid, NotFound
+from memory_mcp.graph import exchange
+from memory_mcp.graph.model import Entity, Relation
+from memory_mcp.notes.model import DEFAULT_IMPORTANCE, Note, Source
+from memory_mcp.portals.address import NAME, Address
+from memory_mcp.stores import paths
+from memory_mcp.upkeep.exporting import ABOUT, FORMAT, LINKS, PROJECTS, VAULT
+from memory_mcp.upkeep.model import LeftOut, Taken, Tell, quietly
+from memory_mcp.upkeep.rooms import Rooms
+from memory_mcp.vault.model import NewMemory
+
+LARGEST_FILE = 10 * 1024 * 1024  # bytes of a file of a store
+
+
+def read_export(rooms: Rooms, caller: Caller, folder: Path, *, dry_run: bool = False, tell: Tell = quietly) -> Taken:
+    """Take in a folder that `memory-mcp export` made. A second time there is nothing new.
+
+    Known are: a memory of the vault by its key, a note by its id, a file of a store by its path, entities, observations
+    and relations by what they say, a portal by its address. Raises Invalid for a folder that is no export.
+    """
+    _check(folder)
+    reading = _Reading(rooms, caller, folder, Taken(), dry_run)
+    steps = (reading.vault, reading.notes, reading.links, reading.stores, reading.graph, reading.portals)
+    for number, step in enumerate(steps):
+        tell(step.__name__, number, len(steps))
+        step()
+    tell("done", len(steps), len(steps))
+    return reading.taken
+
+
+class _Reading:
+    def __init__(self, rooms: Rooms, caller: Caller, folder: Path, taken: Taken, dry_run: bool) -> None:
+        self._rooms = rooms
+        self._caller = caller
+        self._folder = folder
+        self.taken = taken
+        self._dry_run = dry_run
+
+    def vault(self) -> None:
+        for place, said in self._lines(self._folder / VAULT):
+            with self._one(place):
+                vector = said.get("embedding")
+                memory = NewMemory(
+                    "vault",
+                    _text(said, "key"),
+                    _text(said, "content"),
+                    tuple(map(str, said.get("tags") or ())),
+                    tuple(map(float, vector)) if vector else None,
+                )
+                created, updated = str(said["created_at"]), str(said["updated_at"])
+                is_new = (
+                    not self._rooms.vault.has(self._caller, memory.key)
+                    if self._dry_run
+                    else self._rooms.vault.take_in(self._caller, memory, created, updated)
+                )
+                self.taken.count("memories", new=is_new)
+
+    def notes(self) -> None:
+        for path in sorted((self._folder / "notes").rglob("*.md")):
+            with self._one(self._shown(path)):
+                note, tags, has_own_title = read_note(path.read_bytes().decode())
+                is_new = (
+                    not self._rooms.notes.has(self._caller, note.id)
+                    if self._dry_run
+                    else self._rooms.notes.take_in(self._caller, note, tags, has_own_title=has_own_title)
+                )
+                self.taken.count("notes", new=is_new)
+
+    def links(self) -> None:
+        for place, said in self._lines(self._folder / "notes" / LINKS):
+            with self._one(place):
+                if self._dry_run:
+                    continue
+                if said["kind"] not in ("link", "supersedes"):
+                    raise Invalid(f"no link is a {said['kind']!r}")
+                is_new = self._rooms.notes.take_in_link(
+                    self._caller, _text(said, "source_id"), _text(said, "target_id"), said["kind"]
+                )
+                self.taken.count("links", new=is_new)
+
+    def stores(self) -> None:
+        known = {store.name for store in self._rooms.stores.all(self._caller)}
+        for folder in sorted(path for path in (self._folder / "stores").glob("*") if path.is_dir()):
+            with self._one(self._shown(folder)):
+                paths.check_store(folder.name)
+                for path in sorted(folder.rglob("*")):
+                    if path.is_file() and not path.is_symlink() and path.name != "index.yaml":
+                        with self._one(self._shown(path)):
+                            self._store_file(folder.name, path.relative_to(folder), path, folder.name in known)
+                if not self._dry_run:
+                    self._rooms.stores.reindex(self._caller, folder.name, lambda done, whole: None)
+
+    def _store_file(self, store: str, way: Path, path: Path, is_known: bool) -> None:
+        if path.stat().st_size > LARGEST_FILE:
+            raise Invalid("it is over 10 MiB")
+        if self._dry_run:
+            is_new = not is_known or not self._rooms.stores.has_file(self._caller, store, way.parts)
+        else:
+            is_new = self._rooms.stores.take_in(self._caller, store, way.parts, path.read_bytes())
+        self.taken.count("files", new=is_new)
+
+    def graph(self) -> None:
+        about = {said["name"]: said for _, said in self._lines(self._folder / "graph" / PROJECTS) if "name" in said}
+        known = {project.name: project for project in self._rooms.graph.every_project(self._caller)}
+        for path in sorted((self._folder / "graph").glob("*.jsonl")):
+            if path.name == PROJECTS:
+                continue
+            with self._one(self._shown(path)):
+                name = path.name.removesuffix(".jsonl")
+                entities, ties = exchange.parse(path.read_text(encoding="utf-8"))
+                if self._dry_run:
+                    self._compare_graph(known.get(name), entities, ties)
+                    continue
+                said = about.get(name, {})
+                project = known.get(name)
+                if project is not None and project.status == "archived":
+                    self.taken.count("projects", new=False)
+                    continue
+                added = self._rooms.graph.add_graph(
+                    self._caller, name, entities, ties, str(said.get("description") or "")
+                )
+                self.taken.count("projects", new=project is None)
+                self.taken.count("entities", new=True, by=added.entities)
+                self.taken.count("relations", new=True, by=added.relations)
+                self.taken.count("entities and relations", new=False, by=added.known)
+                if project is None and said.get("status") == "archived":
+                    self._rooms.graph.archive_project(self._caller, name)
+
+    def _compare_graph(self, project: Any, entities: list[Any], ties: list[Any]) -> None:
+        there = list(self._rooms.graph.everything_of(self._caller, project)) if project else []
+        names = {one.name for one in there if isinstance(one, Entity)}
+        related = {(one.source, one.target, one.relation_type) for one in there if isinstance(one, Relation)}
+        for entity in entities:
+            self.taken.count("entities", new=entity.name not in names)
+        for tie in ties:
+            self.taken.count("relations", new=(*tie.ends, tie.relation_type) not in related)
+        self.taken.count("projects", new=project is None)
+
+    def portals(self) -> None:
+        there = {portal.address for portal in self._rooms.portals.all(self._caller)}
+        for path in sorted((self._folder / "portals").glob("*/*.db")):
+            with self._one(self._shown(path)):
+                address = Address(path.parent.name, path.stem)
+                if not (NAME.fullmatch(address.namespace) and NAME.fullmatch(address.portal)):
+                    raise Invalid("no portal has such a name")
+                is_new = address not in there
+                if is_new and not self._dry_run:
+                    self._rooms.portals.transfers.take_in(self._caller, address, path)
+                self.taken.count("portals", new=is_new)
+
+    def _lines(self, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+        with suppress(FileNotFoundError), path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                place = f"{self._shown(path)}:{number}"
+                with self._one(place):
+                    said = json.loads(line)
+                    if not isinstance(said, dict):
+                        raise Invalid("it is no JSON object")
+                    yield place, said
+
+    def _one(self, place: str) -> "_One":
+        return _One(self.taken, place)
+
+    def _shown(self, path: Path) -> str:
+        return path.relative_to(self._folder).as_posix()
+
+
+class _One:
+    """One thing of many: what cannot be taken in keeps nothing else from it, and is told of."""
+
+    def __init__(self, taken: Taken, place: str) -> None:
+        self._taken = taken
+        self._place = place
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, exc: object, trace: object) -> bool:
+        if isinstance(exc, AppError):
+            self._taken.left_out.append(LeftOut(self._place, exc.message))
+        elif isinstance(exc, (ValueError, KeyError, TypeError, OSError, RecursionError, yaml.YAMLError)):
+            self._taken.left_out.append(LeftOut(self._place, f"it is not as an export has it ({exc})"))
+        else:
+            return False
+        return True
+
+
+def read_note(text: str) -> tuple[Note, list[str], bool]:
+    """A note out of its markdown file, the user's tags, and whether its title is its own. Raises ValueError."""
+    if not text.startswith("---\n"):
+        raise ValueError("no front matter")
+    front, mark, content = text[4:].partition("\n---\n\n")
+    if not mark:
+        raise ValueError("front matter without an end")
+    said = yaml.safe_load(front)
+    if not isinstance(said, dict):
+        raise TypeError("front matter")
+    now = precise_stamp(utc_now())
+    source: Source = said["source"] if said.get("source") in get_args(Source) else "import"
+    tags = [str(tag) for tag in said.get("tags") or ()]
+    note = Note(
+        id=str(UUID(str(said["id"]))),
+        user_id="",
+        namespace=str(said.get("namespace") or "default"),
+        title=str(said.get("title") or ""),
+        content=content.removesuffix("\n"),
+        folder=str(said.get("folder") or ""),
+        tags=tags,
+        importance=min(1.0, max(0.0, float(said.get("importance", DEFAULT_IMPORTANCE)))),
+        metadata=dict(said.get("metadata") or {}),
+        source=source,
+        client=said.get("client"),
+        created_at=_time(said, "created_at") or now,
+        updated_at=_time(said, "updated_at") or now,
+        last_referenced_at=_time(said, "last_referenced_at"),
+        archived=bool(said.get("archived")),
+        expires_at=_time(said, "expires_at"),
+        superseded_by=None,
+        version=1,
+    )
+    return note, tags, bool(said.get("title"))
+
+
+def _time(said: dict[str, Any], name: str) -> str | None:
+    return precise_stamp(instant(str(said[name]))) if said.get(name) else None
+
+
+def _text(said: dict[str, Any], name: str) -> str:
+    if not isinstance(said[name], str):
+        raise TypeError(name)
+    said[name].encode()  # no halves of surrogate pairs
+    return str(said[name])
+
+
+def _check(folder: Path) -> None:
+    try:
+        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        format_ = about["format"]
+    except FileNotFoundError as exc:
+        raise NotFound(f"{folder} is no export of Memory MCP: it has no {ABOUT}.") from exc
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise Invalid(f"{folder} is no export of Memory MCP: its {ABOUT} cannot be read.") from exc
+    if format_ != FORMAT:
+        raise Invalid(f"{folder} is an export of a kind this program does not know ({format_}). Upgrade memory-mcp.")

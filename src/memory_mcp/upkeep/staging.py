@@ -1,0 +1,34 @@
+"""A folder for what is being made. It does not stay, and what a killed process left of one goes with the next."""
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memory_mcp.files.turns import is_free, locked
+
+PREFIX = ".memory-mcp-staging-"
+
+
+@contextmanager
+def staging(parent: Path) -> Iterator[Path]:
+    """A new folder in another, for its owner alone."""
+    clear(parent)
+    folder = parent / f"{PREFIX}{secrets.token_hex(6)}"
+    folder.mkdir(mode=0o700)
+    with locked(folder):
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def abandoned(parent: Path) -> list[Path]:
+    """Those whose process is gone."""
+    return [path for path in parent.glob(f"{PREFIX}*") if is_free(path)]
+
+
+def clear(parent: Path) -> None:
+    for path in abandoned(parent):
+        shutil.rmtree(path, ignore_errors=True)
