@@ -4,6 +4,7 @@ A zip because every system opens one, its parts can be taken out one by one, and
 contents stands at the end.
 """
 
+import errno
 import json
 import os
 import re
@@ -221,6 +222,8 @@ def _telling(name: str) -> Iterator[None]:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as exc:
         raise Damaged(f"{name} in this backup is damaged. Nothing was changed.") from exc
     except OSError as exc:
+        if exc.errno == errno.EINVAL:  # the table of contents points out of the file
+            raise Damaged(f"{name} in this backup is damaged. Nothing was changed.") from exc
         raise Unavailable(f"{name} cannot be taken out ({exc.strerror}). Nothing was changed.") from exc
 
 

@@ -101,7 +101,7 @@ class Doctor:
     def _private(self) -> Iterator[Path]:
         for tenant in self._layout.tenants():
             yield tenant.folder
-            for pattern in ("*.db*", "*.yaml", "*.toml", "projects/*.db*", "archive/*.db*", "backups/*"):
+            for pattern in ("*.db*", "projects/*.db*", "archive/*.db*", "backups/*"):
                 yield from sorted(tenant.folder.glob(pattern))
         if self._layout.vault_is_elsewhere():
             yield self._layout.vault_path

@@ -1,7 +1,6 @@
 """Everything one user keeps, as files that people and other programs read."""
 
 import json
-import os
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -200,7 +199,7 @@ def _write_lines(path: Path, objects: Iterator[dict[str, Any]]) -> int:
 def _check_target(target: Path) -> None:
     if not target.parent.is_dir():
         raise NotFound(f"There is no folder {target.parent}. Make it first.")
-    if target.exists() and (not target.is_dir() or any(os.scandir(target))):
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise Conflict(f"{target} is there already. Choose a new folder, or an empty one.")
 
 

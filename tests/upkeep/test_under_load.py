@@ -1,0 +1,174 @@
+"""A backup that is taken while several servers write to everything holds every write acknowledged before it began."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from tests.upkeep.house import LOCAL, PORTAL, opened, run, upkeep_of
+from tests.wire import Stdio, environment
+
+WRITERS = 3
+ROUNDS = 3
+
+
+class Writer:
+    """A real server, and a thread that writes to every family until it is told to stop."""
+
+    def __init__(self, data_dir: Path, number: int, elsewhere: Path) -> None:
+        self.number = number
+        more = {"MEMORY_MCP_EMBEDDER": "none", "MEMORY_MCP_ENGINE_IDLE": "20"}
+        self.server = Stdio.start(data_dir, env=environment(**more))
+        self.acknowledged: dict[str, list[str]] = {name: [] for name in self.ways()}
+        self.errors: list[object] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def ways(self) -> dict[str, Callable[[str], Any]]:
+        call = self._call
+        return {
+            "vault": lambda key: call("commit_memory", scope="vault", key=key, content=f"content {key}"),
+            "notes": lambda key: call("memory_create", content=f"note {key}", title=key),
+            "stores": lambda key: call("add_memory", store="load", path=f"{self.number}/{key}", content=key),
+            "elsewhere": lambda key: call("add_memory", store="away", path=f"{self.number}/{key}", content=key),
+            "graph": lambda key: call(
+                "create_entities", project="load", entities=[{"name": key, "entity_type": "t", "observations": [key]}]
+            ),
+            "portals": lambda key: call("portal_write", portalUri=PORTAL, table="load", data=[{"key": key}]),
+        }
+
+    def _call(self, tool: str, **arguments: Any) -> None:
+        answer = self.server.call(tool, **arguments)
+        assert "error" not in answer, answer
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _write(self) -> None:
+        count = 0
+        try:
+            while not self._over.is_set():
+                for name, write in self.ways().items():
+                    key = f"w{self.number}-{count}"
+                    write(key)
+                    self.acknowledged[name].append(key)
+                # A moved memory is never in neither place, and never in both.
+                if count % 5 == 0:
+                    self.server.call(
+                        "move_memory", store="load", from_path=f"{self.number}/{key}", to_path=f"moved/{key}"
+                    )
+                count += 1
+        except Exception as exc:  # noqa: BLE001  # the test wants to know, whatever it is
+            self.errors.append(exc)
+
+    def so_far(self) -> dict[str, set[str]]:
+        return {name: set(keys) for name, keys in self.acknowledged.items()}
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join()
+        self.server.close()
+
+
+def test_a_backup_under_load_holds_every_write_acknowledged_before_it_began(tmp_path: Path) -> None:
+    data_dir, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with opened(data_dir) as app:
+        app.stores.register(LOCAL, "away", elsewhere)
+        app.graph.add_graph(LOCAL, "load", [], [])
+    writers = [Writer(data_dir, number, elsewhere) for number in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    taken: list[tuple[Path, dict[str, set[str]]]] = []
+    for round_ in range(ROUNDS):
+        wanted = max(len(keys) for writer in writers for keys in writer.acknowledged.values()) + 10
+        while not any(writer.errors for writer in writers) and min(
+            len(writer.acknowledged["portals"]) for writer in writers
+        ) < min(wanted, 10 * (round_ + 1)):
+            time.sleep(0.02)
+        before: dict[str, set[str]] = {}
+        for writer in writers:
+            for name, keys in writer.so_far().items():
+                before.setdefault(name, set()).update(keys)
+        done = run("backup", tmp_path / f"{round_}.zip", "--data-dir", data_dir, "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["left_out"] == []
+        taken.append((tmp_path / f"{round_}.zip", before))
+    for writer in writers:
+        writer.stop()
+    assert [writer.errors for writer in writers] == [[]] * WRITERS
+
+    for file, before in taken:
+        data = tmp_path / f"restored-{file.stem}"
+        with upkeep_of(data, alone=True) as upkeep:
+            upkeep.restore.run(file)
+        found = contents(data)
+        for name, keys in before.items():
+            assert keys, name
+            assert keys <= set(found[name]), name
+            assert len(found[name]) == len(set(found[name])), name  # nothing twice, moved or not
+        assert_one_moment(found)
+        with upkeep_of(data) as upkeep:
+            assert upkeep.doctor.look(repair=False).problems == []
+
+
+def contents(data_dir: Path) -> dict[str, list[str]]:
+    with opened(data_dir) as app:
+        return {
+            "vault": [memory.key for memory, _ in app.vault.everything(LOCAL)],
+            "notes": [note.title for note, _, _ in app.notes.everything(LOCAL)],
+            "stores": [path.stem for path in (data_dir / "stores" / "load").rglob("*.md")],
+            "elsewhere": [path.stem for path in (data_dir / "elsewhere" / "local" / "away").rglob("*.md")],
+            "graph": [one.name for one in app.graph.everything(LOCAL, "load") if hasattr(one, "entity_type")],
+            "portals": [row["key"] for row in app.portals.query(LOCAL, PORTAL, "SELECT key FROM load", {}).rows],
+        }
+
+
+def assert_one_moment(found: dict[str, list[str]]) -> None:
+    """Each writer writes to the families in turn: at one moment each is at most one ahead of the next."""
+    order = ("vault", "notes", "stores", "elsewhere", "graph")
+    for number in range(WRITERS):
+        counts = [sum(key.startswith(f"w{number}-") for key in found[name]) for name in order]
+        assert counts == sorted(counts, reverse=True), counts
+        assert counts[0] - counts[-1] <= 1, counts
+
+
+def test_writers_hardly_wait_for_a_backup(tmp_path: Path) -> None:
+    """The turns are held for a moment, however large the files are."""
+    data_dir = tmp_path / "data"
+    with opened(data_dir):
+        pass
+    connection = apsw.Connection(str(data_dir / "memory.db"))
+    connection.execute("BEGIN")
+    for number in range(800):
+        connection.execute(
+            "INSERT INTO vault_memories (key, content) VALUES (?, ?)", (f"large-{number}", f"{number} " * 3000)
+        )
+    connection.execute("COMMIT")
+    connection.close()
+    server = Stdio.start(data_dir, env=environment(MEMORY_MCP_EMBEDDER="none"))
+    server.call("commit_memory", scope="vault", key="first", content="c")
+    longest = 0.0
+    over = threading.Event()
+
+    def back_up() -> None:
+        with upkeep_of(data_dir) as upkeep:
+            assert upkeep.backup.make(tmp_path / "b.zip").left_out == ()
+        over.set()
+
+    thread = threading.Thread(target=back_up)
+    began = time.monotonic()
+    thread.start()
+    count = 0
+    while not over.is_set():
+        started = time.monotonic()
+        server.call("commit_memory", scope="vault", key=f"k{count}", content="c")
+        longest = max(longest, time.monotonic() - started)
+        count += 1
+    thread.join()
+    server.close()
+    assert longest < max(1.0, (time.monotonic() - began) / 2)
