@@ -18,11 +18,13 @@ import pytest
 
 from memory_mcp.errors import AppError, Conflict, Invalid, Unavailable
 from memory_mcp.files import presence
-from memory_mcp.upkeep import archive, restore
+from memory_mcp.upkeep import archive
 from memory_mcp.upkeep.model import Entry
 from memory_mcp.vault.model import NewMemory
 from tests.upkeep.house import LOCAL, answer, fill, furnish, opened, run, state, tree, upkeep_of
 from tests.wire import Stdio, environment
+
+Change = Callable[[dict[str, bytes], dict[str, Any]], object]
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +162,7 @@ def test_a_damaged_database_is_left_out_and_told_of(furnished: Path, tmp_path: P
 # Refusals
 
 
-def rewritten(source: Path, target: Path, change: Callable[[dict[str, bytes], dict[str, Any]], None]) -> Path:
+def rewritten(source: Path, target: Path, change: Change) -> Path:
     """A backup that somebody has changed, its seal made anew."""
     with zipfile.ZipFile(source) as reading:
         parts = {name: reading.read(name) for name in reading.namelist() if name != archive.LIST}
@@ -175,7 +177,7 @@ def rewritten(source: Path, target: Path, change: Callable[[dict[str, bytes], di
     return target
 
 
-def add(name: str, kind: str, data: bytes = b"x") -> Callable[[dict[str, bytes], dict[str, Any]], None]:
+def add(name: str, kind: str, data: bytes = b"x") -> Change:
     def change(parts: dict[str, bytes], said: dict[str, Any]) -> None:
         parts[name] = data
         entry = {"path": name, "kind": kind, "size": len(data), "sha256": sha256(data).hexdigest(), "schema": None}
@@ -184,7 +186,7 @@ def add(name: str, kind: str, data: bytes = b"x") -> Callable[[dict[str, bytes],
     return change
 
 
-def replaced_list(**fields: Any) -> Callable[[dict[str, bytes], dict[str, Any]], None]:
+def replaced_list(**fields: Any) -> Change:
     return lambda parts, said: said.update(fields)
 
 
@@ -204,7 +206,7 @@ def another_kind(parts: dict[str, bytes], said: dict[str, Any]) -> None:
     add("notes.db", "notes", parts["memory.db"])(parts, said)
 
 
-CHANGED = {
+CHANGED: dict[str, tuple[Change, str]] = {
     "out of the folder": (add("../escaped.md", "file"), "no backup does"),
     "absolute": (add("/escaped.md", "file"), "no backup does"),
     "deep out of the folder": (add("stores/a/../../../x.md", "file"), "no backup does"),
@@ -225,7 +227,7 @@ CHANGED = {
     "another format": (replaced_list(format="something/1"), "no backup of Memory MCP"),
     "no seal": (replaced_list(seal="0"), "changed or damaged"),
     "not listed": (lambda parts, said: parts.update({"stores/x.md": b""}), "other parts"),
-    "missing": (lambda parts, said: parts.pop("notes.db") and None, "other parts"),
+    "missing": (lambda parts, said: parts.pop("notes.db"), "other parts"),
     "other bytes": (lambda parts, said: parts.update({"notes.db": parts["notes.db"][:-1] + b"!"}), "is damaged"),
     "newer schema": (newer_schema, "newer Memory MCP wrote it"),
     "damaged pages": (damaged_pages, "damaged"),
@@ -353,7 +355,7 @@ def test_a_restore_that_is_killed_leaves_the_old_or_becomes_the_new(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", stepping(0))
         patch.setattr(Path, "replace", stepping(1))
-        patch.setattr(restore.shutil, "rmtree", lambda *_, **__: None)
+        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
         try:
             restored(made, data_dir)
         except Killed:
@@ -418,7 +420,7 @@ def test_too_little_space_is_told_before_anything_is_taken_out(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(restore.shutil, "disk_usage", lambda _: usage._replace(free=10))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10))
     with pytest.raises(Unavailable, match="needs"):
         restored(made, tmp_path / "data")
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["in-use.lock"]

@@ -72,7 +72,7 @@ def damaged_cache(data_dir: Path) -> None:
     (data_dir / "stores.db").write_bytes(b"no database" * 999)
 
 
-MENDED: dict[str, tuple[str, Callable[[Path], None]]] = {
+MENDED: dict[str, tuple[str, Callable[[Path], object]]] = {
     "the words of the vault are gone": ("index", lambda d: sql(d / "memory.db", "DELETE FROM vault_words")),
     "the vault's index holds other texts": (
         "index",
@@ -156,14 +156,14 @@ def damaged_pages(data_dir: Path) -> None:
     path.write_bytes(data)
 
 
-TOLD: dict[str, tuple[str, str, Callable[[Path], None]]] = {
+TOLD: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "damaged pages": ("database", "notes.db", damaged_pages),
-    "no database": ("database", "notes.db", lambda d: (d / "notes.db").write_bytes(b"x" * 9999) and None),
+    "no database": ("database", "notes.db", lambda d: (d / "notes.db").write_bytes(b"x" * 9999)),
     "newer": ("database", "notes.db", lambda d: sql(d / "notes.db", "PRAGMA user_version = 99")),
     "another kind": (
         "database",
         "notes.db",
-        lambda d: shutil.copyfile(d / "memory.db", d / "notes.db") and None,
+        lambda d: shutil.copyfile(d / "memory.db", d / "notes.db"),
     ),
     "a reference to nothing": (
         "database",
@@ -174,9 +174,9 @@ TOLD: dict[str, tuple[str, str, Callable[[Path], None]]] = {
     "a folder that is gone": (
         "store",
         "stores.yaml",
-        lambda d: (d / "stores.yaml").write_text("away: /nowhere/at/all\n") and None,
+        lambda d: (d / "stores.yaml").write_text("away: /nowhere/at/all\n"),
     ),
-    "no list of stores": ("store", "stores.yaml", lambda d: (d / "stores.yaml").write_text("[1, 2]\n") and None),
+    "no list of stores": ("store", "stores.yaml", lambda d: (d / "stores.yaml").write_text("[1, 2]\n")),
 }
 
 

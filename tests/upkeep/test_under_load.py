@@ -9,6 +9,7 @@ from typing import Any
 
 import apsw
 
+from memory_mcp.graph.model import Entity
 from tests.upkeep.house import LOCAL, PORTAL, opened, run, upkeep_of
 from tests.wire import Stdio, environment
 
@@ -19,7 +20,7 @@ ROUNDS = 3
 class Writer:
     """A real server, and a thread that writes to every family until it is told to stop."""
 
-    def __init__(self, data_dir: Path, number: int, elsewhere: Path) -> None:
+    def __init__(self, data_dir: Path, number: int) -> None:
         self.number = number
         more = {"MEMORY_MCP_EMBEDDER": "none", "MEMORY_MCP_ENGINE_IDLE": "20"}
         self.server = Stdio.start(data_dir, env=environment(**more))
@@ -80,7 +81,7 @@ def test_a_backup_under_load_holds_every_write_acknowledged_before_it_began(tmp_
     with opened(data_dir) as app:
         app.stores.register(LOCAL, "away", elsewhere)
         app.graph.add_graph(LOCAL, "load", [], [])
-    writers = [Writer(data_dir, number, elsewhere) for number in range(WRITERS)]
+    writers = [Writer(data_dir, number) for number in range(WRITERS)]
     for writer in writers:
         writer.start()
     taken: list[tuple[Path, dict[str, set[str]]]] = []
@@ -123,7 +124,7 @@ def contents(data_dir: Path) -> dict[str, list[str]]:
             "notes": [note.title for note, _, _ in app.notes.everything(LOCAL)],
             "stores": [path.stem for path in (data_dir / "stores" / "load").rglob("*.md")],
             "elsewhere": [path.stem for path in (data_dir / "elsewhere" / "local" / "away").rglob("*.md")],
-            "graph": [one.name for one in app.graph.everything(LOCAL, "load") if hasattr(one, "entity_type")],
+            "graph": [one.name for one in app.graph.everything(LOCAL, "load") if isinstance(one, Entity)],
             "portals": [row["key"] for row in app.portals.query(LOCAL, PORTAL, "SELECT key FROM load", {}).rows],
         }
 
