@@ -122,6 +122,22 @@ def archive_memory(key: str) -> Any:
     return NewMemory("vault", key, "content")
 
 
+def test_settings_that_put_the_vault_elsewhere_do_not_hide_it(tmp_path: Path) -> None:
+    data_dir, vault = tmp_path / "data", tmp_path / "disk" / "v.db"
+    data_dir.mkdir()
+    (data_dir / "config.toml").write_text(f'db_path = "{vault}"\nlog_level = "error"\n')
+    with opened(data_dir) as app:
+        fill(app, LOCAL, "local")
+    assert vault.exists()
+    with upkeep_of(data_dir) as upkeep:
+        upkeep.backup.make(tmp_path / "b.zip")
+    done = restored(tmp_path / "b.zip", tmp_path / "new")
+    assert "is a comment now" in done.notices[0]
+    assert (tmp_path / "new" / "config.toml").read_text() == f'# db_path = "{vault}"\nlog_level = "error"\n'
+    with opened(tmp_path / "new") as app:
+        assert app.vault.has(LOCAL, "k")
+
+
 def test_an_empty_data_directory(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     assert answer("backup", tmp_path / "b.zip", "--data-dir", data_dir)["files"] == 0

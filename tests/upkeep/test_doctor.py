@@ -62,6 +62,12 @@ def dead_lock(data_dir: Path) -> None:
     (data_dir / "servers" / "0123.lock").touch()
 
 
+def old_lock(data_dir: Path) -> None:
+    path = data_dir / "locks" / "00000000-0000-4000-8000-000000000000.lock"
+    path.touch()
+    os.utime(path, (0, 0))
+
+
 def abandoned_restore(data_dir: Path) -> None:
     (data_dir / ".restoring-0123" / "stores").mkdir(parents=True)
 
@@ -98,7 +104,7 @@ MENDED: dict[str, tuple[str, Callable[[Path], object]]] = {
     "a dead server's socket": ("lock", dead_socket),
     "a gone project's lock": (
         "lock",
-        lambda d: (d / "locks" / "00000000-0000-4000-8000-000000000000.lock").touch(),
+        old_lock,
     ),
     "a restore that was killed": ("leftover", abandoned_restore),
     "a damaged cache": ("cache", damaged_cache),

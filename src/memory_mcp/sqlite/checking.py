@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from memory_mcp.errors import AppError
+from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.files.turns import Turns
 from memory_mcp.sqlite.connections import connect, sqlite_name
 from memory_mcp.sqlite.database import make_ready, telling
@@ -58,9 +58,13 @@ def faults(path: Path, schema: Schema, lock: Path) -> Iterator[Fault]:
         for table, column, *_ in connection.execute("PRAGMA foreign_key_check").fetchall()[:MOST_TOLD]:
             yield Fault(f"row {column} of {table} refers to something that is not there")
         told = {_named(text, indexes) for text in damaged}
-        for index in indexes:
-            if index not in told and (wrong := _wrong_with(connection, index)):
+        with turn.take():  # the check is spelt as a write
+            wrong_ones = {index: _wrong_with(connection, index) for index in indexes if index not in told}
+        for index, wrong in wrong_ones.items():
+            if wrong:
                 yield Fault(f"the index {index} does not fit what it indexes ({wrong})", index)
+    except (apsw.BusyError, Unavailable):
+        yield Fault("somebody else holds it: try again")
     except apsw.Error as exc:
         yield Fault(f"it cannot be read through ({exc})")
     finally:
@@ -93,9 +97,17 @@ def _wrong_with(connection: apsw.Connection, index: str) -> str | None:
     rank = 1 if has_its_own_texts(connection, index) else 0
     try:
         connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', {rank})").fetchall()
+    except apsw.BusyError:
+        raise
     except apsw.Error as exc:
         return str(exc) or type(exc).__name__
     return None
+
+
+def is_current(path: Path, schema: Schema) -> bool:
+    """Whether a file can be opened without changing it: it has the schema of this program."""
+    with closing(connect(path, "full")) as connection:
+        return int(connection.pragma("user_version")) == schema.version
 
 
 def _is_of_another_kind(connection: apsw.Connection, schema: Schema) -> str | None:

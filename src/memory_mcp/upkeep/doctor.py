@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import apsw
 import filelock
 
 from memory_mcp.embedding import Options, model_files
@@ -20,6 +21,7 @@ from memory_mcp.files.turns import Turns
 from memory_mcp.files.whole import ABANDONED, UNFINISHED
 from memory_mcp.graph import storage as graph
 from memory_mcp.portals import Portals
+from memory_mcp.sessions import Servers
 from memory_mcp.sqlite import Database, checking
 from memory_mcp.sqlite.checking import Fault
 from memory_mcp.sqlite.migrations import Schema
@@ -130,8 +132,8 @@ class Doctor:
 
     def _is_indexed(self, file: DatabaseFile) -> bool:
         look = self._kinds.is_indexed.get(file.kind)
-        if look is None:
-            return True
+        if look is None or not checking.is_current(file.path, self._kinds.schemas[file.kind]):
+            return True  # whoever migrates it sees to it
         with self._opened(file) as db, db.read() as tx:
             return look(tx)
 
@@ -178,9 +180,11 @@ class Doctor:
             if not file.path.exists():
                 continue
             try:
+                if not checking.is_current(file.path, self._kinds.schemas[file.kind]):
+                    continue
                 with self._opened(file) as db, db.read() as tx:
                     known = {project.id: project for project in graph.projects(tx, None)}
-            except AppError:  # told with the databases
+            except (AppError, apsw.Error):  # told with the databases
                 continue
             files = {one.path.stem: one for one in self._layout.projects(tenant)}
             checked["projects"] += len(known)
@@ -278,12 +282,13 @@ class Doctor:
             checked["locks"] += 1
             if _is_dead(path):
                 finding = Finding("lock", self._shown(path), "problem", "of a server that is gone")
-                yield self._mended(repair, finding, partial(_remove, path))
+                yield self._mended(repair, finding, partial(_forget_server, path))
         for tenant in self._layout.tenants():
             known = {one.path.stem for one in self._layout.projects(tenant)}
             for path in sorted((tenant.folder / "locks").glob("*.lock")):
                 checked["locks"] += 1
-                if is_id(path.stem) and path.stem not in known:
+                is_young = path.stat().st_mtime > time.time() - ABANDONED  # its project is being made
+                if is_id(path.stem) and path.stem not in known and not is_young:
                     finding = Finding("lock", self._shown(path), "problem", "of a project that is gone")
                     yield self._mended(repair, finding, partial(_drop_lock, path))
 
@@ -353,6 +358,13 @@ def _drop_lock(path: Path) -> None:
 def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _forget_server(path: Path) -> None:
+    if path.suffix == ".lock":
+        Servers(path.parent).is_living(path.stem)  # which leaves no trace of one that is not
     else:
         path.unlink(missing_ok=True)
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import secrets
 import shutil
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -92,7 +94,7 @@ class Restore:
             if entry.kind in self._kinds.schemas:
                 self._check_database(entry, target)
         self._stage_portals([entry for entry in manifest.files if entry.kind == "portal"], staged, tell)
-        notices = [self._placed(one, staged) for one in manifest.elsewhere]
+        notices = [*self._settled_vault(staged), *(self._placed(one, staged) for one in manifest.elsewhere)]
         for folder in sorted((staged / "elsewhere").glob("**/"), reverse=True):
             with suppress(OSError):  # something is in it
                 folder.rmdir()
@@ -101,6 +103,20 @@ class Restore:
         _sync_all(staged)
         tell("checking", len(manifest.files), len(manifest.files))
         return notices
+
+    def _settled_vault(self, staged: Path) -> list[str]:
+        """Settings that put the vault's file elsewhere than it is restored to would show an empty one."""
+        config = staged / "config.toml"
+        with suppress(FileNotFoundError, tomllib.TOMLDecodeError, UnicodeDecodeError):
+            text = config.read_text(encoding="utf-8")
+            named = tomllib.loads(text).get("db_path")
+            if named and Path(str(named)).expanduser() != self._layout.vault_path:
+                config.write_text(re.sub(r"^(?=\s*db_path\b)", "# ", text, flags=re.MULTILINE), encoding="utf-8")
+                return [
+                    f"config.toml in the backup puts the vault's file at {named}. It is at {self._layout.vault_path}, "
+                    "and that line of config.toml is a comment now."
+                ]
+        return []
 
     def _check_space(self, manifest: Manifest) -> None:
         needed = sum(entry.size * (2 if entry.kind == "portal" else 1) for entry in manifest.files)

@@ -15,9 +15,11 @@ PREFIX = ".memory-mcp-staging-"
 def staging(parent: Path) -> Iterator[Path]:
     """A new folder in another, for its owner alone."""
     clear(parent)
-    folder = parent / f"{PREFIX}{secrets.token_hex(6)}"
-    folder.mkdir(mode=0o700)
-    with locked(folder):
+    token = secrets.token_hex(6)
+    made = parent / f".{token}-{PREFIX[1:-1]}"  # it gets its name once it is held: nobody takes it for abandoned
+    made.mkdir(mode=0o700)
+    with locked(made):
+        folder = made.rename(parent / f"{PREFIX}{token}")
         try:
             yield folder
         finally:
