@@ -68,6 +68,9 @@ def test_two_tenants_and_every_family_come_back_as_they_were(tmp_path: Path) -> 
     assert [state(tmp_path / "new", caller, portals=True) for caller in (LOCAL, other)] == before
     assert (tmp_path / "new" / "config.toml").read_text() == 'log_level = "warning"\n'
     assert "was not touched" in done["notices"][0]
+    for path in (data_dir / "stores").rglob("*.md"):
+        again = tmp_path / "new" / path.relative_to(data_dir)
+        assert again.stat().st_mtime_ns == path.stat().st_mtime_ns
     copy = tmp_path / "new" / "elsewhere" / "local" / "vault-of-mine"
     assert tree(copy) == {"mine.md": b"written by hand\n"}
     diagnosis = answer("doctor", "--data-dir", tmp_path / "new")

@@ -58,7 +58,8 @@ class Writing:
                 digest.update(chunk)
                 size += len(chunk)
                 writing.write(chunk)
-        self._entries.append(Entry(name, kind, size, digest.hexdigest(), schema))
+        modified = source.stat().st_mtime_ns if kind in ("file", "elsewhere") else None
+        self._entries.append(Entry(name, kind, size, digest.hexdigest(), schema, modified))
 
     def finish(
         self, made_by: str, began_at: str, cut_at: str, left_out: list[LeftOut], elsewhere: list[Elsewhere]
@@ -97,6 +98,8 @@ class Reading:
                 os.fsync(handle)
         if size != entry.size or digest.hexdigest() != entry.sha256:
             raise Damaged(f"{entry.path} in this backup is damaged. Nothing was changed.")
+        if entry.modified_ns is not None:
+            os.utime(target, ns=(entry.modified_ns, entry.modified_ns))
 
 
 @contextmanager
@@ -188,7 +191,7 @@ def _check_names(archive: zipfile.ZipFile, manifest: Manifest) -> None:
 def is_allowed(entry: Entry) -> bool:
     """Whether a part may have this name: it stays in the data directory, and its kind belongs there."""
     parts = entry.path.split("/")
-    if not all(map(_is_plain, parts)) or type(entry.size) is not int or entry.size < 0:
+    if not all(map(_is_plain, parts)) or not _is_count(entry.size) or not _is_count(entry.modified_ns or 0):
         return False
     if entry.kind == "elsewhere":
         return parts[0] == "elsewhere" and len(parts) >= 4 and bool(_USER.fullmatch(parts[1]))
@@ -207,6 +210,10 @@ def is_allowed(entry: Entry) -> bool:
             return parts[0] not in _NOT_FOR_FILES and not is_hidden if len(parts) > 1 else parts[0] in KEPT
         case _:
             return len(parts) == 1 and _DATABASES.get(parts[0]) == entry.kind
+
+
+def _is_count(number: object) -> bool:
+    return type(number) is int and 0 <= number < 2**63
 
 
 def _is_plain(part: str) -> bool:

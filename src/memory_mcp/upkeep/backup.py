@@ -108,7 +108,7 @@ class Backup:
         found = _Stores()
         for tenant in self._layout.tenants():
             ours = tenant.folder / STORES  # all of it, also what is not registered any more
-            if ours.is_dir() and not ours.is_symlink():
+            if not ours.is_symlink():
                 found.trees.append(_tree(ours, folder, f"{tenant.prefix}{STORES}", markdown_only=False))
             try:
                 known = Registry(tenant.folder).all()
@@ -189,7 +189,7 @@ class Backup:
         for name in KEPT:
             copy = folder / f"{tenant.user}-{name}"
             with suppress(FileNotFoundError):
-                shutil.copyfile(tenant.folder / name, copy)
+                shutil.copy2(tenant.folder / name, copy)
                 cut.plain.append((copy, f"{tenant.prefix}{name}"))
 
     # After it

@@ -24,6 +24,9 @@ class Entry:
     size: int
     sha256: str
     schema: int | None = None  # the version of a SQLite file's
+    modified_ns: int | None = (
+        None  # when a file as it stands was last changed: stores go by that where nothing else is said
+    )
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from memory_mcp.files.beneath import Root
 from memory_mcp.files.whole import UNFINISHED
 from memory_mcp.upkeep.model import LeftOut
+from memory_mcp.upkeep.staging import PREFIX
 
 MARKDOWN = ".md"
 UNSETTLED = 50_000_000  # nanoseconds after its last change in which a file may change again without a trace in its time
@@ -53,10 +54,11 @@ class Tree:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with (
                 Root(self.folder).folder(folder) as place,
-                place.beside(name).opened() as (reading, _),
+                place.beside(name).opened() as (reading, found),
                 target.open("wb") as writing,
             ):
                 shutil.copyfileobj(reading, writing)
+            os.utime(target, ns=(found.st_mtime_ns, found.st_mtime_ns))
         except FileNotFoundError:  # gone by now
             return False
         except (OSError, UnicodeEncodeError) as exc:
@@ -74,7 +76,8 @@ class Tree:
             return
         for entry in entries:
             is_hidden = entry.name.startswith(".")
-            if is_hidden and (self.markdown_only or not self.hidden or entry.name.endswith(UNFINISHED)):
+            is_ours = entry.name.endswith(UNFINISHED) or entry.name.startswith(PREFIX)
+            if is_hidden and (self.markdown_only or not self.hidden or is_ours):
                 continue
             try:
                 found = entry.stat(follow_symlinks=False)
