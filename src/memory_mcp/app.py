@@ -234,10 +234,8 @@ def open_access(settings: Settings) -> Iterator[Access]:
     """Users and keys alone: a damaged vault must not keep anyone from revoking one."""
     with ExitStack() as closing:
         closing.enter_context(_present(settings.data_dir))
-        server = _server_file(settings, utc_now)
-        closing.callback(server.close)
-        live = _live_file(settings, utc_now)
-        closing.callback(live.close)
+        server = _held(closing, _server_file(settings, utc_now))
+        live = _held(closing, _live_file(settings, utc_now))
         yield _access(settings, server, live, utc_now)
 
 
@@ -272,8 +270,7 @@ def open_upkeep(settings: Settings, *, alone: bool = False, clock: Clock = utc_n
     with ExitStack() as closing:
         if not alone:
             closing.enter_context(_present(settings.data_dir))
-        tables = _portals(settings, partial(folder_of, settings.data_dir), Changes(), clock)
-        closing.callback(tables.close)
+        tables = _held(closing, _portals(settings, partial(folder_of, settings.data_dir), Changes(), clock))
         yield Upkeep(
             backup=upkeep.Backup(layout, kinds, tables, clock),
             restore=upkeep.Restore(layout, kinds, tables, clock),
@@ -281,7 +278,11 @@ def open_upkeep(settings: Settings, *, alone: bool = False, clock: Clock = utc_n
                 layout,
                 kinds,
                 tables,
-                caches={"stores.db": stores_schema.SCHEMA, "live.db": live_db.SCHEMA},
+                caches={
+                    "stores.db": stores_schema.SCHEMA,
+                    "recall.db": notes_schema.SCHEMA,
+                    "live.db": live_db.SCHEMA,
+                },
                 open_file=partial(_open_file, settings, clock),
                 embedding=embedding_options(settings),
             ),

@@ -14,7 +14,7 @@ from memory_mcp.upkeep.model import Kind
 USERS = "users"
 PROJECTS = ("projects", "archive")
 KEPT = ("config.toml", "stores.yaml")  # files at the top of a tenant's folder that are kept as they stand
-CACHES = ("stores.db", "live.db")  # made anew if they are gone
+CACHES = ("stores.db", "recall.db", "live.db")  # made anew if they are gone
 STORES = "stores"
 
 
