@@ -23,6 +23,7 @@ from memory_mcp.files import presence
 from memory_mcp.graph import Graph
 from memory_mcp.graph import schema as graph_schema
 from memory_mcp.graph.tools import graph
+from memory_mcp.moving_in import MovingIn
 from memory_mcp.neighbours import Neighbours
 from memory_mcp.notes import Notes
 from memory_mcp.notes import schema as notes_schema
@@ -89,6 +90,7 @@ class App(_Rooms):
     settings: Settings
     families: dict[str, Family]
     recall: Recall
+    moving_in: MovingIn
     access: Access
     sessions: Sessions
     clients: Clients
@@ -178,6 +180,7 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
             families=families,
             **vars(rooms),
             recall=held(_recall(families, rooms, copies)),
+            moving_in=MovingIn(rooms.notes, rooms.stores, rooms.graph, settings.data_dir),
             access=_access(settings, server, live, clock),
             sessions=sessions,
             clients=Clients(

@@ -8,10 +8,12 @@ from typing import IO, Annotated
 
 import typer
 
+from memory_mcp.cli import imports
 from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json
-from memory_mcp.errors import Invalid, Unavailable
+from memory_mcp.errors import Unavailable
 from memory_mcp.graph import exchange, picture
 from memory_mcp.graph.model import Entity, Relation
+from memory_mcp.moving_in import Move
 
 cli = typer.Typer(help="Move knowledge graphs in and out, and look at them.", no_args_is_help=True)
 
@@ -35,26 +37,12 @@ def export_graph(project: Project, file: File = None, data_dir: DataDir = None, 
 def import_graph(
     file: Annotated[Path, typer.Argument(help="A file of @modelcontextprotocol/server-memory.")],
     project: Annotated[str, typer.Option("--project", help="Where to; made if it is missing.")],
+    dry_run: imports.DryRun = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take in a file of @modelcontextprotocol/server-memory: all of it or nothing. What is known already stays."""
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise Invalid(f"{file} cannot be read as text. Give a file of server-memory.") from exc
-    entities, ties = exchange.parse(text)
-    with opened_app(data_dir) as (app, caller):
-        taken = app.graph.add_graph(caller, project, entities, ties)
-    if as_json:
-        print_json({"project": project, **vars(taken)})
-        return
-    typer.echo(
-        f"{taken.entities} entities, {taken.observations} observations and {taken.relations} relations are new in "
-        f"{project!r}; {taken.known} were known."
-    )
-    if taken.dangling:
-        typer.echo(f"{taken.dangling} relations name entities that nobody knows, and were left out.")
+    """Take in a file of @modelcontextprotocol/server-memory: the same as `memory-mcp import server-memory`."""
+    imports.run(Move("server-memory", file, project, dry_run), data_dir, as_json=as_json)
 
 
 @cli.command("picture")

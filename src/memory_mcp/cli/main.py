@@ -4,7 +4,7 @@ from typing import Annotated
 import typer
 
 from memory_mcp import __version__
-from memory_mcp.cli import config, connect, graph, keys, memories, models, portal, stores, upkeep, users
+from memory_mcp.cli import config, connect, graph, imports, keys, memories, models, portal, stores, upkeep, users
 from memory_mcp.cli.common import telling
 
 cli = typer.Typer(
@@ -29,6 +29,7 @@ cli.command("backup")(upkeep.backup)
 cli.command("restore")(upkeep.restore)
 cli.command("doctor")(upkeep.doctor)
 cli.command("export")(upkeep.export)
+cli.command("import", epilog=imports.EXAMPLES)(imports.import_memories)
 cli.command("config", context_settings=config.CONTEXT, add_help_option=False)(config.show)
 cli.command("connect", epilog=connect.EPILOG)(connect.connect)
 

@@ -7,7 +7,19 @@ from typing import TypeVar
 
 from memory_mcp.families import TOKEN_BUDGET
 from memory_mcp.graph import storage
-from memory_mcp.graph.model import Created, Entity, Nodes, Observed, Project, Projects, Related, Relation
+from memory_mcp.graph.model import (
+    Created,
+    Entity,
+    Imported,
+    NewEntity,
+    Nodes,
+    Observed,
+    Project,
+    Projects,
+    Related,
+    Relation,
+    Tie,
+)
 from memory_mcp.sqlite import Read
 
 ANSWER = TOKEN_BUDGET * 3  # bytes of JSON: with so many ids and dates, three are a token of o200k_base
@@ -137,3 +149,26 @@ def _size(item: object) -> int:
     if isinstance(item, list | tuple):
         return sum(map(_size, item))
     return 80 + sum(map(_size, vars(item).values()))
+
+
+def newness(there: Iterable[Entity | Relation], entities: Iterable[NewEntity], ties: Iterable[Tie]) -> Imported:
+    """How much of these entities and relations a graph does not hold yet."""
+    known: dict[str, set[str]] = {}
+    related: set[tuple[str, str, str]] = set()
+    for item in there:
+        if isinstance(item, Entity):
+            known[item.name] = set(item.observations)
+        else:
+            related.add((item.source, item.target, item.relation_type))
+    counts = dict.fromkeys((field.name for field in fields(Imported)), 0)
+    for entity in entities:
+        counts["known" if entity.name in known else "entities"] += 1
+        before = known.setdefault(entity.name, set())
+        counts["observations"] += len(set(entity.observations) - before)
+        before.update(entity.observations)
+    for tie in ties:
+        whole = (tie.source, tie.target, tie.relation_type)
+        is_dangling = tie.source not in known or tie.target not in known
+        counts["dangling" if is_dangling else "known" if whole in related else "relations"] += 1
+        related.add(whole)
+    return Imported(**counts)

@@ -1,5 +1,6 @@
 """The format of @modelcontextprotocol/server-memory: one JSON object a line, entities first, then relations."""
 
+import codecs
 import json
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -19,30 +20,34 @@ def lines(items: Iterable[Entity | Relation]) -> Iterator[str]:
             yield _line(type="relation", **ends, relationType=item.relation_type)
 
 
-def parse(text: str) -> tuple[list[NewEntity], list[Tie]]:
-    """Entities and relations out of such a file, without empty observations, which say nothing.
+def read(lines: Iterable[bytes]) -> Iterator[tuple[int, NewEntity | Tie | Invalid]]:
+    """What stands in each line of such a file, by its number: an entity, a relation, or why it is neither.
 
-    Raises Invalid naming the line that is neither or does not fit, and what is wrong with it.
+    Empty lines are passed over, and empty observations left out, which say nothing.
     """
-    entities, ties = [], []
-    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            found = json.loads(line)
-            if found["type"] == "entity":
-                entities.append(_entity(found))
-            elif found["type"] == "relation":
-                ties.append(_tie(found))
-            else:
-                raise KeyError(found["type"])  # noqa: TRY301  # as good as none
-        except Invalid as exc:
-            raise Invalid(f"Line {number}: {exc.message} Nothing was taken in.") from exc
-        except (ValueError, KeyError, TypeError, RecursionError) as exc:
-            raise Invalid(
-                f"Line {number} is neither an entity nor a relation of server-memory's format. Nothing was taken in."
-            ) from exc
-    return entities, ties
+    for number, line in enumerate(lines, start=1):
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        if text.strip():
+            try:
+                yield number, _record(text)
+            except Invalid as exc:
+                yield number, exc
+
+
+def _record(line: bytes) -> NewEntity | Tie:
+    try:
+        found = json.loads(line.decode())
+        if found["type"] == "entity":
+            return _entity(found)
+        if found["type"] == "relation":
+            return _tie(found)
+    except (ValueError, KeyError, TypeError, RecursionError) as exc:
+        raise _neither() from exc
+    raise _neither()
+
+
+def _neither() -> Invalid:
+    return Invalid("It is neither an entity nor a relation of server-memory's format.")
 
 
 def _entity(found: dict[str, Any]) -> NewEntity:

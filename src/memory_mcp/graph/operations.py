@@ -86,11 +86,7 @@ class Graph:
         return project
 
     def _make_project(self, tx: Write, place: Place, name: str, description: str) -> Project:
-        if not SLUG.fullmatch(name):
-            raise Invalid(
-                "A project's name has 1 to 64 of a-z, 0-9, '.', '_' and '-', and starts with a letter or a digit.",
-                field="name",
-            )
+        _check_name(name)
         if taken := storage.project(tx, name):
             raise Conflict(f"There is a project called {name!r} already; {USE[taken.status]}.", field="name")
         id_ = str(uuid4())
@@ -349,6 +345,16 @@ class Graph:
             dangling=len(ties) - len(whole),
         )
 
+    def compare_graph(
+        self, caller: Caller, project: str, entities: Iterable[NewEntity], ties: Iterable[Tie]
+    ) -> Imported:
+        """What add_graph would say, without writing anything."""
+        with self._place(caller.user).registry.read() as registry:
+            is_there = storage.project(registry, project) is not None
+        if not is_there:
+            _check_name(project)
+        return answers.newness(self.everything(caller, project) if is_there else (), entities, ties)
+
     # Files
 
     @contextmanager
@@ -388,6 +394,14 @@ def _everything(tx: Read) -> Iterator[Entity | Relation]:
     for _, entity in storage.entities_after(tx, 0):
         yield replace(entity, observations=list(storage.observations(tx, entity.id)))
     yield from storage.relations(tx)
+
+
+def _check_name(name: str) -> None:
+    if not SLUG.fullmatch(name):
+        raise Invalid(
+            "A project's name has 1 to 64 of a-z, 0-9, '.', '_' and '-', and starts with a letter or a digit.",
+            field="name",
+        )
 
 
 def _existing(tx: Read, name: str) -> Project:

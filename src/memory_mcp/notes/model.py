@@ -13,6 +13,7 @@ DEFAULT_IMPORTANCE = 0.5
 MOST_METADATA = 1024 * 1024  # bytes
 ARCHIVED = "archived"  # the tag of a note that was deleted softly
 SYSTEM_TAGS = ("mcp", "memory")
+IMPORTED_FROM = "imported_from"  # the key of an Origin in a note's metadata
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,32 @@ class NewNote:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     expires_at: str | None = None
     supersedes: tuple[str, ...] = ()
+    created_at: str | None = None  # None: now. An imported note keeps the times it had
+    updated_at: str | None = None  # None: when it was created
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where an imported note came from and what it said there. In its metadata, as `imported_from`."""
+
+    format: str
+    id: str
+    digest: str
+    version: int = 1  # of the note, as the import left it
+
+
+@dataclass(frozen=True)
+class ImportedNote:
+    """A note that an import has made."""
+
+    id: str
+    origin: Origin
+    version: int
+
+    @property
+    def is_untouched(self) -> bool:
+        """Nobody has changed or archived it since."""
+        return self.version == self.origin.version
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from memory_mcp.notes.model import (
     EmbedStats,
     Filter,
     Found,
+    ImportedNote,
     Linked,
     Namespaces,
     Neighbourhood,
@@ -106,28 +107,25 @@ class Notes:
         Never refuses a duplicate: `similar` names the notes that say nearly the same. Raises NotFound, and keeps
         nothing, if a note to supersede does not exist.
         """
-        _check_text(new.content)
         shelf = self._shelf(caller.user)
-        marks = markdown.marks(new.content)
-        namespace = new.namespace or caller.namespace
-        tags = merged_tags(new.tags, _system_tags(author, namespace), marks.tags)
-        with shelf.db.write() as tx:
-            since = precise_stamp(tx.now - timedelta(minutes=CONTEXT_MINUTES))
-            stored = notes.insert(
-                tx,
-                _new_note(caller, author, new, namespace, tags, tx.precise_stamp),
-                has_own_title=new.title is not None,
-                previous=notes.latest_of_session(tx, author.session_id, namespace, since),
-                session_id=author.session_id,
-            )
-            notes.set_tags(tx, stored.seq, tags)
-            links.set_wikilinks(tx, stored.seq, marks.links)
-            linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
-            older = _supersede(tx, stored.seq, new.supersedes)
-            words.index(tx, stored.seq)
-            queue.add(tx, stored.seq)
-        self._tell(caller, [stored.note], also=[*linking, *older], came_or_went=True)
+        [stored] = self._created(shelf, caller, author, [new])
         return replace(stored.note, similar=self._similar(shelf, stored) or None)
+
+    def create_all(self, caller: Caller, author: Author, several: Sequence[NewNote]) -> list[Note]:
+        """Keep several new notes, all of them or none, without a look at what is similar."""
+        made = self._created(self._shelf(caller.user), caller, author, several)
+        self.worker.wake()
+        return [stored.note for stored in made]
+
+    def _created(self, shelf: _Shelf, caller: Caller, author: Author, several: Sequence[NewNote]) -> list[Stored]:
+        for new in several:
+            _check_text(new.content)
+        marks = [markdown.marks(new.content) for new in several]  # may take long, so before the transaction
+        with shelf.db.write() as tx:
+            made = [_insert(tx, caller, author, *one) for one in zip(several, marks, strict=True)]
+        changed = [stored.note for stored, _ in made]
+        self._tell(caller, changed, also=[id_ for _, linked in made for id_ in linked], came_or_went=True)
+        return [stored for stored, _ in made]
 
     def put(self, caller: Caller, author: Author, entries: Iterable[tuple[str, NewNote]]) -> None:
         """Keep many notes under ids of the caller's choice, all or none. They answer nothing and link to nothing, and
@@ -284,6 +282,11 @@ class Notes:
             by_namespace={name: found.by_namespace[name] for name in shown},
             notice=left_out(names, shown, "Ask for a namespace."),
         )
+
+    def imported(self, caller: Caller, format_: str) -> dict[str, ImportedNote]:
+        """The notes that imports of a format have made, by the ids they had there."""
+        with self._db(caller).read() as tx:
+            return {note.origin.id: note for note in notes.imported(tx, format_)}
 
     def notes_after(self, caller: Caller, seq: int, limit: int) -> list[tuple[int, str, str]]:
         """(position, id, title) of notes in the order they were written, after a position."""
@@ -457,6 +460,27 @@ def _rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: 
     return notes.ids_of(tx, linking)
 
 
+def _insert(tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks) -> tuple[Stored, list[str]]:
+    """Returns the note, and the ids of those whose links changed."""
+    namespace = new.namespace or caller.namespace
+    tags = merged_tags(new.tags, _system_tags(author, namespace), marks.tags)
+    since = precise_stamp(tx.now - timedelta(minutes=CONTEXT_MINUTES))
+    stored = notes.insert(
+        tx,
+        _new_note(caller, author, new, namespace, tags, tx.precise_stamp),
+        has_own_title=new.title is not None,
+        previous=notes.latest_of_session(tx, author.session_id, namespace, since),
+        session_id=author.session_id,
+    )
+    notes.set_tags(tx, stored.seq, tags)
+    links.set_wikilinks(tx, stored.seq, marks.links)
+    linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
+    older = _supersede(tx, stored.seq, new.supersedes)
+    words.index(tx, stored.seq)
+    queue.add(tx, stored.seq)
+    return stored, [*linking, *older]
+
+
 def _replace(tx: Write, former: Stored, stored: Stored, tags: list[Tag]) -> None:
     notes.keep_version(tx, former.seq)
     note = replace(stored.note, updated_at=tx.precise_stamp, version=former.note.version + 1)
@@ -570,8 +594,8 @@ def _new_note(caller: Caller, author: Author, new: NewNote, namespace: str, tags
         metadata=_checked_metadata(dict(new.metadata)),
         source=author.source,
         client=author.client,
-        created_at=now,
-        updated_at=now,
+        created_at=new.created_at or now,
+        updated_at=new.updated_at or new.created_at or now,
         last_referenced_at=None,
         archived=False,
         expires_at=new.expires_at,

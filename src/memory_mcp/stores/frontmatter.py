@@ -109,6 +109,30 @@ def rewritten(file: File, values: Mapping[str, Any], content: str | None) -> str
     return opening + front + closing + body
 
 
+def dated(text: str, changed_at: str) -> str:
+    """The text of a file that moves in, with when it was changed if it does not say itself; else as it stands."""
+    file = parse(text)
+    metadata = file.metadata
+    told = {"created_at": metadata.created_at, "updated_at": metadata.updated_at}
+    missing = {key: changed_at for key, value in told.items() if value is None}
+    if file.is_broken or not missing:
+        return text
+    try:
+        return rewritten(file, missing, None)
+    except Conflict:
+        return text
+
+
+def says_the_same(here: str, text: str) -> bool:
+    """Whether a memory is this file of another program, apart from the times that moving in has added."""
+    if here == text:
+        return True
+    one, other = parse(here), parse(text)
+    added = {"created_at", "updated_at"} - other.fields.keys()
+    kept = {key: value for key, value in one.fields.items() if key not in added}
+    return one.content == other.content and kept == other.fields
+
+
 def _broken() -> Conflict:
     return Conflict("The front matter of this file is not YAML that can be changed. Mend the file by hand first.")
 

@@ -4,12 +4,17 @@ from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from typing import Literal
 
 from memory_mcp.clock import instant
 from memory_mcp.families import Notice
 
 Parts = tuple[str, ...]
 """A path inside a store, split at its slashes."""
+
+
+Arrival = Literal["new", "same", "other"]
+"""What is at the path of a file that moves in: nothing yet, the same memory, or another one."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from memory_mcp.stores.catalogue import Catalogue, Tell
 from memory_mcp.stores.folders import StoreFolder
 from memory_mcp.stores.model import (
     Added,
+    Arrival,
     Category,
     Change,
     Listed,
@@ -95,7 +96,7 @@ class Stores:
     def has_file(self, caller: Caller, store: str, way: Parts) -> bool:
         return self._opened(caller, store).has_file(paths.parsed("/".join(way)))
 
-    def take_in(self, caller: Caller, store: str, way: Parts, content: bytes) -> bool:
+    def put_file(self, caller: Caller, store: str, way: Parts, content: bytes) -> bool:
         """Keep a file that comes from elsewhere as it is; `reindex` afterwards. The store is made if it is missing.
         False, and nothing is changed, if there is a file of this name."""
         parts = paths.parsed("/".join(way))
@@ -224,6 +225,37 @@ class Stores:
                 folder.remove(parts)
                 return True
         return False
+
+    # Moving in
+
+    def compare(self, caller: Caller, store: str, path: str, text: str) -> Arrival:
+        """What take_in would do, without writing anything."""
+        parts = paths.parsed(path)
+        paths.check_new(parts)
+        known = {one.name: one for one in self._registry(caller).all()}
+        if store not in known:
+            paths.check_store(store)
+            return "new"
+        folder = self._folder(known[store])
+        if folder.is_missing():
+            return "new"
+        try:
+            return "same" if frontmatter.says_the_same(folder.read(parts)[0], text) else "other"
+        except NotFound:
+            return "new"
+
+    def take_in(self, caller: Caller, store: str, path: str, text: str, changed_at: datetime) -> Arrival:
+        """Write another program's file as a memory, front matter and all, with the times it does not tell itself.
+
+        A memory that is at this path already stays as it is. The indexes are not brought in line: call `reindex` after
+        the last one.
+        """
+        arrival = self.compare(caller, store, path, text)
+        if arrival == "new":
+            folder = self._folder(self._registry(caller).get_or_make(store))
+            with folder.turn():
+                folder.add(paths.parsed(path), frontmatter.dated(text, short_stamp(changed_at)))
+        return arrival
 
     # Looking through
 

@@ -13,7 +13,7 @@ from memory_mcp.caller import Caller
 from memory_mcp.clock import instant, precise_stamp, utc_now
 from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.graph import exchange
-from memory_mcp.graph.model import Entity, Relation
+from memory_mcp.graph.model import Entity, NewEntity, Relation, Tie
 from memory_mcp.notes.model import DEFAULT_IMPORTANCE, Note, Source
 from memory_mcp.portals.address import NAME, Address
 from memory_mcp.stores import paths
@@ -109,7 +109,7 @@ class _Reading:
         if self._dry_run:
             is_new = not is_known or not self._rooms.stores.has_file(self._caller, store, way.parts)
         else:
-            is_new = self._rooms.stores.take_in(self._caller, store, way.parts, path.read_bytes())
+            is_new = self._rooms.stores.put_file(self._caller, store, way.parts, path.read_bytes())
         self.taken.count("files", new=is_new)
 
     def graph(self) -> None:
@@ -120,7 +120,7 @@ class _Reading:
                 continue
             with self._one(self._shown(path)):
                 name = path.name.removesuffix(".jsonl")
-                entities, ties = exchange.parse(path.read_text(encoding="utf-8"))
+                entities, ties = _graph(path)
                 if self._dry_run:
                     self._compare_graph(known.get(name), entities, ties)
                     continue
@@ -254,3 +254,14 @@ def _check(folder: Path) -> None:
         raise Invalid(f"{folder} is no export of Memory MCP: its {ABOUT} cannot be read.") from exc
     if format_ != FORMAT:
         raise Invalid(f"{folder} is an export of a kind this program does not know ({format_}). Upgrade memory-mcp.")
+
+
+def _graph(path: Path) -> tuple[list[NewEntity], list[Tie]]:
+    """Raises Invalid for a line that is neither an entity nor a relation."""
+    with path.open("rb") as lines:
+        found = list(exchange.read(lines))
+    for number, one in found:
+        if isinstance(one, Invalid):
+            raise Invalid(f"line {number}: {one.message}") from one
+    entities = [one for _, one in found if isinstance(one, NewEntity)]
+    return entities, [one for _, one in found if isinstance(one, Tie)]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memory_mcp.notes.model import Note, Tag, folded
+from memory_mcp.notes.model import IMPORTED_FROM, ImportedNote, Note, Origin, Tag, folded
 from memory_mcp.sqlite import Read, Write
 
 LIVE = "archived = 0 AND (expires_at IS NULL OR expires_at > :now)"
@@ -199,6 +199,21 @@ def equal_texts(tx: Read, seq: int, limit: int) -> list[str]:
         {"seq": seq, "now": tx.precise_stamp, "limit": limit},
     )
     return [id_ for (id_,) in rows]
+
+
+def imported(tx: Read, format_: str) -> list[ImportedNote]:
+    """The notes that imports of a format have made, archived ones too."""
+    rows = tx.all(
+        f"""
+        SELECT id, version, origin ->> 'id', origin ->> 'digest', origin ->> 'version'
+        FROM (SELECT id, version, metadata -> '{IMPORTED_FROM}' AS origin FROM notes WHERE source = 'import')
+        WHERE origin ->> 'format' = :format AND origin ->> 'id' IS NOT NULL
+        """,
+        {"format": format_},
+    )
+    return [
+        ImportedNote(id_, Origin(format_, theirs, digest, then), version) for id_, version, theirs, digest, then in rows
+    ]
 
 
 # Former versions

@@ -1,0 +1,114 @@
+"""memory-mcp import FORMAT PATH."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from memory_mcp import settings
+from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, usage
+from memory_mcp.moving_in import FORMATS, Move, Report
+from memory_mcp.moving_in.model import Tell
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and write nothing.")]
+
+INTO = {"notes": ("--namespace", "default"), "stores": ("--store", ""), "graph": ("--project", "memory")}
+"""Which option says where to, and what it is without one; a store is called as the format."""
+
+MOST_SHOWN = 20  # problems on a terminal; --json has more
+EXAMPLES = (
+    "Examples: memory-mcp import server-memory memory.jsonl --dry-run · memory-mcp import basic-memory "
+    "~/basic-memory --store work · memory-mcp import claude data-2026-11-15.zip --namespace personal"
+)
+
+
+def import_memories(
+    format_: Annotated[
+        str,
+        typer.Argument(metavar="FORMAT", click_type=click.Choice(list(FORMATS)), help=f"One of: {', '.join(FORMATS)}."),
+    ],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, folder or zip that the other tool made.")],
+    namespace: Annotated[str | None, typer.Option("--namespace", help="Of notes.", show_default="default")] = None,
+    store: Annotated[str | None, typer.Option("--store", help="For files.", show_default="called as FORMAT")] = None,
+    project: Annotated[str | None, typer.Option("--project", help="Of a graph.", show_default="memory")] = None,
+    dry_run: DryRun = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move in from another tool. A second import adds only what is new; PATH itself is never changed."""
+    given = {"--namespace": namespace, "--store": store, "--project": project}
+    option, default = INTO[FORMATS[format_]]
+    if strange := [name for name, value in given.items() if value is not None and name != option]:
+        raise typer.BadParameter(f"{strange[0]} has no meaning for {format_}, which takes {option}.")
+    run(Move(format_, path, given[option] or default or format_, dry_run), data_dir, as_json=as_json)
+
+
+def run(move: Move, data_dir: Path | None, *, as_json: bool) -> None:
+    """Move in and report. Leaves with status 1 if anything was refused."""
+    with (
+        _nothing_made(move, data_dir) as chosen,
+        opened_app(chosen) as (app, caller),
+        _progress(f"Reading {move.path.name}") as tell,
+    ):
+        report = app.moving_in.move(caller, move, tell)
+    if as_json:
+        print_json(asdict(report))
+    else:
+        _show(report)
+    if report.refused:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _nothing_made(move: Move, data_dir: Path | None) -> Iterator[Path | None]:
+    """The data directory; for a dry run without one, an empty one that goes again."""
+    with usage():
+        folder = settings.load({"data_dir": data_dir}).settings.data_dir
+    if not move.dry_run or folder.exists():
+        yield data_dir
+        return
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-") as empty:
+        yield Path(empty)
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Tell]:
+    """A bar on a terminal, nothing elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda count: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(label, total=None)
+        yield lambda count: progress.update(task, completed=count)
+
+
+def _show(report: Report) -> None:
+    would = "would move" if report.dry_run else "moved"
+    place = {"notes": "namespace", "stores": "store", "graph": "project"}[report.family]
+    typer.echo(f"{report.read} read; {report.imported} {would} into the {place} {report.into!r}.")
+    if report.details:
+        typer.echo("New: " + ", ".join(f"{count} {name}" for name, count in report.details.items()) + ".")
+    for count, words in (
+        (report.updated, "were changed there and are brought up to date."),
+        (report.skipped, "were here already."),
+        (report.kept, "differ here, and stay as they are."),
+        (report.left_out, "were left out."),
+        (report.refused, "were refused."),
+    ):
+        if count:
+            typer.echo(f"{count} {words}")
+    for told in report.told[:MOST_SHOWN]:
+        typer.echo(f"  {told.where}: {told.why}", err=told.outcome == "refused")
+    if len(report.told) > MOST_SHOWN:
+        typer.echo("  … and more; --json has up to 1,000.")
+    if report.dry_run:
+        typer.echo("This was a dry run: nothing was written.")

@@ -1,0 +1,115 @@
+"""mem0 and OpenMemory.
+
+- mem0ai/mem0 `Memory.get_all` and `MemoryClient.get_all`, kept as JSON: `{"results": [...]}` or the list alone; the
+  CLI's `mem0 list -o json`.
+- A record has `memory` (`content`, `text` or `data` elsewhere: mem0's own `mem0 import` takes those too).
+- OpenMemory's backup (`POST /api/v1/backup/export`, openmemory/api/app/routers/backup.py): a zip of
+  `memories.jsonl.gz`, with the names of categories and apps, and `memories.json`, with their ids.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, cast
+
+from memory_mcp.errors import Invalid
+from memory_mcp.moving_in import exports, fitting, json_stream
+from memory_mcp.moving_in.exports import Member
+from memory_mcp.moving_in.model import FoundNote, Told
+
+LISTS = ("results", "memories")
+TEXTS = ("memory", "content", "text", "data")
+WHOSE = ("user_id", "agent_id", "run_id", "actor_id", "app_id", "app", "role", "state", "immutable", "hash")
+
+
+def read(path: Path) -> Iterator[FoundNote | Told]:
+    """Raises Invalid before the first memory if it is no such export."""
+    with exports.opened(path) as members:
+        member = _chosen(members)
+        if member is None:
+            raise Invalid(
+                f"{path} has no memories.json or memories.jsonl.gz in it. Is it an export of mem0 or OpenMemory?"
+            )
+        yield from _lines(member) if ".jsonl" in member.base else _array(path, member)
+
+
+def _chosen(members: list[Member]) -> Member | None:
+    """The one file; of OpenMemory's two the one that has names."""
+    by_name = {member.base: member for member in members}
+    named = next(
+        (by_name[name] for name in ("memories.jsonl.gz", "memories.jsonl", "memories.json") if name in by_name), None
+    )
+    return named or (members[0] if len(members) == 1 else None)
+
+
+def _array(path: Path, member: Member) -> Iterator[FoundNote | Told]:
+    number = 0
+    with _unpacked(member) as stream:
+        try:
+            for record in json_stream.records(stream, LISTS):
+                number = record.number
+                yield _memory(f"record {number}", record.value, dict(record.beside))
+        except Invalid as exc:
+            raise Invalid(f"{path} is no export of mem0 or OpenMemory. {exc.message}") from exc
+        except json_stream.BrokenOff as exc:
+            if not number:
+                raise Invalid(f"{path} is not JSON. Give an export of mem0 or OpenMemory.") from exc
+            yield Told(f"after record {number}", "The file breaks off, or is no JSON from there on.")
+
+
+def _lines(member: Member) -> Iterator[FoundNote | Told]:
+    with _unpacked(member) as stream:
+        number = 0
+        while True:
+            try:
+                line = stream.readline()
+            except exports.DAMAGE:
+                yield Told(f"after line {number}", "The file breaks off.")
+                return
+            if not line:
+                return
+            number += 1
+            if line.strip():
+                try:
+                    found = json.loads(line)
+                except (ValueError, RecursionError):
+                    yield Told(f"line {number}", "It is no JSON.")
+                    continue
+                yield _memory(f"line {number}", found, {})
+
+
+def _unpacked(member: Member) -> IO[bytes]:
+    stream = member.open()
+    return cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if member.base.endswith(".gz") else stream
+
+
+def _memory(where: str, found: Any, beside: dict[str, Any]) -> FoundNote | Told:
+    if not isinstance(found, dict):
+        return Told(where, "It is no memory: no JSON object.")
+    if found.get("state") == "deleted" or found.get("deleted_at"):
+        return Told(where, "It is deleted there.", "left_out")
+    metadata = found.get("metadata")
+    own = metadata if isinstance(metadata, dict) else {}
+    return fitting.note(
+        where,
+        next((found[key] for key in TEXTS if found.get(key)), None),
+        id_=found.get("id"),
+        tags=[*_categories(found, beside), *_texts(own.get("tags"))],
+        metadata={key: found[key] for key in WHOSE if found.get(key) not in (None, "")} | own,
+        created_at=found.get("created_at"),
+        updated_at=found.get("updated_at"),
+        expires_at=found.get("expiration_date"),
+    )
+
+
+def _categories(found: dict[str, Any], beside: dict[str, Any]) -> list[Any]:
+    named = beside.get("categories")
+    names = (
+        {one.get("id"): one.get("name") for one in named if isinstance(one, dict)} if isinstance(named, list) else {}
+    )
+    return [*_texts(found.get("categories")), *(names.get(id_) for id_ in _texts(found.get("category_ids")))]
+
+
+def _texts(value: object) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []

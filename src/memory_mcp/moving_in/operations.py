@@ -1,0 +1,202 @@
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from memory_mcp.caller import Caller
+from memory_mcp.errors import AppError, Invalid
+from memory_mcp.files.turns import Turns
+from memory_mcp.graph import Graph
+from memory_mcp.graph.model import NewEntity, Tie
+from memory_mcp.moving_in import (
+    anthropic_memory,
+    basic_memory,
+    chatgpt,
+    claude,
+    fitting,
+    mcp_memory_service,
+    mem0,
+    server_memory,
+)
+from memory_mcp.moving_in.model import FoundFile, FoundNote, Move, Report, Tell, Told
+from memory_mcp.notes import Notes
+from memory_mcp.notes.model import IMPORTED_FROM, Author, ImportedNote, NewNote, Origin, Revision
+from memory_mcp.stores import Stores
+
+NOTES: dict[str, Callable[[Path], Iterator[FoundNote | Told]]] = {
+    "mcp-memory-service": mcp_memory_service.read,
+    "mem0": mem0.read,
+    "chatgpt": chatgpt.read,
+    "claude": claude.read,
+}
+FILES: dict[str, Callable[[Path], Iterator[FoundFile | Told]]] = {
+    "basic-memory": basic_memory.read,
+    "anthropic-memory": anthropic_memory.read,
+}
+AUTHOR = Author("import")
+AT_ONCE = 200  # notes in one transaction
+GRAPH_AT_ONCE = 5000  # entities or relations in one
+LONGEST_NAMESPACE = 128
+
+T = TypeVar("T")
+
+
+class MovingIn:
+    """Taking in what other tools kept, through the rooms. A second import of the same adds nothing."""
+
+    def __init__(self, notes: Notes, stores: Stores, graph: Graph, folder: Path) -> None:
+        self._notes = notes
+        self._stores = stores
+        self._graph = graph
+        self._turns = Turns(folder / "import.lock")
+
+    def move(self, caller: Caller, move: Move, tell: Tell = lambda count: None) -> Report:
+        """Take everything in, and say what became of each memory. A dry run says so without writing anything.
+
+        What cannot be taken in is told, and keeps nothing else out. Raises Invalid, before anything is written, for a
+        file that is not of this format.
+        """
+        report = Report(move.format, move.family, move.into, move.dry_run)
+        taking = {"notes": self._take_notes, "stores": self._take_files, "graph": self._take_graph}[move.family]
+        # One import at a time: two of the same would each not see what the other is about to add.
+        with nullcontext() if move.dry_run else self._turns.take():
+            taking(caller, move, report, tell)
+        return report
+
+    # Notes
+
+    def _take_notes(self, caller: Caller, move: Move, report: Report, tell: Tell) -> None:
+        _check_namespace(move.into)
+        known = self._notes.imported(caller, move.format)
+        for found in _batches(_counted(NOTES[move.format](move.path), report, tell), AT_ONCE):
+            new = []
+            for one in found:
+                before = known.get(one.id)
+                if before is None:
+                    origin = Origin(move.format, one.id, fitting.digest(one.note))
+                    known[one.id] = ImportedNote("", origin, 0)
+                    new.append(_with_origin(one.note, move.into, origin))
+                else:
+                    self._compare_note(caller, move, one, before, report)
+            if new and not move.dry_run:
+                self._notes.create_all(caller, AUTHOR, new)
+            report.imported += len(new)
+
+    def _compare_note(self, caller: Caller, move: Move, found: FoundNote, before: ImportedNote, report: Report) -> None:
+        """A memory that was imported before: it is brought up to date, unless somebody has changed the note here."""
+        now = fitting.digest(found.note)
+        if now == before.origin.digest or not before.id:
+            report.skipped += 1
+        elif not before.is_untouched:
+            report.tell(Told(found.where, "It has changed there, and its note was changed or deleted here.", "kept"))
+        else:
+            report.updated += 1
+            if not move.dry_run:
+                origin = Origin(move.format, found.id, now, before.version + 1)
+                self._notes.update(caller, AUTHOR, before.id, _revision(found.note, origin))
+
+    # Stores
+
+    def _take_files(self, caller: Caller, move: Move, report: Report, tell: Tell) -> None:
+        self._check_store(caller, move)
+        for file in _counted(FILES[move.format](move.path), report, tell):
+            try:
+                arrival = (
+                    self._stores.compare(caller, move.into, file.path, file.text)
+                    if move.dry_run
+                    else self._stores.take_in(caller, move.into, file.path, file.text, file.changed_at)
+                )
+            except AppError as exc:
+                if exc.error == "unavailable":
+                    raise
+                report.tell(Told(file.where, exc.message))
+                continue
+            if arrival == "other":
+                report.tell(Told(file.where, f"There is another memory at {file.path!r}.", "kept"))
+                continue
+            report.skipped += arrival == "same"
+            report.imported += arrival == "new"
+        if report.imported and not move.dry_run:
+            self._stores.reindex(caller, move.into, lambda *_: None)
+
+    def _check_store(self, caller: Caller, move: Move) -> None:
+        """A folder cannot move into itself."""
+        source = move.path.resolve()
+        for store in self._stores.all(caller):
+            target = store.folder.resolve()
+            if store.name == move.into and (source == target or source in target.parents or target in source.parents):
+                raise Invalid(
+                    f"{move.path} is the store {store.name!r} already, or a part of it. Choose another store."
+                )
+
+    # Graph
+
+    def _take_graph(self, caller: Caller, move: Move, report: Report, tell: Tell) -> None:
+        """Entities in one pass and relations in another, which may stand before the entities they name."""
+        lines = islice(server_memory.read(move.path), 1)
+        list(lines)  # a wrong file is refused here, before the project is made
+        found = _counted(server_memory.read(move.path), report, tell)
+        entities = (one for one in found if isinstance(one, NewEntity))
+        ties = (one for one in server_memory.read(move.path) if isinstance(one, Tie))
+        if move.dry_run:
+            counts = asdict(self._graph.compare_graph(caller, move.into, entities, ties))
+        else:
+            counts = self._add_graph(caller, move.into, entities, ties)
+        known, dangling = counts.pop("known"), counts.pop("dangling")
+        report.imported, report.skipped, report.details = counts["entities"] + counts["relations"], known, counts
+        if dangling:
+            report.read -= dangling
+            report.left_out += dangling
+            report.told.append(Told(f"{dangling} relations", "They name entities that nobody knows.", "left_out"))
+
+    def _add_graph(
+        self, caller: Caller, project: str, entities: Iterable[NewEntity], ties: Iterable[Tie]
+    ) -> dict[str, int]:
+        added = [self._graph.add_graph(caller, project, [], [])]  # an empty graph makes a project too
+        added += [self._graph.add_graph(caller, project, some, []) for some in _batches(entities, GRAPH_AT_ONCE)]
+        added += [self._graph.add_graph(caller, project, [], some) for some in _batches(ties, GRAPH_AT_ONCE)]
+        return {name: sum(getattr(one, name) for one in added) for name in asdict(added[0])}
+
+
+def _counted(found: Iterator[T | Told], report: Report, tell: Tell) -> Iterator[T]:
+    """What was found, without what was not, which is told."""
+    for one in found:
+        if isinstance(one, Told):
+            report.tell(one)
+            if one.outcome == "left_out":
+                continue
+        report.read += 1
+        tell(report.read)
+        if not isinstance(one, Told):
+            yield one
+
+
+def _batches(found: Iterable[T], most: int) -> Iterator[list[T]]:
+    remaining = iter(found)
+    while some := list(islice(remaining, most)):
+        yield some
+
+
+def _with_origin(new: NewNote, namespace: str, origin: Origin) -> NewNote:
+    return replace(new, namespace=namespace, metadata={**new.metadata, IMPORTED_FROM: asdict(origin)})
+
+
+def _revision(new: NewNote, origin: Origin) -> Revision:
+    return Revision(
+        content=new.content,
+        title=new.title,
+        tags=new.tags,
+        folder=new.folder,
+        metadata_patch={**new.metadata, IMPORTED_FROM: asdict(origin)},
+        expires_at=new.expires_at,
+    )
+
+
+def _check_namespace(name: str) -> None:
+    if not name or "," in name or not name.isprintable() or len(name) > LONGEST_NAMESPACE or name != name.strip():
+        raise Invalid(
+            f"A namespace has 1 to {LONGEST_NAMESPACE} characters, and no comma, line break or space at its ends.",
+            field="namespace",
+        )

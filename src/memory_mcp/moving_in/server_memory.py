@@ -1,0 +1,27 @@
+"""@modelcontextprotocol/server-memory: one JSON object a line, as graph/exchange.py has it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_mcp.errors import Invalid
+from memory_mcp.graph import exchange
+from memory_mcp.graph.model import NewEntity, Tie
+from memory_mcp.moving_in.model import Told
+
+PROBED = 20  # records of which one must be sound
+
+
+def read(path: Path) -> Iterator[NewEntity | Tie | Told]:
+    """Each line. Raises Invalid if its first lines have nothing of a graph; an empty file is an empty one."""
+    if not path.is_file():
+        raise Invalid(f"{path} is not a file. Give the memory.jsonl of server-memory.")
+    try:
+        with path.open("rb") as lines:
+            first = [found for _, (_, found) in zip(range(PROBED), exchange.read(lines), strict=False)]
+            if first and all(isinstance(one, Invalid) for one in first):
+                raise Invalid(f"{path} is not a file of server-memory: no line is an entity or a relation of a graph.")
+            lines.seek(0)
+            for number, found in exchange.read(lines):
+                yield Told(f"line {number}", found.message) if isinstance(found, Invalid) else found
+    except OSError as exc:
+        raise Invalid(f"{path} cannot be read: {exc.strerror}.") from exc
