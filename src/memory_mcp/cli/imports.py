@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -15,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from memory_mcp import settings
 from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, usage
 from memory_mcp.moving_in import FORMATS, Move, Report
-from memory_mcp.moving_in.model import Tell
+from memory_mcp.moving_in.model import Format, Tell
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and write nothing.")]
 
@@ -30,10 +29,7 @@ EXAMPLES = (
 
 
 def import_memories(
-    format_: Annotated[
-        str,
-        typer.Argument(metavar="FORMAT", click_type=click.Choice(list(FORMATS)), help=f"One of: {', '.join(FORMATS)}."),
-    ],
+    format_: Annotated[Format, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")],
     path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, folder or zip that the other tool made.")],
     namespace: Annotated[str | None, typer.Option("--namespace", help="Of notes.", show_default="default")] = None,
     store: Annotated[str | None, typer.Option("--store", help="For files.", show_default="called as FORMAT")] = None,

@@ -11,7 +11,10 @@ Outcome = Literal["refused", "left_out", "kept"]
 Tell = Callable[[int], None]
 """Is told how many memories have been read so far."""
 
-FORMATS: dict[str, Family] = {
+Format = Literal[
+    "server-memory", "mcp-memory-service", "basic-memory", "anthropic-memory", "mem0", "chatgpt", "claude"
+]
+FORMATS: dict[Format, Family] = {
     "server-memory": "graph",
     "mcp-memory-service": "notes",
     "basic-memory": "stores",
@@ -29,7 +32,7 @@ MOST_TOLD = 1000  # things that a report has in full; it counts them all
 class Move:
     """What is to move in, and where to."""
 
-    format: str
+    format: Format
     path: Path
     into: str  # a namespace, a store or a project
     dry_run: bool = False
@@ -73,7 +76,7 @@ class Told:
 class Report:
     """What became of everything that was read: read = imported + updated + skipped + kept + refused."""
 
-    format: str
+    format: Format
     family: Family
     into: str
     dry_run: bool

@@ -20,18 +20,18 @@ from memory_mcp.moving_in import (
     mem0,
     server_memory,
 )
-from memory_mcp.moving_in.model import FoundFile, FoundNote, Move, Report, Tell, Told
+from memory_mcp.moving_in.model import Format, FoundFile, FoundNote, Move, Report, Tell, Told
 from memory_mcp.notes import Notes
 from memory_mcp.notes.model import IMPORTED_FROM, Author, ImportedNote, NewNote, Origin, Revision
 from memory_mcp.stores import Stores
 
-NOTES: dict[str, Callable[[Path], Iterator[FoundNote | Told]]] = {
+NOTES: dict[Format, Callable[[Path], Iterator[FoundNote | Told]]] = {
     "mcp-memory-service": mcp_memory_service.read,
     "mem0": mem0.read,
     "chatgpt": chatgpt.read,
     "claude": claude.read,
 }
-FILES: dict[str, Callable[[Path], Iterator[FoundFile | Told]]] = {
+FILES: dict[Format, Callable[[Path], Iterator[FoundFile | Told]]] = {
     "basic-memory": basic_memory.read,
     "anthropic-memory": anthropic_memory.read,
 }
