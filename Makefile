@@ -73,6 +73,9 @@ conformance: setup ## The official conformance suite and MCP Inspector against o
 old-clients: setup ## Real clients of older SDKs, each in an environment of its own
 	$(BIN)/python -m tests.compatibility.old_clients $(ARGS)
 
+moving-in: setup ## Foreign tools make their files, and those move in (needs the npm and PyPI registries once)
+	$(BIN)/python -m tests.moving_in.foreign_tools $(ARGS)
+
 lock: setup ## Pin dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --extra portals -c requirements.txt -o requirements-portals.txt

@@ -1,8 +1,8 @@
 """The foreign tools themselves make their files, and those move in: `make moving-in`.
 
-Each tool is installed from its registry into an environment of its own under .compat/, and writes with the script of its
-name in tools/. Then the file moves in dry, for good, and once more. With --fixtures, what the tools made takes the place
-of what is kept in fixtures/, for the tests that run everywhere.
+Each tool is installed from its registry into an environment of its own under .compat/, and writes with the script of
+its name in tools/. Then the file moves in dry, for good, and once more. With --fixtures, what the tools made takes the
+place of what is kept in fixtures/, for the tests that run everywhere.
 """
 
 import argparse
@@ -86,7 +86,11 @@ def interpreter(tool: Tool) -> list[Path | str]:
     environment = ENVIRONMENTS / tool.format
     if tool.packages[0].startswith("@"):
         subprocess.run(["npm", "install", "--silent", "--prefix", environment, *tool.packages], check=True)
-        return [sys.executable, tool.script, environment / "node_modules/@modelcontextprotocol/server-memory/dist/index.js"]
+        return [
+            sys.executable,
+            tool.script,
+            environment / "node_modules/@modelcontextprotocol/server-memory/dist/index.js",
+        ]
     uv = [str(BIN / "uv"), "--quiet"]
     subprocess.run([*uv, "venv", "--allow-existing", "--python", sys.executable, environment], check=True)
     subprocess.run([*uv, "pip", "install", "--python", environment, *tool.packages], check=True)

@@ -48,7 +48,7 @@ def test_claudes_export_of_one_zip(app: App, tmp_path: Path) -> None:
 
 
 def test_claudes_export_of_several_zips(app: App, tmp_path: Path) -> None:
-    # Since 2026: a manifest and a zip for each category, here as downloaded into a folder, and once more zipped together.
+    # Since 2026: a manifest and a zip for each category, here as downloaded into a folder, and zipped together.
     memory = {
         "account_uuid": ACCOUNT,
         "conversations_memory": "",
@@ -125,7 +125,9 @@ def test_chatgpts_export(app: App, tmp_path: Path) -> None:
 
 def test_a_printed_list_of_memories(app: App, tmp_path: Path) -> None:
     # What the prompt of claude.com/import-memory asks an assistant for.
-    text = "Here they are:\n```\n[2024-05-01] - Lives in Lisbon.\n[unknown] - Works as a nurse.\n- Likes [brackets]\n```\n"
+    text = (
+        "Here they are:\n```\n[2024-05-01] - Lives in Lisbon.\n[unknown] - Works as a nurse.\n- Likes [brackets]\n```\n"
+    )
     (tmp_path / "memories.txt").write_text(text, encoding="utf-8")
     assert outcome(move(app, "chatgpt", tmp_path / "memories.txt")) == (4, 4, 0, 0)
     found = notes(app)

@@ -78,7 +78,13 @@ def test_a_large_file_is_read_a_record_at_a_time(app: App, tmp_path: Path) -> No
 def test_a_backup_of_openmemory_moves_in_with_the_names_of_its_categories(app: App, tmp_path: Path) -> None:
     # As openmemory/api/app/routers/backup.py of mem0ai/mem0 writes it (last in commit 0b91de242^).
     lines = [
-        {"id": "a", "content": "Likes tea", "metadata": {}, "created_at": "2025-06-01T12:00:00+02:00", "state": "active"}
+        {
+            "id": "a",
+            "content": "Likes tea",
+            "metadata": {},
+            "created_at": "2025-06-01T12:00:00+02:00",
+            "state": "active",
+        }
         | {"updated_at": None, "app": "cursor", "categories": ["drinks"]},
         {"id": "b", "content": "Gone", "metadata": {}, "state": "deleted", "app": None, "categories": []},
     ]
@@ -140,7 +146,9 @@ def test_a_file_that_the_other_tool_has_open_is_read_with_its_wal(app: App, fore
     open_there.execute("DROP TRIGGER IF EXISTS memories_fts_ai")
     for (name,) in open_there.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
         open_there.execute(f'DROP TRIGGER "{name}"')
-    open_there.execute("INSERT INTO memories (content_hash, content, tags, metadata) VALUES ('h', 'just now', 'a,b', '[')")
+    open_there.execute(
+        "INSERT INTO memories (content_hash, content, tags, metadata) VALUES ('h', 'just now', 'a,b', '[')"
+    )
     report = move(app, "mcp-memory-service", path)
     assert report.imported == 4
     assert notes(app)["just now"].metadata["metadata"] == "["

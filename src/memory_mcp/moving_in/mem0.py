@@ -10,6 +10,7 @@
 import gzip
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -18,6 +19,7 @@ from memory_mcp.moving_in import exports, fitting, json_stream
 from memory_mcp.moving_in.exports import Member
 from memory_mcp.moving_in.model import FoundNote, Told
 
+PROBED = 20  # records of which one must be sound
 LISTS = ("results", "memories")
 TEXTS = ("memory", "content", "text", "data")
 WHOSE = ("user_id", "agent_id", "run_id", "actor_id", "app_id", "app", "role", "state", "immutable", "hash")
@@ -31,7 +33,12 @@ def read(path: Path) -> Iterator[FoundNote | Told]:
             raise Invalid(
                 f"{path} has no memories.json or memories.jsonl.gz in it. Is it an export of mem0 or OpenMemory?"
             )
-        yield from _lines(member) if ".jsonl" in member.base else _array(path, member)
+        found = _lines(member) if ".jsonl" in member.base else _array(path, member)
+        first = list(islice(found, PROBED))
+        if first and all(isinstance(one, Told) and one.outcome == "refused" for one in first):
+            raise Invalid(f"{path} is no export of mem0 or OpenMemory: none of its first records has a text.")
+        yield from first
+        yield from found
 
 
 def _chosen(members: list[Member]) -> Member | None:

@@ -11,9 +11,7 @@ Outcome = Literal["refused", "left_out", "kept"]
 Tell = Callable[[int], None]
 """Is told how many memories have been read so far."""
 
-Format = Literal[
-    "server-memory", "mcp-memory-service", "basic-memory", "anthropic-memory", "mem0", "chatgpt", "claude"
-]
+Format = Literal["server-memory", "mcp-memory-service", "basic-memory", "anthropic-memory", "mem0", "chatgpt", "claude"]
 FORMATS: dict[Format, Family] = {
     "server-memory": "graph",
     "mcp-memory-service": "notes",

@@ -1,6 +1,6 @@
 """Has mem0 keep memories and list them as JSON: run by the Python that has it, with the folder to write to.
 
-It runs offline: `infer=False` needs no model to extract facts, and the embedder is a fake, since vectors do not move in.
+It runs offline: `infer=False` needs no model to extract facts, and the embedder is a fake: vectors do not move in.
 """
 
 # ruff: noqa: E402

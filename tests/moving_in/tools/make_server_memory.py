@@ -35,7 +35,9 @@ GRAPH: list[tuple[str, dict[str, Any]]] = [
 def main(server: str, folder: Path) -> None:
     environment = {**os.environ, "MEMORY_FILE_PATH": str(folder / "memory.jsonl")}
     command = ["node", server]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as running:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as running:
         client = {"name": "memory-mcp-tests", "version": "1"}
         ask(running, 0, "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client})
         for number, (name, arguments) in enumerate(GRAPH, start=1):

@@ -1,0 +1,94 @@
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import run
+from tests.moving_in.foreign_tools import FIXTURES
+
+MEM0 = FIXTURES / "mem0" / "mem0.json"
+GRAPH = FIXTURES / "server-memory" / "memory.jsonl"
+
+
+def trace(folder: Path) -> dict[str, str]:
+    """Every file under a folder, and what it says. A lock says who opened its file last."""
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in folder.rglob("*")
+        if file.is_file() and file.suffix != ".lock"
+    }
+
+
+def test_an_import_reports_and_a_second_one_adds_nothing(tmp_path: Path) -> None:
+    into = ("--data-dir", str(tmp_path), "--namespace", "moved", "--json")
+    first = run("import", "mem0", str(MEM0), *into)
+    again = run("import", "mem0", str(MEM0), *into)
+    assert (first.returncode, again.returncode, first.stderr) == (0, 0, "")
+    report = json.loads(first.stdout)
+    assert (report["read"], report["imported"], report["into"]) == (3, 3, "moved")
+    assert json.loads(again.stdout)["skipped"] == 3
+    said = run("import", "mem0", str(MEM0), "--data-dir", str(tmp_path), "--namespace", "moved")
+    assert said.stdout == "3 read; 0 moved into the namespace 'moved'.\n3 were here already.\n"
+
+
+def test_a_dry_run_writes_nothing_at_all(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    options = ("--dry-run", "--data-dir", str(data))
+    for format_, path in (("mem0", MEM0), ("server-memory", GRAPH)):
+        done = run("import", format_, str(path), *options)
+        assert (done.returncode, "nothing was written" in done.stdout) == (0, True)
+        assert not data.exists()
+
+    run("import", "mem0", str(MEM0), "--data-dir", str(data))
+    before = trace(data)
+    store = FIXTURES / "anthropic-memory" / "memory"
+    for format_, path in (("mem0", MEM0), ("server-memory", GRAPH), ("anthropic-memory", store)):
+        assert run("import", format_, str(path), *options).returncode == 0
+    assert trace(data) == before
+
+
+def test_what_is_refused_is_told_with_its_place_and_leaves_with_one(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(GRAPH.read_text(encoding="utf-8") + "\nno json\n", encoding="utf-8")
+    done = run("import", "server-memory", str(tmp_path / "in.jsonl"), "--data-dir", str(tmp_path / "data"))
+    assert done.returncode == 1
+    assert "3 moved into the project 'memory'" in done.stdout
+    assert done.stderr == "  line 5: It is neither an entity nor a relation of server-memory's format.\n"
+
+
+def test_a_wrong_file_leaves_with_one_and_says_what_to_give(tmp_path: Path) -> None:
+    for path in (tmp_path / "nothing.json", GRAPH):
+        done = run("import", "mem0", str(path), "--data-dir", str(tmp_path / "data"))
+        assert done.returncode == 1
+        assert done.stderr.startswith("memory-mcp: ")
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["import"],
+        ["import", "poems", "x"],
+        ["import", "mem0"],
+        ["import", "mem0", "x", "--project", "p"],
+        ["import", "server-memory", "x", "--store", "s"],
+        ["import", "basic-memory", "x", "--namespace", "n"],
+    ],
+)
+def test_bad_usage_leaves_with_two(tmp_path: Path, arguments: list[str]) -> None:
+    done = run(*arguments, MEMORY_MCP_DATA_DIR=str(tmp_path))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--namespace", "--store", "--project"])
+def test_places_that_cannot_be_are_refused(tmp_path: Path, option: str) -> None:
+    format_, path = {
+        "--namespace": ("mem0", MEM0),
+        "--store": ("anthropic-memory", FIXTURES / "anthropic-memory"),
+        "--project": ("server-memory", GRAPH),
+    }[option]
+    for dry in ([], ["--dry-run"]):
+        done = run("import", format_, str(path), option, "a,b/../c", "--data-dir", str(tmp_path / "data"), *dry)
+        assert done.returncode == 1
+        assert "Traceback" not in done.stderr
