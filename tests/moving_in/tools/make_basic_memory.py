@@ -16,10 +16,10 @@ NOTES = [
         "Coffee Brewing",
         "coffee",
         "# Coffee Brewing\n\n- [method] Pour over is best #brewing\n- uses [[V60 Dripper]]\n",
-        "coffee,brewing",
+        ("coffee", "brewing"),
     ),
-    ("V60 Dripper", "coffee/gear", "# V60 Dripper\n\n- [material] ceramic\n- part_of [[Coffee Brewing]]\n", "gear"),
-    ("Größe & Maß", "", "Ein Satz ohne Überschrift.\n", ""),
+    ("V60 Dripper", "coffee/gear", "# V60 Dripper\n\n- [material] ceramic\n- part_of [[Coffee Brewing]]\n", ("gear",)),
+    ("Größe & Maß", "", "Ein Satz ohne Überschrift.\n", ()),
 ]
 
 
@@ -34,7 +34,13 @@ def main() -> None:
     program = Path(sys.executable).parent / "basic-memory"
     for title, folder, content, tags in NOTES:
         where = ["--title", title, "--folder", folder]
-        command: list[str | Path] = [program, "tool", "write-note", *where, *(["--tags", tags] if tags else [])]
+        command: list[str | Path] = [
+            program,
+            "tool",
+            "write-note",
+            *where,
+            *(word for tag in tags for word in ("--tags", tag)),
+        ]
         subprocess.run(command, input=content, text=True, env=environment, check=True)
 
 
