@@ -48,7 +48,7 @@ from memory_mcp.vault import schema as vault_schema
 from memory_mcp.vault.tools import vault
 
 if TYPE_CHECKING:
-    from memory_mcp.upkeep import Backup, Doctor, Restore
+    from memory_mcp.upkeep import Backup, Doctor, Migrating, Restore
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +135,7 @@ class Upkeep:
     backup: Backup
     restore: Restore
     doctor: Doctor
+    migrating: Migrating
 
 
 @contextmanager
@@ -289,6 +290,7 @@ def open_upkeep(settings: Settings, *, alone: bool = False, clock: Clock = utc_n
                 open_file=partial(_open_file, settings, clock),
                 embedding=embedding_options(settings),
             ),
+            migrating=upkeep.Migrating(layout, kinds, partial(_open_file, settings, clock)),
         )
 
 

@@ -14,13 +14,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from memory_mcp import settings
 from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, usage
 from memory_mcp.moving_in import FORMATS, Move, Report
-from memory_mcp.moving_in.model import Format, Tell
+from memory_mcp.moving_in.model import Tell
+from memory_mcp.upkeep.importing import read_export
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and write nothing.")]
 
 INTO = {"notes": ("--namespace", "default"), "stores": ("--store", ""), "graph": ("--project", "memory")}
 """Which option says where to, and what it is without one; a store is called as the format."""
 
+OURS = "memory-mcp"  # what `memory-mcp export` writes
+DRY = "This was a dry run: nothing was written."
 MOST_SHOWN = 20  # problems on a terminal; --json has more
 EXAMPLES = (
     "Examples: memory-mcp import server-memory memory.jsonl --dry-run · memory-mcp import basic-memory "
@@ -29,7 +32,7 @@ EXAMPLES = (
 
 
 def import_memories(
-    format_: Annotated[Format, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join(FORMATS)}.")],
+    format_: Annotated[str, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join((OURS, *FORMATS))}.")],
     path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, folder or zip that the other tool made.")],
     namespace: Annotated[str | None, typer.Option("--namespace", help="Of notes.", show_default="default")] = None,
     store: Annotated[str | None, typer.Option("--store", help="For files.", show_default="called as FORMAT")] = None,
@@ -38,18 +41,42 @@ def import_memories(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move in from another tool. A second import adds only what is new; PATH itself is never changed."""
+    """Move in from another tool, or take in what `memory-mcp export` wrote. A second import adds only what is new; PATH
+    itself is never changed."""
     given = {"--namespace": namespace, "--store": store, "--project": project}
-    option, default = INTO[FORMATS[format_]]
+    known = next((name for name in FORMATS if name == format_), None)
+    if known is None and format_ != OURS:
+        raise typer.BadParameter(f"{format_!r} is not a format. Use any of: {', '.join((OURS, *FORMATS))}.")
+    option, default = INTO[FORMATS[known]] if known else ("no such option", "")
     if strange := [name for name, value in given.items() if value is not None and name != option]:
         raise typer.BadParameter(f"{strange[0]} has no meaning for {format_}, which takes {option}.")
-    run(Move(format_, path, given[option] or default or format_, dry_run), data_dir, as_json=as_json)
+    if known is None:
+        take_in(path, data_dir, dry_run=dry_run, as_json=as_json)
+    else:
+        run(Move(known, path, given[option] or default or known, dry_run), data_dir, as_json=as_json)
+
+
+def take_in(folder: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool) -> None:
+    """What `memory-mcp export` wrote. Leaves with status 1 if anything was left out."""
+    with _nothing_made(dry_run, data_dir) as chosen, opened_app(chosen) as (app, caller):
+        taken = read_export(app, caller, folder, dry_run=dry_run)
+    if as_json:
+        print_json({"format": OURS, "dry_run": dry_run, **taken.shown()})
+    else:
+        for counts, words in ((taken.new, "new"), (taken.known, "were here already")):
+            typer.echo(f"{', '.join(f'{count} {name}' for name, count in counts.items()) or 'Nothing'}: {words}.")
+        for one in taken.left_out:
+            typer.echo(f"  {one.path}: {one.why}", err=True)
+        if dry_run:
+            typer.echo(DRY)
+    if taken.left_out:
+        raise typer.Exit(1)
 
 
 def run(move: Move, data_dir: Path | None, *, as_json: bool) -> None:
     """Move in and report. Leaves with status 1 if anything was refused."""
     with (
-        _nothing_made(move, data_dir) as chosen,
+        _nothing_made(move.dry_run, data_dir) as chosen,
         opened_app(chosen) as (app, caller),
         _progress(f"Reading {move.path.name}") as tell,
     ):
@@ -63,11 +90,11 @@ def run(move: Move, data_dir: Path | None, *, as_json: bool) -> None:
 
 
 @contextmanager
-def _nothing_made(move: Move, data_dir: Path | None) -> Iterator[Path | None]:
+def _nothing_made(dry_run: bool, data_dir: Path | None) -> Iterator[Path | None]:
     """The data directory; for a dry run without one, an empty one that goes again."""
     with usage():
         folder = settings.load({"data_dir": data_dir}).settings.data_dir
-    if not move.dry_run or folder.exists():
+    if not dry_run or folder.exists():
         yield data_dir
         return
     with tempfile.TemporaryDirectory(prefix="memory-mcp-") as empty:
@@ -107,4 +134,4 @@ def _show(report: Report) -> None:
     if len(report.told) > MOST_SHOWN:
         typer.echo("  … and more; --json has up to 1,000.")
     if report.dry_run:
-        typer.echo("This was a dry run: nothing was written.")
+        typer.echo(DRY)

@@ -1,4 +1,4 @@
-"""memory-mcp backup, restore, doctor, export."""
+"""memory-mcp backup, restore, doctor, export, migrate."""
 
 import sys
 from collections.abc import Iterator
@@ -89,6 +89,26 @@ def doctor(
     else:
         _show(found, repair=repair)
     if found.problems:
+        raise typer.Exit(1)
+
+
+def migrate(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Bring every file to this version's schema now, instead of when it is first used.
+
+    A copy of each file that changes goes to backups/ first.
+    """
+    with usage():
+        chosen = settings.load({"data_dir": data_dir}).settings
+    with open_upkeep(chosen) as upkeep:
+        done = list(upkeep.migrating.run())
+    if as_json:
+        print_json({"files": [vars(one) for one in done]})
+    else:
+        for one in done:
+            typer.echo(f"{one.file}: {one.why or one.outcome}", err=one.outcome == "refused")
+        if not done:
+            typer.echo("There is nothing to migrate: no files yet.")
+    if any(one.outcome == "refused" for one in done):
         raise typer.Exit(1)
 
 

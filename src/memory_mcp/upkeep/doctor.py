@@ -6,7 +6,7 @@ import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -151,8 +151,8 @@ class Doctor:
         if left or not self._is_indexed(file):
             raise _StillWrong(left[0].message if left else "it still does not fit")
 
-    def _opened(self, file: DatabaseFile) -> "_Closing":
-        return _Closing(self._open(file.path, schema=self._kinds.schemas[file.kind], missing="refuse", lock=file.lock))
+    def _opened(self, file: DatabaseFile) -> "closing[Database]":
+        return closing(self._open(file.path, schema=self._kinds.schemas[file.kind], missing="refuse", lock=file.lock))
 
     # Caches
 
@@ -330,17 +330,6 @@ NAMES_OTHERS = "portal.json names other tables than it has"
 
 class _StillWrong(Exception):
     """Mending did not help."""
-
-
-class _Closing:
-    def __init__(self, db: Database) -> None:
-        self._db = db
-
-    def __enter__(self) -> Database:
-        return self._db
-
-    def __exit__(self, *_: object) -> None:
-        self._db.close()
 
 
 def _drop(path: Path, lock: Path) -> None:

@@ -1,0 +1,44 @@
+"""Bringing every file to this version's schema at once, instead of each when it is first used."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+from memory_mcp.errors import AppError
+from memory_mcp.sqlite import Database, checking
+from memory_mcp.upkeep.layout import DatabaseFile, Kinds, Layout
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """A file, and what came of it."""
+
+    file: str
+    outcome: Literal["current", "migrated", "refused"]
+    schema: int  # the version it should have now
+    why: str | None = None
+
+
+class Migrating:
+    def __init__(self, layout: Layout, kinds: Kinds, open_file: Callable[..., Database]) -> None:
+        self._layout = layout
+        self._kinds = kinds
+        self._open = open_file
+
+    def run(self) -> Iterator[Migrated]:
+        """All files of all users. A copy of each that changes goes to backups/ first; one that fails is left."""
+        for file in self._layout.databases():
+            yield self._migrated(file)
+
+    def _migrated(self, file: DatabaseFile) -> Migrated:
+        schema = self._kinds.schemas[file.kind]
+        try:
+            if checking.is_current(file.path, schema):
+                return Migrated(file.name, "current", schema.version)
+            file.lock.parent.mkdir(mode=0o700, exist_ok=True)
+            with closing(self._open(file.path, schema=schema, missing="refuse", lock=file.lock)) as db, db.read():
+                pass  # opening it was all
+        except AppError as exc:
+            return Migrated(file.name, "refused", schema.version, exc.message)
+        return Migrated(file.name, "migrated", schema.version)

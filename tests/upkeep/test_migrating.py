@@ -1,0 +1,47 @@
+"""memory-mcp migrate: every file at once, with a copy before."""
+
+import json
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memory_mcp.cli import command_line
+
+
+def migrated(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
+    with pytest.raises(SystemExit) as left:
+        command_line(["migrate", "--json", "--data-dir", str(data_dir)])
+    files = json.loads(capsys.readouterr().out)["files"]
+    return int(left.value.code or 0), {one["file"]: one["outcome"] for one in files}
+
+
+@pytest.fixture
+def old(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A data directory whose server.db is a version behind."""
+    with pytest.raises(SystemExit):
+        command_line(["add", "something", "--data-dir", str(tmp_path)])
+    capsys.readouterr()
+    with apsw.Connection(str(tmp_path / "server.db")) as db:
+        for table in ("usage", "audit", "sign_ins", "sign_in_links"):
+            db.execute(f"DROP TABLE {table}")
+        for column in ("plan", "password_hash"):
+            db.execute(f"ALTER TABLE users DROP COLUMN {column}")
+        db.pragma("user_version", 2)
+    db.close()
+    return tmp_path
+
+
+def test_old_files_are_migrated_once_after_a_copy(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, outcomes = migrated(old, capsys)
+    assert (code, outcomes["server.db"], outcomes["notes.db"]) == (0, "migrated", "current")
+    assert [path.name.split("-")[:2] for path in (old / "backups").iterdir()] == [["server", "v2"]]
+    assert migrated(old, capsys)[1]["server.db"] == "current"
+
+
+def test_a_newer_file_is_refused_and_the_others_are_done(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with apsw.Connection(str(old / "notes.db")) as db:
+        db.pragma("user_version", 999)
+    db.close()
+    code, outcomes = migrated(old, capsys)
+    assert (code, outcomes["notes.db"], outcomes["server.db"]) == (1, "refused", "migrated")
