@@ -29,7 +29,8 @@ FORM = """<form method="post" action="/sign-in">
 
 async def front(request: Request) -> HTMLResponse:
     app: App = request.app.state.app
-    return HTMLResponse(welcome.page(app.settings, str(request.base_url)), headers=HEADERS)
+    base = app.settings.public_url or str(request.base_url)
+    return HTMLResponse(welcome.page(app.settings, base), headers=HEADERS)
 
 
 async def sign_in(request: Request) -> Response:
