@@ -112,6 +112,7 @@ class App(_Rooms):
         for last_thing in (
             self.notes.worker.stop,
             self.recall.worker.stop,
+            self.recall.stop,
             self.sessions.close_all,
             self.clients.close,
             self.servers.close,
@@ -180,7 +181,7 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
             settings=settings,
             families=families,
             **vars(rooms),
-            recall=held(_recall(families, rooms, copies)),
+            recall=_recall(families, rooms, copies),
             moving_in=MovingIn(rooms.notes, rooms.stores, rooms.graph, settings.data_dir),
             access=_access(settings, server, live, clock),
             sessions=sessions,
@@ -230,6 +231,7 @@ def _recall(families: Iterable[str], rooms: _Rooms, copies: Notes) -> Recall:
         find={family: finder for family, finder in find.items() if family in families},
         follow={family: follower for family, follower in follow.items() if family in families},
         worker=copies.worker,
+        stop=index.stop,
     )
 
 

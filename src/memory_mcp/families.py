@@ -145,9 +145,10 @@ class Text:
     """One thing a family keeps, as one search over everything reads it."""
 
     ref: str  # the address or path that opens it
-    title: str
+    title: str  # as it is shown
     content: str
     tags: tuple[str, ...] = ()
+    name: str | None = None  # what it is found by beside its content, where that is not the title
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,7 @@ def versions(tx: Read) -> dict[str, str]:
     """By the name of each active entity, something that changes whenever it or its observations do."""
     rows = tx.all(
         """
-        SELECT name, entity.rowid || ' ' || entity_type || ' ' || count(own.rowid) || ' ' || total(own.rowid)
+        SELECT name, entity.id || ' ' || entity_type || ' ' || count(own.rowid) || ' ' || total(own.rowid)
             || ' ' || total(length(own.content))
         FROM entities AS entity
         LEFT JOIN observations AS own ON own.entity_id = entity.id AND own.deleted_at IS NULL

@@ -105,6 +105,7 @@ class Filter:
     """Which notes to look at: those that fit all of it."""
 
     namespace: str | None = None
+    folder: str | None = None
     tags: tuple[str, ...] = ()
     min_importance: float = 0.0
     source: Source | None = None

@@ -26,6 +26,7 @@ from memory_mcp.notes.model import (
     EmbedStats,
     Filter,
     Found,
+    Hit,
     ImportedNote,
     Linked,
     Namespaces,
@@ -129,12 +130,15 @@ class Notes:
 
     def put(self, caller: Caller, author: Author, entries: Iterable[tuple[str, NewNote]]) -> None:
         """Keep many notes under ids of the caller's choice, all or none. They answer nothing and link to nothing, and
-        nobody is told: this is for copies of what is kept elsewhere."""
+        nobody is told: this is for copies of what is kept elsewhere. An id that is there already, which another
+        process may have put a moment ago, is left as it is."""
         shelf = self._shelf(caller.user)
         with shelf.db.write() as tx:
             for id_, new in entries:
+                if notes.get(tx, id_):
+                    continue
                 namespace = new.namespace or caller.namespace
-                tags = merged_tags(new.tags, (), ())
+                tags = list({tag_key(name): Tag(name, "user") for name in reversed(new.tags)}.values())[::-1]
                 note = replace(_new_note(caller, author, new, namespace, tags, tx.precise_stamp), id=id_)
                 stored = notes.insert(tx, note, has_own_title=True, previous=None, session_id=None)
                 notes.set_tags(tx, stored.seq, tags)
@@ -152,6 +156,22 @@ class Notes:
     def ids(self, caller: Caller, namespace: str) -> set[str]:
         with self._db(caller).read() as tx:
             return lists.ids_in(tx, namespace)
+
+    def metadata(self, caller: Caller, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """By id, of those notes that are still there."""
+        with self._db(caller).read() as tx:
+            return lists.metadata_of(tx, ids)
+
+    def namespace_names(self, caller: Caller) -> set[str]:
+        """All of them, however many: for programs."""
+        with self._db(caller).read() as tx:
+            return lists.namespace_names(tx)
+
+    def start_anew(self, caller: Caller) -> None:
+        """Throw all of a user's notes away: for a file that is a cache and cannot be read any more."""
+        with self._guard:
+            self._shelves.pop(caller.user, None)
+        self._tenants.start_anew(caller.user)
 
     def update(self, caller: Caller, author: Author, id_: str, revision: Revision) -> Note:
         """Change a note and keep its former version. What is not named stays; system tags always do."""
@@ -234,7 +254,15 @@ class Notes:
         return replace(note, links=linked)
 
     def search(self, caller: Caller, question: Question) -> Found:
-        """The best matches first; without a query whatever fits the filter, the newest first."""
+        """The best matches first, as many as a model can take; without a query whatever fits the filter, the newest
+        first."""
+        hits, notice = self.hits(caller, question)
+        shown = list(within_budget(hits, size))
+        notices = [notice, left_out(hits, shown, "Narrow the search.")]
+        return Found(shown, " ".join(filter(None, notices)) or None)
+
+    def hits(self, caller: Caller, question: Question) -> tuple[list[Hit], str | None]:
+        """The same, all of them, and what there is to say about the search."""
         if not question.query and question.filter.is_empty:
             raise Invalid("Give words to look for, or a filter. memory_recent lists the latest notes.", field="query")
         shelf = self._shelf(caller.user)
@@ -242,10 +270,7 @@ class Notes:
         search = searching.Search(question, shelf.meaning, vector)
         with shelf.db.read() as tx:
             found = search.found(tx)
-        hits = [search.hit(stored, ranked) for stored, ranked in found]
-        shown = list(within_budget(hits, size))
-        notices = [notice, left_out(hits, shown, "Narrow the search.")]
-        return Found(shown, " ".join(filter(None, notices)) or None)
+        return [search.hit(stored, ranked) for stored, ranked in found], notice
 
     def recent(self, caller: Caller, chosen: Filter, limit: int) -> Recent:
         with self._db(caller).read() as tx:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 
 from memory_mcp.caller import Caller
@@ -48,14 +49,15 @@ class PortalTexts:
                 title = f"{table.name}: {' '.join(said[0].split())}"[:LONGEST_TITLE]
                 content = "\n".join(said)
                 key = f"{table.name} {blake2b(content.encode(), digest_size=12).hexdigest()}"
-                yield key, Text(f"{address.portal_uri}/{table.name}", title, content)
+                yield key, Text(f"{address.portal_uri}/{table.name}", title, content, name=table.name)
 
 
 def groups(portals: Portals, caller: Caller) -> Iterator[Group]:
     for folder in portals.all(caller):
         texts = PortalTexts(portals, caller, folder)
         name = f"{folder.address.namespace}/{folder.address.portal}"
-        yield Group(name, texts.versions, texts.texts, folder.version())
+        with suppress(FileNotFoundError):  # gone by now
+            yield Group(name, texts.versions, texts.texts, folder.version())
 
 
 def _is_text(column: Column) -> bool:

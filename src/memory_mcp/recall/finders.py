@@ -2,13 +2,13 @@
 
 from memory_mcp.caller import Caller
 from memory_mcp.notes import Notes
-from memory_mcp.notes.model import Filter
+from memory_mcp.notes.model import DEFAULT_IMPORTANCE, Filter
 from memory_mcp.notes.model import Question as NotesQuestion
 from memory_mcp.notes.operations import note_uri
 from memory_mcp.recall.index import Index
 from memory_mcp.recall.model import Match, Question
 from memory_mcp.recall.operations import Find
-from memory_mcp.search import snippets
+from memory_mcp.search import ranking, snippets
 from memory_mcp.sessions import Session
 from memory_mcp.vault import Vault
 from memory_mcp.vault.model import Question as VaultQuestion
@@ -19,7 +19,7 @@ def notes(room: Notes) -> Find:
     """Notes have an index of meanings of their own."""
 
     def find(caller: Caller, session: Session, question: Question, limit: int) -> list[Match]:
-        found = room.search(caller, NotesQuestion(question.query, Filter(tags=question.tags), limit=limit))
+        found, _ = room.hits(caller, NotesQuestion(question.query, Filter(tags=question.tags), limit=limit))
         return [
             Match(
                 note_uri(hit.id),
@@ -29,7 +29,7 @@ def notes(room: Notes) -> Find:
                 hit.score_breakdown.cosine,
                 hit.score_breakdown.lexical,
             )
-            for hit in found.memories
+            for hit in found
         ]
 
     return find
@@ -45,7 +45,7 @@ def vault(room: Vault, index: Index) -> Find:
                 session_uri(session.id),
                 hit.key,
                 snippets.around(hit.content, question.query) or snippets.beginning(hit.content),
-                hit.relevance,
+                ranking.score(None, hit.relevance, DEFAULT_IMPORTANCE),
                 None,
                 hit.relevance,
             )

@@ -1,95 +1,138 @@
 import logging
+import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as Late
-from typing import TypeVar
+from dataclasses import dataclass
+from functools import partial
 
 from memory_mcp.caller import Caller
 from memory_mcp.embedding import Worker
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families import within_budget
+from memory_mcp.recall.following import Follow, Follower, begun
 from memory_mcp.recall.model import Hit, Incomplete, Match, Question, Recalled
+from memory_mcp.search import ranking
 from memory_mcp.sessions import Session
 
 log = logging.getLogger(__name__)
 
 PATIENCE = 3.0  # seconds that each family has
+FOLLOWING = 2.0  # of those, until it is searched as far as it is indexed
+STOP_SECONDS = 2.0  # that the end of a server waits for what is being indexed
 AT_LEAST = 20  # matches asked of each family, however few are wanted in all
+MOST_AT_ONCE = 32  # searches of one family under way: more only if it hangs
 CLOSE = 0.4  # a cosine part from which on the meaning counts as a reason
 RANK_SHARE = 0.1  # of a score: where its family ranks it. The rest is how well it matches
+SUPPOSED = 0.25  # of a cosine part, added by words that match throughout
+
+BEHIND = "Its newest memories are still being indexed; ask again in a while."
+SLOW = "It took too long; ask it alone."
+FAILED = "The server failed here, and its log says why."
 
 Find = Callable[[Caller, Session, Question, int], list[Match]]
-Follow = Callable[[Caller], None]
-T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one family has to say."""
+
+    matches: list[Match] | None  # None: it could not be searched
+    missing: str | None = None  # why there may be more
 
 
 class Recall:
     """One search over all families a caller may read, each asked at the same time as the others."""
 
     def __init__(
-        self, find: Mapping[str, Find], follow: Mapping[str, Follow], worker: Worker, patience: float = PATIENCE
+        self,
+        find: Mapping[str, Find],
+        follow: Mapping[str, Follow],
+        worker: Worker,
+        stop: Callable[[], None],
     ) -> None:
-        """`follow` brings what a family is searched by up to date, where that is not always so; `worker` makes the
-        vectors it is searched by."""
+        """`follow` brings what a family is searched by up to date, where that is not always so, until `stop`; `worker`
+        makes the vectors it is searched by."""
         self.worker = worker
         self._find = find
-        self._follow = follow
-        self._patience = patience
-        self._workers = ThreadPoolExecutor(16, thread_name_prefix="recall")
+        self._followers = {family: Follower(own) for family, own in follow.items()}
+        self._turns = {family: threading.Semaphore(MOST_AT_ONCE) for family in find}
+        self._stop = stop
 
     def recall(self, caller: Caller, session: Session, question: Question) -> Recalled:
         """The best matches of all families. One that is slow or broken is named, and does not take the others down."""
-        if not question.query:
+        if not question.query.strip():
             raise Invalid("Give words to look for.", field="query")
-        families = self._asked(caller, question)
-        until = time.monotonic() + self._patience
-        incomplete: dict[str, str] = {}
-        following = {
-            family: self._workers.submit(self._follow[family], caller) for family in families & self._follow.keys()
-        }
-        for family, work in following.items():
-            _wait(work, until, family, incomplete, "Its newest memories are still being indexed; ask again in a while.")
-        limit = max(AT_LEAST, question.limit)
+        began = time.monotonic()
         asked = {
-            family: self._workers.submit(self._find[family], caller, session, question, limit) for family in families
+            family: begun(partial(self._part, family, caller, session, question, began), "recall")
+            for family in self._asked(caller, question)
         }
-        until = max(until, time.monotonic() + self._patience)
-        found = {
-            family: _wait(work, until, family, incomplete, "It took too long; ask it alone.")
-            for family, work in asked.items()
-        }
-        hits = fused({family: matches for family, matches in found.items() if matches})[: question.limit]
+        parts: dict[str, _Part] = {}
+        for family, work in asked.items():
+            try:
+                parts[family] = work.result(timeout=max(0.0, began + PATIENCE - time.monotonic()))
+            except Late:
+                parts[family] = _Part(None, SLOW)
+        hits = fused({family: part.matches for family, part in parts.items() if part.matches})[: question.limit]
         shown = within_budget(
             hits, lambda hit: 120 + sum(len(text.encode()) for text in (hit.ref, hit.title, hit.snippet))
         )
         return Recalled(
             hits=shown,
-            searched=[family for family in self._find if found.get(family) is not None],
-            incomplete=[Incomplete(family, error) for family, error in incomplete.items()],
-            notice=None if len(shown) == len(hits) else f"{len(hits) - len(shown)} more hits: ask with a lower limit.",
+            searched=[family for family, part in parts.items() if part.matches is not None],
+            incomplete=[Incomplete(family, part.missing) for family, part in parts.items() if part.missing],
+            notice=left_out(hits, shown),
         )
 
-    def close(self) -> None:
-        self._workers.shutdown(wait=False, cancel_futures=True)
+    def stop(self) -> None:
+        """Give up what is being indexed; the next search goes on with it."""
+        self._stop()
+        for follower in self._followers.values():
+            follower.join(STOP_SECONDS)
 
-    def _asked(self, caller: Caller, question: Question) -> set[str]:
+    def _part(self, family: str, caller: Caller, session: Session, question: Question, began: float) -> _Part:
+        if not self._turns[family].acquire(timeout=PATIENCE):
+            return _Part(None, SLOW)
+        try:
+            behind = self._followed(family, caller, began + FOLLOWING)
+            limit = max(AT_LEAST, question.limit)
+            return _Part(self._find[family](caller, session, question, limit), behind)
+        except Exception as exc:  # noqa: BLE001  # one broken family must not take the others down
+            return _Part(None, _told(family, exc))
+        finally:
+            self._turns[family].release()
+
+    def _followed(self, family: str, caller: Caller, until: float) -> str | None:
+        """None if what the family is searched by is up to date in time; else why not."""
+        if family not in self._followers:
+            return None
+        try:
+            self._followers[family].ask(caller).result(timeout=max(0.0, until - time.monotonic()))
+        except Late:
+            return BEHIND
+        except Exception as exc:  # noqa: BLE001  # what is indexed so far can be searched
+            return _told(family, exc)
+        return None
+
+    def _asked(self, caller: Caller, question: Question) -> list[str]:
         known = [family for family in self._find if family in caller.families]
         if unknown := [family for family in question.families if family not in known]:
             raise Invalid(f"{unknown[0]!r} cannot be searched. Use any of: {', '.join(known)}.", field="families")
-        return set(question.families or known)
+        return [family for family in known if family in (question.families or known)]
 
 
 def fused(found: Mapping[str, list[Match]]) -> list[Hit]:
     """All matches in one order. Scores of families are made alike, and mostly comparable; a family's own order has a
     small say, so that the first of each comes before another's long tail."""
+    by_meaning = any(match.cosine is not None for matches in found.values() for match in matches)
     hits = [
         Hit(
             family,
             match.ref,
             match.title,
             match.snippet,
-            round((1 - RANK_SHARE) * match.score + RANK_SHARE / (rank + 1), 6),
+            round((1 - RANK_SHARE) * _score(match, by_meaning=by_meaning) + RANK_SHARE / (rank + 1), 6),
             _why(match),
         )
         for family, matches in found.items()
@@ -98,18 +141,25 @@ def fused(found: Mapping[str, list[Match]]) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.score, hit.family, hit.ref))
 
 
-def _wait(work: "Future[T]", until: float, family: str, incomplete: dict[str, str], late: str) -> "T | None":
-    """What comes of it in time; None, and why, if nothing does."""
-    try:
-        return work.result(timeout=max(0.0, until - time.monotonic()))
-    except Late:
-        incomplete[family] = late
-    except AppError as exc:
-        incomplete[family] = exc.message
-    except Exception:
-        log.exception("Recall from %s failed", family)
-        incomplete[family] = "The server failed here, and its log says why."
-    return None
+def _score(match: Match, *, by_meaning: bool) -> float:
+    """Where others have vectors, one that has none yet must not gain by it: it counts as near as its words suggest."""
+    if match.cosine is not None or not by_meaning:
+        return match.score
+    supposed = ranking.UNRELATED + SUPPOSED * (match.lexical or 0.0)
+    return (1 - ranking.COSINE_WEIGHT) * match.score + ranking.COSINE_WEIGHT * supposed
+
+
+def left_out(hits: Sequence[Hit], shown: Sequence[Hit]) -> str | None:
+    count = len(hits) - len(shown)
+    return f"{count} more hits are too long to show at once. Narrow it by `families` or `tags`." if count else None
+
+
+def _told(family: str, exc: Exception) -> str:
+    """What a caller may know of an error."""
+    if isinstance(exc, AppError):
+        return exc.message
+    log.error("Recall from %s failed", family, exc_info=exc)
+    return FAILED
 
 
 def _why(match: Match) -> str:

@@ -5,8 +5,10 @@ import struct
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Literal
 
+from memory_mcp.clock import stamp
 from memory_mcp.search import words
 from memory_mcp.sqlite import Read, Write
 from memory_mcp.vault.model import Hit, Memory, NewMemory, Place, Pruning, Range
@@ -265,13 +267,14 @@ def get(tx: Read, key: str) -> Memory | None:
 
 def versions(tx: Read) -> dict[str, str]:
     """By key, something that changes whenever the memory does."""
-    # Times are to the second: one of this very second may change again within it, and counts as changed.
+    # Times are to the second: one of this very second may change again within it, so what it says counts.
     rows = tx.all(
         """
-        SELECT key, CASE WHEN updated_at >= :now THEN hex(randomblob(8)) ELSE id || ' ' || updated_at END
+        SELECT key, id || ' ' || updated_at
+            || CASE WHEN updated_at BETWEEN :now AND :soon THEN ' ' || tags || ' ' || content ELSE '' END
         FROM vault_memories
         """,
-        {"now": tx.stamp},
+        {"now": tx.stamp, "soon": stamp(tx.now + timedelta(minutes=1))},
     )
     return dict(rows)
 

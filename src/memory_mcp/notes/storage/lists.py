@@ -98,6 +98,18 @@ def stats(tx: Read, namespace: str | None) -> Stats:
     )
 
 
+def namespace_names(tx: Read) -> set[str]:
+    return {name for (name,) in tx.all("SELECT DISTINCT namespace FROM notes WHERE archived = 0")}
+
+
+def metadata_of(tx: Read, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """By id; without those that nobody knows."""
+    rows = tx.all(
+        "SELECT id, metadata FROM notes WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(list(ids))}
+    )
+    return {id_: json.loads(metadata) for id_, metadata in rows}
+
+
 def ids_in(tx: Read, namespace: str) -> set[str]:
     rows = tx.all("SELECT id FROM notes WHERE namespace = :namespace AND archived = 0", {"namespace": namespace})
     return {id_ for (id_,) in rows}
@@ -208,6 +220,8 @@ def _fits(chosen: Filter) -> str:
     conditions = [LIVE]
     if chosen.namespace is not None:
         conditions.append("namespace = :namespace")
+    if chosen.folder is not None:
+        conditions.append("folder = :folder")
     if chosen.min_importance > 0:
         conditions.append("importance >= :min_importance")
     if chosen.source is not None:
@@ -225,6 +239,7 @@ def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:
     return {
         "now": tx.precise_stamp,
         "namespace": chosen.namespace,
+        "folder": chosen.folder,
         "min_importance": chosen.min_importance,
         "source": chosen.source,
         "created_after": chosen.created_after,
