@@ -22,7 +22,7 @@ from memory_mcp.recall.model import Hit, Question, Recalled
 from memory_mcp.recall.opening import opened
 from memory_mcp.recall.overview import overview
 from memory_mcp.sessions import Connection, Session
-from memory_mcp.stores.model import Metadata
+from memory_mcp.stores.model import Metadata, ref_of
 from memory_mcp.vault.model import NewMemory, uri_of
 
 Tags = Annotated[str, typer.Option(help="Comma-separated.", show_default=False)]
@@ -86,7 +86,7 @@ def add(
             ref = uri_of(str(key))
         else:
             app.stores.add(caller, str(store), str(path), content, Metadata(tags=list(names)))
-            ref = f"stores:{store}/{path}"
+            ref = ref_of(str(store), str(path))
     if as_json:
         print_json({"family": family, "ref": ref})
     else:

@@ -1,6 +1,7 @@
 """Opening what a `ref` names, of whichever family."""
 
 import json
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
@@ -19,9 +20,9 @@ def opened(call: Call, ref: str) -> Any:
     """What it holds, as its family shows it. Raises NotFound."""
     kind, _, rest = ref.partition(":")
     place, _, name = rest.partition("/")
-    if kind == "stores" and name:
-        return vars(call.app.stores.get(call.caller, place, unquote(name), include_expired=True))
-    if kind == "graph" and name:
+    if kind == "stores" and name and kind in call.caller.families:
+        return asdict(call.app.stores.get(call.caller, place, unquote(name), include_expired=True))
+    if kind == "graph" and name and kind in call.caller.families:
         return _entity(call, place, unquote(name))
     uri = note_uri(ref) if _is_id(ref) else ref
     for family in call.app.families.values():

@@ -5,6 +5,7 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
+from urllib.parse import quote
 
 from memory_mcp.clock import instant
 from memory_mcp.families import Notice
@@ -15,6 +16,11 @@ Parts = tuple[str, ...]
 
 Arrival = Literal["new", "same", "other"]
 """What is at the path of a file that moves in: nothing yet, the same memory, or another one."""
+
+
+def ref_of(store: str, path: str) -> str:
+    """How one search over everything names a memory: `memory-mcp show` opens it."""
+    return f"stores:{store}/{quote(path)}"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
-from urllib.parse import quote
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller, Scope
@@ -37,6 +36,7 @@ from memory_mcp.stores.model import (
     Summed,
     Updated,
     is_over,
+    ref_of,
 )
 from memory_mcp.stores.registry import Registry
 
@@ -319,8 +319,7 @@ class Stores:
             text = None
             with suppress(AppError):  # gone by now, grown too large, or not ours to read
                 file = frontmatter.parse(folder.read(tuple(path.split("/")))[0])
-                ref = f"stores:{folder.store.name}/{quote(path)}"
-                text = Text(ref, path, file.content, tuple(file.metadata.tags))
+                text = Text(ref_of(folder.store.name, path), path, file.content, tuple(file.metadata.tags))
             yield text
 
     # Indexes
