@@ -41,7 +41,7 @@ def search(
     Example: memory-mcp search "what did we decide about billing"
     """
     question = Question(query, tuple(split_names(families)), tuple(split_names(tags)), limit)
-    with opened_app(data_dir) as (app, caller):
+    with opened_app(data_dir) as (app, caller), usage():  # all that it refuses is what was asked
         found = app.recall.recall(caller, _session(caller), question)
     if as_json:
         print_json(TypeAdapter(Recalled).dump_python(found, mode="json"))

@@ -1,0 +1,154 @@
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp.cli import command_line
+from tests.wire import COMMAND, Stdio, environment
+
+TEAPOT = "Aunt Berta keeps her savings in the blue teapot."
+
+
+def run(data_dir: Path, *arguments: str, text: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments, "--data-dir", str(data_dir)],
+        capture_output=True,
+        text=True,
+        input="" if text is None else text,
+        env=environment(MEMORY_MCP_EMBEDDER="none", **env),
+        check=False,
+    )
+
+
+def told(data_dir: Path, *arguments: str, **more: Any) -> dict[str, Any]:
+    done = run(data_dir, *arguments, "--json", **more)
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def found(data_dir: Path, *arguments: str) -> list[str]:
+    """The refs, when everything has been indexed."""
+    for _ in range(20):
+        answer = told(data_dir, "search", *arguments)
+        if not answer["incomplete"]:
+            return [hit["ref"] for hit in answer["hits"]]
+    raise AssertionError(answer)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data directory for verbs that run in this process: starting one takes a second."""
+    monkeypatch.setenv("MEMORY_MCP_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("MEMORY_MCP_EMBEDDER", "none")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    return tmp_path
+
+
+def left_with(*arguments: str) -> object:
+    with pytest.raises(SystemExit) as left:
+        command_line(arguments)
+    return left.value.code
+
+
+def test_what_is_added_is_found_and_shown(tmp_path: Path) -> None:
+    note = told(tmp_path, "add", TEAPOT, "--tags", "money, family", "--title", "Savings", "--namespace", "home")
+    key = told(tmp_path, "add", "--family", "vault", "--key", "tea pot", text=TEAPOT)
+    file = told(tmp_path, "add", TEAPOT, "--family", "stores", "--store", "diary", "--path", "days/may")
+    assert (note["family"], key, file) == (
+        "notes",
+        {"family": "vault", "ref": "memory://vault/tea%20pot"},
+        {"family": "stores", "ref": "stores:diary/days/may"},
+    )
+    refs = {note["ref"], key["ref"], file["ref"]}
+    assert set(found(tmp_path, "teapot")) == refs
+    assert found(tmp_path, "teapot", "--tags", "money") == [note["ref"]]
+    assert found(tmp_path, "teapot", "--families", "vault", "--limit", "1") == [key["ref"]]
+    for ref in (*refs, note["ref"].rpartition("/")[2]):
+        assert run(tmp_path, "show", ref).stdout == f"{TEAPOT}\n"
+    shown = told(tmp_path, "show", note["ref"])
+    assert (shown["title"], shown["namespace"], set(shown["tags"]) >= {"money", "family"}) == ("Savings", "home", True)
+    assert told(tmp_path, "show", file["ref"])["metadata"]["tags"] == []
+
+
+def test_search_prints_for_people_too(tmp_path: Path) -> None:
+    ref = run(tmp_path, "add", TEAPOT).stdout.strip()
+    assert found(tmp_path, "teapot") == [ref]
+    printed = run(tmp_path, "search", "teapot")
+    assert printed.returncode == 0
+    assert ref in printed.stdout
+    assert "by its words" in printed.stdout
+    assert "\x1b[" not in printed.stdout
+    assert run(tmp_path, "search", "zeppelin").stdout == "Nothing matches.\n"
+
+
+def test_entities_and_rows_are_shown_as_json(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, "--embedder", "none")
+    server.call("create_project", name="house")
+    entity = {"name": "tea pot/blue", "entity_type": "thing", "observations": [TEAPOT]}
+    server.call("create_entities", project="house", entities=[entity])
+    row = {"role": "user", "content": TEAPOT}
+    server.call("portal_write", portalUri="mem://tests/talk", table="turns", data=[row])
+    assert server.close() == 0
+
+    refs = {"graph:house/tea%20pot%2Fblue", "mem://tests/talk/turns"}
+    assert set(found(tmp_path, "teapot")) == refs
+    for ref in refs:
+        assert TEAPOT in json.dumps(json.loads(run(tmp_path, "show", ref).stdout), ensure_ascii=False)
+    counts = told(tmp_path, "stats")["families"]
+    assert counts["graph"] == {"projects": 1, "entities": 1}
+    assert (counts["portals"]["portals"], counts["portals"]["tables"], counts["portals"]["rows"]) == (1, 1, 1)
+
+
+def test_stats_count_every_family(tmp_path: Path) -> None:
+    told(tmp_path, "add", TEAPOT)
+    told(tmp_path, "add", TEAPOT, "--family", "vault", "--key", "k")
+    told(tmp_path, "add", TEAPOT, "--family", "stores", "--store", "s", "--path", "a")
+    answer = told(tmp_path, "stats")
+    assert answer["data_dir"] == str(tmp_path)
+    assert answer["families"]["vault"] == {"memories": 1}
+    assert answer["families"]["notes"] == {"notes": 1, "namespaces": 1, "embedded": 0, "waiting": 1}
+    assert answer["families"]["stores"] == {"stores": 1, "memories": 1}
+    printed = run(tmp_path, "stats").stdout
+    assert "1 memories" in printed
+    assert str(tmp_path) in printed
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        "nonsense",
+        "memory://note/x",
+        "memory://vault/nothing",
+        "stores:diary/nothing",
+        "graph:house/x",
+        "mem://a/b/c",
+        "",
+    ],
+)
+def test_a_ref_that_opens_nothing_is_explained(here: Path, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert left_with("show", ref) == 1
+    assert capsys.readouterr().err.startswith("memory-mcp: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["search"],
+        ["search", "x", "--limit", "0"],
+        ["search", "x", "--families", "poems"],
+        ["search", " "],
+        ["add"],
+        ["add", "  "],
+        ["add", "x", "--family", "graph"],
+        ["add", "x", "--family", "vault"],
+        ["add", "x", "--family", "stores", "--store", "s"],
+        ["show"],
+    ],
+)
+def test_bad_usage_leaves_with_two(here: Path, arguments: list[str]) -> None:
+    assert left_with(*arguments) == 2
