@@ -22,6 +22,7 @@ from memory_mcp.recall import index, operations
 from memory_mcp.recall.model import Question
 from memory_mcp.sessions import Connection, Session
 from memory_mcp.vault.model import NewMemory
+from tests.conftest import Clock
 from tests.notes.calls import call
 from tests.recall.calls import FAMILIES, ask, checked, keep_everywhere, recall, refs
 from tests.stores.calls import register, write
@@ -300,7 +301,7 @@ def test_a_warm_search_over_many_is_quick(tmp_path: Path) -> None:
 def filled(data_dir: Path, count: int) -> Any:
     """A server on a vault with many memories, without its indexes of anything else."""
     loaded = settings.load({"data_dir": data_dir, "embedder": "none", "durability": "normal"}, environ={})
-    opened = open_app(loaded.settings, serving=False)
+    opened = open_app(loaded.settings, clock=Clock(), serving=False)
 
     class Filled:
         def __enter__(self) -> App:
