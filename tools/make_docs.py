@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from memory_mcp import server_db
+from memory_mcp import live_db, server_db
 from memory_mcp.app import FAMILIES
 from memory_mcp.doors import schemas
 from memory_mcp.errors import KEY_WORDS, WORDS
@@ -25,6 +25,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 MADE = "<!-- Made by tools/make_docs.py from the code. Change it there, then run `make format`. -->\n"
 FILES = {
     "server.db": server_db.SCHEMA,
+    "live.db": live_db.SCHEMA,
     "memory.db": vault_schema.SCHEMA,
     "notes.db": notes_schema.SCHEMA,
     "stores.db": stores_schema.SCHEMA,

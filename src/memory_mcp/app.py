@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from memory_mcp import live_db, server_db
-from memory_mcp.access import Audit, Keys, Limits, SignIns, Tenants, Users, folder_of
+from memory_mcp.access import Audit, Keys, Limits, SignIns, Tenants, Users, delete_folder, folder_of
 from memory_mcp.analytics import Analytics, Coverage
 from memory_mcp.caller import ALL_SCOPES, Caller
 from memory_mcp.changes import Changes
@@ -34,7 +34,7 @@ from memory_mcp.portals.tools import portals
 from memory_mcp.recall import Recall, finders
 from memory_mcp.recall.index import Index
 from memory_mcp.recall.tools import recall
-from memory_mcp.sessions import Clients, Servers, Sessions
+from memory_mcp.sessions import Clients, Servers, Sessions, addresses
 from memory_mcp.settings import Settings
 from memory_mcp.sqlite import Database
 from memory_mcp.sqlite.connections import Durability
@@ -72,6 +72,8 @@ class Access:
     limits: Limits
     audit: Audit
     folder_of: Callable[[str], Path]
+    delete_folder: Callable[[str], None]
+    addresses: Callable[[], list[str]]  # where living servers are reached over HTTP
 
 
 @dataclass(frozen=True)
@@ -319,6 +321,8 @@ def _access(settings: Settings, server: Database, live: Database, clock: Clock) 
         limits=limits,
         audit=audit,
         folder_of=partial(folder_of, settings.data_dir),
+        delete_folder=partial(delete_folder, settings.data_dir),
+        addresses=partial(addresses, live, Servers(settings.data_dir / "servers")),
     )
 
 

@@ -44,3 +44,4 @@ def configure(level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for chatty in ("mcp", "uvicorn", "sse_starlette"):  # the libraries report every request at info
         logging.getLogger(chatty).setLevel("DEBUG" if level == "debug" else "WARNING")
+    logging.getLogger("mcp.server.sse").setLevel("WARNING")  # at debug it repeats what people write

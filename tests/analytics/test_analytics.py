@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp import server_db
+from memory_mcp.access.storage import users
 from memory_mcp.analytics import Analytics, Coverage
 from memory_mcp.errors import Unavailable
 from memory_mcp.sqlite import Database
@@ -14,6 +15,9 @@ from tests.conftest import Clock
 @pytest.fixture
 def db(tmp_path: Path, clock: Clock) -> Iterator[Database]:
     database = Database(tmp_path / "server.db", server_db.SCHEMA, backups=tmp_path, clock=clock)
+    with database.write() as tx:
+        for name in ("ann", "bob"):
+            users.add(tx, name, name, "community")
     yield database
     database.close()
 

@@ -29,7 +29,7 @@ def test_the_first_start_prints_what_to_open_and_a_key_and_the_second_does_not(t
         assert f"Open     {first.url}/" in first.printed
         for client in ("Claude Code", "Cursor", "VS Code"):
             assert client in first.printed
-        assert first.printed.count(first.key) == 4
+        assert first.printed.count(first.key) == 5  # by itself, and in a line for each client and for connect
         key = first.key
     with http_server(tmp_path) as second:
         assert second.key is None

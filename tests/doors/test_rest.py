@@ -562,7 +562,7 @@ def test_metrics_count_calls_by_tool_and_outcome_and_are_open_here_only(server: 
 def test_metrics_want_a_key_of_the_local_user(server: Http, ann: Person) -> None:
     hers = replace(server, key=ann.new_key()["key"])
     refused = server.client.get("/metrics", headers=hers.headers(**{"X-Forwarded-For": "192.0.2.7"}))
-    assert (refused.status_code, refused.json()["error"]) == (401, "invalid_token")
+    assert (refused.status_code, refused.json()["error"]) == (403, "scope_required")
 
 
 def test_behind_a_proxy_its_word_counts_and_nobody_elses(tmp_path: Path) -> None:
@@ -641,3 +641,101 @@ def test_every_tool_that_deletes_leaves_a_line(tmp_path: Path) -> None:
             assert (line["client"], line["ip"]) == ("wire", "127.0.0.1")
             assert server.key is not None
             assert line["key_id"] == server.key.split("_")[1]
+
+
+# The web app's own routes
+
+
+def test_a_person_can_call_every_tool_as_an_agent_could(server: Http, me: Person) -> None:
+    made = me.ask("POST", "/api/tools/commit_memory", json={"scope": "vault", "key": "k", "content": "by hand"})
+    assert (made.status_code, made.json()) == (200, {"committed": True, "key": "k", "scope": "vault"})
+    assert server.modern_call("search_memories", query="hand")["results"][0]["key"] == "k"
+    opened = me.ask("GET", "/api/open", params={"ref": "memory://vault/k"})
+    assert opened.json()["content"] == "by hand"
+    assert me.ask("GET", "/api/overview").json()["vault"]["memories"] >= 1
+    unknown = me.ask("POST", "/api/tools/nothing", json={})
+    assert (unknown.status_code, unknown.json()["error"]) == (404, "not_found")
+    wrong = me.ask("POST", "/api/tools/commit_memory", json={"scope": "vault"})
+    assert (wrong.status_code, wrong.json()["data"]["field"]) == (422, "key")
+    broken = me.ask("POST", "/api/tools/commit_memory", content=b"\xff", headers={"Content-Type": "application/json"})
+    assert (broken.status_code, broken.headers["content-type"]) == (422, PROBLEM)
+
+
+def test_a_session_chosen_in_the_web_app_stays_chosen(me: Person) -> None:
+    me.ask("POST", "/api/tools/set_session_id", json={"session_id": "desk"})
+    me.ask("POST", "/api/tools/commit_memory", json={"scope": "session", "key": "s", "content": "scratch"})
+    found = me.ask("POST", "/api/tools/search_memories", json={"query": "scratch", "scope": "session"}).json()
+    assert [hit["key"] for hit in found["results"]] == ["s"]
+
+
+def test_without_keys_a_person_may_do_what_scopes_say_and_no_more(tmp_path: Path) -> None:
+    with http_server(tmp_path, "--auth", "none", "--scopes", "read-only", "--families", "vault") as server:
+        refused = server.client.post("/api/tools/commit_memory", json={"scope": "vault", "key": "k", "content": "c"})
+        assert (refused.status_code, refused.json()["error"]) == (403, "scope_required")
+        assert server.client.post("/api/mcp/keys", json={"name": "more"}).status_code == 403
+        assert server.client.get("/api/open", params={"ref": "stores:work/a"}).status_code == 404
+
+
+@pytest.mark.parametrize("flag", ["--public-url=https://memory.example.com", "--allowed-hosts=memory.example.com"])
+def test_no_keys_and_reached_from_elsewhere_do_not_go_together(tmp_path: Path, flag: str) -> None:
+    command = [*COMMAND, "--transport", "http", "--port", "0", "--auth", "none", flag, "--data-dir", str(tmp_path)]
+    refused = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, timeout=60)
+    assert (refused.returncode, "--auth none works on loopback only" in refused.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("by", ["signing out", "a new password", "removal"])
+def test_a_page_hears_its_own_changes_until_nobody_is_signed_in(server: Http, by: str) -> None:
+    name = f"eve{by[:2]}".replace(" ", "")
+    cli(server.data_dir, "users", "add", name)
+    key = cli(server.data_dir, "keys", "create", "--user", name, "--name", "k")["key"]
+    eve = signed_in(server, cli(server.data_dir, "users", "link", name)["link"])
+    heard: list[str] = []
+    ended = threading.Event()
+
+    def listen() -> None:
+        cookie = {"Cookie": f"{COOKIE}={eve.cookie}"}
+        with httpx.stream("GET", f"{server.url}/api/events", headers=cookie, timeout=30) as stream:
+            heard.extend(stream.iter_lines())
+        ended.set()
+
+    threading.Thread(target=listen, daemon=True).start()
+    assert until(lambda: "event: hello" in heard)
+    server.modern_call("commit_memory", scope="vault", key="anothers", content="c")
+    replace(server, key=key).modern_call("commit_memory", scope="vault", key="mine", content="c")
+    assert until(lambda: any("memory://vault/mine" in line for line in heard))
+    assert not any("anothers" in line for line in heard)
+    if by == "signing out":
+        assert eve.ask("POST", "/api/sign-out").status_code == 204
+    elif by == "removal":
+        cli(server.data_dir, "users", "remove", name)
+    else:
+        cli(server.data_dir, "users", "password", name, "--stdin", given=PASSWORD + "\n")
+    assert ended.wait(10)
+
+
+def test_a_link_that_another_page_leads_to_asks_first(server: Http) -> None:
+    link = cli(server.data_dir, "users", "link")["link"]
+    assert ":8765/" not in link  # it is where a server really runs
+    led = httpx.get(link, headers={"Sec-Fetch-Site": "cross-site"})
+    assert (led.status_code, "set-cookie" in led.headers, "<button>" in led.text) == (200, False, True)
+    token = link.partition("token=")[2]
+    confirmed = httpx.post(f"{server.url}/sign-in", data={"token": token})
+    assert (confirmed.status_code, COOKIE in confirmed.cookies) == (303, True)
+
+
+def test_lines_of_the_audit_log_say_nothing_about_others(me: Person, ann: Person) -> None:
+    ids = [entry["id"] for entry in ann.audit()]
+    assert ids == list(range(len(ids), 0, -1))
+    me.new_key(name="in between")
+    ann.new_key(name="next")
+    assert ann.audit()[0]["id"] == len(ids) + 1
+
+
+def test_a_removed_users_folder_stays_away(server: Http) -> None:
+    user = cli(server.data_dir, "users", "add", "bob")["id"]
+    key = cli(server.data_dir, "keys", "create", "--user", "bob", "--name", "k")["key"]
+    replace(server, key=key).modern_call("memory_create", content="bob's")
+    cli(server.data_dir, "users", "remove", "bob", "--delete-data")
+    assert not (server.data_dir / "users" / user).exists()
+    server.client.get("/metrics")  # asks how many notes wait
+    assert not (server.data_dir / "users" / user).exists()

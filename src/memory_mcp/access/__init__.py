@@ -16,7 +16,7 @@ from memory_mcp.access.model import (
     User,
 )
 from memory_mcp.access.sign_ins import SignIns
-from memory_mcp.access.tenants import Tenants, folder_of
+from memory_mcp.access.tenants import Tenants, delete_folder, folder_of
 from memory_mcp.access.users import Users
 
 __all__ = [
@@ -36,5 +36,6 @@ __all__ = [
     "Tenants",
     "User",
     "Users",
+    "delete_folder",
     "folder_of",
 ]

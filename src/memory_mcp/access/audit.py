@@ -2,8 +2,6 @@
 
 from memory_mcp.access.model import Deed, Entry
 from memory_mcp.access.storage import audit as storage
-from memory_mcp.access.storage import users
-from memory_mcp.clock import stamp
 from memory_mcp.sqlite import Database, Write
 
 MOST_ENTRIES = 10_000  # of one user; the oldest go
@@ -15,13 +13,12 @@ class Audit:
 
     def note(self, tx: Write, user: str, deed: Deed) -> None:
         """Add a line, in the transaction of what it tells of."""
-        storage.add(tx, user, deed, stamp(tx.now))
+        storage.add(tx, user, deed)
         storage.trim(tx, user, MOST_ENTRIES)
 
     def say(self, user: str, deed: Deed) -> None:
         """Add a line about something that is not kept in this file."""
         with self._db.write() as tx:
-            users.add_local(tx)
             self.note(tx, user, deed)
 
     def of(self, user: str, before: int | None, limit: int) -> list[Entry]:

@@ -7,14 +7,12 @@ import string
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 from memory_mcp.access.audit import Audit
 from memory_mcp.access.model import Deed, IssuedKey, Key, Maker, Refused
 from memory_mcp.access.storage import keys as storage
-from memory_mcp.access.storage import users
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Scope
 from memory_mcp.clock import Clock, stamp, utc_now
 from memory_mcp.errors import Invalid, NotFound, Unavailable
@@ -62,6 +60,7 @@ class Keys:
         namespace: str = "default",
         expires_at: str | None = None,
         made_by: Maker = "person",
+        ip: str | None = None,
     ) -> IssuedKey:
         """Make a key. Raises Invalid for a name nobody could read in a list."""
         import bcrypt
@@ -85,9 +84,8 @@ class Keys:
             namespace=_checked_namespace(namespace),
         )
         with self._db.write() as tx:
-            users.add_local(tx)
             storage.add(tx, key)
-            self._audit.note(tx, user, Deed("key_created", details={"id": key_id, "name": name}))
+            self._audit.note(tx, user, Deed("key_created", ip=ip, details={"id": key_id, "name": name}))
         return IssuedKey(key, raw)
 
     def all(self) -> list[Key]:
@@ -95,23 +93,23 @@ class Keys:
             return storage.every(tx)
 
     def of(self, user: str) -> list[Key]:
-        return [key for key in self.all() if key.user == user]
+        with self._db.read() as tx:
+            return storage.of(tx, user)
 
     def live(self) -> list[Key]:
-        now = stamp(self._clock())
-        return [key for key in self.all() if key.is_live(now)]
+        with self._db.read() as tx:
+            return storage.live(tx, stamp(self._clock()))
 
     def live_ids(self) -> set[str]:
-        with self._db.read() as tx:
-            return storage.live_ids(tx, stamp(self._clock()))
+        return {key.id for key in self.live()}
 
-    def revoke(self, key_id: str, user: str | None = None) -> None:
+    def revoke(self, key_id: str, user: str | None = None, ip: str | None = None) -> None:
         """Stop a key for good, in every process within a second. Raises NotFound for one that is not this user's."""
         with self._db.write() as tx:
             owner = storage.revoke(tx, key_id, user)
             if owner is None:
                 raise NotFound(f"No live key has the id {key_id!r}. The list of keys shows what there is.")
-            self._audit.note(tx, owner, Deed("key_revoked", details={"id": key_id}))
+            self._audit.note(tx, owner, Deed("key_revoked", ip=ip, details={"id": key_id}))
 
     def check(self, raw: str | None, ip: str | None = None) -> Key:
         """The key behind a bearer token. Raises Refused saying why it opens nothing."""
@@ -165,13 +163,17 @@ class Keys:
         if not (notes or says):
             return
         self._noted[key.id] = now
-        with suppress(Unavailable), self._db.write() as tx:  # a courtesy: nobody is kept out for it
-            storage.note_use(tx, key.id)
-            if says:
-                if len(self._said) >= MOST_VERIFIED:
-                    self._said.clear()
-                self._said[key.id, ip] = now
-                self._audit.note(tx, key.user, Deed("key_used", key_id=key.id, ip=ip, details={"name": key.name}))
+        try:
+            with self._db.write() as tx:
+                storage.note_use(tx, key.id)
+                if says:
+                    self._audit.note(tx, key.user, Deed("key_used", key_id=key.id, ip=ip, details={"name": key.name}))
+        except Unavailable:  # a courtesy: nobody is kept out for it
+            return
+        if says:
+            if len(self._said) >= MOST_VERIFIED:
+                self._said.clear()
+            self._said[key.id, ip] = now
 
 
 def lifetime(text: str | None, clock: Clock = utc_now) -> str | None:

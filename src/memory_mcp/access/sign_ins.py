@@ -1,6 +1,7 @@
 """Signing in to the web app: by a one-time link or by a password, kept in a cookie."""
 
 import hashlib
+import math
 import secrets
 import threading
 from datetime import timedelta
@@ -17,7 +18,8 @@ from memory_mcp.sqlite import Database, Write
 
 LINK_LASTS = timedelta(hours=24)
 COOKIE_LASTS = timedelta(days=30)
-ATTEMPTS = 10  # a minute, for one name and for one address
+ATTEMPTS = 10  # a minute, from one address
+ATTEMPTS_AS = 100  # a minute, for one name, from wherever
 BCRYPT_ROUNDS = 12
 SHORTEST_PASSWORD, LONGEST_PASSWORD = 10, 72  # bcrypt reads 72 bytes and no more
 _NOBODY = "$2b$12$Kaq8Ni864HcEt8LbjphLJeHKOKKOiNRyFSa.bmG9e/cVWw4Z9wLta"  # takes as long to check as anybody's
@@ -35,7 +37,6 @@ class SignIns:
         """Something to sign in with once, within a day."""
         token = secrets.token_urlsafe(32)
         with self._db.write() as tx:
-            users.add_local(tx)
             storage.add_link(tx, _digest(token), user, stamp(self._clock() + LINK_LASTS))
         return token
 
@@ -57,7 +58,7 @@ class SignIns:
         self._count_attempt(ip, name)
         given = password.encode()
         with self._db.read() as tx:
-            user = next((user for user in users.every(tx) if user.name.lower() == name.lower()), None)
+            user = users.by_name(tx, name)
             kept = users.password_hash(tx, user.id) if user else None
         with self._hashing:
             fits = (
@@ -95,7 +96,6 @@ class SignIns:
             )
         hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(BCRYPT_ROUNDS)).decode()
         with self._db.write() as tx:
-            users.add_local(tx)
             users.set_password(tx, user, hashed)
             storage.remove_all_of(tx, user)
             self._audit.note(tx, user, Deed("password_set"))
@@ -112,10 +112,18 @@ class SignIns:
         return cookie
 
     def _count_attempt(self, ip: str | None, name: str | None = None) -> None:
-        for who in (f"sign-in from {ip}", *([f"sign-in as {_digest(name.lower()).hex()}"] if name else [])):
-            allowance = self._limits.take(who, ATTEMPTS)
+        """Few from one address; many more for one name, or anybody could keep its owner out."""
+        counted = [(f"sign-in from {ip}", ATTEMPTS)]
+        if name:
+            counted.append((f"sign-in as {_digest(name.lower()).hex()}", ATTEMPTS_AS))
+        for who, most in counted:
+            allowance = self._limits.take(who, most)
             if allowance.is_spent:
-                raise RateLimited("Too many attempts to sign in. Wait a little.", retry_after=allowance.retry_after)
+                raise RateLimited(
+                    f"Too many attempts to sign in. Wait {math.ceil(allowance.retry_after)} s, or use a link that "
+                    "`memory-mcp users link NAME` prints.",
+                    retry_after=allowance.retry_after,
+                )
 
 
 def _digest(token: str) -> bytes:

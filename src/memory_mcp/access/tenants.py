@@ -1,15 +1,26 @@
 """A tenant is a folder: the local user's is the data directory, every other user's is users/<id>/ inside it."""
 
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from memory_mcp.caller import LOCAL_USER
+from memory_mcp.errors import Unavailable
 from memory_mcp.sqlite import Database
 
 
 def folder_of(data_dir: Path, user: str) -> Path:
     return data_dir if user == LOCAL_USER else data_dir / "users" / user
+
+
+def delete_folder(data_dir: Path, user: str) -> None:
+    """All that a further user kept, for good. Raises Unavailable naming what is still there."""
+    folder = folder_of(data_dir, user)
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        left = next((path for path in folder.rglob("*") if not path.is_dir()), folder)
+        raise Unavailable(f"{left} cannot be deleted. Mend its permissions, and delete {folder} yourself.")
 
 
 class Tenants:

@@ -1,7 +1,6 @@
 """Users: whoever has a memory of their own on this server."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 from secrets import token_hex
 
@@ -30,8 +29,7 @@ class Users:
                 field="name",
             )
         with self._db.write() as tx:
-            storage.add_local(tx)
-            if _named(storage.every(tx), name):
+            if storage.by_name(tx, name):
                 raise Conflict(f"There is a user called {name!r} already. Choose another name.", field="name")
             # Folders are called by it: it must not say whose they are.
             user = storage.add(tx, f"u{token_hex(8)}", name, plan)
@@ -40,18 +38,15 @@ class Users:
 
     def all(self) -> list[User]:
         with self._db.read() as tx:
-            found = storage.every(tx)
-        if any(user.id == LOCAL_USER for user in found):
-            return found
-        with self._db.write() as tx:
-            storage.add_local(tx)
             return storage.every(tx)
 
     def get(self, name: str) -> User:
         """Raises NotFound."""
-        if user := _named(self.all(), name):
-            return user
-        raise NotFound(f"There is no user called {name!r}. `memory-mcp users list` shows who there is.")
+        with self._db.read() as tx:
+            user = storage.by_name(tx, name)
+        if user is None:
+            raise NotFound(f"There is no user called {name!r}. `memory-mcp users list` shows who there is.")
+        return user
 
     def set_plan(self, name: str, plan: Plan) -> User:
         user = self.get(name)
@@ -63,12 +58,8 @@ class Users:
         """Remove a user and all their keys. What they kept stays where it is."""
         user = self.get(name)
         if user.id == LOCAL_USER:
-            raise Invalid("The local user is the person whose data directory this is, and cannot be removed.")
+            raise Invalid("The local user is the person whose data directory this is: to remove them, delete that.")
         with self._db.write() as tx:
             storage.remove(tx, user.id)
             self._audit.note(tx, LOCAL_USER, Deed("user_removed", details={"id": user.id, "name": user.name}))
         return user
-
-
-def _named(users: Iterable[User], name: str) -> User | None:
-    return next((user for user in users if user.name.lower() == name.lower()), None)

@@ -1,6 +1,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from memory_mcp.analytics import storage
@@ -52,7 +53,8 @@ class Analytics:
             storage.forget_before(tx, _hour(self._clock() - KEPT))
 
     def history(self, user: str, days: int) -> list[Hour]:
-        self.write_down()
+        with suppress(Unavailable):  # what is counted since comes later
+            self.write_down()
         with self._db.read() as tx:
             return storage.since(tx, user, _hour(self._clock() - timedelta(days=days)))
 

@@ -5,10 +5,11 @@ from memory_mcp.sqlite import Read, Write
 
 
 def add(tx: Write, user: str, hour: str, calls: int, errors: int, coverage: Coverage | None) -> None:
+    """Nothing of a user who was removed meanwhile."""
     tx.all(
         """
         INSERT INTO usage (user_id, hour, calls, errors, notes, embedded)
-        VALUES (:user, :hour, :calls, :errors, :notes, :embedded)
+        SELECT id, :hour, :calls, :errors, :notes, :embedded FROM users WHERE id = :user
         ON CONFLICT (user_id, hour) DO UPDATE SET
             calls = calls + excluded.calls, errors = errors + excluded.errors,
             notes = coalesce(excluded.notes, notes), embedded = coalesce(excluded.embedded, embedded)

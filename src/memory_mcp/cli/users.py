@@ -1,6 +1,5 @@
 """memory-mcp users add|list|remove|plan|link|password."""
 
-import shutil
 import sys
 from typing import Annotated
 
@@ -63,8 +62,8 @@ def remove(
     with opened_access(data_dir) as access:
         user = access.users.remove(name)
         folder = access.folder_of(user.id)
-    if delete_data:
-        shutil.rmtree(folder, ignore_errors=True)
+        if delete_data:
+            access.delete_folder(user.id)
     kept = folder.exists()
     if as_json:
         print_json({**vars(user), "removed": True, "data": str(folder) if kept else None})
@@ -88,14 +87,14 @@ def plan(
 
 @cli.command()
 def link(name: Name = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Print a link that signs a user in to the web app, once, within a day."""
+    """Print a link that signs a user in to the web app of the server that runs, once, within a day."""
     with usage():
         chosen = settings.load({"data_dir": data_dir}).settings
     with open_access(chosen) as access:
         user = access.users.get(name)
-        url = sign_in_url(
-            chosen.public_url or f"http://{chosen.url_host}:{chosen.port}", access.sign_ins.link_token(user.id)
-        )
+        usual = chosen.public_url or f"http://{chosen.url_host}:{chosen.port}"
+        base = next(iter(access.addresses()), usual)
+        url = sign_in_url(base, access.sign_ins.link_token(user.id))
     if as_json:
         print_json({"user": user.name, "link": url})
     else:

@@ -22,6 +22,7 @@ ORDER = "memory_mcp.order"
 SESSION_META = "memory-mcp/sessionId"
 CLIENT_INFO_META = "io.modelcontextprotocol/clientInfo"
 LONGEST_SESSION_ID = 128
+LONGEST_NAME = 200  # characters of what clients call themselves
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ def caller(ctx: Context) -> Caller:
     if isinstance(ctx.lifespan_context, Line):
         return ctx.lifespan_context.caller
     return cast(Caller, cast(Request, ctx.request).scope[CALLER])
+
+
+def ip_of(scope: Mapping[str, Any]) -> str | None:
+    """Where an HTTP request comes from."""
+    return scope["client"][0] if scope.get("client") else None
 
 
 def transport(ctx: Context) -> Transport:
@@ -76,7 +82,7 @@ def order(ctx: Context) -> Order:
 
 def client_name(client_info: Any) -> str:
     name = client_info.get("name") if isinstance(client_info, Mapping) else None
-    return unicodedata.normalize("NFC", name) if isinstance(name, str) else ""
+    return unicodedata.normalize("NFC", name[:LONGEST_NAME]) if isinstance(name, str) else ""
 
 
 def announced_session(client_info: Any) -> Any:

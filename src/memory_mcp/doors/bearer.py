@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp.access import REQUESTS_A_MINUTE, Key, Keys, Refused
 from memory_mcp.caller import Caller
-from memory_mcp.doors.asking import CALLER
-from memory_mcp.errors import AppError
+from memory_mcp.doors.asking import CALLER, ip_of
+from memory_mcp.errors import AppError, Forbidden
 
 
 class BearerGuard:
@@ -48,7 +48,7 @@ class BearerGuard:
         await self._app(scope, receive, send)
 
     async def _caller(self, scope: Scope) -> Caller:
-        ip = scope["client"][0] if scope.get("client") else None
+        ip = ip_of(scope)
         if self._anyone is not None:
             return replace(self._anyone, ip=ip)
         bearer = bearer_of(Headers(scope=scope))
@@ -74,6 +74,6 @@ def refusal(error: AppError) -> JSONResponse:
     """401 for a key that opens nothing; 503 if nobody can tell."""
     body = {"error": error.error, "message": error.message, "data": error.data}
     if not isinstance(error, Refused):
-        return JSONResponse(body, 503)
+        return JSONResponse(body, 403 if isinstance(error, Forbidden) else 503)
     why = "" if error.error == "missing_bearer" else f', error="invalid_token", error_description="{error.error}"'
     return JSONResponse(body, 401, {"WWW-Authenticate": f'Bearer realm="memory-mcp"{why}'})

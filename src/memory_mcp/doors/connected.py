@@ -9,11 +9,11 @@ from typing import Any
 import anyio.to_thread
 
 from memory_mcp.caller import Caller
+from memory_mcp.doors.asking import LONGEST_NAME
 from memory_mcp.errors import Unavailable
 from memory_mcp.sessions import Client, Clients, Connection, Transport
 
 TELL_AFTER = 1.0  # seconds in which calls are gathered before other servers are told
-LONGEST_SHOWN = 200  # characters of what clients say of themselves
 
 
 class Connected:
@@ -101,4 +101,4 @@ def _client(
 
 
 def _shown(text: object) -> str:
-    return text[:LONGEST_SHOWN] if isinstance(text, str) else ""
+    return text[:LONGEST_NAME] if isinstance(text, str) else ""

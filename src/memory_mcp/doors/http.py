@@ -1,7 +1,6 @@
 """The HTTP door: Streamable HTTP at /mcp, legacy SSE at /mcp/sse, REST, /metrics, /healthz and pages, on one port."""
 
 import asyncio
-import ipaddress
 import logging
 import re
 import signal
@@ -36,7 +35,7 @@ from memory_mcp.doors import pages, problems, rest, sdk, welcome
 from memory_mcp.doors.asking import CALLER, Line, local_caller
 from memory_mcp.doors.bearer import BearerGuard
 from memory_mcp.doors.bodies import BodyGuard
-from memory_mcp.doors.guard import LOOPBACK, HostGuard
+from memory_mcp.doors.guard import LOOPBACK, HostGuard, is_loopback
 from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.doors.metrics import Metrics
 from memory_mcp.doors.rates import RateGuard
@@ -59,6 +58,7 @@ def run(app: App) -> None:
     listening = _bound(settings)
     port = listening.getsockname()[1]
     new_key = _first_key(app)
+    app.clients.serve_at(settings.public_url or f"http://{settings.url_host}:{port}")
     sys.stdout.write(welcome.text(settings, port, new_key, _first_sign_in(app)))
     sys.stdout.flush()
     door = HttpDoor(app)
@@ -92,7 +92,7 @@ class HttpDoor:
         self._sse_lines: set[anyio.CancelScope] = set()
         self._ending: set[asyncio.Task[None]] = set()
         metrics = Metrics(app)
-        self.mcp.on_call.append(metrics.count)
+        self.mcp.running.on_call.append(metrics.count)
         self.app = FastAPI(
             title="Memory MCP",
             version=__version__,
@@ -120,6 +120,7 @@ class HttpDoor:
         )
         self.app.state.app = app
         self.app.state.listeners = self.mcp.listeners
+        self.app.state.running = self.mcp.running
         for router in rest.ROUTERS:
             self.app.include_router(router)
         self.app.openapi = partial(rest.describe, self.app)  # type: ignore[method-assign]  # as its docs say
@@ -128,7 +129,7 @@ class HttpDoor:
         app = self._app
         return [
             Middleware(PlainRefusals),
-            Middleware(HostGuard, hosts=hosts),
+            Middleware(HostGuard, hosts=hosts, public_url=app.settings.public_url),
             Middleware(
                 CORSMiddleware,
                 allow_origin_regex=_origins(hosts),
@@ -262,6 +263,8 @@ async def _refuse(_: Request, error: Exception) -> Response:
 async def _refuse_plainly(request: Request, error: Exception) -> Response:
     """As a text, which PlainRefusals brings into shape."""
     refused = cast(HTTPException, error)
+    if refused.status_code == 400:  # FastAPI could not read the body
+        return problems.of(422, "invalid", "The body is not JSON in UTF-8. Send an object, as the schema says.")
     headers = {"Allow": ", ".join(sorted(_methods(request)))} if refused.status_code == 405 else refused.headers
     return PlainTextResponse(refused.detail, refused.status_code, headers)
 
@@ -281,7 +284,7 @@ def _methods(request: Request) -> set[str]:
 async def _refuse_shape(_: Request, error: Exception) -> Response:
     first = cast(RequestValidationError, error).errors()[0]
     if first["type"] == "json_invalid":
-        return problems.of(422, "invalid", "The body is not JSON.", {"field": ""})
+        return problems.of(422, "invalid", "The body is not JSON in UTF-8. Send an object, as the schema says.")
     field = ".".join(str(part) for part in first["loc"][1:])
     return problems.of(422, "invalid", f"{field}: {first['msg']}." if field else f"{first['msg']}.", {"field": field})
 
@@ -300,21 +303,17 @@ def _origins(hosts: list[str]) -> str:
     return rf"(?i)https?://({'|'.join(map(re.escape, hosts))})(:\d+)?"
 
 
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def _refuse_open_doors(app: App) -> None:
     settings = app.settings
+    is_reached_from_elsewhere = settings.public_url or settings.allowed_hosts or settings.forwarded_allow_ips
+    if settings.auth == "none" and (not is_loopback(settings.host) or is_reached_from_elsewhere):
+        raise Invalid(
+            "--auth none works on loopback only. Use --host 127.0.0.1 without --public-url, --allowed-hosts and "
+            "--forwarded-allow-ips, or keys.",
+            field="auth",
+        )
     if is_loopback(settings.host):
         return
-    if settings.auth == "none":
-        raise Invalid("--auth none works on loopback only. Use --host 127.0.0.1, or keys.", field="auth")
     if not any(key.made_by == "person" for key in app.access.keys.live()):
         raise Invalid(
             f"Serving on {settings.host} lets other machines in, and nobody has made a key for that yet. "

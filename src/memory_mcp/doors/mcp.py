@@ -4,11 +4,9 @@ import asyncio
 import base64
 import binascii
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -27,9 +25,10 @@ from memory_mcp import __version__
 from memory_mcp.app import App
 from memory_mcp.caller import Scope
 from memory_mcp.clock import new_id
-from memory_mcp.doors import answers, arguments, asking, running, schemas, sdk
+from memory_mcp.doors import answers, arguments, asking, schemas, sdk
 from memory_mcp.doors.connected import Connected
 from memory_mcp.doors.listeners import Listeners
+from memory_mcp.doors.running import Called, Running
 from memory_mcp.doors.sdk import Context, ReadStream, WriteStream
 from memory_mcp.errors import AppError, NotFound
 from memory_mcp.families import Call, Family, Prompt, Tool, bad_cursor
@@ -55,16 +54,6 @@ class _Server(Server[Any]):
         )
 
 
-@dataclass(frozen=True)
-class Called:
-    """A tool call that is over."""
-
-    tool: str
-    user: str
-    seconds: float
-    error: str | None  # its word
-
-
 class McpDoor:
     """Everything an MCP client can ask of the server. The rooms decide; this speaks the protocol."""
 
@@ -72,7 +61,8 @@ class McpDoor:
         self.app = app
         self.listeners = Listeners()
         self.connected = Connected(app.clients)
-        self.on_call: list[Callable[[Called], None]] = [_count(app)]
+        self.running = Running()
+        self.running.on_call.append(_count(app))
         self.end_session: Callable[[str], None] = lambda session_id: None  # of Streamable HTTP with a handshake
         self._tools = {name: tool for family in app.families.values() for name, tool in family.tools.items()}
         self._spec_names = {tool.spec_name: name for name, tool in self._tools.items() if tool.spec_name}
@@ -143,22 +133,17 @@ class McpDoor:
         tool = self._tools.get(self._spec_names.get(params.name, params.name))
         if tool is None or tool.family not in caller.families:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}", {"error": "not_found"})
-        began = time.perf_counter()
-        error: AppError | None = None
         try:
-            caller.require(tool.needs)
             async with asking.order(ctx).turn(steers=tool.steers):
-                return await self._run(ctx, _answer, tool, params.arguments, reads=tool.reads_only)
+                return await self._run(ctx, self._answer, tool, params.arguments, reads=tool.reads_only)
         except AppError as exc:
-            error = exc
-            return answers.refusal(self.app.families[tool.family], error)
+            return answers.refusal(self.app.families[tool.family], exc)
         except Exception:  # noqa: BLE001  # the border: a bug is logged whole and told to nobody
-            error = answers.failure(tool.name)
-            return answers.refusal(self.app.families[tool.family], error)
-        finally:
-            called = Called(tool.name, caller.user, time.perf_counter() - began, error.error if error else None)
-            for tell in self.on_call:
-                tell(called)
+            return answers.refusal(self.app.families[tool.family], answers.failure(tool.name))
+
+    def _answer(self, call: Call, tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
+        """A tool call from its raw arguments to its result, all of it in a thread: both may be long."""
+        return answers.result(tool, self.running.run(call, tool, given))
 
     # Resources
 
@@ -281,6 +266,7 @@ class McpDoor:
         return types.GetPromptResult(description=prompt.description, messages=[message])
 
     def _prompt(self, ctx: Context, name: str) -> Prompt:
+        asking.caller(ctx).require(Scope.READ)
         for family in self._readable(ctx):
             for prompt in family.prompts:
                 if prompt.name == name:
@@ -404,15 +390,6 @@ def _in_session(call: Call, work: Callable[..., T], *rest: Any) -> T:
     return work(call, *rest)
 
 
-def _answer(call: Call, tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
-    """A tool call from its raw arguments to its result, all of it in a thread: both may be long."""
-    return answers.result(tool, running.run(call, tool, given))
-
-
-def _count(app: App) -> Callable[[Called], None]:
-    return lambda called: app.analytics.count(called.user, is_error=called.error is not None)
-
-
 def _progress(
     loop: asyncio.AbstractEventLoop, ctx: Context, done: float, total: float | None, message: str | None
 ) -> None:
@@ -437,3 +414,7 @@ def _decode_cursor(cursor: str, families: list[str]) -> tuple[str, str | None]:
     if family not in families:
         raise bad_cursor()
     return family, position or None
+
+
+def _count(app: App) -> Callable[[Called], None]:
+    return lambda called: app.analytics.count(called.user, is_error=called.error is not None)

@@ -1,19 +1,18 @@
 """/metrics, as Prometheus reads it: of this process, since it started."""
 
-import ipaddress
-
 from anyio import to_thread
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memory_mcp.access import Refused
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER
+from memory_mcp.doors.asking import ip_of
 from memory_mcp.doors.bearer import bearer_of, refusal
-from memory_mcp.doors.mcp import Called
-from memory_mcp.errors import AppError
+from memory_mcp.doors.guard import LOOPBACK, host_name, is_loopback
+from memory_mcp.doors.running import Called
+from memory_mcp.errors import AppError, Forbidden
 
 
 class Metrics:
@@ -58,14 +57,10 @@ class Metrics:
     def _is_near(self, request: Request) -> bool:
         """Whether it comes from this machine, and not through a proxy."""
         forwarded = {"forwarded", "x-forwarded-for", "x-real-ip", "via"} & set(request.headers.keys())
-        if forwarded or request.client is None or self._app.settings.public_url:
-            return False
-        try:
-            return ipaddress.ip_address(request.client.host).is_loopback
-        except ValueError:
-            return False
+        is_local = host_name(request.headers["host"]) in LOOPBACK and is_loopback(ip_of(request.scope) or "")
+        return is_local and not forwarded and not self._app.settings.public_url
 
     def _check_key(self, request: Request) -> None:
-        key = self._app.access.keys.check(bearer_of(request.headers), request.client and request.client.host)
+        key = self._app.access.keys.check(bearer_of(request.headers), ip_of(request.scope))
         if key.user != LOCAL_USER:
-            raise Refused("Only a key of the local user opens the metrics of the whole server.", word="invalid_token")
+            raise Forbidden("Only a key of the local user opens the metrics of the whole server.")

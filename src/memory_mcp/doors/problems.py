@@ -1,6 +1,5 @@
 """Refusals over HTTP outside MCP: problem details (RFC 9457), with our word and data beside the standard members."""
 
-import logging
 from http import HTTPStatus
 from typing import Any
 
@@ -9,8 +8,6 @@ from starlette.responses import JSONResponse
 
 from memory_mcp.access import NotSignedIn, Refused
 from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, NotFound, RateLimited
-
-log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 STATUS_OF: tuple[tuple[type[AppError], int], ...] = (
@@ -36,8 +33,13 @@ class Problem(BaseModel):
 
 
 def problem(error: AppError) -> JSONResponse:
-    status = next((status for kind, status in STATUS_OF if isinstance(error, kind)), 503)
-    return of(413 if error.error == "too_large" else status, error.error, error.message, error.data)
+    return of(status_of(error), error.error, error.message, error.data)
+
+
+def status_of(error: AppError) -> int:
+    if error.error == "too_large":
+        return 413
+    return next((status for kind, status in STATUS_OF if isinstance(error, kind)), 503)
 
 
 def of(status: int, word: str, message: str, data: dict[str, Any] | None = None) -> JSONResponse:

@@ -2,12 +2,14 @@
 
 import json
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.access import Deed
 from memory_mcp.doors import arguments
-from memory_mcp.errors import Unavailable
+from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.families import Call, Tool
 
 log = logging.getLogger(__name__)
@@ -15,12 +17,40 @@ log = logging.getLogger(__name__)
 LONGEST_AUDITED = 2000  # characters of a deletion's arguments
 
 
-def run(call: Call, tool: Tool, given: Mapping[str, Any] | None) -> Any:
-    """From raw arguments to the answer. Raises AppError. What is deleted is said in the audit log."""
-    answer = tool.run(call, arguments.parse(tool, given))
-    if tool.deletes:
-        _audit(call, tool, given)
-    return answer
+@dataclass(frozen=True)
+class Called:
+    """A tool call that is over."""
+
+    tool: str
+    user: str
+    seconds: float
+    error: str | None  # its word
+
+
+class Running:
+    """The one entry of every tool call: scope, arguments, the tool itself, and who is told that it is over."""
+
+    def __init__(self) -> None:
+        self.on_call: list[Callable[[Called], None]] = []
+
+    def run(self, call: Call, tool: Tool, given: Mapping[str, Any] | None) -> Any:
+        """From raw arguments to the answer. Raises AppError. What is deleted is said in the audit log."""
+        began = time.perf_counter()
+        error: str | None = Unavailable.word  # unless it turns out otherwise
+        try:
+            call.caller.require(tool.needs)
+            answer = tool.run(call, arguments.parse(tool, given))
+            error = None
+        except AppError as exc:
+            error = exc.error
+            raise
+        finally:
+            called = Called(tool.name, call.caller.user, time.perf_counter() - began, error)
+            for tell in self.on_call:
+                tell(called)
+        if tool.deletes:
+            _audit(call, tool, given)
+        return answer
 
 
 def _audit(call: Call, tool: Tool, given: Mapping[str, Any] | None) -> None:

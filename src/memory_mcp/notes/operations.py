@@ -92,7 +92,7 @@ class Notes:
         self._queries = Queries(embedders)
         self._guard = threading.Lock()
         self._shelves: dict[str, _Shelf] = {}
-        self.worker = Worker(embedders, lambda: [shelf.waiting for shelf in list(self._shelves.values())])
+        self.worker = Worker(embedders, lambda: [shelf.waiting for shelf in self._there()])
         self.tidying = Tidying("notes_words", tenants.opened)
         changes.listen(self.tidying.now_and_then)
 
@@ -405,7 +405,7 @@ class Notes:
     def waiting_for_vectors(self) -> int:
         """How many notes wait, of all users whose notes are open here."""
         waiting = 0
-        for shelf in list(self._shelves.values()):
+        for shelf in self._there():
             with suppress(Unavailable), shelf.db.read() as tx:
                 waiting += queue.size(tx)
         return waiting
@@ -444,6 +444,10 @@ class Notes:
     def _tell_ends(self, caller: Caller, changed: int, *ends: Stored) -> None:
         if changed:
             self._changes.tell(caller.user, [note_uri(end.note.id) for end in ends], list_changed=False)
+
+    def _there(self) -> list[_Shelf]:
+        """Those whose file is still there: looking at one of a user who was deleted would make it anew."""
+        return [shelf for user, shelf in list(self._shelves.items()) if self._tenants.exists(user)]
 
     def _db(self, caller: Caller) -> Database:
         return self._shelf(caller.user).db

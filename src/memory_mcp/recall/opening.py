@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
 
+from memory_mcp.caller import Scope
 from memory_mcp.errors import NotFound
 from memory_mcp.families import Call
 from memory_mcp.notes.operations import note_uri
@@ -18,11 +19,12 @@ NO_REF = (
 
 def opened(call: Call, ref: str) -> Any:
     """What it holds, as its family shows it. Raises NotFound."""
+    call.caller.require(Scope.READ)
     kind, _, rest = ref.partition(":")
     place, _, name = rest.partition("/")
-    if kind == "stores" and name and kind in call.caller.families:
+    if kind == "stores" and name and kind in call.caller.families and kind in call.caller.families:
         return asdict(call.app.stores.get(call.caller, place, unquote(name), include_expired=True))
-    if kind == "graph" and name and kind in call.caller.families:
+    if kind == "graph" and name and kind in call.caller.families and kind in call.caller.families:
         return _entity(call, place, unquote(name))
     uri = note_uri(ref) if _is_id(ref) else ref
     for family in call.app.families.values():

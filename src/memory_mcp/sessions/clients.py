@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from memory_mcp.clock import Clock, stamp, utc_now
@@ -66,13 +67,20 @@ class Clients:
                 before = here.client
                 here.client = replace(client, started_at=before.started_at, calls=before.calls + calls)
 
+    def serve_at(self, url: str) -> None:
+        """This server is reached over HTTP at this address."""
+        self._servers.show_this()
+        with self._db.write() as tx:
+            storage.set_address(tx, self._servers.this, url)
+
     def here(self) -> list[Client]:
         with self._guard:
             return [here.client for here in self._here.values()]
 
     def of(self, user: str) -> list[Client]:
         """A user's clients, on every living server."""
-        self.write_down()
+        with suppress(Unavailable):  # the newest come later
+            self.write_down()
         with self._db.read() as tx:
             found = storage.of(tx, user)
         living = {server for server in {server for server, _ in found} if self._servers.is_living(server)}
@@ -158,3 +166,10 @@ class Clients:
     def _is_here(self, client_id: str) -> bool:
         with self._guard:
             return client_id in self._here
+
+
+def addresses(db: Database, servers: Servers) -> list[str]:
+    """Where living servers are reached over HTTP, the newest first."""
+    with db.read() as tx:
+        found = storage.addresses(tx)
+    return [url for server, url in found if servers.is_living(server)]

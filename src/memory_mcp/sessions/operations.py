@@ -16,6 +16,8 @@ from memory_mcp.sqlite import Database, Write
 
 log = logging.getLogger(__name__)
 
+MOST_SESSIONLESS = 10_000  # clients of the era without connections that are remembered
+
 
 class Hold(NamedTuple):
     connection_id: str
@@ -66,10 +68,17 @@ class Sessions:
             known = self._sessionless.get(who)
             if known is None or known.connection.closed:  # somebody who was disconnected may come back
                 own = uuid5(NAMESPACE_URL, f"memory-mcp:{caller.user}/{caller.key_id}/{client_name}").hex
+                self._make_room()
                 self._sessionless[who] = _Used(Connection(caller.user, own, idles=True), 0.0)
             used = self._sessionless[who]
             used.at = time.monotonic()
             return used.connection
+
+    def _make_room(self) -> None:
+        """A client that calls itself something else each time must not fill the memory: the longest idle goes."""
+        if len(self._sessionless) >= MOST_SESSIONLESS:
+            idle = min(self._sessionless, key=lambda who: self._sessionless[who].at)
+            self._sessionless.pop(idle).connection.closed = True
 
     def choose(self, session: Session, session_id: str) -> Session:
         """Name the session of a connection, for every call that does not name one in a stronger way."""

@@ -6,16 +6,18 @@ from memory_mcp.access.model import Deed, Entry
 from memory_mcp.sqlite import Read, Write
 
 
-def add(tx: Write, user: str, deed: Deed, at: str) -> None:
-    """Nothing, if the user has been removed meanwhile: their lines went with them."""
+def add(tx: Write, user: str, deed: Deed) -> None:
+    """Nothing of a user who was removed meanwhile."""
     tx.all(
         """
-        INSERT INTO audit (user_id, at, action, key_id, client, ip, details)
-        SELECT id, :at, :action, :key, :client, :ip, :details FROM users WHERE id = :user
+        INSERT INTO audit (user_id, id, at, action, key_id, client, ip, details)
+        SELECT id, (SELECT coalesce(max(id), 0) + 1 FROM audit WHERE user_id = :user),
+            :now, :action, :key, :client, :ip, :details
+        FROM users WHERE id = :user
         """,
         {
             "user": user,
-            "at": at,
+            "now": tx.stamp,
             "action": deed.action,
             "key": deed.key_id,
             "client": deed.client,

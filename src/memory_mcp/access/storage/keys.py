@@ -35,11 +35,22 @@ def every(tx: Read) -> list[Key]:
     return [_key(*row) for row in tx.all(f"{_SELECT} ORDER BY keys.created_at, keys.id")]
 
 
-def live_ids(tx: Read, now: str) -> set[str]:
+def of(tx: Read, user: str) -> list[Key]:
+    return [
+        _key(*row)
+        for row in tx.all(f"{_SELECT} WHERE user_id = :user ORDER BY keys.created_at, keys.id", {"user": user})
+    ]
+
+
+def live(tx: Read, now: str) -> list[Key]:
     rows = tx.all(
-        "SELECT id FROM keys WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)", {"now": now}
+        f"""
+        {_SELECT} WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+        ORDER BY keys.created_at, keys.id
+        """,
+        {"now": now},
     )
-    return {id_ for (id_,) in rows}
+    return [_key(*row) for row in rows]
 
 
 def revoke(tx: Write, key_id: str, user: str | None) -> str | None:

@@ -1,18 +1,9 @@
 """Users, in server.db."""
 
 from memory_mcp.access.model import Plan, User
-from memory_mcp.caller import LOCAL_USER
 from memory_mcp.sqlite import Read, Write
 
 _COLUMNS = "id, name, created_at, plan"
-
-
-def add_local(tx: Write) -> None:
-    """The person whose data directory this is. Stays as they are if they are there."""
-    tx.all(
-        "INSERT OR IGNORE INTO users (id, name, created_at) VALUES (:id, :id, :now)",
-        {"id": LOCAL_USER, "now": tx.stamp},
-    )
 
 
 def add(tx: Write, id_: str, name: str, plan: Plan) -> User:
@@ -25,6 +16,12 @@ def add(tx: Write, id_: str, name: str, plan: Plan) -> User:
 
 def every(tx: Read) -> list[User]:
     return [User(*row) for row in tx.all(f"SELECT {_COLUMNS} FROM users ORDER BY created_at, id")]
+
+
+def by_name(tx: Read, name: str) -> User | None:
+    """Whatever its case."""
+    row = tx.one(f"SELECT {_COLUMNS} FROM users WHERE lower(name) = lower(:name)", {"name": name})
+    return User(*row) if row else None
 
 
 def by_id(tx: Read, id_: str) -> User | None:

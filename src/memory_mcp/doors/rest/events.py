@@ -1,29 +1,58 @@
 """What changes, as it happens, for pages that show it."""
 
+import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
+from functools import partial
 
+from anyio import to_thread
 from fastapi import Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from memory_mcp.doors.listeners import Listeners
-from memory_mcp.doors.rest.people import Person
+from memory_mcp.doors.rest.people import Cookie, Person, TheApp, person
 from memory_mcp.doors.rest.routes import mine
+from memory_mcp.errors import AppError
 
 PING = 15  # seconds between two signs of life, so that a page notices when the server is gone
+LOOK = 1.0  # seconds between two looks whether the person is still signed in
 
 
-@mine.get("/events", response_class=EventSourceResponse)
-async def events(request: Request, person: Person) -> EventSourceResponse:
+@mine.get(
+    "/events",
+    response_class=EventSourceResponse,
+    responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+)
+async def events(request: Request, app: TheApp, who: Person, cookie: Cookie) -> EventSourceResponse:
     """A stream of `change` events, each with the addresses of what changed in your memory."""
-    return EventSourceResponse(_told(request.app.state.listeners, person.id), ping=PING)
+    look = partial(person, app, cookie)
+    return EventSourceResponse(_told(request.app.state.listeners, who.id, look), ping=PING)
 
 
-async def _told(listeners: Listeners, user: str) -> AsyncIterator[ServerSentEvent]:
+async def _told(listeners: Listeners, user: str, look: Callable[[], object]) -> AsyncIterator[ServerSentEvent]:
+    """Until the server stops, or `look` finds that the person is not signed in any more."""
     with listeners.page(user) as changes:
         yield ServerSentEvent(event="hello", data="{}")
-        while change := await changes.get():
-            said = asdict(change)
-            del said["user"]
-            yield ServerSentEvent(event="change", data=json.dumps(said))
+        while True:
+            try:
+                change = await asyncio.wait_for(changes.get(), LOOK)
+            except TimeoutError:
+                change = None
+            else:
+                if change is None:
+                    return
+            if not await _is_signed_in(look):
+                return
+            if change:
+                said = asdict(change)
+                del said["user"]
+                yield ServerSentEvent(event="change", data=json.dumps(said))
+
+
+async def _is_signed_in(look: Callable[[], object]) -> bool:
+    try:
+        await to_thread.run_sync(look)
+    except AppError:
+        return False
+    return True

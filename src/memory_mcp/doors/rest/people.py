@@ -1,5 +1,6 @@
 """Who is signed in, by the cookie of a request."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Depends, Request, Response
@@ -9,6 +10,7 @@ from memory_mcp.access import NotSignedIn, User
 from memory_mcp.access.sign_ins import COOKIE_LASTS
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.doors.asking import ip_of, local_caller
 
 COOKIE = "memory_mcp_sign_in"
 
@@ -20,12 +22,12 @@ def app_of(request: Request) -> App:
     return found
 
 
-def ip_of(request: Request) -> str | None:
-    return request.client.host if request.client else None
+def _ip(request: Request) -> str | None:
+    return ip_of(request.scope)
 
 
 TheApp = Annotated[App, Depends(app_of)]
-Ip = Annotated[str | None, Depends(ip_of)]
+Ip = Annotated[str | None, Depends(_ip)]
 Cookie = Annotated[str | None, Depends(_cookie)]
 
 
@@ -45,7 +47,9 @@ Person = Annotated[User, Depends(person)]
 
 
 def caller(app: TheApp, user: Person, ip: Ip) -> Caller:
-    """A person may do everything with their own memory."""
+    """A person may do everything with their own memory; where nobody signs in, what a client without a key may."""
+    if app.settings.auth == "none":
+        return replace(local_caller(app), ip=ip)
     return Caller(user.id, ALL_SCOPES, frozenset(app.families), ip=ip)
 
 

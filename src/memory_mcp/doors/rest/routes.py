@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from memory_mcp.access.keys import lifetime
-from memory_mcp.caller import parse_scopes
+from memory_mcp.caller import Scope, parse_scopes
 from memory_mcp.doors.problems import Problem
 from memory_mcp.doors.rest.people import COOKIE, Cookie, Ip, Person, TheApp, ThePerson, set_cookie
 from memory_mcp.doors.rest.shapes import (
@@ -37,7 +37,12 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Problem} for status in statuses}
 
 
-mine = APIRouter(prefix="/api", responses=refusals(401, 403, 421, 503))
+def _unstored(response: Response) -> None:
+    """Nobody keeps a copy on the way: answers may hold a key."""
+    response.headers["Cache-Control"] = "no-store"
+
+
+mine = APIRouter(prefix="/api", dependencies=[Depends(_unstored)], responses=refusals(401, 403, 421, 503))
 """What is there for whoever is signed in."""
 
 open_to_all = APIRouter(prefix="/api", responses=refusals(403, 421, 503))
@@ -80,12 +85,16 @@ def list_keys(app: TheApp, person: Person) -> KeysShown:
 
 
 @mine.post("/mcp/keys", status_code=201, responses=refusals(400, 413, 422))
-def create_key(asked: KeyAsked, app: TheApp, person: Person) -> NewKey:
+def create_key(asked: KeyAsked, app: TheApp, person: ThePerson) -> NewKey:
     """Make a key. The answer is the only place that ever shows it."""
+    scopes = parse_scopes(asked.scopes)
+    for scope in scopes:
+        person.require(scope)
     issued = app.access.keys.create(
         name=asked.name,
-        user=person.id,
-        scopes=parse_scopes(asked.scopes),
+        user=person.user,
+        ip=person.ip,
+        scopes=scopes,
         families=asked.families,
         namespace=asked.namespace,
         expires_at=lifetime(asked.expires),
@@ -94,9 +103,9 @@ def create_key(asked: KeyAsked, app: TheApp, person: Person) -> NewKey:
 
 
 @mine.delete("/mcp/keys/{key_id}", responses=refusals(404, 422))
-def revoke_key(key_id: Annotated[str, Path(max_length=100)], app: TheApp, person: Person) -> Revoked:
+def revoke_key(key_id: Annotated[str, Path(max_length=100)], app: TheApp, person: Person, ip: Ip) -> Revoked:
     """Stop a key for good: it opens nothing any more within a second, and its open streams end."""
-    app.access.keys.revoke(key_id, person.id)
+    app.access.keys.revoke(key_id, person.id, ip)
     return Revoked(id=key_id)
 
 
@@ -129,6 +138,7 @@ def embed_stats(app: TheApp, person: ThePerson) -> EmbedStatsShown:
 @mine.post("/mcp/memory/reindex", status_code=202)
 def reindex(app: TheApp, person: ThePerson) -> Reindexed:
     """Make the vectors of all your notes anew, in the background."""
+    person.require(Scope.WRITE)
     return Reindexed(queued=app.notes.reindex(person))
 
 

@@ -9,7 +9,7 @@ from memory_mcp.access.keys import LIFETIME, LONGEST_NAME, LONGEST_NAMESPACE, RE
 from memory_mcp.caller import Scope
 from memory_mcp.sessions import Client, Transport
 
-FamilyName = Literal["vault", "notes", "stores", "graph", "portals"]
+FamilyName = Literal["vault", "notes", "stores", "graph", "portals", "recall"]
 
 
 class Asked(BaseModel):

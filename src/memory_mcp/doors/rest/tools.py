@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any
 
-from fastapi import Body, Path, Query
+from fastapi import Body, Path, Query, Request
 
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
-from memory_mcp.doors import running
 from memory_mcp.doors.rest.people import TheApp, ThePerson
 from memory_mcp.doors.rest.routes import mine, refusals
+from memory_mcp.doors.running import Running
 from memory_mcp.errors import NotFound
 from memory_mcp.families import Call
 from memory_mcp.recall.opening import opened
@@ -22,13 +22,15 @@ WEB_APP = "web app"
 def call_tool(
     name: Annotated[str, Path(max_length=64)],
     arguments: Annotated[dict[str, Any], Body(description="As the tool's input schema in tools/list says.")],
+    request: Request,
     app: TheApp,
     person: ThePerson,
 ) -> dict[str, Any]:
     """Call a tool, as an MCP client would. The answer is its structured content."""
     tool = next((family.tools[name] for family in app.families.values() if name in family.tools), None)
     if tool is None:
-        raise NotFound(f"Unknown tool: {name}")
+        raise NotFound(f"Unknown tool: {name}. docs/tools.md and tools/list name those there are.")
+    running: Running = request.app.state.running
     answer = running.run(call_of(app, person), tool, arguments)
     structured: dict[str, Any] = tool.answers.dump_python(answer, mode="json", by_alias=True)
     return structured
@@ -49,4 +51,6 @@ def home(app: TheApp, person: ThePerson) -> dict[str, Any]:
 def call_of(app: App, person: Caller) -> Call:
     """A person's session in the web app lasts as one of the era without connections does."""
     connection = app.sessions.sessionless(person, WEB_APP)
-    return Call(app, person, Session(connection.own_session, connection, WEB_APP))
+    session = Session(connection.chosen_session or connection.own_session, connection, WEB_APP)
+    app.sessions.join(person.user, session)
+    return Call(app, person, session)

@@ -21,5 +21,10 @@ CREATE TABLE clients (
     is_unwanted      INTEGER NOT NULL DEFAULT 0  -- somebody wants it disconnected
 ) STRICT;
 
+CREATE TABLE addresses (
+    server_id TEXT PRIMARY KEY,
+    url       TEXT NOT NULL                 -- where people reach it
+) STRICT;
+
 CREATE INDEX clients_by_user ON clients (user_id);
 CREATE INDEX clients_by_server ON clients (server_id);

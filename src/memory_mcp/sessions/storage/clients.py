@@ -30,6 +30,7 @@ def remove(tx: Write, id_: str) -> None:
 
 def remove_all_of(tx: Write, server_id: str) -> None:
     tx.all("DELETE FROM clients WHERE server_id = :server", {"server": server_id})
+    tx.all("DELETE FROM addresses WHERE server_id = :server", {"server": server_id})
 
 
 def of(tx: Read, user: str) -> list[tuple[str, Client]]:
@@ -41,7 +42,7 @@ def of(tx: Read, user: str) -> list[tuple[str, Client]]:
 
 
 def servers(tx: Read) -> list[str]:
-    return [id_ for (id_,) in tx.all("SELECT DISTINCT server_id FROM clients")]
+    return [id_ for (id_,) in tx.all("SELECT server_id FROM clients UNION SELECT server_id FROM addresses")]
 
 
 def mark_unwanted(tx: Write, id_: str) -> None:
@@ -51,3 +52,18 @@ def mark_unwanted(tx: Write, id_: str) -> None:
 def unwanted(tx: Read, server_id: str) -> list[str]:
     rows = tx.all("SELECT id FROM clients WHERE server_id = :server AND is_unwanted", {"server": server_id})
     return [id_ for (id_,) in rows]
+
+
+def set_address(tx: Write, server_id: str, url: str) -> None:
+    tx.all(
+        """
+        INSERT INTO addresses (server_id, url) VALUES (:server, :url)
+        ON CONFLICT (server_id) DO UPDATE SET url = excluded.url
+        """,
+        {"server": server_id, "url": url},
+    )
+
+
+def addresses(tx: Read) -> list[tuple[str, str]]:
+    """(server, url), the newest first."""
+    return tx.all("SELECT server_id, url FROM addresses ORDER BY rowid DESC")
