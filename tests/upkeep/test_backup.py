@@ -168,6 +168,18 @@ def test_a_file_that_is_no_backup_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 
+@pytest.mark.parametrize("listed", ['{"manifest_version": 3, "name": "ext"}', '{"format": "other/1"}', "[]", "rubbish"])
+def test_a_zip_of_another_program_is_not_overwritten(tmp_path: Path, listed: str) -> None:
+    """Browser extensions and others have a manifest.json, too."""
+    (tmp_path / "data").mkdir()
+    with zipfile.ZipFile(tmp_path / "ext.zip", "w") as foreign:
+        foreign.writestr("manifest.json", listed)
+    before = (tmp_path / "ext.zip").read_bytes()
+    with upkeep_of(tmp_path / "data") as upkeep, pytest.raises(Conflict, match="no backup"):
+        upkeep.backup.make(tmp_path / "ext.zip")
+    assert (tmp_path / "ext.zip").read_bytes() == before
+
+
 def test_a_damaged_database_is_left_out_and_told_of(furnished: Path, tmp_path: Path) -> None:
     data_dir = furnished
     (data_dir / "notes.db").write_bytes(b"no database at all" * 1000)

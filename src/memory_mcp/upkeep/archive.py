@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from memory_mcp.errors import Invalid, Unavailable
+from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.portals.address import NAME as PORTAL_NAME
 from memory_mcp.stores.paths import STORE
 from memory_mcp.upkeep.layout import KEPT, PROJECTS, USERS, is_id
@@ -121,8 +121,8 @@ def is_backup(path: Path) -> bool:
     """Whether a file says of itself that it is a backup of ours."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return LIST in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+            return _version(_said(archive).get("format")) is not None
+    except (AppError, OSError, zipfile.BadZipFile, ValueError, NotImplementedError):
         return False
 
 
@@ -162,13 +162,19 @@ def _said(archive: zipfile.ZipFile) -> dict[str, Any]:
     return said
 
 
-def _check_version(format_: object) -> None:
+def _version(format_: object) -> int | None:
+    """Of a backup of ours; None for another program's list."""
     found = re.fullmatch(rf"{FORMAT}(\d{{1,9}})", format_) if isinstance(format_, str) else None
+    return int(found[1]) if found else None
+
+
+def _check_version(format_: object) -> None:
+    found = _version(format_)
     if found is None:
         raise Damaged("This file is no backup of Memory MCP.")
-    if int(found[1]) > VERSION:
+    if found > VERSION:
         raise Damaged(
-            f"A newer Memory MCP made this backup (format {found[1]}, this program knows {VERSION}). Upgrade "
+            f"A newer Memory MCP made this backup (format {found}, this program knows {VERSION}). Upgrade "
             "memory-mcp. Nothing was changed."
         )
 
