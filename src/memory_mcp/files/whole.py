@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from memory_mcp.files.beneath import Place
 from memory_mcp.files.renaming import exchange, rename_to_new
@@ -67,6 +68,16 @@ def write_new(target: Place, data: bytes, *, durable: bool = True, mode: int = N
         _drop(part)
     if durable:
         target.sync_folder()
+
+
+def sync(path: Path) -> None:
+    """Make a file, or a change of names in a folder, survive a power cut."""
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def remove_unfinished(folder: Place, now: float) -> None:

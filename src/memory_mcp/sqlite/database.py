@@ -13,6 +13,7 @@ import apsw
 from memory_mcp.clock import Clock, precise_stamp, stamp, utc_now
 from memory_mcp.errors import NotFound, Unavailable, Unusable
 from memory_mcp.files.turns import LONGEST_WAIT, Turns
+from memory_mcp.files.whole import sync
 from memory_mcp.sqlite import migrations
 from memory_mcp.sqlite.connections import BUSY, Durability, connect, leave_wal, transaction
 
@@ -202,8 +203,8 @@ class Database:
                 _copy(self.path, target)
                 for left in (self.path, _wal(self.path), _shm(self.path)):
                     left.unlink(missing_ok=True)
-                _sync_folder(target.parent)
-                _sync_folder(self.path.parent)
+                sync(target.parent)
+                sync(self.path.parent)
 
     def remove(self) -> None:
         """Delete the file, while nobody writes. This object is of no use afterwards."""
@@ -330,16 +331,6 @@ def _copy(path: Path, target: Path) -> None:
         copy.flush()
         os.fsync(copy.fileno())
     part.replace(target)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a change of names in a folder survive a power cut."""
-    if os.name == "posix":  # elsewhere a folder cannot be opened
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _gone() -> NotFound:

@@ -13,6 +13,7 @@ from memory_mcp import __version__
 from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable
 from memory_mcp.files.turns import Turns
+from memory_mcp.files.whole import sync
 from memory_mcp.portals import Portals
 from memory_mcp.sqlite.checking import check_copy
 from memory_mcp.sqlite.copying import Moment, moment
@@ -78,7 +79,7 @@ class Backup:
             with part.open("rb") as written:
                 digest = file_digest(written, "sha256").hexdigest()
             part.replace(target)
-            _sync(target.parent)
+            sync(target.parent)
         return BackedUp(target, len(manifest.files), target.stat().st_size, digest, cut.at, tuple(manifest.left_out))
 
     # Portals
@@ -273,11 +274,3 @@ def _allow_many_files() -> None:
         resource.setrlimit(
             resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else max(soft, 10_240), hard)
         )
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

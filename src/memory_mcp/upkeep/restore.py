@@ -16,6 +16,7 @@ from memory_mcp.clock import Clock
 from memory_mcp.engine import frames
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.files.presence import LOCK, RESTORING, alone
+from memory_mcp.files.whole import sync
 from memory_mcp.portals import Portals
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.folders import PORTALS, PortalFolder
@@ -191,7 +192,7 @@ class _Swap:
             file.flush()
             os.fsync(file.fileno())
         part.replace(self.data_dir / RESTORING)
-        _sync(self.data_dir)
+        sync(self.data_dir)
 
     def finish(self) -> None:
         if self.half == "aside":
@@ -200,7 +201,7 @@ class _Swap:
         self._move_in()
         (self.data_dir / RESTORING).unlink(missing_ok=True)
         shutil.rmtree(self.data_dir / self.staged, ignore_errors=True)
-        _sync(self.data_dir)
+        sync(self.data_dir)
 
     def _move_aside(self) -> None:
         aside = self.data_dir / self.aside
@@ -209,8 +210,8 @@ class _Swap:
             path.rename(aside / path.name)
         for ending in _BESIDE if self.outer_vault else ():
             _move(Path(self.outer_vault + ending), aside / f"memory.db{ending}")
-        _sync(aside)
-        _sync(self.data_dir)
+        sync(aside)
+        sync(self.data_dir)
         if not any(aside.iterdir()):
             aside.rmdir()
 
@@ -222,7 +223,7 @@ class _Swap:
             _move(staged / "memory.db", vault)
         for path in sorted(staged.iterdir()) if staged.is_dir() else ():
             path.rename(self.data_dir / path.name)
-        _sync(self.data_dir)
+        sync(self.data_dir)
 
 
 def finish_restore(data_dir: Path) -> bool:
@@ -272,7 +273,7 @@ def _move(path: Path, target: Path) -> None:
     with part.open("rb") as file:
         os.fsync(file.fileno())
     part.replace(target)
-    _sync(target.parent)
+    sync(target.parent)
     path.unlink()
 
 
@@ -287,17 +288,8 @@ def _sync_all(folder: Path) -> None:
         for name in files:
             path = Path(place) / name
             if PORTALS in path.parts and path.is_file() and not path.is_symlink():
-                _sync(path)
-        _sync(Path(place))
-
-
-def _sync(path: Path) -> None:
-    if os.name == "posix":
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+                sync(path)
+        sync(Path(place))
 
 
 @contextmanager
