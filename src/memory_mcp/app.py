@@ -248,10 +248,13 @@ def open_access(settings: Settings) -> Iterator[Access]:
 
 
 @contextmanager
-def open_upkeep(settings: Settings, *, alone: bool = False, clock: Clock = utc_now) -> Iterator[Upkeep]:
+def open_upkeep(
+    settings: Settings, *, alone: bool = False, former_vault: Path | None = None, clock: Clock = utc_now
+) -> Iterator[Upkeep]:
     """What looks after the files themselves. It opens none of them, so that damaged ones are no obstacle.
 
-    `alone` is for restoring, which sees to it itself that nobody else is there.
+    `alone` is for restoring, which sees to it itself that nobody else is there; `former_vault` is where the vault's
+    file is that it replaces, if not where the settings say.
     """
     from memory_mcp import upkeep  # a server at its start has no use for it
 
@@ -281,7 +284,7 @@ def open_upkeep(settings: Settings, *, alone: bool = False, clock: Clock = utc_n
         tables = _held(closing, _portals(settings, partial(folder_of, settings.data_dir), Changes(), clock))
         yield Upkeep(
             backup=upkeep.Backup(layout, kinds, tables, clock),
-            restore=upkeep.Restore(layout, kinds, tables, clock),
+            restore=upkeep.Restore(layout, kinds, tables, clock, former_vault),
             doctor=upkeep.Doctor(
                 layout,
                 kinds,

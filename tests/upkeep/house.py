@@ -10,6 +10,7 @@ from typing import Any
 from memory_mcp import settings
 from memory_mcp.app import App, Upkeep, open_app, open_upkeep
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.cli.upkeep import settings_for_restoring
 from memory_mcp.graph.model import NewEntity, Tie
 from memory_mcp.notes.model import Author, NewNote
 from memory_mcp.stores.model import Metadata
@@ -32,7 +33,9 @@ def opened(data_dir: Path, **more: Any) -> Iterator[App]:
 
 @contextmanager
 def upkeep_of(data_dir: Path, *, alone: bool = False, **more: Any) -> Iterator[Upkeep]:
-    with open_upkeep(chosen(data_dir, **more), alone=alone) as upkeep:
+    flags = {"data_dir": data_dir, "embedder": "none", "embedding_dim": 3, **more}
+    found, former_vault = settings_for_restoring(flags, {}) if alone else (chosen(data_dir, **more), None)
+    with open_upkeep(found, alone=alone, former_vault=former_vault) as upkeep:
         yield upkeep
 
 

@@ -1,5 +1,6 @@
 """A backup holds everything, and comes back as it was; what is no whole backup is refused, and nothing is touched."""
 
+import errno
 import json
 import shutil
 import signal
@@ -16,9 +17,9 @@ from typing import Any
 import apsw
 import pytest
 
-from memory_mcp.errors import AppError, Conflict, Invalid, Unavailable
-from memory_mcp.files import presence
-from memory_mcp.upkeep import archive
+from memory_mcp.errors import AppError, Conflict, Invalid, Unavailable, Unusable
+from memory_mcp.files import presence, whole
+from memory_mcp.upkeep import archive, finish_restore
 from memory_mcp.upkeep.model import Entry
 from memory_mcp.vault.model import NewMemory
 from tests.upkeep.house import LOCAL, answer, fill, furnish, opened, run, state, tree, upkeep_of
@@ -117,7 +118,7 @@ def test_the_vaults_file_may_lie_elsewhere(tmp_path: Path) -> None:
     with opened(data_dir, db_path=vault) as app:
         assert not app.vault.has(LOCAL, "later")
         assert app.vault.has(LOCAL, "k")
-    assert (done.aside / "memory.db").exists()
+    assert (done.aside / "memory-of-db-path.db").exists()
     assert not (data_dir / "memory.db").exists()
 
 
@@ -139,6 +140,27 @@ def test_settings_that_put_the_vault_elsewhere_do_not_hide_it(tmp_path: Path) ->
     assert (tmp_path / "new" / "config.toml").read_text() == f'# db_path = "{vault}"\nlog_level = "error"\n'
     with opened(tmp_path / "new") as app:
         assert app.vault.has(LOCAL, "k")
+
+
+def test_settings_that_put_the_vault_elsewhere_do_not_hide_what_a_backup_without_them_brings(
+    made: Path, tmp_path: Path
+) -> None:
+    data_dir, vault = tmp_path / "data", tmp_path / "disk" / "v.db"
+    data_dir.mkdir()
+    (data_dir / "config.toml").write_text(f'db_path = "{vault}"\n')
+    with opened(data_dir) as app:
+        app.vault.take_in(LOCAL, archive_memory("former"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z")
+    (data_dir / "memory.db").write_bytes(b"one that --db-path left behind")
+    done = answer("restore", made, "--data-dir", data_dir)
+    with opened(data_dir) as app:
+        assert app.vault.has(LOCAL, "k")
+        assert not app.vault.has(LOCAL, "former")
+    assert not vault.exists()
+    aside = Path(done["aside"])
+    assert (aside / "memory.db").read_bytes() == b"one that --db-path left behind"
+    shutil.copytree(aside, tmp_path / "before")
+    with opened(tmp_path / "before", db_path=tmp_path / "before" / "memory-of-db-path.db") as app:
+        assert app.vault.has(LOCAL, "former")
 
 
 def test_an_empty_data_directory(tmp_path: Path) -> None:
@@ -361,21 +383,23 @@ class Killed(BaseException):
     """As if the process ended here."""
 
 
-@pytest.mark.parametrize("steps", range(1, 40, 3))
+@pytest.mark.parametrize("way", ["killed", "interrupted"])
+@pytest.mark.parametrize("steps", range(1, 44, 3))
 def test_a_restore_that_is_killed_leaves_the_old_or_becomes_the_new(
-    furnished: Path, made: Path, tmp_path: Path, steps: int, monkeypatch: pytest.MonkeyPatch
+    furnished: Path, made: Path, way: str, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every change of a name is a step; after any of them, whoever opens the data directory next finds a whole one."""
+    """Every change of a name, and every sync of one once the swap is noted, is a step; after any of them, whoever opens
+    the data directory next finds a whole one. A process that is killed tidies nothing up, an interrupted one does."""
     data_dir = furnished
     with opened(data_dir) as app:
         app.vault.take_in(LOCAL, archive_memory("only old"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z")
     done = 0
-    really = Path.rename, Path.replace
+    really = Path.rename, Path.replace, whole.sync
 
     def stepping(which: int) -> Callable[..., Any]:
         def step(*given: Any) -> Any:
             nonlocal done
-            done += 1
+            done += which < 2 or (data_dir / presence.RESTORING).exists()
             if done > steps:
                 raise Killed
             return really[which](*given)
@@ -386,7 +410,9 @@ def test_a_restore_that_is_killed_leaves_the_old_or_becomes_the_new(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", stepping(0))
         patch.setattr(Path, "replace", stepping(1))
-        patch.setattr(shutil, "rmtree", lambda *_, **__: None)
+        patch.setattr("memory_mcp.upkeep.restore.sync", stepping(2))
+        if way == "killed":
+            patch.setattr(shutil, "rmtree", lambda *_, **__: None)
         try:
             restored(made, data_dir)
         except Killed:
@@ -400,6 +426,59 @@ def test_a_restore_that_is_killed_leaves_the_old_or_becomes_the_new(
     assert not (data_dir / presence.RESTORING).exists()
     assert mended(data_dir) == []
     assert not list(data_dir.glob(".restoring*"))
+
+
+def half_restored(data_dir: Path, **said: str) -> None:
+    swap = {"staged": ".restoring-x", "aside": "before-restore-x", "outer_vault": "", "former_vault": "", **said}
+    (data_dir / presence.RESTORING).write_text(json.dumps(swap))
+
+
+def test_a_restore_whose_staged_files_are_gone_puts_the_old_back(furnished: Path, tmp_path: Path) -> None:
+    vault = tmp_path / "disk" / "v.db"
+    before = {name: data for name, data in tree(furnished).items() if not name.startswith("servers/")}
+    half_restored(furnished, half="aside", former_vault=str(vault))
+    (furnished / "before-restore-x").mkdir()
+    for name in ("notes.db", "stores"):
+        (furnished / name).rename(furnished / "before-restore-x" / name)
+    (furnished / "before-restore-x" / "memory-of-db-path.db").write_bytes(b"the vault")
+    vault.parent.mkdir()
+    assert finish_restore(furnished)
+    assert tree(furnished) == before
+    assert vault.read_bytes() == b"the vault"
+
+
+def test_a_restore_that_cannot_be_finished_says_what_to_do(
+    furnished: Path, made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    really, is_full = Path.rename, True
+
+    def failing(path: Path, target: Path) -> Any:
+        if is_full and path.parent.name.startswith(".restoring") and path.name == "notes.db":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return really(path, target)
+
+    monkeypatch.setattr(Path, "rename", failing)
+    with pytest.raises(Unusable, match="No space left on device.*start again.*before-restore-"):
+        restored(made, furnished)
+    with pytest.raises(Unusable, match="start again"), opened(furnished):
+        pass
+    is_full = False
+    with opened(furnished) as app:
+        assert app.vault.has(LOCAL, "k")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"half": "in"}', "\udcff"])
+def test_a_mark_of_a_restore_that_cannot_be_read_is_told(furnished: Path, text: str) -> None:
+    (furnished / presence.RESTORING).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(Unusable, match="cannot be read.*restore the backup again"), opened(furnished):
+        pass
+
+
+def test_a_restore_that_lost_half_of_what_is_new_says_so(furnished: Path) -> None:
+    half_restored(furnished, half="in")
+    done = run("stats", "--data-dir", furnished)
+    assert done.returncode == 1
+    assert "is gone. What was here before is in" in done.stderr
 
 
 def mended(data_dir: Path) -> list[Any]:

@@ -1,7 +1,8 @@
 """memory-mcp backup, restore, doctor, export, migrate."""
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -53,9 +54,8 @@ def restore(
     What is there is moved aside, not deleted. Refused while servers run on the data directory.
     """
     with usage():
-        chosen = settings.load({"data_dir": data_dir}, config=False).settings
-        with_config = _if_sound(data_dir)
-    with open_upkeep(with_config or chosen, alone=True) as upkeep, _watched(as_json) as tell:
+        chosen, former_vault = settings_for_restoring({"data_dir": data_dir})
+    with open_upkeep(chosen, alone=True, former_vault=former_vault) as upkeep, _watched(as_json) as tell:
         done = upkeep.restore.run(file, tell)
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
@@ -145,12 +145,20 @@ def _settings(data_dir: Path | None) -> tuple[settings.Settings, list[Finding]]:
         return chosen, [Finding("settings", "config.toml", "problem", exc.message)]
 
 
-def _if_sound(data_dir: Path | None) -> settings.Settings | None:
-    """A broken config.toml is no reason not to restore: it is moved aside with all else."""
+def settings_for_restoring(
+    flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ
+) -> tuple[settings.Settings, Path]:
+    """The settings, and where the vault's file is now.
+
+    config.toml is moved aside with all else: where it puts the vault's file has no say in where the new one goes, and
+    a broken one is no reason not to restore.
+    """
+    without = settings.load(flags, environ, config=False).settings
     try:
-        return settings.load({"data_dir": data_dir}).settings
+        now = settings.load(flags, environ).settings
     except AppError:
-        return None
+        return without, without.vault_path
+    return now.model_copy(update={"db_path": without.db_path}), now.vault_path
 
 
 def _show(found: Diagnosis, *, repair: bool) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from memory_mcp.access import folder_of
 from memory_mcp.clock import Clock
 from memory_mcp.engine import frames
-from memory_mcp.errors import AppError, Invalid, Unavailable
+from memory_mcp.errors import AppError, Invalid, Unavailable, Unusable
 from memory_mcp.files.presence import LOCK, RESTORING, alone
 from memory_mcp.files.whole import sync
 from memory_mcp.portals import Portals
@@ -29,6 +29,7 @@ from memory_mcp.upkeep.model import Elsewhere, Entry, Manifest, Restored, Tell, 
 STAGED = ".restoring-"
 ASIDE = "before-restore-"
 WAITING = 5.0  # seconds for a command that is just ending
+OUTER_VAULT = "memory-of-db-path.db"  # what the file that --db-path named is called aside
 SPARE = 50 * 1024 * 1024  # bytes that are left free
 STAYS = {LOCK, RESTORING, "backups", "imports", "exports"}  # what no backup holds
 _BESIDE = ("", "-wal", "-shm", ".lock")  # what belongs to a SQLite file
@@ -37,8 +38,12 @@ _BESIDE = ("", "-wal", "-shm", ".lock")  # what belongs to a SQLite file
 class Restore:
     """Restores backups into one data directory."""
 
-    def __init__(self, layout: Layout, kinds: Kinds, portals: Portals, clock: Clock) -> None:
+    def __init__(
+        self, layout: Layout, kinds: Kinds, portals: Portals, clock: Clock, former_vault: Path | None = None
+    ) -> None:
+        """`layout` is what it is to be; the vault's file that is there now may lie elsewhere, at `former_vault`."""
         self._layout = layout
+        self._former_vault = former_vault or layout.vault_path
         self._kinds = kinds
         self._portals = portals
         self._clock = clock
@@ -56,14 +61,21 @@ class Restore:
             try:
                 notices = self._stage(reading, staged, tell)
                 self._dismiss_engines()
-                aside = self._layout.data_dir / f"{ASIDE}{self._clock():%Y%m%dT%H%M%S%f}"
-                had_something = bool(_movable(self._layout.data_dir)) or self._layout.vault_path.exists()
-                outer = str(self._layout.vault_path) if self._layout.vault_is_elsewhere() else ""
-                swap = _Swap(self._layout.data_dir, staged.name, aside.name, outer, "aside")
-                swap.note()
             except BaseException:
                 shutil.rmtree(staged, ignore_errors=True)
                 raise
+            aside = self._layout.data_dir / f"{ASIDE}{self._clock():%Y%m%dT%H%M%S%f}"
+            leaving = (self._former_vault, self._layout.vault_path)
+            had_something = bool(_movable(self._layout.data_dir)) or any(path.exists() for path in leaving)
+            swap = _Swap(
+                self._layout.data_dir,
+                staged.name,
+                aside.name,
+                self._outer(self._layout.vault_path),
+                self._outer(self._former_vault),
+                "aside",
+            )
+            swap.note()  # from here on, what is staged is needed, whatever happens
             swap.finish()
         return Restored(
             self._layout.data_dir,
@@ -73,6 +85,9 @@ class Restore:
             tuple(notices),
             reading.manifest.left_out,
         )
+
+    def _outer(self, vault: Path) -> str:
+        return str(vault) if vault != self._layout.data_dir / "memory.db" else ""
 
     def _dismiss_engines(self) -> None:
         """An engine outlives its servers by a minute, and would write to what is no longer there."""
@@ -182,11 +197,12 @@ class _Swap:
     staged: str
     aside: str
     outer_vault: str  # where the vault's file is to be; empty: in the data directory
+    former_vault: str  # where it is; empty: in the data directory
     half: str  # 'aside': what is there is being moved away; 'in': what is new is being moved in
 
     def note(self) -> None:
         part = self.data_dir / f"{RESTORING}.part"
-        said = {"staged": self.staged, "aside": self.aside, "outer_vault": self.outer_vault, "half": self.half}
+        said = {name: value for name, value in vars(self).items() if name != "data_dir"}
         with part.open("w", encoding="utf-8") as file:
             json.dump(said, file)
             file.flush()
@@ -195,6 +211,26 @@ class _Swap:
         sync(self.data_dir)
 
     def finish(self) -> None:
+        """Raises Unusable, saying what to do, if it cannot be done now."""
+        try:
+            if (self.data_dir / self.staged).is_dir():
+                self._swap()
+            elif self.half == "aside":
+                self._put_back()
+            else:
+                raise Unusable(
+                    f"A restore of this data directory cannot be finished: {self.staged}, which held what was to come, "
+                    f"is gone. What was here before is in {self.data_dir / self.aside}. Remove {RESTORING}, and "
+                    "restore the backup again."
+                )
+        except OSError as exc:
+            raise Unusable(
+                f"A restore of this data directory is not finished ({exc.strerror}: {exc.filename}). Free some disk "
+                "space, or mend the permissions, and start again: it goes on where it stopped. What was here before is "
+                f"in {self.data_dir / self.aside}."
+            ) from exc
+
+    def _swap(self) -> None:
         if self.half == "aside":
             self._move_aside()
             replace(self, half="in").note()
@@ -208,12 +244,32 @@ class _Swap:
         aside.mkdir(mode=0o700, exist_ok=True)
         for path in _movable(self.data_dir):
             path.rename(aside / path.name)
-        for ending in _BESIDE if self.outer_vault else ():
-            _move(Path(self.outer_vault + ending), aside / f"memory.db{ending}")
+        for path, kept in self._outer_files():
+            _move(path, kept)
         sync(aside)
         sync(self.data_dir)
         if not any(aside.iterdir()):
             aside.rmdir()
+
+    def _put_back(self) -> None:
+        """What was to come is gone, so nothing of it came in: what was moved aside returns."""
+        aside = self.data_dir / self.aside
+        for path, kept in self._outer_files():
+            _move(kept, path)
+        for path in sorted(aside.iterdir()) if aside.is_dir() else ():
+            path.rename(self.data_dir / path.name)
+        if aside.is_dir():
+            aside.rmdir()
+        (self.data_dir / RESTORING).unlink()
+        sync(self.data_dir)
+
+    def _outer_files(self) -> Iterator[tuple[Path, Path]]:
+        """The vault's files outside of the data directory, each with what it is called aside."""
+        for vault, name in ((self.former_vault, OUTER_VAULT), (self.outer_vault, f"other-{OUTER_VAULT}")):
+            if vault and (name == OUTER_VAULT or vault != self.former_vault):
+                yield from (
+                    (Path(vault + ending), self.data_dir / self.aside / f"{name}{ending}") for ending in _BESIDE
+                )
 
     def _move_in(self) -> None:
         staged = self.data_dir / self.staged
@@ -229,13 +285,21 @@ class _Swap:
 def finish_restore(data_dir: Path) -> bool:
     """Finish a restore whose process was killed, for whoever is alone in the data directory. False if there is none.
 
-    It had been checked, and what is there now is neither the old nor the new: the new it becomes.
+    It had been checked, and what is there now is neither the old nor the new: the new it becomes. Raises Unusable,
+    saying what to do, if that cannot be done now.
     """
     try:
         said = json.loads((data_dir / RESTORING).read_text(encoding="utf-8"))
+        swap = _Swap(data_dir=data_dir, **{"former_vault": said["outer_vault"], **said})
     except FileNotFoundError:
         return False
-    _Swap(data_dir, said["staged"], said["aside"], said["outer_vault"], said["half"]).finish()
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise Unusable(
+            f"{data_dir / RESTORING} says how far a restore came, and cannot be read. If it is not yours to read, mend "
+            f"that and start again. Otherwise move it away, and restore the backup again: what was here before it is "
+            f"in {data_dir / ASIDE}…, or still where it was."
+        ) from exc
+    swap.finish()
     return True
 
 
