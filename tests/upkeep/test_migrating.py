@@ -7,6 +7,9 @@ import apsw
 import pytest
 
 from memory_mcp.cli import command_line
+from memory_mcp.sqlite import checking
+from memory_mcp.vault import schema
+from tests.upkeep.house import LOCAL, fill, opened
 
 
 def migrated(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
@@ -45,3 +48,25 @@ def test_a_newer_file_is_refused_and_the_others_are_done(old: Path, capsys: pyte
     db.close()
     code, outcomes = migrated(old, capsys)
     assert (code, outcomes["notes.db"], outcomes["server.db"]) == (1, "refused", "migrated")
+
+
+def test_a_damaged_file_is_refused_and_the_others_are_done(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (old / "notes.db").write_bytes(b"no database at all" * 1000)
+    code, outcomes = migrated(old, capsys)
+    assert (code, outcomes["notes.db"], outcomes["server.db"]) == (1, "refused", "migrated")
+    with pytest.raises(SystemExit):
+        command_line(["migrate", "--data-dir", str(old)])
+    assert "notes.db: notes.db is damaged" in capsys.readouterr().err
+
+
+def test_looking_at_a_version_plays_no_other_files_log_into_it(tmp_path: Path) -> None:
+    path, backup = tmp_path / "memory.db", tmp_path / "backup.db"
+    with opened(tmp_path) as app:
+        fill(app, LOCAL, "local")
+        writing = apsw.Connection(str(path))  # a server that still has the file open
+        writing.execute("VACUUM INTO ?", (str(backup),))
+        writing.execute("UPDATE vault_memories SET content = 'of the other file'")
+        backup.replace(path)  # as somebody does by hand
+        assert checking.is_current(path, schema.SCHEMA, tmp_path / "memory.db.lock")
+        assert (tmp_path / "memory.db-wal.orphan").exists()
+        writing.close()

@@ -10,6 +10,7 @@ import apsw
 
 from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.files.turns import Turns
+from memory_mcp.sqlite import migrations
 from memory_mcp.sqlite.connections import connect, sqlite_name
 from memory_mcp.sqlite.database import make_ready, telling
 from memory_mcp.sqlite.migrations import Schema
@@ -39,11 +40,9 @@ def check_copy(path: Path, schema: Schema) -> str | None:
 
 def faults(path: Path, schema: Schema, lock: Path) -> Iterator[Fault]:
     """All that is wrong with a file that others may be using. Nothing is changed."""
+    turn = Turns(lock)
     try:
-        turn = Turns(lock)
-        with telling(path), turn.take():
-            make_ready(path, turn.note())
-            connection = connect(path, "full")
+        connection = _connected(path, turn)
     except AppError as exc:
         yield Fault(f"it cannot be opened ({exc.message})")
         return
@@ -104,10 +103,20 @@ def _wrong_with(connection: apsw.Connection, index: str) -> str | None:
     return None
 
 
-def is_current(path: Path, schema: Schema) -> bool:
-    """Whether a file can be opened without changing it: it has the schema of this program."""
-    with closing(connect(path, "full")) as connection:
-        return int(connection.pragma("user_version")) == schema.version
+def is_current(path: Path, schema: Schema, lock: Path) -> bool:
+    """Whether a file can be opened without changing it: it has the schema of this program. Raises Unavailable for one
+    that cannot be read, or whose turn does not come."""
+    with telling(path), closing(_connected(path, Turns(lock))) as connection:
+        return migrations.is_current(connection, schema)
+
+
+def _connected(path: Path, turn: Turns) -> apsw.Connection:
+    """In its turn, so that no other file's WAL is played into it."""
+    with telling(path):
+        turn.path.parent.mkdir(mode=0o700, exist_ok=True)
+        with turn.take():
+            make_ready(path, turn.note())
+            return connect(path, "full")
 
 
 def _is_of_another_kind(connection: apsw.Connection, schema: Schema) -> str | None:

@@ -10,7 +10,6 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-import apsw
 import filelock
 
 from memory_mcp.embedding import Options, model_files
@@ -116,10 +115,12 @@ class Doctor:
             yield from self._database(file, repair)
 
     def _database(self, file: DatabaseFile, repair: bool) -> Iterator[Finding]:
-        file.lock.parent.mkdir(mode=0o700, exist_ok=True)
         found = list(checking.faults(file.path, self._kinds.schemas[file.kind], file.lock))
-        if not found and not self._is_indexed(file):
-            found = [Fault("not everything in it can be found by its words", "words")]
+        try:
+            if not found and not self._is_indexed(file):
+                found = [Fault("not everything in it can be found by its words", "words")]
+        except AppError as exc:
+            found = [Fault(f"it cannot be opened ({exc.message})")]
         indexes = {fault.index for fault in found if fault.index}
         if found and indexes and all(fault.index for fault in found):
             message = "; ".join(fault.message for fault in found[: checking.MOST_TOLD])
@@ -132,7 +133,7 @@ class Doctor:
 
     def _is_indexed(self, file: DatabaseFile) -> bool:
         look = self._kinds.is_indexed.get(file.kind)
-        if look is None or not checking.is_current(file.path, self._kinds.schemas[file.kind]):
+        if look is None or not checking.is_current(file.path, self._kinds.schemas[file.kind], file.lock):
             return True  # whoever migrates it sees to it
         with self._opened(file) as db, db.read() as tx:
             return look(tx)
@@ -180,11 +181,11 @@ class Doctor:
             if not file.path.exists():
                 continue
             try:
-                if not checking.is_current(file.path, self._kinds.schemas[file.kind]):
+                if not checking.is_current(file.path, self._kinds.schemas[file.kind], file.lock):
                     continue
                 with self._opened(file) as db, db.read() as tx:
                     known = {project.id: project for project in graph.projects(tx, None)}
-            except (AppError, apsw.Error):  # told with the databases
+            except AppError:  # told with the databases
                 continue
             files = {one.path.stem: one for one in self._layout.projects(tenant)}
             checked["projects"] += len(known)

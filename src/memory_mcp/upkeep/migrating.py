@@ -34,9 +34,8 @@ class Migrating:
     def _migrated(self, file: DatabaseFile) -> Migrated:
         schema = self._kinds.schemas[file.kind]
         try:
-            if checking.is_current(file.path, schema):
+            if checking.is_current(file.path, schema, file.lock):
                 return Migrated(file.name, "current", schema.version)
-            file.lock.parent.mkdir(mode=0o700, exist_ok=True)
             with closing(self._open(file.path, schema=schema, missing="refuse", lock=file.lock)) as db, db.read():
                 pass  # opening it was all
         except AppError as exc:
