@@ -10,6 +10,7 @@ from memory_mcp.caller import ALL_SCOPES, Caller
 from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.graph.model import Entity, Relation
 from memory_mcp.notes.model import Author, NewNote
+from memory_mcp.stores.folders import LARGEST
 from memory_mcp.upkeep.exporting import Exporting
 from memory_mcp.upkeep.importing import read_export
 from tests.upkeep.house import LOCAL, PORTAL, answer, furnish, opened, run, tree
@@ -62,6 +63,8 @@ def test_everything_is_there_as_open_formats(tmp_path: Path) -> None:
         assert [link[:3] for link in app.notes.every_link(LOCAL)] == [
             link[:3] for link in origin.notes.every_link(LOCAL)
         ]
+        changed = [(path / "stores" / "ours" / "a" / "memory.md").stat().st_mtime_ns for path in (tmp_path / "new", data_dir)]
+        assert changed[0] == changed[1]
         assert app.stores.get(LOCAL, "ours", "a/memory", include_expired=True) == origin.stores.get(
             LOCAL, "ours", "a/memory", include_expired=True
         )
@@ -139,6 +142,20 @@ def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
         assert [(memory, None)] == [(memory, None) for memory, _ in app.vault.everything(LOCAL)]
     assert [one.path for one in taken.left_out] == ["vault.jsonl:2", "vault.jsonl:3", "vault.jsonl:4", "notes/bad.md"]
     assert taken.new.get("memories", 0) == 0
+
+
+def test_a_file_of_a_store_is_taken_in_up_to_the_size_that_stores_read(tmp_path: Path) -> None:
+    furnish(tmp_path / "data")
+    with opened(tmp_path / "data") as app:
+        Exporting(app, LOCAL).run(tmp_path / "out")
+        (tmp_path / "out" / "stores" / "ours" / "large.md").write_bytes(b"x" * (LARGEST + 1))
+        (tmp_path / "out" / "stores" / "ours" / "picture.png").write_bytes(b"\x89PNG\xff")
+        (tmp_path / "out" / "stores" / "empty").mkdir()
+        for dry_run in (True, False):
+            taken = read_export(app, LOCAL, tmp_path / "out", dry_run=dry_run)
+            assert [one.path for one in taken.left_out] == ["stores/ours/large.md"]
+            assert taken.new["files"] == 1
+    assert (tmp_path / "data" / "stores" / "ours" / "picture.png").read_bytes() == b"\x89PNG\xff"
 
 
 def test_refusals(tmp_path: Path) -> None:

@@ -59,10 +59,15 @@ def _given_back(part: Place, target: Place) -> bool:
         leaving = coming  # somebody saved in between: that one goes back, and ours or an older save leaves
 
 
-def write_new(target: Place, data: bytes, *, durable: bool = True, mode: int = NEW) -> None:
-    """Put a file there. Raises FileExistsError if one is there, were it made a moment ago."""
+def write_new(
+    target: Place, data: bytes, *, durable: bool = True, mode: int = NEW, changed_ns: int | None = None
+) -> None:
+    """Put a file there, changed just now or when `changed_ns` says. Raises FileExistsError if one is there, were it
+    made a moment ago."""
     part = _written(target, data, durable, mode)
     try:
+        if changed_ns is not None:
+            os.utime(part.path, ns=(changed_ns, changed_ns), dir_fd=part.fd)
         _rename_to_new(part, target)
     finally:
         _drop(part)

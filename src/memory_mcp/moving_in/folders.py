@@ -2,13 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 from memory_mcp.errors import Invalid
 from memory_mcp.moving_in.model import FoundFile, Told
-
-LARGEST = 10 * 1024 * 1024  # bytes, as in stores
+from memory_mcp.stores.folders import LARGEST
 
 
 def read(folder: Path, path_of: Callable[[str], str | None]) -> Iterator[FoundFile | Told]:
@@ -50,4 +48,4 @@ def _file(file: Path, folder: Path, path_of: Callable[[str], str | None]) -> Fou
         return Told(where.encode("utf-8", "replace").decode(), "It, or its name, is not UTF-8.")
     except OSError as exc:
         return Told(where, f"It cannot be read: {exc.strerror}.")
-    return FoundFile(where, path, text, datetime.fromtimestamp(status.st_mtime, UTC))
+    return FoundFile(where, path, text, status.st_mtime_ns)

@@ -1,6 +1,5 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -55,7 +54,7 @@ class FoundFile:
     where: str
     path: str  # in the store
     text: str
-    changed_at: datetime
+    changed_ns: int  # nanoseconds since 1970
 
 
 @dataclass(frozen=True)

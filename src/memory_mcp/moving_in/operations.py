@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memory_mcp.caller import Caller
-from memory_mcp.errors import AppError, Invalid
+from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.files.turns import Turns
 from memory_mcp.graph import Graph
 from memory_mcp.graph.model import NewEntity, Tie
@@ -24,6 +24,7 @@ from memory_mcp.moving_in.model import Format, FoundFile, FoundNote, Move, Repor
 from memory_mcp.notes import Notes
 from memory_mcp.notes.model import IMPORTED_FROM, Author, ImportedNote, NewNote, Origin, Revision
 from memory_mcp.stores import Stores
+from memory_mcp.stores.model import Arriving
 
 NOTES: dict[Format, Callable[[Path], Iterator[FoundNote | Told]]] = {
     "mcp-memory-service": mcp_memory_service.read,
@@ -103,14 +104,11 @@ class MovingIn:
         self._check_store(caller, move)
         for file in _counted(FILES[move.format](move.path), report, tell):
             try:
-                arrival = (
-                    self._stores.compare(caller, move.into, file.path, file.text)
-                    if move.dry_run
-                    else self._stores.take_in(caller, move.into, file.path, file.text, file.changed_at)
-                )
+                coming = Arriving(f"{file.path}.md", file.text.encode(), file.changed_ns, is_foreign=True)
+                arrival = self._stores.take_in(caller, move.into, coming, dry_run=move.dry_run)
+            except Unavailable:
+                raise
             except AppError as exc:
-                if exc.error == "unavailable":
-                    raise
                 report.tell(Told(file.where, exc.message))
                 continue
             if arrival == "other":

@@ -74,17 +74,24 @@ class StoreFolder:
                     raise taken(parts, "path") from None
                 return _signature(place.status())
 
-    def has_file(self, parts: Parts) -> bool:
-        """Whether there is something under a name, whatever it is."""
-        with suppress(OSError), self._folder(parts[:-1]) as folder:
-            return _is_there(folder.beside(parts[-1]))
-        return False
+    # Files that move in, by the names they have on disk
 
-    def add_file(self, parts: Parts, content: bytes) -> bool:
+    def content(self, parts: Parts) -> bytes:
+        """What a file holds; of a very large one, the beginning. Raises NotFound."""
+        with self._telling(parts), self._root.place(self._spelt(parts)) as place:
+            return place.read(LARGEST + 1)[0]
+
+    def check_alike(self, parts: Parts) -> None:
+        """Raises Conflict for a memory's file whose name differs from another's in upper and lower case only."""
+        with self._telling(parts), self._making(parts, "path"):
+            self._check_clashes((*parts[:-1], parts[-1].removesuffix(SUFFIX)), "path")
+
+    def add_file(self, parts: Parts, content: bytes, changed_ns: int) -> bool:
         """Write a file as it is, with the categories it needs. False, and nothing is changed, if one is there."""
         with self._telling(parts), self._making(parts, "path"), self._folder(parts[:-1], make=True) as folder:
+            whole.remove_unfinished(folder, time.time())
             try:
-                whole.write_new(folder.beside(parts[-1]), content, durable=self._durable)
+                whole.write_new(folder.beside(parts[-1]), content, durable=self._durable, changed_ns=changed_ns)
             except FileExistsError:
                 return False
         return True

@@ -18,6 +18,16 @@ Arrival = Literal["new", "same", "other"]
 """What is at the path of a file that moves in: nothing yet, the same memory, or another one."""
 
 
+@dataclass(frozen=True)
+class Arriving:
+    """A file that comes from elsewhere."""
+
+    path: str  # in the store, as the file is called there
+    content: bytes
+    changed_ns: int  # when it was last changed, in nanoseconds since 1970
+    is_foreign: bool  # another program's, UTF-8: its name must do on every system, and it says itself how old it is
+
+
 def ref_of(store: str, path: str) -> str:
     """How one search over everything names a memory: `memory-mcp show` opens it."""
     return f"stores:{store}/{quote(path)}"

@@ -1,7 +1,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -14,10 +14,11 @@ from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families import Group, Text, within_budget
 from memory_mcp.stores import frontmatter, index_files, paths
 from memory_mcp.stores.catalogue import Catalogue, Tell
-from memory_mcp.stores.folders import StoreFolder
+from memory_mcp.stores.folders import LARGEST, SUFFIX, StoreFolder
 from memory_mcp.stores.model import (
     Added,
     Arrival,
+    Arriving,
     Category,
     Change,
     Listed,
@@ -92,17 +93,6 @@ class Stores:
             self._note_written(folder, parts, folder.add(parts, frontmatter.new(metadata, content)))
             self._index(caller, folder, parts[:-1], is_new=True)
         return Added(store, path, created=True)
-
-    def has_file(self, caller: Caller, store: str, way: Parts) -> bool:
-        return self._opened(caller, store).has_file(paths.parsed("/".join(way)))
-
-    def put_file(self, caller: Caller, store: str, way: Parts, content: bytes) -> bool:
-        """Keep a file that comes from elsewhere as it is; `reindex` afterwards. The store is made if it is missing.
-        False, and nothing is changed, if there is a file of this name."""
-        parts = paths.parsed("/".join(way))
-        folder = self._folder(self._registry(caller).get_or_make(store))
-        with folder.turn():
-            return folder.add_file(parts, content)
 
     def get(self, caller: Caller, store: str, path: str, *, include_expired: bool) -> Memory:
         """Raises NotFound; with the word `expired` for a memory whose time is over."""
@@ -228,34 +218,33 @@ class Stores:
 
     # Moving in
 
-    def compare(self, caller: Caller, store: str, path: str, text: str) -> Arrival:
-        """What take_in would do, without writing anything."""
-        parts = paths.parsed(path)
-        paths.check_new(parts)
+    def take_in(self, caller: Caller, store: str, file: Arriving, *, dry_run: bool) -> Arrival:
+        """Keep a file that comes from elsewhere, with the time it was last changed. The store is made if it is missing.
+
+        A file that is at this path already stays as it is. The indexes are not brought in line: call `reindex` after
+        the last one. A dry run says the same, and writes nothing. Raises Invalid for a file too large to be read again.
+        """
+        parts = paths.parsed(file.path)
+        if file.is_foreign:
+            paths.check_new((*parts[:-1], parts[-1].removesuffix(SUFFIX)))
+        if len(file.content) > LARGEST:
+            raise Invalid(f"{file.path!r} is over {LARGEST} bytes long. Split the file.", word="too_large")
+        folder = self._known_folder(caller, store)
+        arrival = "new" if folder is None else _arrival(folder, parts, file)
+        if arrival == "new" and not dry_run:
+            folder = self._folder(self._registry(caller).get_or_make(store))
+            with folder.turn():
+                arrival = "new" if folder.add_file(parts, _as_kept(file), file.changed_ns) else "other"
+        return arrival
+
+    def _known_folder(self, caller: Caller, store: str) -> StoreFolder | None:
+        """None for a store that is not there yet, or was never written to."""
         known = {one.name: one for one in self._registry(caller).all()}
         if store not in known:
             paths.check_store(store)
-            return "new"
+            return None
         folder = self._folder(known[store])
-        if folder.is_missing():
-            return "new"
-        try:
-            return "same" if frontmatter.says_the_same(folder.read(parts)[0], text) else "other"
-        except NotFound:
-            return "new"
-
-    def take_in(self, caller: Caller, store: str, path: str, text: str, changed_at: datetime) -> Arrival:
-        """Write another program's file as a memory, front matter and all, with the times it does not tell itself.
-
-        A memory that is at this path already stays as it is. The indexes are not brought in line: call `reindex` after
-        the last one.
-        """
-        arrival = self.compare(caller, store, path, text)
-        if arrival == "new":
-            folder = self._folder(self._registry(caller).get_or_make(store))
-            with folder.turn():
-                folder.add(paths.parsed(path), frontmatter.dated(text, short_stamp(changed_at)))
-        return arrival
+        return None if folder.is_missing() else folder
 
     # Looking through
 
@@ -405,6 +394,28 @@ def _one_of_many_turns(folder: StoreFolder) -> Iterator[None]:
     with folder.turn():
         yield
     time.sleep(BREATH)
+
+
+def _arrival(folder: StoreFolder, parts: Parts, file: Arriving) -> Arrival:
+    """How a file that comes fits in: it is new, or there is the same or another at its path."""
+    try:
+        here = folder.content(parts)
+    except NotFound:
+        if file.is_foreign:
+            folder.check_alike(parts)
+        return "new"
+    if here == file.content:
+        return "same"
+    is_same = file.is_foreign and frontmatter.says_the_same(here.decode(errors="replace"), file.content.decode())
+    return "same" if is_same else "other"
+
+
+def _as_kept(file: Arriving) -> bytes:
+    """Another program's file gets the times that it does not tell itself."""
+    if not file.is_foreign:
+        return file.content
+    changed_at = datetime.fromtimestamp(file.changed_ns / 1e9, UTC)
+    return frontmatter.dated(file.content.decode(), short_stamp(changed_at)).encode()
 
 
 def _is_wrong(there: str | None, text: str) -> TypeGuard[str]:

@@ -17,12 +17,12 @@ from memory_mcp.graph.model import Entity, NewEntity, Relation, Tie
 from memory_mcp.notes.model import DEFAULT_IMPORTANCE, Note, Source
 from memory_mcp.portals.address import NAME, Address
 from memory_mcp.stores import paths
+from memory_mcp.stores.folders import LARGEST
+from memory_mcp.stores.model import Arriving
 from memory_mcp.upkeep.exporting import ABOUT, FORMAT, LINKS, PROJECTS, VAULT
 from memory_mcp.upkeep.model import LeftOut, Taken, Tell, quietly
 from memory_mcp.upkeep.rooms import Rooms
 from memory_mcp.vault.model import NewMemory
-
-LARGEST_FILE = 10 * 1024 * 1024  # bytes of a file of a store
 
 
 def read_export(rooms: Rooms, caller: Caller, folder: Path, *, dry_run: bool = False, tell: Tell = quietly) -> Taken:
@@ -92,25 +92,22 @@ class _Reading:
                 self.taken.count("links", new=is_new)
 
     def stores(self) -> None:
-        known = {store.name for store in self._rooms.stores.all(self._caller)}
         for folder in sorted(path for path in (self._folder / "stores").glob("*") if path.is_dir()):
             with self._one(self._shown(folder)):
                 paths.check_store(folder.name)
                 for path in sorted(folder.rglob("*")):
                     if path.is_file() and not path.is_symlink() and path.name != "index.yaml":
                         with self._one(self._shown(path)):
-                            self._store_file(folder.name, path.relative_to(folder), path, folder.name in known)
-                if not self._dry_run:
+                            self._store_file(folder.name, path.relative_to(folder).as_posix(), path)
+                if not self._dry_run and folder.name in {one.name for one in self._rooms.stores.all(self._caller)}:
                     self._rooms.stores.reindex(self._caller, folder.name, lambda done, whole: None)
 
-    def _store_file(self, store: str, way: Path, path: Path, is_known: bool) -> None:
-        if path.stat().st_size > LARGEST_FILE:
-            raise Invalid("it is over 10 MiB")
-        if self._dry_run:
-            is_new = not is_known or not self._rooms.stores.has_file(self._caller, store, way.parts)
-        else:
-            is_new = self._rooms.stores.put_file(self._caller, store, way.parts, path.read_bytes())
-        self.taken.count("files", new=is_new)
+    def _store_file(self, store: str, way: str, path: Path) -> None:
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        coming = Arriving(way, content, path.stat().st_mtime_ns, is_foreign=False)
+        arrival = self._rooms.stores.take_in(self._caller, store, coming, dry_run=self._dry_run)
+        self.taken.count("files", new=arrival == "new")
 
     def graph(self) -> None:
         about = {said["name"]: said for _, said in self._lines(self._folder / "graph" / PROJECTS) if "name" in said}
