@@ -14,8 +14,11 @@ from memory_mcp.app import App
 from memory_mcp.errors import Conflict, Invalid
 from memory_mcp.moving_in.model import Format
 from memory_mcp.notes.model import Author, Revision
+from memory_mcp.upkeep.exporting import Exporting
+from memory_mcp.upkeep.importing import read_export
 from tests.moving_in.conftest import ME, move, outcome
 from tests.moving_in.test_foreign_files import notes
+from tests.upkeep.house import opened
 
 
 def kept_json(path: Path, value: Any) -> Path:
@@ -43,6 +46,42 @@ def test_what_changed_there_is_brought_up_to_date_unless_it_changed_here(app: Ap
     again = move(app, "mem0", file)
     assert (again.updated, again.kept, again.skipped) == (0, 2, 2)
     assert move(app, "mem0", kept_json(file, memories("one?"))).updated == 1
+
+
+def test_an_export_taken_in_elsewhere_knows_what_was_changed_here(app: App, tmp_path: Path) -> None:
+    file = kept_json(tmp_path / "mem0.json", memories("one", "two"))
+    move(app, "mem0", file)
+    move(app, "mem0", kept_json(file, memories("one", "two!")))
+    app.notes.update(ME, Author(), notes(app)["one"].id, Revision(content="one, as I say"))
+    Exporting(app, ME).run(tmp_path / "out")
+    with opened(tmp_path / "elsewhere") as other:
+        assert read_export(other, ME, tmp_path / "out").left_out == []
+        report = move(other, "mem0", kept_json(file, memories("one?", "two?")))
+        assert (report.kept, report.updated) == (1, 1)
+        assert set(notes(other)) == {"one, as I say", "two?"}
+
+
+def test_a_second_memory_of_the_same_id_is_told(app: App, tmp_path: Path) -> None:
+    file = kept_json(tmp_path / "mem0.json", [*memories("one"), *memories("another"), *memories("one")])
+    for dry_run, imported in ((True, 1), (False, 1), (True, 0), (False, 0)):
+        report = move(app, "mem0", file, dry_run=dry_run)
+        assert (report.imported, report.kept, report.updated, report.skipped) == (imported, 1, 0, 2 - imported)
+        assert [told.where for told in report.told] == ["record 2"]
+    assert list(notes(app)) == ["one"]
+
+
+def test_an_import_that_broke_off_before_the_indexes_is_made_whole_by_the_next(
+    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "a.md").write_text("one", encoding="utf-8")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(app.stores, "reindex", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        move(app, "basic-memory", source)
+    assert not (tmp_path / "stores" / "moved" / "index.yaml").exists()
+    assert move(app, "basic-memory", source).skipped == 1
+    assert 'path: "a"' in (tmp_path / "stores" / "moved" / "index.yaml").read_text(encoding="utf-8")
 
 
 def test_a_dry_run_tells_of_updates_and_makes_none(app: App, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import yaml
 
 from memory_mcp.caller import ALL_SCOPES, Caller
 from memory_mcp.errors import Conflict, Invalid, NotFound
-from memory_mcp.graph.model import Entity, Relation
+from memory_mcp.graph.model import Entity, NewEntity, Relation
 from memory_mcp.notes.model import Author, NewNote
 from memory_mcp.stores.folders import LARGEST
 from memory_mcp.upkeep.exporting import Exporting
@@ -46,13 +46,15 @@ def test_everything_is_there_as_open_formats(tmp_path: Path) -> None:
         tried = read_export(app, LOCAL, out, dry_run=True)
         assert list(app.vault.everything(LOCAL)) == []
         taken = read_export(app, LOCAL, out)
-        assert taken.left_out == []
-        assert tried.new.items() <= {**taken.new, **tried.new}.items()
-        for what in ("memories", "notes", "files", "projects", "portals"):
-            assert tried.new[what] == taken.new[what] > 0
+        assert tried.left_out == taken.left_out == []
+        assert (tried.new, tried.known) == (taken.new, taken.known)
+        what = {"memories", "notes", "links", "files", "projects", "entities", "observations", "relations", "portals"}
+        assert {name for name, count in taken.new.items() if count} == what
+        once_more = read_export(app, LOCAL, out, dry_run=True)
         again = read_export(app, LOCAL, out)
         assert sum(again.new.values()) == 0
         assert again.left_out == []
+        assert once_more == again
         assert app.portals.query(LOCAL, PORTAL, "SELECT * FROM events ORDER BY id", {}).rows == [
             {"id": 1, "what": "kept"},
             {"id": 2, "what": "too"},
@@ -63,7 +65,9 @@ def test_everything_is_there_as_open_formats(tmp_path: Path) -> None:
         assert [link[:3] for link in app.notes.every_link(LOCAL)] == [
             link[:3] for link in origin.notes.every_link(LOCAL)
         ]
-        changed = [(path / "stores" / "ours" / "a" / "memory.md").stat().st_mtime_ns for path in (tmp_path / "new", data_dir)]
+        changed = [
+            (path / "stores" / "ours" / "a" / "memory.md").stat().st_mtime_ns for path in (tmp_path / "new", data_dir)
+        ]
         assert changed[0] == changed[1]
         assert app.stores.get(LOCAL, "ours", "a/memory", include_expired=True) == origin.stores.get(
             LOCAL, "ours", "a/memory", include_expired=True
@@ -73,11 +77,11 @@ def test_everything_is_there_as_open_formats(tmp_path: Path) -> None:
 
 
 def shown(app: object) -> object:
-    """Notes without what an export leaves out: how often they were changed."""
+    """Notes without what an export leaves out."""
     found = app.notes.everything(LOCAL)  # type: ignore[attr-defined]  # an App
     return sorted(
         (
-            (vars(note) | {"version": 0, "importance": note.importance, "superseded_by": None, "tags": set(note.tags)})
+            (vars(note) | {"importance": note.importance, "superseded_by": None, "tags": set(note.tags)})
             | {"user_tags": [tag.name for tag in tags if tag.origin == "user"], "own": own}
             for note, tags, own in found
         ),
@@ -142,6 +146,39 @@ def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
         assert [(memory, None)] == [(memory, None) for memory, _ in app.vault.everything(LOCAL)]
     assert [one.path for one in taken.left_out] == ["vault.jsonl:2", "vault.jsonl:3", "vault.jsonl:4", "notes/bad.md"]
     assert taken.new.get("memories", 0) == 0
+
+
+def test_a_dry_run_says_what_the_run_does_with_what_is_only_half_right(tmp_path: Path) -> None:
+    furnish(tmp_path / "data")
+    out = tmp_path / "out"
+    with opened(tmp_path / "data") as app:
+        Exporting(app, LOCAL).run(out)
+    [memory] = (out / "vault.jsonl").read_bytes().splitlines()
+    said = json.loads(memory)
+    lines = [memory, memory, b"\xff\xfe", json.dumps({**said, "key": "when", "created_at": "yesterday"}).encode()]
+    lines.append(json.dumps({**said, "key": "zone", "created_at": "2020-01-01T02:00:00+02:00"}).encode())
+    (out / "vault.jsonl").write_bytes(b"\n".join(lines))
+    [link] = map(json.loads, (out / "notes" / "links.jsonl").read_text().splitlines())
+    links = [link, link, {**link, "target_id": "nobody"}, {**link, "target_id": link["source_id"]}]
+    (out / "notes" / "links.jsonl").write_text("\n".join(map(json.dumps, links)))
+    with (out / "graph" / "work.jsonl").open("a") as lines_of_graph:
+        lines_of_graph.write('{"type": "relation", "from": "A", "to": "nobody", "relationType": "r"}\n')
+    (out / "graph" / "projects.jsonl").write_text('{"name": ["work"]}\n')
+    with opened(tmp_path / "new") as app:
+        app.graph.add_graph(LOCAL, "old", [NewEntity("mine", "thing")], [])
+        app.graph.archive_project(LOCAL, "old")
+        tried = read_export(app, LOCAL, out, dry_run=True)
+        taken = read_export(app, LOCAL, out)
+        times = {memory.key: memory.created_at for memory, _ in app.vault.everything(LOCAL)}
+    assert (tried.new, tried.known) == (taken.new, taken.known)
+    assert [one.path for one in tried.left_out] == [one.path for one in taken.left_out]
+    assert [one.path for one in taken.left_out] == [
+        *("vault.jsonl:3", "vault.jsonl:4", "notes/links.jsonl:3", "notes/links.jsonl:4"),
+        *("graph/old.jsonl", "graph/work.jsonl"),
+    ]
+    assert "is archived here" in taken.left_out[4].why
+    assert times == {"k": "2020-01-01T00:00:00Z", "zone": "2020-01-01T00:00:00Z"}
+    assert (taken.new["links"], taken.known["links"]) == (1, 1)
 
 
 def test_a_file_of_a_store_is_taken_in_up_to_the_size_that_stores_read(tmp_path: Path) -> None:

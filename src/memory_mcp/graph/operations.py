@@ -346,14 +346,23 @@ class Graph:
         )
 
     def compare_graph(
-        self, caller: Caller, project: str, entities: Iterable[NewEntity], ties: Iterable[Tie]
+        self,
+        caller: Caller,
+        project: str,
+        entities: Iterable[NewEntity],
+        ties: Iterable[Tie],
+        *,
+        archived: bool = False,
     ) -> Imported:
-        """What add_graph would say, without writing anything."""
+        """What add_graph would say, without writing anything. An archived project, which add_graph refuses, is refused
+        too, unless `archived` asks what it lacks."""
         with self._place(caller.user).registry.read() as registry:
-            is_there = storage.project(registry, project) is not None
-        if not is_there:
+            there = storage.project(registry, project)
+        if there is None:
             _check_name(project)
-        return answers.newness(self.everything(caller, project) if is_there else (), entities, ties)
+            return answers.newness((), entities, ties)
+        known = self.everything_of(caller, there) if archived else self.everything(caller, project)
+        return answers.newness(known, entities, ties)
 
     # Files
 

@@ -81,6 +81,8 @@ class MovingIn:
                     new.append(_with_origin(one.note, move.into, origin))
                 else:
                     self._compare_note(caller, move, one, before, report)
+                    if before.id:
+                        known[one.id] = ImportedNote("", Origin(move.format, one.id, fitting.digest(one.note)), 0)
             if new and not move.dry_run:
                 self._notes.create_all(caller, AUTHOR, new)
             report.imported += len(new)
@@ -88,8 +90,10 @@ class MovingIn:
     def _compare_note(self, caller: Caller, move: Move, found: FoundNote, before: ImportedNote, report: Report) -> None:
         """A memory that was imported before: it is brought up to date, unless somebody has changed the note here."""
         now = fitting.digest(found.note)
-        if now == before.origin.digest or not before.id:
+        if now == before.origin.digest:
             report.skipped += 1
+        elif not before.id:  # of this very import
+            report.tell(Told(found.where, f"Another memory before it has the same id, {found.id!r}.", "kept"))
         elif not before.is_untouched:
             report.tell(Told(found.where, "It has changed there, and its note was changed or deleted here.", "kept"))
         else:
@@ -116,7 +120,7 @@ class MovingIn:
                 continue
             report.skipped += arrival == "same"
             report.imported += arrival == "new"
-        if report.imported and not move.dry_run:
+        if (report.imported or report.skipped) and not move.dry_run:  # an import before this one may have broken off
             self._stores.reindex(caller, move.into, lambda *_: None)
 
     def _check_store(self, caller: Caller, move: Move) -> None:

@@ -347,9 +347,11 @@ class Notes:
         with self._db(caller).read() as tx:
             return notes.get(tx, id_) is not None
 
-    def take_in(self, caller: Caller, note: Note, tags: Sequence[str], *, has_own_title: bool) -> bool:
-        """Keep a note that comes from elsewhere under its id and with its times; `tags` are the user's. False, and
-        nothing is changed, if there is one of this id."""
+    def take_in(
+        self, caller: Caller, note: Note, tags: Sequence[str], *, has_own_title: bool, dry_run: bool = False
+    ) -> bool:
+        """Keep a note that comes from elsewhere under its id, with its times and the number of its version; `tags` are
+        the user's. False, and nothing is changed, if there is one of this id. A dry run says the same."""
         _check_text(note.content)
         marks = markdown.marks(note.content)
         every = merged_tags(tags, _system_tags(Author(note.source, note.client), note.namespace), marks.tags)
@@ -360,13 +362,14 @@ class Notes:
             title=note.title if has_own_title else markdown.first_line(note.content),
             tags=[tag.name for tag in every],
             metadata=_checked_metadata(note.metadata),
-            version=1,
         )
+        if dry_run:
+            return not self.has(caller, note.id)
         with self._db(caller).write() as tx:
             if notes.get(tx, note.id) is not None:
                 return False
             stored = notes.insert(tx, kept, has_own_title=has_own_title, previous=None, session_id=None)
-            if kept.archived:
+            if kept.archived or kept.version != 1:
                 notes.update(tx, stored)
             notes.set_referenced(tx, stored.seq, kept.last_referenced_at)
             notes.set_tags(tx, stored.seq, every)

@@ -165,6 +165,7 @@ def note_file(note: Note, tags: list[Tag], *, has_own_title: bool) -> str:
         "last_referenced_at": note.last_referenced_at,
         "expires_at": note.expires_at,
         "archived": note.archived or None,
+        "version": note.version,
     }
     front = yaml.safe_dump(
         {name: value for name, value in said.items() if value is not None}, allow_unicode=True, sort_keys=False

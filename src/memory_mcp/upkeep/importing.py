@@ -10,10 +10,10 @@ from uuid import UUID
 import yaml
 
 from memory_mcp.caller import Caller
-from memory_mcp.clock import instant, precise_stamp, utc_now
-from memory_mcp.errors import AppError, Invalid, NotFound
+from memory_mcp.clock import instant, precise_stamp, short_stamp, utc_now
+from memory_mcp.errors import AppError, Conflict, Invalid, NotFound
 from memory_mcp.graph import exchange
-from memory_mcp.graph.model import Entity, NewEntity, Relation, Tie
+from memory_mcp.graph.model import NewEntity, Project, Tie
 from memory_mcp.notes.model import DEFAULT_IMPORTANCE, Note, Source
 from memory_mcp.portals.address import NAME, Address
 from memory_mcp.stores import paths
@@ -48,6 +48,7 @@ class _Reading:
         self._folder = folder
         self.taken = taken
         self._dry_run = dry_run
+        self._seen: set[tuple[str, ...]] = set()
 
     def vault(self) -> None:
         for place, said in self._lines(self._folder / VAULT):
@@ -60,9 +61,9 @@ class _Reading:
                     tuple(map(str, said.get("tags") or ())),
                     tuple(map(float, vector)) if vector else None,
                 )
-                created, updated = str(said["created_at"]), str(said["updated_at"])
+                created, updated = _vault_time(said, "created_at"), _vault_time(said, "updated_at")
                 is_new = (
-                    not self._rooms.vault.has(self._caller, memory.key)
+                    self._is_first("memory", memory.key) and not self._rooms.vault.has(self._caller, memory.key)
                     if self._dry_run
                     else self._rooms.vault.take_in(self._caller, memory, created, updated)
                 )
@@ -72,24 +73,39 @@ class _Reading:
         for path in sorted((self._folder / "notes").rglob("*.md")):
             with self._one(self._shown(path)):
                 note, tags, has_own_title = read_note(path.read_bytes().decode())
-                is_new = (
-                    not self._rooms.notes.has(self._caller, note.id)
-                    if self._dry_run
-                    else self._rooms.notes.take_in(self._caller, note, tags, has_own_title=has_own_title)
+                is_new = self._rooms.notes.take_in(
+                    self._caller, note, tags, has_own_title=has_own_title, dry_run=self._dry_run
                 )
+                is_new = self._is_first("note", note.id) and is_new
                 self.taken.count("notes", new=is_new)
 
     def links(self) -> None:
+        there = {(source, target, kind) for source, target, kind, _ in self._rooms.notes.every_link(self._caller)}
         for place, said in self._lines(self._folder / "notes" / LINKS):
             with self._one(place):
-                if self._dry_run:
-                    continue
                 if said["kind"] not in ("link", "supersedes"):
                     raise Invalid(f"no link is a {said['kind']!r}")
-                is_new = self._rooms.notes.take_in_link(
-                    self._caller, _text(said, "source_id"), _text(said, "target_id"), said["kind"]
-                )
+                link = _text(said, "source_id"), _text(said, "target_id"), str(said["kind"])
+                if self._dry_run:
+                    self._check_ends(*link[:2])
+                    is_new = self._is_first("link", *link) and link not in there
+                else:
+                    is_new = self._rooms.notes.take_in_link(self._caller, *link)
                 self.taken.count("links", new=is_new)
+
+    def _check_ends(self, source_id: str, target_id: str) -> None:
+        """Raises as taking in a link between two notes does, which may be about to come."""
+        if source_id == target_id:
+            raise Invalid("a note cannot be linked to itself")
+        for id_ in (source_id, target_id):
+            if ("note", id_) not in self._seen and not self._rooms.notes.has(self._caller, id_):
+                raise NotFound(f"there is no note {id_}")
+
+    def _is_first(self, *thing: str) -> bool:
+        """Whether it did not come before in this export."""
+        is_first = thing not in self._seen
+        self._seen.add(thing)
+        return is_first
 
     def stores(self) -> None:
         for folder in sorted(path for path in (self._folder / "stores").glob("*") if path.is_dir()):
@@ -110,41 +126,35 @@ class _Reading:
         self.taken.count("files", new=arrival == "new")
 
     def graph(self) -> None:
-        about = {said["name"]: said for _, said in self._lines(self._folder / "graph" / PROJECTS) if "name" in said}
+        about = {str(said.get("name")): said for _, said in self._lines(self._folder / "graph" / PROJECTS)}
         known = {project.name: project for project in self._rooms.graph.every_project(self._caller)}
         for path in sorted((self._folder / "graph").glob("*.jsonl")):
             if path.name == PROJECTS:
                 continue
             with self._one(self._shown(path)):
                 name = path.name.removesuffix(".jsonl")
-                entities, ties = _graph(path)
-                if self._dry_run:
-                    self._compare_graph(known.get(name), entities, ties)
-                    continue
-                said = about.get(name, {})
-                project = known.get(name)
-                if project is not None and project.status == "archived":
-                    self.taken.count("projects", new=False)
-                    continue
-                added = self._rooms.graph.add_graph(
-                    self._caller, name, entities, ties, str(said.get("description") or "")
-                )
-                self.taken.count("projects", new=project is None)
-                self.taken.count("entities", new=True, by=added.entities)
-                self.taken.count("relations", new=True, by=added.relations)
-                self.taken.count("entities and relations", new=False, by=added.known)
-                if project is None and said.get("status") == "archived":
-                    self._rooms.graph.archive_project(self._caller, name)
+                self._project(name, known.get(name), about.get(name, {}), *_graph(path))
 
-    def _compare_graph(self, project: Any, entities: list[Any], ties: list[Any]) -> None:
-        there = list(self._rooms.graph.everything_of(self._caller, project)) if project else []
-        names = {one.name for one in there if isinstance(one, Entity)}
-        related = {(one.source, one.target, one.relation_type) for one in there if isinstance(one, Relation)}
-        for entity in entities:
-            self.taken.count("entities", new=entity.name not in names)
-        for tie in ties:
-            self.taken.count("relations", new=(*tie.ends, tie.relation_type) not in related)
-        self.taken.count("projects", new=project is None)
+    def _project(
+        self, name: str, there: Project | None, about: dict[str, Any], entities: list[NewEntity], ties: list[Tie]
+    ) -> None:
+        is_archived = there is not None and there.status == "archived"
+        if is_archived or self._dry_run:
+            added = self._rooms.graph.compare_graph(self._caller, name, entities, ties, archived=is_archived)
+        else:
+            description = str(about.get("description") or "")
+            added = self._rooms.graph.add_graph(self._caller, name, entities, ties, description)
+        if is_archived and (added.entities or added.observations or added.relations):
+            raise Conflict(f"the project {name!r} is archived here: restore it, and import again")
+        self.taken.count("projects", new=there is None)
+        for what in ("entities", "observations", "relations"):
+            self.taken.count(what, new=True, by=getattr(added, what))
+        self.taken.count("entities and relations", new=False, by=added.known)
+        if added.dangling:
+            place = f"graph/{name}.jsonl"
+            self.taken.left_out.append(LeftOut(place, f"{added.dangling} relations name entities that nobody knows"))
+        if there is None and about.get("status") == "archived" and not self._dry_run:
+            self._rooms.graph.archive_project(self._caller, name)
 
     def portals(self) -> None:
         there = {portal.address for portal in self._rooms.portals.all(self._caller)}
@@ -159,11 +169,11 @@ class _Reading:
                 self.taken.count("portals", new=is_new)
 
     def _lines(self, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-        with suppress(FileNotFoundError), path.open(encoding="utf-8") as lines:
+        with self._one(self._shown(path)), suppress(FileNotFoundError), path.open("rb") as lines:
             for number, line in enumerate(lines, start=1):
                 place = f"{self._shown(path)}:{number}"
                 with self._one(place):
-                    said = json.loads(line)
+                    said = json.loads(line.decode())
                     if not isinstance(said, dict):
                         raise Invalid("it is no JSON object")
                     yield place, said
@@ -225,13 +235,18 @@ def read_note(text: str) -> tuple[Note, list[str], bool]:
         archived=bool(said.get("archived")),
         expires_at=_time(said, "expires_at"),
         superseded_by=None,
-        version=1,
+        version=max(1, int(said.get("version", 1))),
     )
     return note, tags, bool(said.get("title"))
 
 
 def _time(said: dict[str, Any], name: str) -> str | None:
     return precise_stamp(instant(str(said[name]))) if said.get(name) else None
+
+
+def _vault_time(said: dict[str, Any], name: str) -> str:
+    """As the vault has times. Raises ValueError for what is none, KeyError for none."""
+    return short_stamp(instant(str(said[name])))
 
 
 def _text(said: dict[str, Any], name: str) -> str:
