@@ -3,14 +3,17 @@
 import json
 import threading
 import time
+import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import apsw
-
+from memory_mcp.files.turns import Turns
 from memory_mcp.graph.model import Entity
-from tests.upkeep.house import LOCAL, PORTAL, opened, run, upkeep_of
+from memory_mcp.upkeep.backup import AT_MOST
+from memory_mcp.vault.model import NewMemory
+from tests.upkeep.house import LOCAL, PORTAL, fill, opened, run, upkeep_of
 from tests.wire import Stdio, environment
 
 WRITERS = 3
@@ -138,38 +141,74 @@ def assert_one_moment(found: dict[str, list[str]]) -> None:
         assert counts[0] - counts[-1] <= 1, counts
 
 
-def test_writers_hardly_wait_for_a_backup(tmp_path: Path) -> None:
-    """The turns are held for a moment, however large the files are."""
+def test_nobody_waits_while_a_backup_copies(tmp_path: Path) -> None:
+    """Whatever is being copied, a write is done meanwhile: if its turn were held, it would be refused."""
     data_dir = tmp_path / "data"
-    with opened(data_dir):
-        pass
-    connection = apsw.Connection(str(data_dir / "memory.db"))
-    connection.execute("BEGIN")
-    for number in range(800):
-        connection.execute(
-            "INSERT INTO vault_memories (key, content) VALUES (?, ?)", (f"large-{number}", f"{number} " * 3000)
-        )
-    connection.execute("COMMIT")
-    connection.close()
+    with opened(data_dir) as app:
+        fill(app, LOCAL, "local")
     server = Stdio.start(data_dir, env=environment(MEMORY_MCP_EMBEDDER="none"))
-    server.call("commit_memory", scope="vault", key="first", content="c")
-    longest = 0.0
-    over = threading.Event()
+    seen = set()
 
-    def back_up() -> None:
-        with upkeep_of(data_dir) as upkeep:
-            assert upkeep.backup.make(tmp_path / "b.zip").left_out == ()
-        over.set()
+    def write(what: str, done: int, whole: int) -> None:
+        if what not in seen:
+            seen.add(what)
+            key = f"while-{len(seen)}"
+            assert "error" not in server.call("commit_memory", scope="vault", key=key, content=what)
+            assert "error" not in server.call("memory_create", content=what, title=key)
+            assert "error" not in server.call("add_memory", store="ours", path=key, content=what)
+            assert "error" not in server.call("create_entities", project="work", entities=[entity(key)])
 
-    thread = threading.Thread(target=back_up)
-    began = time.monotonic()
-    thread.start()
-    count = 0
-    while not over.is_set():
-        started = time.monotonic()
-        server.call("commit_memory", scope="vault", key=f"k{count}", content="c")
-        longest = max(longest, time.monotonic() - started)
-        count += 1
-    thread.join()
+    with upkeep_of(data_dir) as upkeep:
+        assert upkeep.backup.make(tmp_path / "b.zip", write).left_out == ()
     server.close()
-    assert longest < max(1.0, (time.monotonic() - began) / 2)
+    assert {"portals", "stores", "server.db", "memory.db", "notes.db", "files"} <= seen
+
+
+def entity(name: str) -> dict[str, Any]:
+    return {"name": name, "entity_type": "t", "observations": []}
+
+
+def test_nobody_waits_for_a_backup_that_waits_for_somebody_else(tmp_path: Path) -> None:
+    """One writer has its turn for long. The backup comes after it, and others write as if there were none."""
+    data_dir = tmp_path / "data"
+    with opened(data_dir) as app:
+        fill(app, LOCAL, "local")
+    with opened(data_dir) as app, upkeep_of(data_dir) as upkeep, ThreadPoolExecutor(1) as beside:
+        with Turns(data_dir / "notes.db.lock").take():
+            under_way = beside.submit(upkeep.backup.make, tmp_path / "b.zip")
+            waits = []
+            for count in range(40):
+                started = time.monotonic()
+                app.vault.take_in(
+                    LOCAL, NewMemory("vault", f"k{count}", "c"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
+                )
+                waits.append(time.monotonic() - started)
+                time.sleep(0.05)
+            assert not under_way.done()
+        assert under_way.result().left_out == ()
+    assert max(waits) < 8 * AT_MOST, waits  # far less than the turn was held for
+
+
+def test_a_store_that_is_registered_while_a_backup_begins_is_in_it(tmp_path: Path) -> None:
+    data_dir, late = tmp_path / "data", tmp_path / "late"
+    late.mkdir()
+    (late / "mine.md").write_text("late", encoding="utf-8")
+    with opened(data_dir) as app, upkeep_of(data_dir) as upkeep:
+        fill(app, LOCAL, "local")
+
+        def register(what: str, done: int, whole: int) -> None:
+            if what == "stores" and done == whole:
+                app.stores.register(LOCAL, "late", late)
+
+        upkeep.backup.make(tmp_path / "b.zip", register)
+    with zipfile.ZipFile(tmp_path / "b.zip") as made:
+        assert "late" in made.read("stores.yaml").decode()
+        assert made.read("elsewhere/local/late/mine.md") == b"late"
+
+
+def test_settings_that_cannot_be_read_are_left_out_and_told(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with opened(data_dir), upkeep_of(data_dir) as upkeep:
+        (data_dir / "config.toml").mkdir()
+        made = upkeep.backup.make(tmp_path / "b.zip")
+    assert [(one.path, one.why) for one in made.left_out] == [("config.toml", "it cannot be read (Is a directory)")]

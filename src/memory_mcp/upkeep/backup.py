@@ -1,9 +1,9 @@
 """Everything in one file, while servers run."""
 
 import os
-import shutil
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import file_digest
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from memory_mcp import __version__
 from memory_mcp.clock import Clock, precise_stamp
-from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable
+from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable, Unusable
 from memory_mcp.files.turns import Turns
 from memory_mcp.files.whole import sync
 from memory_mcp.portals import Portals
@@ -26,6 +26,10 @@ from memory_mcp.upkeep.model import BackedUp, Elsewhere, Entry, LeftOut, Tell, q
 from memory_mcp.upkeep.staging import staging
 from memory_mcp.upkeep.trees import Tree
 
+AT_MOST = 0.25  # seconds that one turn is waited for while others are held
+PAUSE = 0.1  # seconds in which everybody may write, before it is tried again
+LONGEST = 60.0  # seconds until it is given up
+
 
 @dataclass
 class _Cut:
@@ -35,6 +39,7 @@ class _Cut:
     files: list[tuple[DatabaseFile, Moment]] = field(default_factory=list)
     plain: list[tuple[Path, str]] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    stores: "_Stores" = field(default_factory=lambda: _Stores())
 
 
 @dataclass
@@ -71,9 +76,10 @@ class Backup:
                 stores = self._stores(folder)
                 self._copy_trees(stores.trees, tell)
                 with self._cut(stores, folder) as cut:
-                    left_out += [*stores.left_out, *cut.left_out, *self._add_databases(writing, cut, folder, tell)]
-                left_out += self._add_files(writing, cut, stores.trees, tell)
-                manifest = writing.finish(f"memory-mcp {__version__}", began_at, cut.at, left_out, stores.elsewhere)
+                    left_out += [*cut.left_out, *self._add_databases(writing, cut, folder, tell)]
+                left_out += self._add_files(writing, cut, cut.stores.trees, tell)
+                elsewhere = cut.stores.elsewhere
+                manifest = writing.finish(f"memory-mcp {__version__}", began_at, cut.at, left_out, elsewhere)
                 file.flush()
                 os.fsync(file.fileno())
             with part.open("rb") as written:
@@ -104,8 +110,9 @@ class Backup:
 
     # Stores
 
-    def _stores(self, folder: Path) -> _Stores:
-        """The folders of files there are, and whose turns are to be waited for."""
+    def _stores(self, folder: Path, known: Sequence[Tree] = ()) -> _Stores:
+        """The folders of files there are, and whose turns are to be waited for. Copies that are known are gone on
+        with."""
         found = _Stores()
         for tenant in self._layout.tenants():
             ours = tenant.folder / STORES  # all of it, also what is not registered any more
@@ -118,6 +125,8 @@ class Backup:
                 continue
             for store in known:
                 self._add_store(found, tenant, store, folder)
+        copied = {(tree.folder, tree.name): tree for tree in known}
+        found.trees = [copied.get((tree.folder, tree.name), tree) for tree in found.trees]
         return found
 
     @staticmethod
@@ -146,29 +155,47 @@ class Backup:
 
     @contextmanager
     def _cut(self, stores: _Stores, folder: Path) -> Iterator[_Cut]:
-        """Everybody's turn is taken, everything looked at, and all turns are given back: milliseconds, however much
-        there is. What was looked at can be read for as long as the block takes.
+        """Everybody's turn is taken, everything looked at, and all turns are given back. Writers wait for that long:
+        a file in SQLite takes about a millisecond, however large, and each file of a store a look at its time. What was
+        looked at can be read for as long as the block takes.
 
-        The order of the turns is the one in which servers take them, so that nobody waits in a circle.
+        Whoever has a turn for long is not waited for while others wait for us: all turns are given back, and it is
+        tried again. Raises Unavailable if that goes on for LONGEST.
         """
         _allow_many_files()
+        until = time.monotonic() + LONGEST
         with ExitStack() as pinned:
-            with ExitStack() as turns:
-                cut = _Cut("")
-                tenants = self._layout.tenants()
-                registries = [self._layout.registry(tenant) for tenant in tenants]
-                self._pin([self._layout.server_file(), *registries], cut, turns, pinned)
-                for tenant in tenants:
-                    # Looked for in the registry's turn: nobody makes, moves or deletes a project now.
-                    self._pin([*self._layout.memories(tenant), *self._layout.projects(tenant)], cut, turns, pinned)
-                    self._keep_plain(tenant, cut, turns, folder)
-                for store in stores.waiting.values():
-                    with suppress(NotFound):  # its folder is gone: nothing to wait for
-                        turns.enter_context(StoreFolder(store, durable=False).turn())
-                for tree in stores.trees:
-                    tree.follow()
-                cut.at = precise_stamp(self._clock())
+            while True:
+                try:
+                    cut = self._looked_at(stores, folder, pinned)
+                    break
+                except _Late as exc:
+                    pinned.close()
+                    if time.monotonic() > until:
+                        raise Unavailable(exc.message) from exc
+                    time.sleep(PAUSE)
             yield cut
+
+    def _looked_at(self, stores: _Stores, folder: Path, pinned: ExitStack) -> _Cut:
+        """The order of the turns is the one in which servers take them, so that nobody waits in a circle."""
+        with ExitStack() as turns:
+            cut = _Cut("")
+            tenants = self._layout.tenants()
+            registries = [self._layout.registry(tenant) for tenant in tenants]
+            self._pin([self._layout.server_file(), *registries], cut, turns, pinned)
+            for tenant in tenants:
+                # Looked for in the registry's turn: nobody makes, moves or deletes a project now.
+                self._pin([*self._layout.memories(tenant), *self._layout.projects(tenant)], cut, turns, pinned)
+                self._keep_plain(tenant, cut, turns, folder)
+            cut.stores = self._stores(folder, known=stores.trees)  # there may be more by now
+            for store in cut.stores.waiting.values():
+                with suppress(NotFound):  # its folder is gone: nothing to wait for
+                    _take(turns, StoreFolder(store, durable=False).turn(AT_MOST))
+            for tree in cut.stores.trees:
+                tree.follow()
+            cut.left_out += cut.stores.left_out
+            cut.at = precise_stamp(self._clock())
+        return cut
 
     @staticmethod
     def _pin(files: Sequence[DatabaseFile], cut: _Cut, turns: ExitStack, pinned: ExitStack) -> None:
@@ -177,7 +204,7 @@ class Backup:
                 continue
             file.lock.parent.mkdir(mode=0o700, exist_ok=True)
             turn = Turns(file.lock)
-            turns.enter_context(turn.take())
+            _take(turns, turn.take(AT_MOST))
             try:
                 cut.files.append((file, pinned.enter_context(moment(file.path, turn.note()))))
             except AppError as exc:
@@ -186,12 +213,19 @@ class Backup:
     @staticmethod
     def _keep_plain(tenant: Tenant, cut: _Cut, turns: ExitStack, folder: Path) -> None:
         if (tenant.folder / "stores.yaml").exists():
-            turns.enter_context(Turns(tenant.folder / "stores.yaml.lock").take())
+            _take(turns, Turns(tenant.folder / "stores.yaml.lock").take(AT_MOST))
         for name in KEPT:
-            copy = folder / f"{tenant.user}-{name}"
-            with suppress(FileNotFoundError):
-                shutil.copy2(tenant.folder / name, copy)
-                cut.plain.append((copy, f"{tenant.prefix}{name}"))
+            path, copy = tenant.folder / name, folder / f"{tenant.user}-{name}"
+            try:
+                content, changed_ns = path.read_bytes(), path.stat().st_mtime_ns
+            except FileNotFoundError:
+                continue
+            except OSError as exc:
+                cut.left_out.append(LeftOut(f"{tenant.prefix}{name}", f"it cannot be read ({exc.strerror})"))
+                continue
+            copy.write_bytes(content)
+            os.utime(copy, ns=(changed_ns, changed_ns))
+            cut.plain.append((copy, f"{tenant.prefix}{name}"))
 
     # After it
 
@@ -230,6 +264,22 @@ class Backup:
                 left_out.append(LeftOut(name, "a backup holds no file of this name"))
         tell("files", len(files), len(files))
         return [*left_out, *(one for tree in trees for one in tree.left_out)]
+
+
+class _Late(Unavailable):
+    """A turn did not come soon."""
+
+
+def _take(turns: ExitStack, turn: AbstractContextManager[None]) -> None:
+    """Hold a turn with all the others. Raises _Late if it does not come soon."""
+    try:
+        turns.enter_context(turn)
+    except Unusable:
+        raise
+    except Unavailable as exc:
+        raise _Late(exc.message) from exc
+    except OSError as exc:
+        raise Unusable(f"{exc.filename} cannot be opened ({exc.strerror}). Mend its permissions.") from exc
 
 
 def _tree(source: Path, folder: Path, name: str, *, markdown_only: bool) -> Tree:
