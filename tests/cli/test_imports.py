@@ -1,9 +1,12 @@
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from memory_mcp.cli import command_line, imports
 from tests.cli.test_cli import run
 from tests.moving_in.foreign_tools import FIXTURES
 
@@ -92,3 +95,26 @@ def test_places_that_cannot_be_are_refused(tmp_path: Path, option: str) -> None:
         done = run("import", format_, str(path), option, "a,b/../c", "--data-dir", str(tmp_path / "data"), *dry)
         assert done.returncode == 1
         assert "Traceback" not in done.stderr
+
+
+def test_an_export_moves_from_one_user_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    into = ("--data-dir", str(tmp_path / "data"))
+    run("users", "add", "bob", *into)
+    for format_, path in (("mem0", MEM0), ("server-memory", GRAPH)):
+        assert run("import", format_, str(path), "--user", "bob", *into).returncode == 0
+    assert json.loads(run("import", "mem0", str(MEM0), "--dry-run", "--json", *into).stdout)["imported"] == 3
+    run("export", str(tmp_path / "out"), "--user", "bob", *into)
+    assert run("import", "memory-mcp", str(tmp_path / "out"), "--user", "nobody", *into).returncode == 1
+
+    told = []
+
+    @contextmanager
+    def watched(as_json: bool) -> Iterator[object]:
+        yield lambda *work: told.append(work)
+
+    monkeypatch.setattr(imports, "watched", watched)
+    with pytest.raises(SystemExit) as left:
+        command_line(["import", "memory-mcp", str(tmp_path / "out"), *into])
+    assert not left.value.code
+    assert {what for what, _, _ in told} > {"vault", "notes", "graph"}  # a bar moves
+    assert json.loads(run("import", "mem0", str(MEM0), "--dry-run", "--json", *into).stdout)["skipped"] == 3

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from memory_mcp.cli import command_line
+from memory_mcp.recall import Recall
+from memory_mcp.recall.model import Recalled
 from tests.wire import COMMAND, Stdio, environment
 
 TEAPOT = "Aunt Berta keeps her savings in the blue teapot."
@@ -152,3 +154,19 @@ def test_a_ref_that_opens_nothing_is_explained(here: Path, ref: str, capsys: pyt
 )
 def test_bad_usage_leaves_with_two(here: Path, arguments: list[str]) -> None:
     assert left_with(*arguments) == 2
+
+
+def test_search_prints_what_is_to_be_noticed(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Recall, "recall", lambda *_: Recalled([], [], [], "3 more did not fit."))
+    assert not left_with("search", "teapot")
+    assert capsys.readouterr() == ("Nothing matches.\n", "3 more did not fit.\n")
+
+
+def test_stats_say_plainly_why_a_family_cannot_be_counted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "stores.yaml").write_text("- [", encoding="utf-8")
+    assert not left_with("stats")
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith(" stores ")]
+    assert "stores.yaml" in line
+    assert not line.rstrip().endswith(" error")

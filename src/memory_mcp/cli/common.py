@@ -2,15 +2,17 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from memory_mcp import settings
-from memory_mcp.app import Access, App, open_access, open_app
+from memory_mcp.app import Access, App, Upkeep, open_access, open_app, open_upkeep
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.errors import AppError
 
@@ -18,6 +20,8 @@ DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Folder that holds everything.", show_default="the user data folder"),
 ]
+Tell = Callable[[str, int, int | None], None]
+"""Told of work under way: what it is, how much is done, of how much."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -55,6 +59,39 @@ def opened_app(data_dir: Path | None) -> Iterator[tuple[App, Caller]]:
         chosen = settings.load({"data_dir": data_dir}).settings
     with open_app(chosen, serving=False) as app:
         yield app, Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families))
+
+
+@contextmanager
+def opened_upkeep(data_dir: Path | None) -> Iterator[Upkeep]:
+    """What looks after the files themselves."""
+    with usage():
+        chosen = settings.load({"data_dir": data_dir}).settings
+    with open_upkeep(chosen) as upkeep:
+        yield upkeep
+
+
+def caller_for(app: App, local: Caller, user: str) -> Caller:
+    """A user by name, who may do all that the local one may. Raises NotFound."""
+    return Caller(app.access.users.get(user).id, ALL_SCOPES, local.families)
+
+
+@contextmanager
+def watched(as_json: bool) -> Iterator[Tell]:
+    """A bar for each kind of work, where somebody watches. `whole` is None where nobody knows how much there is."""
+    console = Console(stderr=True)
+    if as_json or not console.is_terminal:
+        yield lambda what, done, whole: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int, whole: int | None) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=whole)
+            progress.update(tasks[what], completed=done, total=whole)
+
+        yield tell
 
 
 def split_names(text: str) -> list[str]:

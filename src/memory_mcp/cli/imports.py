@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from memory_mcp import settings
-from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, usage
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.cli.common import AsJson, DataDir, caller_for, opened_app, print_json, usage, watched
 from memory_mcp.moving_in import FORMATS, Move, Report
-from memory_mcp.moving_in.model import Tell
 from memory_mcp.upkeep.importing import read_export
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and write nothing.")]
@@ -37,6 +35,7 @@ def import_memories(
     namespace: Annotated[str | None, typer.Option("--namespace", help="Of notes.", show_default="default")] = None,
     store: Annotated[str | None, typer.Option("--store", help="For files.", show_default="called as FORMAT")] = None,
     project: Annotated[str | None, typer.Option("--project", help="Of a graph.", show_default="memory")] = None,
+    user: Annotated[str, typer.Option(help="Whose memory.")] = LOCAL_USER,
     dry_run: DryRun = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
@@ -51,15 +50,19 @@ def import_memories(
     if strange := [name for name, value in given.items() if value is not None and name != option]:
         raise typer.BadParameter(f"{strange[0]} has no meaning for {format_}, which takes {option}.")
     if known is None:
-        take_in(path, data_dir, dry_run=dry_run, as_json=as_json)
+        take_in(path, data_dir, dry_run=dry_run, as_json=as_json, user=user)
     else:
-        run(Move(known, path, given[option] or default or known, dry_run), data_dir, as_json=as_json)
+        run(Move(known, path, given[option] or default or known, dry_run), data_dir, as_json=as_json, user=user)
 
 
-def take_in(folder: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool) -> None:
+def take_in(folder: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, user: str = LOCAL_USER) -> None:
     """What `memory-mcp export` wrote. Leaves with status 1 if anything was left out."""
-    with _nothing_made(dry_run, data_dir) as chosen, opened_app(chosen) as (app, caller):
-        taken = read_export(app, caller, folder, dry_run=dry_run)
+    with (
+        _nothing_made(dry_run, data_dir) as chosen,
+        opened_app(chosen) as (app, local),
+        watched(as_json) as tell,
+    ):
+        taken = read_export(app, caller_for(app, local, user), folder, dry_run=dry_run, tell=tell)
     if as_json:
         print_json({"format": OURS, "dry_run": dry_run, **taken.shown()})
     else:
@@ -73,14 +76,16 @@ def take_in(folder: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool
         raise typer.Exit(1)
 
 
-def run(move: Move, data_dir: Path | None, *, as_json: bool) -> None:
+def run(move: Move, data_dir: Path | None, *, as_json: bool, user: str = LOCAL_USER) -> None:
     """Move in and report. Leaves with status 1 if anything was refused."""
     with (
         _nothing_made(move.dry_run, data_dir) as chosen,
-        opened_app(chosen) as (app, caller),
-        _progress(f"Reading {move.path.name}") as tell,
+        opened_app(chosen) as (app, local),
+        watched(as_json) as tell,
     ):
-        report = app.moving_in.move(caller, move, tell)
+        report = app.moving_in.move(
+            caller_for(app, local, user), move, lambda count: tell(f"Reading {move.path.name}", count, None)
+        )
     if as_json:
         print_json(asdict(report))
     else:
@@ -99,19 +104,6 @@ def _nothing_made(dry_run: bool, data_dir: Path | None) -> Iterator[Path | None]
         return
     with tempfile.TemporaryDirectory(prefix="memory-mcp-") as empty:
         yield Path(empty)
-
-
-@contextmanager
-def _progress(label: str) -> Iterator[Tell]:
-    """A bar on a terminal, nothing elsewhere."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda count: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(label, total=None)
-        yield lambda count: progress.update(task, completed=count)
 
 
 def _show(report: Report) -> None:

@@ -51,6 +51,8 @@ def search(
         _print_hit(console, hit)
     if not found.hits:
         console.print("Nothing matches.")
+    if found.notice:
+        Console(stderr=True).print(Text(found.notice))
     for missing in found.incomplete:
         Console(stderr=True).print(Text(f"{missing.family}: {missing.error}"))
 
@@ -120,7 +122,8 @@ def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         return
     table = Table(box=None, show_header=False)
     for family, counts in found.items():
-        table.add_row(Text(family, "bold"), ", ".join(f"{count} {name}" for name, count in counts.items()))
+        said = counts.get("error") or ", ".join(f"{count} {name}" for name, count in counts.items())
+        table.add_row(Text(family, "bold"), Text(said))
     Console().print(table)
     typer.echo(f"in {place}")
 

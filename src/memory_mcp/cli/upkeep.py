@@ -1,23 +1,20 @@
 """memory-mcp backup, restore, doctor, export, migrate."""
 
 import os
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from memory_mcp import settings
 from memory_mcp.app import open_upkeep
-from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, usage
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.cli.common import AsJson, DataDir, caller_for, opened_app, opened_upkeep, print_json, usage, watched
 from memory_mcp.errors import AppError
 from memory_mcp.upkeep.exporting import Exporting
-from memory_mcp.upkeep.model import Diagnosis, Finding, LeftOut, Tell, quietly
+from memory_mcp.upkeep.model import Diagnosis, Finding, LeftOut
 
 COLOURS = {"notice": "cyan", "problem": "red", "repaired": "green"}
 
@@ -31,9 +28,7 @@ def backup(
 
     It holds every write that was acknowledged before it began. Example: memory-mcp backup ~/memory.zip
     """
-    with usage():
-        chosen = settings.load({"data_dir": data_dir}).settings
-    with open_upkeep(chosen) as upkeep, _watched(as_json) as tell:
+    with opened_upkeep(data_dir) as upkeep, watched(as_json) as tell:
         made = upkeep.backup.make(file, tell)
     if as_json:
         print_json({**vars(made), "left_out": [vars(one) for one in made.left_out]})
@@ -55,7 +50,7 @@ def restore(
     """
     with usage():
         chosen, former_vault = settings_for_restoring({"data_dir": data_dir})
-    with open_upkeep(chosen, alone=True, former_vault=former_vault) as upkeep, _watched(as_json) as tell:
+    with open_upkeep(chosen, alone=True, former_vault=former_vault) as upkeep, watched(as_json) as tell:
         done = upkeep.restore.run(file, tell)
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
@@ -80,7 +75,7 @@ def doctor(
     Leaves with 0 if all is well or mended, with 1 if problems are left.
     """
     chosen, trouble = _settings(data_dir)
-    with open_upkeep(chosen) as upkeep, _watched(as_json) as tell:
+    with open_upkeep(chosen) as upkeep, watched(as_json) as tell:
         found = upkeep.doctor.look(repair=repair, tell=tell)
     found = Diagnosis({"settings": 1, **found.checked}, (*trouble, *found.findings))
     if as_json:
@@ -97,9 +92,7 @@ def migrate(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
     A copy of each file that changes goes to backups/ first.
     """
-    with usage():
-        chosen = settings.load({"data_dir": data_dir}).settings
-    with open_upkeep(chosen) as upkeep:
+    with opened_upkeep(data_dir) as upkeep:
         done = list(upkeep.migrating.run())
     if as_json:
         print_json({"files": [vars(one) for one in done]})
@@ -122,9 +115,8 @@ def export(
 
     The folder's README.md says what is what.
     """
-    with opened_app(data_dir) as (app, local), _watched(as_json) as tell:
-        caller = Caller(app.access.users.get(user).id, ALL_SCOPES, local.families)
-        done = Exporting(app, caller).run(folder, tell)
+    with opened_app(data_dir) as (app, local), watched(as_json) as tell:
+        done = Exporting(app, caller_for(app, local, user)).run(folder, tell)
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
     else:
@@ -180,24 +172,6 @@ def _show(found: Diagnosis, *, repair: bool) -> None:
 def _tell_left_out(left_out: tuple[LeftOut, ...]) -> None:
     for one in left_out:
         typer.echo(f"Left out: {one.path} ({one.why})", err=True)
-
-
-@contextmanager
-def _watched(as_json: bool) -> Iterator[Tell]:
-    """A bar for each kind of work, where somebody watches."""
-    if as_json or not sys.stderr.isatty():
-        yield quietly
-        return
-    columns: tuple[Any, ...] = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        tasks: dict[str, TaskID] = {}
-
-        def tell(what: str, done: int, whole: int) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what, total=whole)
-            progress.update(tasks[what], completed=done, total=whole)
-
-        yield tell
 
 
 def _size(count: int) -> str:
