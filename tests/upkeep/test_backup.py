@@ -20,6 +20,7 @@ import pytest
 from memory_mcp.errors import AppError, Conflict, Invalid, Unavailable, Unusable
 from memory_mcp.files import presence, whole
 from memory_mcp.upkeep import archive, finish_restore
+from memory_mcp.upkeep.layout import CACHES
 from memory_mcp.upkeep.model import Entry
 from memory_mcp.vault.model import NewMemory
 from tests.upkeep.house import LOCAL, answer, fill, furnish, opened, run, state, tree, upkeep_of
@@ -69,6 +70,7 @@ def test_two_tenants_and_every_family_come_back_as_they_were(tmp_path: Path) -> 
     assert [state(tmp_path / "new", caller, portals=True) for caller in (LOCAL, other)] == before
     assert (tmp_path / "new" / "config.toml").read_text() == 'log_level = "warning"\n'
     assert "was not touched" in done["notices"][0]
+    assert "revoked since" in done["notices"][-1]
     for path in (data_dir / "stores").rglob("*.md"):
         again = tmp_path / "new" / path.relative_to(data_dir)
         assert again.stat().st_mtime_ns == path.stat().st_mtime_ns
@@ -177,9 +179,8 @@ def test_every_file_that_a_server_makes_is_kept_or_known_to_heal(furnished: Path
     with upkeep_of(data_dir) as upkeep:
         upkeep.backup.make(tmp_path / "b.zip")
     kept = set(zipfile.ZipFile(tmp_path / "b.zip").namelist())
-    heals = {"stores.db", "live.db"}
     for path in data_dir.rglob("*.db"):
-        assert path.relative_to(data_dir).as_posix() in kept or path.name in heals
+        assert path.relative_to(data_dir).as_posix() in kept or path.name in CACHES
 
 
 def test_a_file_that_is_no_backup_is_not_overwritten(tmp_path: Path) -> None:
@@ -458,7 +459,7 @@ def test_a_restore_that_cannot_be_finished_says_what_to_do(
         return really(path, target)
 
     monkeypatch.setattr(Path, "rename", failing)
-    with pytest.raises(Unusable, match="No space left on device.*start again.*before-restore-"):
+    with pytest.raises(Unusable, match=r"No space left on device.*start again.*before-restore-"):
         restored(made, furnished)
     with pytest.raises(Unusable, match="start again"), opened(furnished):
         pass
@@ -470,7 +471,7 @@ def test_a_restore_that_cannot_be_finished_says_what_to_do(
 @pytest.mark.parametrize("text", ["{", "[]", '{"half": "in"}', "\udcff"])
 def test_a_mark_of_a_restore_that_cannot_be_read_is_told(furnished: Path, text: str) -> None:
     (furnished / presence.RESTORING).write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(Unusable, match="cannot be read.*restore the backup again"), opened(furnished):
+    with pytest.raises(Unusable, match=r"cannot be read.*restore the backup again"), opened(furnished):
         pass
 
 

@@ -30,6 +30,10 @@ STAGED = ".restoring-"
 ASIDE = "before-restore-"
 WAITING = 5.0  # seconds for a command that is just ending
 OUTER_VAULT = "memory-of-db-path.db"  # what the file that --db-path named is called aside
+KEYS_TOO = (
+    "Users and keys are as they were in the backup, too: a key that was revoked since is good again. memory-mcp keys "
+    "list shows them, memory-mcp keys revoke takes one back."
+)
 SPARE = 50 * 1024 * 1024  # bytes that are left free
 STAYS = {LOCK, RESTORING, "backups", "imports", "exports"}  # what no backup holds
 _BESIDE = ("", "-wal", "-shm", ".lock")  # what belongs to a SQLite file
@@ -118,6 +122,8 @@ class Restore:
             vault.rename(vault.with_name(self._layout.vault_path.name))
         _sync_all(staged)
         tell("checking", len(manifest.files), len(manifest.files))
+        if any(entry.kind == "server" for entry in manifest.files):
+            notices.append(KEYS_TOO)
         return notices
 
     def _settled_vault(self, staged: Path) -> list[str]:
