@@ -1,6 +1,7 @@
 """A backup that is taken while several servers write to everything holds every write acknowledged before it began."""
 
 import json
+import os
 import threading
 import time
 import zipfile
@@ -9,9 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from memory_mcp.files.turns import Turns
 from memory_mcp.graph.model import Entity
 from memory_mcp.upkeep.backup import AT_MOST
+from memory_mcp.upkeep.trees import Tree
 from memory_mcp.vault.model import NewMemory
 from tests.upkeep.house import LOCAL, PORTAL, fill, opened, run, upkeep_of
 from tests.wire import Stdio, environment
@@ -212,3 +216,19 @@ def test_settings_that_cannot_be_read_are_left_out_and_told(tmp_path: Path) -> N
         (data_dir / "config.toml").mkdir()
         made = upkeep.backup.make(tmp_path / "b.zip")
     assert [(one.path, one.why) for one in made.left_out] == [("config.toml", "it cannot be read (Is a directory)")]
+
+
+def test_files_that_do_not_change_are_copied_once_and_not_while_others_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_dir = tmp_path / "data"
+    with opened(data_dir) as app:
+        fill(app, LOCAL, "local")
+    for path in (data_dir / "stores").rglob("*"):
+        os.utime(path, (0, 0))
+    copied, really = [], Tree._copy
+    monkeypatch.setattr(Tree, "_copy", lambda tree, path: copied.append(path) or really(tree, path))
+    with upkeep_of(data_dir) as upkeep:
+        upkeep.backup.make(tmp_path / "b.zip")
+    assert "ours/a/memory.md" in copied
+    assert len(copied) == len(set(copied))

@@ -110,9 +110,9 @@ class Backup:
 
     # Stores
 
-    def _stores(self, folder: Path, known: Sequence[Tree] = ()) -> _Stores:
-        """The folders of files there are, and whose turns are to be waited for. Copies that are known are gone on
-        with."""
+    def _stores(self, folder: Path, before: Sequence[Tree] = ()) -> _Stores:
+        """The folders of files there are, and whose turns are to be waited for. Copies that were made before are
+        gone on with."""
         found = _Stores()
         for tenant in self._layout.tenants():
             ours = tenant.folder / STORES  # all of it, also what is not registered any more
@@ -125,7 +125,7 @@ class Backup:
                 continue
             for store in known:
                 self._add_store(found, tenant, store, folder)
-        copied = {(tree.folder, tree.name): tree for tree in known}
+        copied = {(tree.folder, tree.name): tree for tree in before}
         found.trees = [copied.get((tree.folder, tree.name), tree) for tree in found.trees]
         return found
 
@@ -187,7 +187,7 @@ class Backup:
                 # Looked for in the registry's turn: nobody makes, moves or deletes a project now.
                 self._pin([*self._layout.memories(tenant), *self._layout.projects(tenant)], cut, turns, pinned)
                 self._keep_plain(tenant, cut, turns, folder)
-            cut.stores = self._stores(folder, known=stores.trees)  # there may be more by now
+            cut.stores = self._stores(folder, before=stores.trees)  # there may be more by now
             for store in cut.stores.waiting.values():
                 with suppress(NotFound):  # its folder is gone: nothing to wait for
                     _take(turns, StoreFolder(store, durable=False).turn(AT_MOST))
