@@ -226,8 +226,14 @@ def test_files_that_do_not_change_are_copied_once_and_not_while_others_wait(
         fill(app, LOCAL, "local")
     for path in (data_dir / "stores").rglob("*"):
         os.utime(path, (0, 0))
-    copied, really = [], Tree._copy
-    monkeypatch.setattr(Tree, "_copy", lambda tree, path: copied.append(path) or really(tree, path))
+    copied: list[str] = []
+    really = Tree._copy
+
+    def copy(tree: Tree, path: str) -> bool:
+        copied.append(path)
+        return really(tree, path)
+
+    monkeypatch.setattr(Tree, "_copy", copy)
     with upkeep_of(data_dir) as upkeep:
         upkeep.backup.make(tmp_path / "b.zip")
     assert "ours/a/memory.md" in copied
