@@ -36,6 +36,7 @@ LONGEST_TREE = 64 * 1024 * 1024  # bytes
 _CHANGING = {"CREATE", "ALTER", "DROP", "RENAME"}  # what statements start with that change tables
 _REPLACING = "_tmp_replace_"  # what the names of tables start with that CREATE OR REPLACE has not finished
 LOOK = 0.2  # seconds between two looks whether somebody still asks
+STUCK = 5.0  # seconds after which an engine that does not stop for somebody who has left is ended
 CLEARING = 30.0  # seconds that an engine stays longer if there is something deleted on the disk
 LEAVING = 2.0  # seconds that the one before may take to leave
 LEFT_BEHIND = 3600.0  # seconds after which nobody wants a file in staging any more
@@ -153,9 +154,9 @@ class Engine:
     def reader(self, limits: dict[str, int], tag: str = "") -> "Reader":
         return Reader(Connection(partial(self._as_reader, limits, tag)), self.vetted)
 
-    def stop(self, asker: Asker) -> None:
-        """End what is being done for somebody who has left."""
-        self._ask("KILL QUERY WHERE Settings['log_comment'] = {tag:String} ASYNC", tag=asker.tag)
+    def stop(self, asker: Asker) -> bool:
+        """End what is being done for somebody who has left. Whether there was something."""
+        return bool(self._ask("KILL QUERY WHERE Settings['log_comment'] = {tag:String} ASYNC", tag=asker.tag))
 
     def _as_owner(self, tag: str = "") -> Any:
         connection = self._connect(tag)
@@ -391,15 +392,26 @@ class Broker:
                 self._asked_at = time.monotonic()
 
     def _stop_for_who_left(self) -> None:
-        """Again and again: what has only just begun is not there to be stopped yet."""
+        """Again and again: what has only just begun is not there to be stopped yet.
+
+        The engine does not listen while it looks at a file to find its columns. Then all of it goes, and whoever still
+        needs it starts the next.
+        """
+        since: dict[Asker, float] = {}
         while True:
             time.sleep(LOOK)
             with self._guard:
-                askers = list(self._askers)
-            for asker in askers:
-                if asker.has_left():
-                    with suppress(Exception):  # chDB raises plain exceptions; the next look comes soon
-                        self._engine.stop(asker)
+                askers = [asker for asker in self._askers if asker.has_left()]
+            running = {asker for asker in askers if self._is_stopping(asker)}
+            since = {asker: since.get(asker, time.monotonic()) for asker in running}
+            if since and time.monotonic() - min(since.values()) > STUCK:
+                os._exit(1)
+
+    def _is_stopping(self, asker: Asker) -> bool:
+        try:
+            return self._engine.stop(asker)
+        except Exception:  # noqa: BLE001  # chDB raises plain exceptions; the next look comes soon
+            return False
 
     def _answer(self, asker: Asker, reader: Reader, asked: dict[str, Any], data: bytes) -> Answer:
         try:

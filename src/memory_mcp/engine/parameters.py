@@ -9,6 +9,9 @@ from zoneinfo import ZoneInfo
 _WHOLE = re.compile(r"(U?)Int(\d+)")
 _MOMENT = re.compile(r"DateTime(?:64\((\d)[^)]*\)|\([^)]*\)|)")
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EXACT = 2**53  # up to here, a fraction of 64 bits holds every whole number
+_LONGEST_FRACTION = 1000  # bits
 _DIGITS = re.compile(r"[+-]?\d+")
 
 
@@ -49,16 +52,23 @@ def prepared(name: str, value: Any, kind: str) -> Any:
 
 
 def fits(value: Any, kind: str) -> bool:
-    """Whether a value is not one that the engine silently makes another of: it wraps whole numbers that are too wide,
-    reads null in a list and an empty text as zero, and finds a time in almost anything."""
+    """Whether a value is not one that the engine silently makes another of: it wraps whole numbers that are too wide
+    and rounds them in fractions, reads null in a list and an empty text as zero, takes nan for a number, finds a time
+    in almost anything and moves it to the nearest that its type has."""
     if kind.startswith("Nullable("):
         return value is None or fits(value, kind[9:-1])
     if kind.startswith("Array(") and isinstance(value, list):
         inner = kind[6:-1]
         takes_null = inner.startswith(("Nullable(", "Dynamic", "JSON"))
         return all((takes_null if one is None else fits(one, inner)) for one in value)
+    if kind.startswith("Map(") and isinstance(value, dict):
+        return all(fits(one, "String") for one in value.values())
+    if kind == "String":
+        return value is not None and not isinstance(value, list | dict)
     if kind.startswith("Date"):
-        return value is None or (isinstance(value, str) and bool(_ISO.fullmatch(value)))
+        return isinstance(value, str) and _is_moment_of(value, kind)
+    if kind.startswith("Float"):
+        return _is_fraction(value)
     if not (whole := _WHOLE.fullmatch(kind)):
         return True
     if isinstance(value, str):
@@ -68,6 +78,41 @@ def fits(value: Any, kind: str) -> bool:
     bits = int(whole[2])
     low, high = (0, 2**bits) if whole[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1))
     return not isinstance(value, int) or low <= value < high
+
+
+def would_round(value: int) -> bool:
+    """Whether a fraction of 64 bits holds another whole number than this."""
+    return abs(value) > EXACT and (value.bit_length() > _LONGEST_FRACTION or int(float(value)) != value)
+
+
+def _is_fraction(value: Any) -> bool:
+    if isinstance(value, str):
+        if _DIGITS.fullmatch(value):
+            return len(value) < 100 and not would_round(int(value))
+        try:
+            return math.isfinite(float(value))
+        except ValueError:
+            return True  # the engine says that it is no number
+    if isinstance(value, int):
+        return not would_round(value)
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _is_moment_of(text: str, kind: str) -> bool:
+    """Whether a text is a date or time that there is, and that a type has."""
+    if not _ISO.fullmatch(text):
+        return False
+    try:
+        found = datetime.fromisoformat(text)
+        seconds = ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH).total_seconds()
+    except (ValueError, OverflowError):
+        return False
+    if kind == "Date":
+        return 0 <= seconds < 2**16 * 86400
+    if digits := re.match(r"DateTime64\((\d)", kind):
+        ticks: int = 10 ** int(digits[1])
+        return abs(seconds) * ticks < 2**63
+    return kind == "Date32" or 0 <= seconds < 2**32
 
 
 def _with_moments(value: Any, kind: str) -> Any:

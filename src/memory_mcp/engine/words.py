@@ -60,6 +60,7 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"The value of '\3' does not fit \2.",
         ),
         (r"Value in column \S+ cannot be safely converted into type (\S+?)[.:]?( .*|$)", r"A number does not fit \1."),
+        (r"Cannot convert NULL value to non-Nullable type.*", "Something is null that must not be."),
         (r"Storage \S+ doesn't support (?:sampling|FINAL).*", "Tables of portals know neither SAMPLE nor FINAL."),
         (
             r"The number of column names (\d+) differs with the number of types (\d+).*",

@@ -2,9 +2,8 @@
 
 import csv
 import threading
-from codecs import IncrementalDecoder, getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import file_digest
 from pathlib import Path
 from uuid import uuid4
@@ -12,14 +11,13 @@ from uuid import uuid4
 from memory_mcp.engine import archive, words
 from memory_mcp.engine.client import EngineError, EngineLine, check_wanted
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.portals import inference, storage
+from memory_mcp.portals import inference, reading, storage
 from memory_mcp.portals.address import COLUMN, TABLE, check_column
 from memory_mcp.portals.folders import PortalFolder
 from memory_mcp.portals.model import METADATA, Format, NewColumn, Table
 
 TEMPORARY = "_import_"  # what the names of unfinished tables start with
 LONGEST_TEXT = 1024 * 1024  # bytes
-AT_ONCE = 1024 * 1024  # bytes read at once
 RESTORED = "restored"  # the database a file is opened in
 
 NewSchema = Callable[[EngineLine, str], None]
@@ -62,27 +60,35 @@ def load(
     storage.drop_left_behind(line, TEMPORARY, RESTORED)
     known = next((one for one in storage.tables(line) if one.name == table), None)
     try:
-        found = storage.file_columns(stopping, str(path), format_)
-        columns = _mapped(found, mapping)
-        wanted = _wanted(stopping, path, format_, found, columns, table, known)
+        if format_ == "json":
+            found, columns, wanted = _looked_through(path, mapping, table, known, cancelled)
+        else:
+            found = storage.file_columns(stopping, str(path), format_)
+            columns = _mapped(found, mapping)
+            wanted = _wanted(stopping, path, format_, found, columns, table, known)
     except (EngineError, UnicodeDecodeError) as exc:
         said = f" {exc}" if isinstance(exc, EngineError) else ""
         raise Invalid(f"source: this cannot be read as {format_}.{said}", field="source") from exc
     types = {column.name: column.type for column in known.columns} if known else {}
     types |= {column.name: column.type for column in wanted}
+    read_as = {name: types[target] for name, target in columns.items()}
     temporary = f"{TEMPORARY}{uuid4().hex}"
     try:
         with storage.widened(line, table, known, wanted):
             storage.make_like(line, temporary, table)
-            read_as = {name: types[target] for name, target in columns.items()}
+            defaults = storage.defaults(line, table)
             sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
-            storage.load_file(stopping, temporary, str(path), format_, columns, read_as, sure)
+            storage.load_file(stopping, temporary, str(path), format_, columns, read_as, sure, defaults)
             count = storage.row_count(line, temporary)
             _check_texts(stopping, path, format_, temporary, columns, types)
+            _check_numbers(stopping, path, format_, temporary, columns, types)
             check_wanted(cancelled)
             storage.add_all(line, table, temporary)
     except EngineError as exc:
-        raise Invalid(f"source: {words.misfit(str(exc), 1)} Nothing was imported.", field="source") from exc
+        if exc.code == storage.NULL:
+            raise Invalid(f"source: every record of {table!r} needs an {inference.KEY!r}.", field="source") from exc
+        said = _misfit(stopping, path, format_, read_as) or words.misfit(str(exc), 1)
+        raise Invalid(f"source: {said} Nothing was imported.", field="source") from exc
     finally:
         storage.drop_table(line, temporary)
     if wanted:
@@ -91,15 +97,11 @@ def load(
 
 
 def _check_text(path: Path, format_: Format) -> None:
-    """Raises Invalid for a file of texts that is not UTF-8, and for a CSV file with a column that has no name: the
-    engine would replace the one and leave out the other."""
+    """Put a file of texts into NFC. Raises Invalid for one that is not UTF-8, and for a CSV file with a column that has
+    no name: the engine would replace the one and leave out the other."""
     if format_ == "parquet":
         return
-    with path.open("rb") as file:
-        decoder, number = getincrementaldecoder("utf-8")(), 1
-        while chunk := file.read(AT_ONCE):
-            number = _check_utf8(decoder, chunk, number)
-        _check_utf8(decoder, b"", number, is_last=True)
+    reading.normalise(path, is_json=format_ == "json")
     if format_ == "csv":
         with path.open(encoding="utf-8-sig", newline="") as text:
             names = next(csv.reader(text), [])
@@ -108,14 +110,68 @@ def _check_text(path: Path, format_: Format) -> None:
             raise Invalid(f"source: column {place} has no name. Give it one in the first line.", field="source")
 
 
-def _check_utf8(decoder: IncrementalDecoder, chunk: bytes, number: int, *, is_last: bool = False) -> int:
-    """The line that a part of a file ends in, of which this one starts in line `number`."""
-    try:
-        decoder.decode(chunk, is_last)
-    except UnicodeDecodeError as exc:
-        bad = number + exc.object[: exc.start].count(b"\n")
-        raise Invalid(f"source: line {bad} is not UTF-8. Save the file as UTF-8.", field="source") from exc
-    return number + chunk.count(b"\n")
+def _looked_through(
+    path: Path, mapping: Mapping[str, str], table: str, known: Table | None, cancelled: threading.Event | None
+) -> tuple[dict[str, str], dict[str, str], list[NewColumn]]:
+    """The columns of a JSON file with their types, where each goes to, and which of those a table needs first."""
+    usual = [] if known else list(inference.WELL_KNOWN.get(table, ()))
+    there = {column.name: column.type for column in (*(known.columns if known else ()), *usual)}
+    seen: dict[str, inference.Seen] = {}
+    count = 0
+    for batch in reading.batches(path):
+        check_wanted(cancelled)
+        for name in dict.fromkeys(name for record in batch for name in record):
+            values = [record.get(name) for record in batch]
+            kind = there.get(mapping.get(name, name))
+            if kind is not None and (unfit := inference.first_unfit(values, kind)) is not None:
+                raise Invalid(
+                    f"source: {name!r} of record {count + unfit + 1} does not fit {kind}. Nothing was imported.",
+                    field="source",
+                )
+            seen.setdefault(name, inference.Seen()).add(values)
+        count += len(batch)
+    if not seen:
+        raise Invalid("source: this cannot be read as json. There is nothing in it.", field="source")
+    for one in seen.values():
+        one.has_null |= one.count < count
+    columns = _mapped(dict.fromkeys(seen, ""), mapping)
+    new = {name: seen[name].column(target, "source") for name, target in columns.items() if target not in there}
+    found = {name: new[name].type if name in new else there[target] for name, target in columns.items()}
+    return found, columns, [*usual, *new.values()]
+
+
+def _misfit(line: EngineLine, path: Path, format_: Format, types: Mapping[str, str]) -> str | None:
+    """Which value does not fit its column, if that can be found out: the engine does not always say."""
+    found: tuple[str, int] | None = None
+    if format_ == "csv":
+        with suppress(EngineError):
+            found = min(storage.misfits(line, str(path), types).items(), key=lambda one: one[1], default=None)
+    elif format_ == "json":
+        records = enumerate((record for batch in reading.batches(path) for record in batch), 1)
+        found = next(
+            (
+                (name, number)
+                for number, record in records
+                for name, value in record.items()
+                if value is not None and not inference.is_of(value, types[name])
+            ),
+            None,
+        )
+    return f"{found[0]!r} of record {found[1]} does not fit its column." if found else None
+
+
+def _check_numbers(
+    line: EngineLine, path: Path, format_: Format, table: str, columns: Mapping[str, str], types: Mapping[str, str]
+) -> None:
+    """Raises Invalid for what is no number, and for whole numbers that a column of fractions would round."""
+    fractions = {name: target for name, target in columns.items() if "Float" in types[target]}
+    if (bad := storage.no_number(line, table, {target: types[target] for target in fractions.values()})) is not None:
+        raise Invalid(f"source: {bad!r} holds NaN or infinity. Leave them out, or give null.", field="source")
+    if format_ == "csv" and (bad := storage.rounded(line, str(path), columns, fractions)) is not None:
+        raise Invalid(
+            f"source: {bad!r} holds a whole number that its column of fractions would round. Import it as texts.",
+            field="source",
+        )
 
 
 def _check_texts(
@@ -162,20 +218,27 @@ def _wanted(
     table: str,
     known: Table | None,
 ) -> list[NewColumn]:
-    """The columns that a table needs for a file, with types by the rule for records."""
+    """The columns that a table needs for a CSV or Parquet file, with types by the rule for records."""
     usual = [] if known else list(inference.WELL_KNOWN.get(table, ()))
     there = {column.name for column in (*(known.columns if known else ()), *usual)}
     new = [name for name, target in columns.items() if target not in there]
     texts = [name for name in new if found[name] == "Nullable(String)"]
+    key = next((name for name in new if columns[name] == inference.KEY), None)
+    has_null = key is not None and storage.has_null(line, str(path), format_, found, key)
+    if format_ == "csv" and (wide := storage.too_wide(line, str(path), found, new)) is not None:
+        raise Invalid(f"source: {wide!r} holds a number wider than 64 bits. Write it as a text.", field="source")
     seen = dict(found)
     seen |= dict.fromkeys(storage.uuid_columns(line, str(path), format_, texts), "UUID")
     if format_ == "csv":
         seen |= dict.fromkeys(storage.codes(line, str(path), found), "Nullable(String)")
-    return usual + [NewColumn(columns[name], _type(seen[name], columns[name], format_)) for name in new]
-
-
-def _type(seen: str, name: str, format_: Format) -> str:
-    return inference.column_type(seen, name, of_texts=format_ != "parquet")
+    of_texts = format_ != "parquet"
+    return usual + [
+        NewColumn(
+            columns[name],
+            inference.column_type(seen[name], columns[name], of_texts=of_texts, has_null=has_null),
+        )
+        for name in new
+    ]
 
 
 def open_file(

@@ -12,7 +12,7 @@ from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock
 from memory_mcp.engine import words
 from memory_mcp.engine.client import EngineError, EngineLine
-from memory_mcp.engine.parameters import Unfit, fits
+from memory_mcp.engine.parameters import Unfit
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET, within_budget
 from memory_mcp.portals import address as addresses
@@ -130,11 +130,8 @@ class Portals:
     def _check_fit(self, line: EngineLine, table: str, types: Mapping[str, str], records: Sequence[Record]) -> None:
         """Raises Invalid for what the engine would bend into something else."""
         for name, kind in types.items():
-            if not any(word in kind for word in ("Int", "Date", "Array(")):
-                continue  # nothing else is bent
-            values = [record[name] for record in records if record.get(name) is not None]
-            if not all(fits(value, kind) for value in _extremes(values)):
-                number = next(n for n, record in enumerate(records) if not fits(record.get(name), kind))
+            number = inference.first_unfit([record.get(name) for record in records], kind)
+            if number is not None:
                 raise Invalid(
                     f"data: {name!r} of record {number} does not fit {kind}, and nothing was written.", field="data"
                 )
@@ -285,13 +282,6 @@ class Portals:
 
 def _grown(table: Table, by: int) -> Table:
     return replace(table, rows=table.rows + by)
-
-
-def _extremes(values: Sequence[Any]) -> Sequence[Any]:
-    """The values that tell whether all fit: of whole numbers the least and the greatest."""
-    if values and set(map(type, values)) == {int}:
-        return min(values), max(values)
-    return values
 
 
 def fitting(rows: Sequence[Record]) -> list[Record]:

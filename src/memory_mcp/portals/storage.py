@@ -282,7 +282,11 @@ def close_lent(line: EngineLine, name: str) -> None:
 
 _WHOLE = re.compile(r"\bU?Int(8|16|32|64|128)\b")
 _TEXTS = {"String", "Nullable(String)", "Array(String)", "Array(Nullable(String))"}
+_FRACTIONS = re.compile(r"(Nullable\(Float\d+\)|Float\d+|Array\((Nullable\()?Float\d+\)?\))")
+_IN_NFC = "if(isValidUTF8({}), normalizeUTF8NFC({}), {})"
+_IS_WHOLE = "match(ifNull({}, '0'), '^[+-]?[0-9]+$')"
 FORMATS = {"json": "JSONEachRow", "csv": "CSVWithNames", "parquet": "Parquet"}
+NULL = 349  # what the engine calls a null where there must be none
 SAMPLE = 1000  # rows of a file that tell which columns are worth a look at all of them
 _INFERRING = """
     schema_inference_make_columns_nullable = 1, schema_inference_use_cache_for_file = 0,
@@ -343,15 +347,20 @@ def load_file(
     columns: Mapping[str, str],
     types: Mapping[str, str],
     sure: Collection[str],
+    defaults: Mapping[str, str],
 ) -> None:
     """Read a file into a table. `columns` says where each of the file's goes, `types` what each is read as; `sure` are
-    those of which the file itself says that they are of that type."""
-    # The engine wraps what is too wide.
+    those of which the file itself says that they are of that type. `defaults` are what columns of the table get where
+    the file has nothing; a key without one is refused there."""
+    # The engine wraps what is too wide, and takes null for zero.
     wide = {name: types[name] if name in sure else _WHOLE.sub("Int256", types[name]) for name in columns}
+    for name, target in columns.items():
+        if (target == KEY or target in defaults) and not types[name].startswith(("Nullable", "Array", "JSON")):
+            wide[name] = f"Nullable({wide[name]})"
     structure = literal(", ".join(f"{_name(name)} {wide[name]}" for name in columns))
     chosen = ", ".join(
-        _name(name) if wide[name] == types[name] else f"accurateCast({_name(name)}, {literal(types[name])})"
-        for name in columns
+        _read(name, wide[name], types[name], defaults.get(target), is_text=format_ == "parquet")
+        for name, target in columns.items()
     )
     settings = ", ".join(
         f"{name} = {value}" for name, value in _STRICT.items() if name != "input_format_skip_unknown_fields"
@@ -363,6 +372,100 @@ def load_file(
         SELECT {chosen} FROM file({literal(path)}, '{FORMATS[format_]}', {structure})
         """
     )
+
+
+def _read(name: str, seen: str, kind: str, default: str | None, *, is_text: bool) -> str:
+    """A column of a file as one of its table. `is_text` is whether texts are not known to be in NFC."""
+    value = _name(name)
+    if is_text and kind in _TEXTS:
+        value = (
+            f"arrayMap(t -> {_IN_NFC.replace('{}', 't')}, {value})"
+            if kind.startswith("Array")
+            else _IN_NFC.replace("{}", value)
+        )
+    if default is not None and seen.startswith("Nullable("):
+        value = f"ifNull({value}, {default})"
+    return value if seen == kind else f"accurateCast({value}, {literal(kind)})"
+
+
+def defaults(line: EngineLine, table: str) -> dict[str, str]:
+    """What columns get where nothing is given."""
+    rows = line.rows(
+        "SELECT name, default_expression AS value FROM system.columns "
+        "WHERE database = 'portal' AND table = {table:String} AND default_kind = 'DEFAULT'",
+        {"table": table},
+    )
+    return {row["name"]: row["value"] for row in rows}
+
+
+def has_null(line: EngineLine, path: str, format_: str, columns: Mapping[str, str], name: str) -> bool:
+    """Whether a column of a file has a value missing."""
+    (row,) = line.rows(f"SELECT count() > count({_name(name)}) AS found FROM {_file(path, format_, columns)}")
+    return bool(row["found"])
+
+
+def _file(path: str, format_: str, columns: Mapping[str, str]) -> str:
+    """A file, if it is CSV with texts only."""
+    as_texts = ", ".join(f"{_name(name)} Nullable(String)" for name in columns)
+    structure = f", {literal(as_texts)}" if format_ == "csv" else ""
+    return f"file({literal(path)}, '{FORMATS[format_]}'{structure})"
+
+
+def too_wide(line: EngineLine, path: str, columns: Mapping[str, str], names: Iterable[str]) -> str | None:
+    """One of a CSV file's columns that holds whole numbers only, and some that no type for them holds."""
+    taken = [name for name in names if columns[name] == "Nullable(Float64)"]
+    return _first(line, _file(path, "csv", columns), dict.fromkeys(taken, f"countIf(NOT {_IS_WHOLE}) = 0"))
+
+
+def rounded(line: EngineLine, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
+    """One of a CSV file's columns with a whole number that is another as a fraction."""
+    loses = (
+        f"countIf({_IS_WHOLE} AND (length({{}}) > 70 OR toInt256OrNull({{}}) <> toInt256(toFloat64OrZero({{}})))) > 0"
+    )
+    return _first(line, _file(path, "csv", dict.fromkeys(columns, "")), dict.fromkeys(names, loses))
+
+
+def no_number(line: EngineLine, table: str, columns: Mapping[str, str]) -> str | None:
+    """One of a table's columns of fractions, by their types, with NaN or infinity in it."""
+    asked = {
+        name: "countIf(arrayExists(t -> NOT isFinite(ifNull(t, 0)), {})) > 0"
+        if kind.startswith("Array(")
+        else "countIf(NOT isFinite(ifNull({}, 0))) > 0"
+        for name, kind in columns.items()
+        if _FRACTIONS.fullmatch(kind)
+    }
+    return _first(line, _name(table), asked)
+
+
+def _first(line: EngineLine, source: str, asked: Mapping[str, str]) -> str | None:
+    """The first column of which is true what is asked of it, each in an expression with {} for its name."""
+    if not asked:
+        return None
+    chosen = ", ".join(
+        f"{expression.replace('{}', _name(name))} AS c{number}"
+        for number, (name, expression) in enumerate(asked.items())
+    )
+    (row,) = line.rows(f"SELECT {chosen} FROM {source}")
+    return next((name for number, name in enumerate(asked) if row[f"c{number}"]), None)
+
+
+def misfits(line: EngineLine, path: str, types: Mapping[str, str]) -> dict[str, int]:
+    """The columns of a CSV file with a value that does not fit their type, and in which record that is first."""
+    plain = {name: kind.removeprefix("Nullable(").removesuffix(")") for name, kind in types.items()}
+    plain = {name: kind for name, kind in plain.items() if re.fullmatch(r"U?Int\d+|Float\d+|UUID|Bool", kind)}
+    if not plain:
+        return {}
+    asked = ", ".join(
+        f"toInt64(minIf(number, {_name(name)} IS NOT NULL AND accurateCastOrNull({_name(name)}, '{kind}') IS NULL)) "
+        f"AS c{number}"
+        for number, (name, kind) in enumerate(plain.items())
+    )
+    (row,) = line.rows(
+        f"SELECT {asked} FROM (SELECT rowNumberInAllBlocks() + 1 AS number, * FROM {_file(path, 'csv', types)}) "
+        "SETTINGS max_threads = 1, input_format_parallel_parsing = 0, output_format_json_quote_64bit_integers = 0"
+    )
+    found = {name: int(row[f"c{number}"]) for number, name in enumerate(plain)}
+    return {name: number for name, number in found.items() if number}
 
 
 def unfit_texts(
