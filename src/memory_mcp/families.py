@@ -75,7 +75,8 @@ class Tool:
     arguments: type[Arguments]
     returns: type[Any]
     run: Callable[[Call, Any], Any]
-    reads_only: bool
+    reads_only: bool  # of what is kept here
+    changes_nothing: bool  # anywhere: no file is made either
     destructive: bool
     idempotent: bool
     spec_name: str | None  # what its specification calls it, where that is no name for every client
@@ -206,6 +207,7 @@ class Family:
         idempotent: bool = False,
         spec_name: str | None = None,
         steers: bool = False,
+        makes_files: bool = False,
         **meta: Any,
     ) -> Callable[[Callable[[Call, A], Any]], Callable[[Call, A], Any]]:
         """Offer a function as a tool. Its name is the tool's name, its docstring what the model reads."""
@@ -221,6 +223,7 @@ class Family:
                 returns=answers,
                 run=run,
                 reads_only=needs is Scope.READ,
+                changes_nothing=needs is Scope.READ and not makes_files,
                 destructive=destructive,
                 idempotent=idempotent,
                 spec_name=spec_name,

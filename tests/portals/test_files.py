@@ -27,7 +27,7 @@ from memory_mcp.app import App, open_app
 from memory_mcp.cli.main import cli
 from memory_mcp.engine import archive
 from memory_mcp.engine.client import EngineLine
-from memory_mcp.errors import AppError, Conflict, Invalid, Unavailable
+from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.portals import fetching, places, storage
 from memory_mcp.portals.model import Exported, Format, Record
 from tests.notes.calls import call, refusal
@@ -141,6 +141,17 @@ def test_an_export_takes_a_query_with_comments_and_semicolon(app: App) -> None:
     queries = ("SELECT 1 AS a -- one", "SELECT 1 AS a;", "SELECT 1 AS a, 1 AS b, 2 AS c ORDER BY a LIMIT 1")
     for number, query_ in enumerate(queries):
         assert _export(app, f"commented-{number}.csv", "csv", query=query_).rows == 1
+
+
+@pytest.mark.parametrize("destination", ["http://x/y", "~/x.csv", "file:///tmp/x.csv", f"{'x' * 300}.csv"])
+def test_a_destination_is_a_name_of_a_file(app: App, destination: str) -> None:
+    with pytest.raises(Invalid, match=r"^destination: "):
+        _export(app, destination, "csv", query="SELECT 1 AS a")
+
+
+def test_a_mapping_is_refused_where_it_means_nothing(app: App) -> None:
+    with pytest.raises(Invalid, match=r"^mapping: a db file"):
+        _import(app, "source.db", "db", portal="mem://tests/mapped", a="b")
 
 
 def test_an_export_takes_the_place_of_no_other_file(app: App) -> None:
@@ -475,6 +486,13 @@ def test_the_command_line_shows_what_a_file_holds(exported_db: bytes, tmp_path: 
     assert (done.exit_code, json.loads(done.stdout)["tables"]) == (0, {"messages": 1, "things": 3})
     plain = CliRunner().invoke(cli, ["portal", "open", str(path)], catch_exceptions=False)
     assert "things" in plain.stdout
+    (tmp_path / "exports").mkdir()
+    (tmp_path / "exports" / "y.db").write_bytes(exported_db)
+    for name in (str(path), "y.db"):
+        found = CliRunner().invoke(cli, ["portal", "open", name, "--data-dir", str(tmp_path)], catch_exceptions=False)
+        assert "things" in found.stdout
+    with pytest.raises(NotFound, match="there is no such file"):
+        CliRunner().invoke(cli, ["portal", "open", str(tmp_path / "none.db")], catch_exceptions=False)
     path.write_bytes(exported_db[: len(exported_db) // 2])
     with pytest.raises(Invalid):
         CliRunner().invoke(cli, ["portal", "open", str(path)], catch_exceptions=False)

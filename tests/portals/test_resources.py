@@ -84,7 +84,7 @@ async def test_a_table_is_read_by_its_time_and_filters(client: Client) -> None:
 async def test_values_are_shown_as_a_query_shows_them(client: Client) -> None:
     [row], meta = await read(client, f"{PORTAL}/days?limit=1")
     assert row == {"id": 1, "timestamp": "2026-01-01T10:00:00.000Z", "wide": str(2**60 + 1), "text": "day 1"}
-    assert meta == {"memory": {"rows": 1, "offset": 0}}
+    assert meta == {"memory": {"rows": 1, "offset": 0, "next_offset": 1}}
     found, _ = await read(client, f"{PORTAL}/words?order=word")
     assert found == [{"word": "a", "price": 1.5}, {"word": "b", "price": None}]
 
@@ -95,6 +95,21 @@ async def test_a_page_too_long_for_a_model_says_where_it_goes_on(client: Client)
     assert meta["memory"]["next_offset"] == len(found)
     following, _ = await read(client, f"{PORTAL}/long?order=n&offset={len(found)}")
     assert following[0]["n"] == len(found)
+
+
+async def test_a_page_of_the_usual_size_says_where_it_goes_on(app: App, client: Client, table: str) -> None:
+    put(app, table, [{"n": n} for n in range(250)])
+    found, meta = await read(client, f"{PORTAL}/{table}?order=n")
+    assert (len(found), meta["memory"]) == (100, {"rows": 100, "offset": 0, "next_offset": 100})
+    found, meta = await read(client, f"{PORTAL}/{table}?order=n&offset=200")
+    assert (len(found), meta["memory"]) == (50, {"rows": 50, "offset": 200})
+
+
+async def test_a_table_without_times_has_no_since(app: App, client: Client, table: str) -> None:
+    put(app, table, [{"n": 1}])
+    for word in ("since", "until"):
+        with pytest.raises(MCPError, match=f"{word}: .* has no column with a time"):
+            await client.read_resource(f"{PORTAL}/{table}?{word}=2026-01-01")
 
 
 async def test_an_address_that_leads_nowhere_is_an_error_of_the_protocol(client: Client) -> None:

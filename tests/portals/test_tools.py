@@ -20,6 +20,7 @@ from memory_mcp.app import App, open_app
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.doors.stdio import local_line
+from memory_mcp.errors import Invalid
 from memory_mcp.settings import load
 from tests.conftest import connected
 from tests.notes.calls import call, refusal
@@ -724,13 +725,20 @@ async def test_an_error_of_the_engine_tells_nothing_of_our_insides(client: Clien
         ("SELECT match('a', '(')", "invalid", "sql", "This regular expression cannot be read: missing ): (."),
         ("SELECT {a:Int64}", "invalid", "parameters", "The query has a parameter `a`, and there is no value for it."),
         ("SELECT {n:Int64}", "invalid", "parameters", "The value of 'n' does not fit Int64."),
-        (f"SELECT {'+'.join('1' * 5000)}", "too_large", "sql", "The query is nested too deeply: at most 1000 levels."),
+        (f"SELECT {'+'.join('1' * 5000)}", "too_large", "sql", "The query is nested too deeply: 150 operators"),
         (
             f"SELECT {'(' * 3000}1{')' * 3000}",
             "too_large",
             "sql",
-            "The query is nested too deeply: at most 1000 levels.",
+            "The query is nested too deeply: 150 operators",
         ),
+        (f"SELECT {'+'.join('1' * 250)} AS a", "too_large", "sql", "The query is nested too deeply: 150 operators"),
+        ("SELECT * FROM zeros(2)", "read_only_query", "sql", "The table function 'zeros' is not possible here"),
+        ("INSERT INTO shared VALUES (1)", "read_only_query", "sql", "This is not one SELECT: only SELECT is possible"),
+        ("SELECT runningDifference(id) FROM shared", "read_only_query", "sql", "'runningDifference' is not possible"),
+        ("SELECT row_exists FROM shared", "invalid", "sql", "There is no column `row_exists`."),
+        ("SELECT '\\xZZ'", "read_only_query", "sql", "This is not one SELECT: it has a text that is not UTF-8."),
+        (f"SELECT length('{'x' * 5000}')", "too_large", "sql", "SELECT … AS name."),
         (f"SELECT {','.join('1' * 8000)}", "too_large", "sql", "the result has 8000 columns."),
     ],
 )
@@ -742,6 +750,31 @@ async def test_an_error_of_the_engine_is_told_in_plain_words(
     assert refused["message"].startswith(f"{field}: ")
     assert message in refused["message"]
     assert not any(word in refused["message"] for word in ("scope", "executing", "__table", "portal.", "Expected one"))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT {'+'.join('1' * 150)} AS a",
+        f"SELECT {'(' * 150}1{')' * 150} AS a",
+        f"SELECT {'abs(' * 300}1{')' * 300} AS a",
+        f"SELECT * FROM {'(SELECT * FROM ' * 80}numbers(1){')' * 80}",
+    ],
+)
+def test_a_query_is_nested_as_deep_as_the_docs_say(app: App, sql: str) -> None:
+    assert len(ask(app, sql)) == 1
+
+
+async def test_long_names_of_columns_do_not_make_a_long_answer(client: Client) -> None:
+    told = await refusal(
+        client, "portal_query", portalUri=PORTAL, sql="SELECT length({a:String})", parameters={"a": "x" * 100_000}
+    )
+    assert (told["error"], "AS name" in told["message"]) == ("too_large", True)
+    many = (
+        ", ".join(f"1 AS {'x' * 900}{number}" for number in range(900)).replace(", ", ",")[:65_000].rpartition(",")[0]
+    )
+    assert await query(client, "SELECT length({a:String}) AS l", a="x" * 100_000) == [{"l": 100_000}]
+    assert len(await query(client, f"SELECT {many}")) == 1
 
 
 async def test_a_query_can_hold_thousands_of_values(client: Client) -> None:
@@ -808,7 +841,8 @@ async def test_a_delete_takes_what_matches_and_leaves_the_rest(door: McpDoor, ta
         ({"n": {"ne": 7}}, [0, 1, 2, 3, 4, 5, 6, 8, 9]),
         ({"n": {"gt": 2, "lt": 5}}, [3, 4]),
         ({"n": {"gt": 2}, "word": "Word 5"}, [5]),
-        ({"word": {"like": "%RD 5"}}, [5]),
+        ({"word": {"like": "%rd 5"}}, [5]),
+        ({"word": {"like": "%RD 5"}}, []),
         ({"word": "Word_5"}, []),
         ({"at": {"lt": "2026-01-02"}}, [0]),
         ({"at": {"lt": "2026-01-02T10:00:00Z"}}, [0]),
@@ -827,10 +861,42 @@ async def test_a_delete_takes_what_matches_and_leaves_the_rest(door: McpDoor, ta
                 await write(client, table, *(TEN[n] for n in gone))
 
 
+@pytest.mark.parametrize("moment", ["9999-12-31T23:59:59.999Z", "0001-01-01T00:00:00.000Z", "1850-06-01T00:00:00.000Z"])
+async def test_a_time_long_ago_or_far_ahead_is_deleted_as_it_is_written(
+    client: Client, table: str, moment: str
+) -> None:
+    await write(client, table, {"at": moment}, {"at": "2026-01-01T00:00:00.000Z"}, {"at": None})
+    assert await delete(client, table, {"at": moment}) == 1
+    assert await values(client, f"SELECT at FROM {table} ORDER BY at") == ["2026-01-01T00:00:00.000Z", None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        *(("Date", day) for day in ("2026-13-01", "2026-02-30", "1900-01-01", "2200-01-01")),
+        *(("DateTime", time) for time in ("2026-01-01 25:00:00", "1900-01-01", "2200-01-01T00:00:00Z")),
+        *(("DateTime64(3)", time) for time in ("2026-02-30T00:00:00", "2026-13-01")),
+        *(("Nullable(Date)", "2026-13-01"), ("Array(Date)", ["2026-01-01", "2026-13-01"])),
+        *(("Array(DateTime)", ["1900-01-01 00:00:00"]), ("DateTime64(9)", "2400-01-01")),
+        *(("String", value) for value in (None, ["a"], {"a": "b"})),
+        *(("Map(String, String)", {"a": None}), ("Float64", "nan"), ("Float64", 2**53 + 1)),
+    ],
+)
+def test_a_parameter_that_would_become_another_value_is_refused(app: App, kind: str, value: Any) -> None:
+    with pytest.raises(Invalid, match="parameters: The value of 'x' does not fit"):
+        ask(app, f"SELECT {{x:{kind}}} AS x", x=value)
+
+
+async def test_two_fields_that_are_one_in_nfc_are_refused(client: Client, table: str) -> None:
+    assert "one in NFC" in await not_written(client, table, {"cafe\u0301": 1, "caf\u00e9": 2})
+
+
 async def test_a_condition_that_makes_no_sense_is_refused_and_deletes_nothing(client: Client, table: str) -> None:
     await write(client, table, *TEN)
     wheres: list[dict[str, Any]] = [
         *({"nothing": 1}, {"n": {"above": 1}}, {"n": {}}, {"n": "x"}, {"n": 2**63}, {"n": {"lt": None}}, {"n": True}),
+        *({"at": "2026-02-31"}, {"at": "2026-02-30 00:00:00"}, {"at": {"lt": "2026-01-01 25:00:00"}}),
+        *({"at": ["2026-13-01"]}, {"at": "0001-01-01T00:00:00+02:00"}, {"word": {"lt": None}}),
         *({"at": "yesterday"}, {"list": {"a": 1}}, {"n) OR (1": 1}, {"n": [1, 2**64]}, {"n": {"like": "x"}}),
     ]
     for where in wheres:

@@ -7,9 +7,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from memory_mcp.cli.common import AsJson, print_json
+from memory_mcp.cli.common import AsJson, DataDir, print_json
 from memory_mcp.engine import archive
-from memory_mcp.errors import Invalid
+from memory_mcp.errors import Invalid, NotFound
 
 cli = typer.Typer(help="Portals in files.", no_args_is_help=True)
 
@@ -21,9 +21,17 @@ def root() -> None: ...
 @cli.command("open")
 def open_file(
     file: Annotated[Path, typer.Argument(help="A file made by portal_export with the format db.", metavar="FILE")],
+    data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a portal's file and show the tables it holds. Nothing is changed."""
+    """Check a portal's file and show the tables it holds. Nothing is changed.
+
+    With --data-dir, a file that is not found as it is given is looked for in that folder's exports/ too.
+    """
+    if data_dir is not None and not file.exists() and (data_dir / "exports" / file).is_file():
+        file = data_dir / "exports" / file
+    if not file.is_file():
+        raise NotFound(f"{file}: there is no such file.")
     try:
         said = archive.manifest(file)
     except archive.Damaged as exc:

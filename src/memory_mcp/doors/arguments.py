@@ -46,10 +46,13 @@ def _cleaned(value: Any, field: str, depth: int) -> Any:
     if depth > DEEPEST:
         raise Invalid(f"{field[:80]}… is nested more than {DEEPEST} deep.", field=field.split(".")[0])
     if isinstance(value, dict):
-        return {
+        cleaned = {
             _text(name, name): _cleaned(item, f"{field}.{name}" if field else name, depth + 1)
             for name, item in value.items()
         }
+        if len(cleaned) < len(value):
+            raise Invalid(f"{field}: two names in here are one in NFC. Give one of them.", field=field.split(".")[0])
+        return cleaned
     if isinstance(value, list) and not all(type(item) is float or type(item) is int for item in value):
         return [_cleaned(item, f"{field}.{index}", depth + 1) for index, item in enumerate(value)]
     return value

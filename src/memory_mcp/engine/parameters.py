@@ -2,7 +2,7 @@
 
 import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -104,7 +104,8 @@ def _is_moment_of(text: str, kind: str) -> bool:
         return False
     try:
         found = datetime.fromisoformat(text)
-        seconds = ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH).total_seconds()
+        found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        seconds = (found - _EPOCH).total_seconds()
     except (ValueError, OverflowError):
         return False
     if kind == "Date":
@@ -113,6 +114,16 @@ def _is_moment_of(text: str, kind: str) -> bool:
         ticks: int = 10 ** int(digits[1])
         return abs(seconds) * ticks < 2**63
     return kind == "Date32" or 0 <= seconds < 2**32
+
+
+def ticks(text: str, kind: str) -> int | None:
+    """A time that fits DateTime64, counted as the type does; None for types with other than milli- or microseconds."""
+    found = re.match(r"DateTime64\(([36])(?:, ?'([^']*)')?\)", kind)
+    if found is None:
+        return None
+    moment = datetime.fromisoformat(text)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(found[2]) if found[2] else UTC)
+    return (moment - _EPOCH) // timedelta(microseconds=10 ** (6 - int(found[1])))
 
 
 def _with_moments(value: Any, kind: str) -> Any:

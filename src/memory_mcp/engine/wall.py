@@ -21,7 +21,7 @@ _SAFE_CATEGORIES = {
 _SAFE_OTHERS = {
     *("bar", "byteSize", "toTypeName", "toColumnTypeName", "formatReadableSize", "formatReadableDecimalSize"),
     *("formatReadableQuantity", "formatReadableTimeDelta", "transform", "identity", "ignore", "materialize"),
-    *("isConstant", "rowNumberInAllBlocks", "rowNumberInBlock", "runningDifference", "neighbor", "countDigits"),
+    *("isConstant", "rowNumberInAllBlocks", "rowNumberInBlock", "countDigits"),
     *("visibleWidth", "parseTimeDelta", "parseReadableSize", "parseReadableSizeOrNull", "parseReadableSizeOrZero"),
     *("variantElement", "variantType", "getSubcolumn", "currentDatabase", "version", "isDecimalOverflow"),
     *("defaultValueOfArgumentType", "throwIf", "caseWithExpression"),
@@ -34,7 +34,7 @@ _UNWANTED = {
     *("detectCharset", "detectProgrammingLanguage", "detectTonality", "stem", "lemmatize", "synonyms", "flameGraph"),
     *("chdb", "naiveBayesNgrams", "initializeAggregation"),
 }
-_TABLE_FUNCTIONS = {"numbers", "generate_series", "generateSeries", "zeros", "values", "SQLStandardValues"}
+_TABLE_FUNCTIONS = {"numbers", "generate_series", "generateSeries", "values", "SQLStandardValues"}
 _NODES = {
     *("SelectWithUnionQuery", "SelectIntersectExceptQuery", "SelectQuery", "ExpressionList", "Identifier"),
     *("TableIdentifier", "Literal", "Function", "Asterisk", "QualifiedAsterisk", "ColumnsRegexpMatcher"),

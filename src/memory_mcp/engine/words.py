@@ -3,7 +3,8 @@
 import re
 
 TOO_DEEP = (
-    "The query is nested too deeply: at most 1000 levels. A long chain of operators counts; use IN or a list for it."
+    "The query is nested too deeply: 150 operators or parentheses in a row fit, 300 functions in each other and 80 "
+    "subqueries. Use IN or a list for a long chain."
 )
 TOO_LONG = "The query is too long. Give long lists as a parameter, like {names:Array(String)}, or ask in parts."
 
@@ -25,7 +26,11 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r".*Maximum recursive CTE evaluation depth.*",
             "WITH RECURSIVE goes on for more than 1000 rounds. Let its last SELECT end it with WHERE.",
         ),
-        (r".*does not support JSON serialization.*", "only SELECT is possible here."),
+        (
+            r".*(?:does not support JSON serialization|is not supported by parseQueryToJSON).*",
+            "only SELECT is possible here.",
+        ),
+        (r"'utf-8' codec can't decode.*", "it has a text that is not UTF-8."),
         (r".*Multi-statements are not allowed.*", "there is more than one statement."),
         (r"Empty query.*", "it is empty."),
         (
@@ -85,7 +90,8 @@ def said(exc: Exception) -> str:
         if found := pattern.fullmatch(text):
             text = found.expand(plain)
             break
-    text = re.sub(r"\bportal\.(?=\w)|__table\d+\.", "", text).rstrip(" :")[:500]
+    text = re.sub(r"\bportal\.(?=\w)|__table\d+\.|\.? Maybe you meant: \[[^]]*_row_exists[^]]*\]", "", text)
+    text = re.sub(r"\.\.$", ".", text.rstrip(" :")[:500])
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 

@@ -36,6 +36,8 @@ from memory_mcp.portals.model import (
 from memory_mcp.portals.transfers import Transfers
 
 MOST_COLUMNS = 1000  # of an answer
+LONGEST_NAME = 4000  # characters of a column of an answer
+LONGEST_NAMES = TOKEN_BUDGET * BYTES_PER_TOKEN  # of all of them, with their types
 WIDEST = 2**53  # whole numbers that every JSON reader keeps
 
 
@@ -162,6 +164,13 @@ class Portals:
                 word="too_large",
                 field="sql",
             )
+        if any(len(one["name"]) > LONGEST_NAME for one in found["meta"]) or _size(found["meta"]) > LONGEST_NAMES:
+            raise Invalid(
+                f"sql: the names of the result's columns are too long; one has at most {LONGEST_NAME} characters. Give "
+                "short ones: SELECT … AS name.",
+                word="too_large",
+                field="sql",
+            )
         columns = [
             ResultColumn(name, one["type"]) for name, one in zip(_unique(found["meta"]), found["meta"], strict=True)
         ]
@@ -270,6 +279,9 @@ class Portals:
         """Rows of a table, as its resource shows them."""
         line = self._lines.get(self._keeping.existing(caller, address))
         table = existing_table(storage.tables(line), address.table or "")
+        if (asked.since or asked.until) and storage.time_column(table) is None:
+            word = "since" if asked.since else "until"
+            raise Invalid(f"{word}: {table.name!r} has no column with a time. Leave it out.", field="uri")
         if asked.order and table.column(asked.order.removeprefix("-")) is None:
             raise Invalid(f"order: {table.name!r} has no column {asked.order.removeprefix('-')!r}.", field="uri")
         try:
@@ -290,8 +302,8 @@ def fitting(rows: Sequence[Record]) -> list[Record]:
     return shown if shown and _size(shown[0]) <= TOKEN_BUDGET * BYTES_PER_TOKEN else []
 
 
-def _size(row: Record) -> int:
-    return len(json.dumps(row, ensure_ascii=False).encode())
+def _size(shown: Any) -> int:
+    return len(json.dumps(shown, ensure_ascii=False).encode())
 
 
 def stats(tables: Sequence[Table]) -> Stats:

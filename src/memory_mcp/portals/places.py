@@ -33,6 +33,10 @@ def move_out(folders: Sequence[Path], made: Path, destination: str) -> str:
     """Move a finished file to where it is wanted. The path it has there, as the caller put it: where our folders lie is
     nobody's business. Raises Conflict if a file is there already:
     who may only read overwrites nothing."""
+    if "://" in destination or destination.startswith("~"):
+        raise Invalid(
+            f"destination: only files in {_listed(folders)} are possible: no address, and no '~'.", field="destination"
+        )
     folders[0].mkdir(mode=0o700, parents=True, exist_ok=True)
     with _telling("destination", folders), _place(folders, destination, "destination", make=True) as place:
         _check_free(place)

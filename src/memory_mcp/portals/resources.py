@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from memory_mcp.errors import Invalid, NotFound
@@ -52,8 +52,9 @@ def read(call: Call, uri: str) -> Document:
     if address.table is None:
         about = _about(*call.app.portals.described(call.caller, address))
         return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about})
-    rows = call.app.portals.page(call.caller, address, page)
-    shown = fitting(rows)
+    most = min(page.limit, call.app.settings.portal_rows)
+    rows = call.app.portals.page(call.caller, address, replace(page, limit=most + 1))
+    shown = fitting(rows[:most])
     meta: dict[str, Any] = {"memory": {"rows": len(shown), "offset": page.offset}}
     if len(shown) < len(rows):  # a row that is too long alone is passed over
         meta["memory"]["next_offset"] = page.offset + max(len(shown), 1)

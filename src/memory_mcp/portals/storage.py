@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from memory_mcp.engine.client import EngineError, EngineLine
-from memory_mcp.engine.parameters import literal, prepared
+from memory_mcp.engine.parameters import literal, prepared, ticks
 from memory_mcp.engine.wall import DATABASE
 from memory_mcp.errors import AppError
 from memory_mcp.portals.address import Page
@@ -183,7 +183,7 @@ def whole_table(table: str) -> str:
 class Condition:
     """Which rows: a column equal to a value, one of several, or compared to some."""
 
-    OPERATORS: ClassVar = {"eq": "=", "ne": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">=", "like": "ILIKE"}
+    OPERATORS: ClassVar = {"eq": "=", "ne": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">=", "like": "LIKE"}
 
     def __init__(self, table: Table, where: Mapping[str, Any]) -> None:
         self.values: dict[str, Any] = {}
@@ -206,7 +206,12 @@ class Condition:
         kind = column.type[9:-1] if column.type.startswith("Nullable(") else column.type
         self.columns[parameter] = column.name
         self.values[parameter] = prepared(column.name, value, kind)
-        return f"{_name(column.name)} {self.OPERATORS[word]} {{{parameter}:{kind}}}"
+        compared = _name(column.name)
+        if word != "like" and isinstance(value, str) and (count := ticks(value, kind)) is not None:
+            # As numbers: what the engine makes of a time long ago or far ahead in a DELETE it cannot read again.
+            self.values[parameter] = count
+            compared, kind = f"toUnixTimestamp64{'Milli' if '(3' in kind else 'Micro'}({compared})", "Int64"
+        return f"{compared} {self.OPERATORS[word]} {{{parameter}:{kind}}}"
 
 
 # What a portal is

@@ -107,7 +107,14 @@ class Export(InPortal):
     query: Sql | None = Field(None, description="A SELECT, to export its result.")
 
 
-@portals.tool(Export, answers=Exported, title="Export a portal", needs=Scope.READ, spec_name="memory/export")
+@portals.tool(
+    Export,
+    answers=Exported,
+    title="Export a portal",
+    needs=Scope.READ,
+    makes_files=True,
+    spec_name="memory/export",
+)
 def portal_export(call: Call, asked: Export) -> Exported:
     """Export a table or a query's result; db holds the whole portal in one portable file."""
     return call.app.portals.transfers.export_file(

@@ -58,6 +58,8 @@ class Transfers:
         """Add what a file holds: all of it, or nothing. A missing portal or table is made. A caller who leaves before
         the rows are moved to their table has imported nothing."""
         address = addresses.portal(uri)
+        if format_ == "db" and mapping:
+            raise Invalid("mapping: a db file brings its columns as they are. Leave mapping out.", field="mapping")
         name = writable(moving.table_name(source, table)) if format_ != "db" else table
         folder = self._keeping.folders(caller).get(address)
         with moving.staged(folder, ENDINGS[format_]) as path:
