@@ -54,9 +54,8 @@ def load(
     changed: NewSchema,
     cancelled: threading.Event | None,
 ) -> int:
-    """Add the records of a file to a table, which is made if it is missing: all of them or none."""
+    """Add the records of a prepared file to a table, which is made if it is missing: all of them or none."""
     stopping = line.until(cancelled)  # for what a caller who leaves need not wait for, nor anybody else
-    _check_text(path, format_)
     storage.drop_left_behind(line, TEMPORARY, RESTORED)
     known = next((one for one in storage.tables(line) if one.name == table), None)
     try:
@@ -96,12 +95,12 @@ def load(
     return count
 
 
-def _check_text(path: Path, format_: Format) -> None:
+def prepare(path: Path, format_: Format, cancelled: threading.Event | None) -> None:
     """Put a file of texts into NFC. Raises Invalid for one that is not UTF-8, and for a CSV file with a column that has
     no name: the engine would replace the one and leave out the other."""
-    if format_ == "parquet":
+    if format_ not in ("json", "csv"):
         return
-    reading.normalise(path, is_json=format_ == "json")
+    reading.normalise(path, is_json=format_ == "json", still_wanted=lambda: check_wanted(cancelled))
     if format_ == "csv":
         with path.open(encoding="utf-8-sig", newline="") as text:
             names = next(csv.reader(text), [])

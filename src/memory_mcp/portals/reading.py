@@ -4,8 +4,8 @@ import json
 import math
 import re
 import unicodedata
-from codecs import getincrementaldecoder
-from collections.abc import Iterator
+from codecs import IncrementalDecoder, getincrementaldecoder
+from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,51 +26,59 @@ _LEVEL = {"{": 1, "[": 1, "}": -1, "]": -1}
 _BETWEEN = re.compile(r"[\s,\[\]]*")
 
 
-def normalise(path: Path, *, is_json: bool) -> None:
+def normalise(path: Path, *, is_json: bool, still_wanted: Callable[[], None] = lambda: None) -> None:
     """Put a file's text into NFC. Raises Invalid if it is not UTF-8, or nested deeper than a record may be.
 
     Quotes, commas and ends of lines are part of no character that NFC would put together: what it does to the whole it
-    does to every value.
+    does to every value. `still_wanted` is asked now and then, and raises if nobody waits any more.
     """
-    levels, has_changed = _Levels(), False
+    levels, is_normal = _Levels(), True
+    for piece in _pieces(path):
+        still_wanted()
+        if is_json:
+            levels.see(piece)
+        is_normal = is_normal and unicodedata.is_normalized("NFC", _plain(piece, is_json=is_json))
+    if is_normal:
+        return
     target = path.with_name(f"{path.stem}-nfc{path.suffix}")
     try:
         with target.open("w", encoding="utf-8", newline="") as writing:
-            for text in _pieces(path):
-                plain = text
-                if is_json:
-                    levels.see(text)
-                    plain = _ESCAPED.sub(_unescaped, text) if "\\u" in text else text
-                if not unicodedata.is_normalized("NFC", plain):
-                    plain, has_changed = unicodedata.normalize("NFC", plain), True
-                else:
-                    plain = text
-                writing.write(plain)
-        if has_changed:
-            target.replace(path)
+            for piece in _pieces(path):
+                still_wanted()
+                writing.write(unicodedata.normalize("NFC", _plain(piece, is_json=is_json)))
+        target.replace(path)
     finally:
         target.unlink(missing_ok=True)
 
 
+def _plain(piece: str, *, is_json: bool) -> str:
+    """With the characters that escapes stand for, where there are escapes."""
+    return _ESCAPED.sub(_unescaped, piece) if is_json and "\\u" in piece else piece
+
+
 def _pieces(path: Path) -> Iterator[str]:
     """A file's text, never parted within a character as people see it, nor within an escape of JSON."""
-    decoder, number, rest = getincrementaldecoder("utf-8")(), 1, ""
+    decoder, number = getincrementaldecoder("utf-8")(), 1
+    kept: list[str] = []
     with path.open("rb") as file:
-        while True:
-            chunk = file.read(AT_ONCE)
-            try:
-                rest += decoder.decode(chunk, not chunk)
-            except UnicodeDecodeError as exc:
-                bad = number + exc.object[: exc.start].count(b"\n")
-                raise Invalid(f"source: line {bad} is not UTF-8. Save the file as UTF-8.", field="source") from exc
+        while chunk := file.read(AT_ONCE):
+            text = _decoded(decoder, chunk, number)
             number += chunk.count(b"\n")
-            if not chunk:
-                yield rest
-                return
-            end = max(map(rest.rfind, "\n, "))  # a text in JSON may go on behind it: see _Levels
+            end = max(map(text.rfind, "\n, "))  # a text in JSON may go on behind it: see _Levels
             if end > 0:
-                yield rest[:end]
-                rest = rest[end:]
+                yield "".join([*kept, text[:end]])
+                kept, text = [], text[end:]
+            kept.append(text)
+    yield "".join([*kept, _decoded(decoder, b"", number, is_last=True)])
+
+
+def _decoded(decoder: IncrementalDecoder, chunk: bytes, number: int, *, is_last: bool = False) -> str:
+    """A part of a file that starts in line `number`."""
+    try:
+        return decoder.decode(chunk, is_last)
+    except UnicodeDecodeError as exc:
+        bad = number + exc.object[: exc.start].count(b"\n")
+        raise Invalid(f"source: line {bad} is not UTF-8. Save the file as UTF-8.", field="source") from exc
 
 
 def _unescaped(found: re.Match[str]) -> str:

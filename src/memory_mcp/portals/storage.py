@@ -13,7 +13,7 @@ from memory_mcp.engine.parameters import literal, prepared, ticks
 from memory_mcp.engine.wall import DATABASE
 from memory_mcp.errors import AppError
 from memory_mcp.portals.address import Page
-from memory_mcp.portals.inference import KEY
+from memory_mcp.portals.inference import KEY, WELL_KNOWN
 from memory_mcp.portals.model import METADATA, Column, NewColumn, Record, Table
 
 # A record that does not fit is refused: nothing is bent, nothing is dropped, and none of its batch stays.
@@ -394,13 +394,14 @@ def _read(name: str, seen: str, kind: str, default: str | None, *, is_text: bool
 
 
 def defaults(line: EngineLine, table: str) -> dict[str, str]:
-    """What columns get where nothing is given."""
+    """What columns get where nothing is given, of those that this server makes."""
+    ours = {column.default for columns in WELL_KNOWN.values() for column in columns if column.default}
     rows = line.rows(
         "SELECT name, default_expression AS value FROM system.columns "
         "WHERE database = 'portal' AND table = {table:String} AND default_kind = 'DEFAULT'",
         {"table": table},
     )
-    return {row["name"]: row["value"] for row in rows}
+    return {row["name"]: row["value"] for row in rows if row["value"] in ours}
 
 
 def has_null(line: EngineLine, path: str, format_: str, columns: Mapping[str, str], name: str) -> bool:

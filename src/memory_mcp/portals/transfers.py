@@ -64,6 +64,7 @@ class Transfers:
         folder = self._keeping.folders(caller).get(address)
         with moving.staged(folder, ENDINGS[format_]) as path:
             self._get(caller, source, path, cancelled)  # before the turn: it may take a while
+            moving.prepare(path, format_, cancelled)
             tell(1, 3, "The file is there.")
             with folder.turn():
                 check_wanted(cancelled)
