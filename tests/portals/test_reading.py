@@ -120,12 +120,14 @@ def test_texts_and_names_of_columns_are_in_nfc(app: App, table: str, content: st
 @pytest.mark.usefixtures("imports")
 def test_texts_in_a_parquet_file_and_inside_of_objects_are_in_nfc(app: App, data_dir: Path, table: str) -> None:
     put(app, table, [{"n": 1}])
-    query = "SELECT 'e\u0301' AS s, ['e\u0301'] AS l"
+    query = "SELECT 'e\u0301' AS s, ['e\u0301'] AS l, [NULL, 'e\u0301'] AS m, [1, NULL] AS n"
     app.portals.transfers.export_file(
         CALLER, PORTAL, f"{table}.parquet", "parquet", None, query, lambda *progress: None
     )
     bring_in(app, f"{table}_p", (data_dir / "exports" / f"{table}.parquet").read_bytes(), "parquet")
-    assert ask(app, f"SELECT * FROM {table}_p") == [{"s": "\u00e9", "l": ["\u00e9"]}]
+    assert ask(app, f"SELECT * FROM {table}_p") == [
+        {"s": "\u00e9", "l": ["\u00e9"], "m": [None, "\u00e9"], "n": [1, None]}
+    ]
     bring_in(app, f"{table}_j", '{"o": {"e\u0301": ["e\\u0301"]}}', "json")
     assert ask(app, f"SELECT * FROM {table}_j") == [{"o": {"\u00e9": ["\u00e9"]}}]
 

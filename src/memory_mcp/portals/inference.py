@@ -159,7 +159,8 @@ def _telling(values: Sequence[Any], kind: str) -> Sequence[Any]:
 
 def column_type(seen: str, name: str, *, of_texts: bool, has_null: bool = False) -> str:
     """The type of a column of which the engine has seen a file. In one `of_texts`, dates and times are what it has made
-    of texts: they are read as those of records are. `has_null` is what is known of the key."""
+    of texts: they are read as those of records are. `has_null` is what is known of the
+    key, and of lists."""
     kind = seen[9:-1] if seen.startswith("Nullable(") else seen
     if "Nothing" in kind or (of_texts and (kind in ("Date", "Date32") or re.match(r"Array\((Nullable\()?Date", kind))):
         kind = "Array(String)" if kind.startswith("Array(") else "String"
@@ -170,7 +171,7 @@ def column_type(seen: str, name: str, *, of_texts: bool, has_null: bool = False)
     elif kind.startswith("Array(Array("):
         kind = "Array(Dynamic)"
     elif kind.startswith("Array("):
-        kind = f"Array({column_type(kind[6:-1], KEY, of_texts=of_texts)})"
+        kind = f"Array({column_type(kind[6:-1], KEY, of_texts=of_texts, has_null=has_null)})"
     is_plain = not kind.startswith(("Array", "JSON"))
     return f"Nullable({kind})" if is_plain and (name != KEY or has_null) else kind
 

@@ -222,8 +222,10 @@ def _wanted(
     there = {column.name for column in (*(known.columns if known else ()), *usual)}
     new = [name for name, target in columns.items() if target not in there]
     texts = [name for name in new if found[name] == "Nullable(String)"]
+    with_null = storage.lists_with_null(line, str(path), format_, {name: found[name] for name in new})
     key = next((name for name in new if columns[name] == inference.KEY), None)
-    has_null = key is not None and storage.has_null(line, str(path), format_, found, key)
+    if key is not None and storage.has_null(line, str(path), format_, found, key):
+        with_null.add(key)
     if format_ == "csv" and (wide := storage.too_wide(line, str(path), found, new)) is not None:
         raise Invalid(f"source: {wide!r} holds a number wider than 64 bits. Write it as a text.", field="source")
     seen = dict(found)
@@ -234,7 +236,7 @@ def _wanted(
     return usual + [
         NewColumn(
             columns[name],
-            inference.column_type(seen[name], columns[name], of_texts=of_texts, has_null=has_null),
+            inference.column_type(seen[name], columns[name], of_texts=of_texts, has_null=name in with_null),
         )
         for name in new
     ]

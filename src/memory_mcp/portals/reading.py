@@ -14,7 +14,7 @@ from memory_mcp.errors import Invalid
 from memory_mcp.portals.model import Record
 
 AT_ONCE = 1024 * 1024  # bytes read at once
-BATCH = 10_000  # records looked at together
+BATCH = 2000  # records looked at together
 LONGEST_WORD = 16  # characters that mean something only together, like -Infinity
 LONGEST_RECORD = 256 * 1024 * 1024  # characters
 MOST_LEVELS = 99  # of lists and objects in a record, which is one itself: what is left of a call's 100 for portal_write
@@ -23,6 +23,7 @@ _ESCAPED = re.compile(
     r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|.)", re.DOTALL
 )
 _LEVEL = {"{": 1, "[": 1, "}": -1, "]": -1}
+_NO_LEVEL = re.compile(r"[^][{}]+")
 _BETWEEN = re.compile(r"[\s,\[\]]*")
 
 
@@ -107,7 +108,7 @@ class _Levels:
         parts = text.split('"')
         outside = "".join(parts[self._in_text :: 2])
         self._in_text ^= len(parts) % 2 == 0
-        levels = list(accumulate((_LEVEL[sign] for sign in outside if sign in _LEVEL), initial=self._depth))
+        levels = list(accumulate(map(_LEVEL.__getitem__, _NO_LEVEL.sub("", outside)), initial=self._depth))
         self._depth = levels[-1]
         if max(levels) > MOST_LEVELS + bool(self._is_array):
             raise Invalid(f"source: a record is nested more than {MOST_LEVELS} deep. Flatten it.", field="source")

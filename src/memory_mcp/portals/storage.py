@@ -410,6 +410,18 @@ def has_null(line: EngineLine, path: str, format_: str, columns: Mapping[str, st
     return bool(row["found"])
 
 
+def lists_with_null(line: EngineLine, path: str, format_: str, columns: Mapping[str, str]) -> set[str]:
+    """Those of a file's columns of lists in which one has a null."""
+    lists = [name for name, kind in columns.items() if kind.startswith("Array(Nullable(")]
+    if not lists:
+        return set()
+    asked = ", ".join(
+        f"countIf(arrayExists(t -> isNull(t), {_name(name)})) > 0 AS c{number}" for number, name in enumerate(lists)
+    )
+    (row,) = line.rows(f"SELECT {asked} FROM file({literal(path)}, '{FORMATS[format_]}') SETTINGS {_INFERRING}")
+    return {name for number, name in enumerate(lists) if row[f"c{number}"]}
+
+
 def _file(path: str, format_: str, columns: Mapping[str, str]) -> str:
     """A file, if it is CSV with texts only."""
     as_texts = ", ".join(f"{_name(name)} Nullable(String)" for name in columns)
