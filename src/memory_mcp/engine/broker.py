@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -76,6 +76,7 @@ class Engine:
         self._address = f"{folder / 'db'}?config-file={HERE / 'config.xml'}&backups.allowed_path={folder / 'staging'}"
         self._owner = Connection(self._as_owner)
         self._writing = threading.Lock()
+        self._writer: Asker | None = None  # for whom, if that is a statement that stops
         self._looker = Connection(self._as_owner)  # looks at queries while the owner writes
         self._looking = threading.Lock()
         self._clean()
@@ -107,7 +108,11 @@ class Engine:
             self._forgetting(sql.split(maxsplit=1)[0] in _CHANGING),
         ):
             asker.check_waiting()
-            return connection.run(sql, parameters)
+            self._writer = asker
+            try:
+                return connection.run(sql, parameters)
+            finally:
+                self._writer = None
 
     def run_afresh(self, asker: Asker, sql: str, made: str | None, *, stops: bool) -> bytes:
         """A statement that wants a connection of its own: BACKUP and RESTORE after others fail on theirs.
@@ -157,6 +162,10 @@ class Engine:
     def stop(self, asker: Asker) -> bool:
         """End what is being done for somebody who has left. Whether there was something."""
         return bool(self._ask("KILL QUERY WHERE Settings['log_comment'] = {tag:String} ASYNC", tag=asker.tag))
+
+    def take_last_turn(self, askers: Collection[Asker]) -> bool:
+        """Whether nobody writes, or only one of these: if so, nobody else will."""
+        return self._writer in askers or self._writing.acquire(blocking=False)
 
     def _as_owner(self, tag: str = "") -> Any:
         connection = self._connect(tag)
@@ -404,7 +413,8 @@ class Broker:
                 askers = [asker for asker in self._askers if asker.has_left()]
             running = {asker for asker in askers if self._is_stopping(asker)}
             since = {asker: since.get(asker, time.monotonic()) for asker in running}
-            if since and time.monotonic() - min(since.values()) > STUCK:
+            is_stuck = since and time.monotonic() - min(since.values()) > STUCK
+            if is_stuck and self._engine.take_last_turn(running):
                 os._exit(1)
 
     def _is_stopping(self, asker: Asker) -> bool:
