@@ -27,7 +27,7 @@ SERVICES = {
 }
 STOPS = (  # in a room, each may import those before it
     *("model", "markdown", "sizes", "exchange", "picture", "paths", "yaml_text", "frontmatter", "index_files"),
-    *("address", "inference", "places"),
+    *("address", "inference", "places", "pieces"),
     *("storage", "schema", "files", "registry", "folders", "catalogue", "moving", "waiting", "meaning", "searching"),
     *("keeping", "transfers", "answers", "operations", "texts", "resources", "prompts", "tools"),
 )

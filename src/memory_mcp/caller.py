@@ -30,6 +30,7 @@ class Caller:
     namespace: str = "default"  # of notes that name none
     requests_a_minute: int | None = None  # None: no limit
     ip: str | None = None  # where from; None on stdio
+    is_person: bool = False  # somebody at the web app, not an agent
 
     def require(self, scope: Scope) -> None:
         if scope not in self.scopes:

@@ -83,6 +83,8 @@ class Tool:
     steers: bool  # it changes what later calls of its session mean
     meta: Mapping[str, Any]
     spells_out_answers: bool  # in tools/list; docs/tools.md always does
+    app_only: bool = False  # for a page that a host shows (MCP Apps), not for its model
+    summary: Callable[[Any], str] | None = None  # the answer in a line for people, beside the answer itself
 
     @property
     def deletes(self) -> bool:
@@ -208,6 +210,8 @@ class Family:
         spec_name: str | None = None,
         steers: bool = False,
         makes_files: bool = False,
+        app_only: bool = False,
+        summary: Callable[[Any], str] | None = None,
         **meta: Any,
     ) -> Callable[[Callable[[Call, A], Any]], Callable[[Call, A], Any]]:
         """Offer a function as a tool. Its name is the tool's name, its docstring what the model reads."""
@@ -230,6 +234,8 @@ class Family:
                 steers=steers,
                 meta={"family": self.name, "scope": needs.value, **meta},
                 spells_out_answers=self.spells_out_answers,
+                app_only=app_only,
+                summary=summary,
             )
             return run
 

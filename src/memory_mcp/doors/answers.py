@@ -19,7 +19,9 @@ log = logging.getLogger(__name__)
 def result(tool: Tool, answer: Any) -> types.CallToolResult:
     structured = tool.answers.dump_python(answer, mode="json", by_alias=True)
     text = tool.answers.dump_json(answer, by_alias=True).decode()
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=structured)
+    texts = [text, tool.summary(answer)] if tool.summary else [text]
+    content = [types.TextContent(type="text", text=one) for one in texts]
+    return types.CallToolResult(content=[*content], structured_content=structured)
 
 
 def refusal(family: Family, error: AppError) -> types.CallToolResult:

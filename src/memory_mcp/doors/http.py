@@ -106,8 +106,7 @@ class HttpDoor:
                 Route("/mcp/messages", _Asgi(self._sse.handle_post_message)),
                 Route("/healthz", _health, methods=["GET"]),
                 Route("/metrics", metrics.answer, methods=["GET"]),
-                Route("/sign-in", pages.sign_in, methods=["GET", "POST"]),
-                Route("/", pages.front, methods=["GET"]),
+                *pages.routes(),
             ],
             middleware=self._middleware(hosts),
             exception_handlers={

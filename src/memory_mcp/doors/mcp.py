@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 import mcp_types as types
+from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID, client_supports_apps
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
@@ -70,6 +71,7 @@ class McpDoor:
         self._reading = ThreadPoolExecutor(32, thread_name_prefix="reading")
         self._writing = ThreadPoolExecutor(8, thread_name_prefix="writing")
         self.server = self._build()
+        self.server.extensions[EXTENSION_ID] = {"mimeTypes": [APP_MIME_TYPE]}
         self.server.middleware[:] = [self._meet]
 
     def _build(self) -> Server[Any]:
@@ -123,8 +125,11 @@ class McpDoor:
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         _no_cursor(params)
         caller = asking.caller(ctx)
+        shows_apps = client_supports_apps(ctx)
         allowed = [
-            name for name, tool in self._tools.items() if tool.family in caller.families and tool.needs in caller.scopes
+            name
+            for name, tool in self._tools.items()
+            if tool.family in caller.families and tool.needs in caller.scopes and (shows_apps or not tool.app_only)
         ]
         return types.ListToolsResult(tools=[self._offers[name] for name in allowed])
 

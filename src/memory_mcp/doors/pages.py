@@ -1,17 +1,22 @@
-"""The pages a person sees before the web app: how to connect, and signing in."""
+"""The web app, and what a person sees before it: how to connect, and signing in."""
 
 import html
-from urllib.parse import parse_qs
+import os
+from pathlib import Path
+from urllib.parse import parse_qs, quote
 
 from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from memory_mcp.app import App
 from memory_mcp.doors import problems, welcome
 from memory_mcp.doors.asking import ip_of
-from memory_mcp.doors.rest.people import set_cookie
-from memory_mcp.errors import AppError
+from memory_mcp.doors.rest.people import COOKIE, person, set_cookie
+from memory_mcp.errors import AppError, Unavailable
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
@@ -19,8 +24,17 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+WEB = Path(__file__).parents[1] / "web"
+APP_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+NAMES = ("memories", "graph", "stores", "portals", "keys", "sessions", "settings")
 LONGEST_FORM = 10_000  # bytes
-FORM = """<form method="post" action="/sign-in">
+FORM = """<form method="post" action="/sign-in{then}">
 <p><label>Name <input name="name" autocomplete="username" required></label></p>
 <p><label>Password <input name="password" type="password" autocomplete="current-password" required></label></p>
 <p><button>Sign in</button></p>
@@ -34,10 +48,41 @@ CONFIRM = """<form method="post" action="/sign-in">
 </form>"""
 
 
+class Assets(StaticFiles):
+    """Scripts and styles. Their names stay the same, so a browser asks each time whether they do too."""
+
+    def file_response(
+        self, full_path: "str | os.PathLike[str]", stat_result: os.stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        response.headers["Cache-Control"] = "no-cache"
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+
+def routes() -> list[BaseRoute]:
+    return [
+        Mount("/assets", Assets(directory=WEB / "app" / "assets")),
+        Route("/sign-in", sign_in, methods=["GET", "POST"]),
+        Route("/", front, methods=["GET"]),
+        *(Route(f"/{name}", front, methods=["GET"]) for name in NAMES),
+        *(Route(f"/{name}/{{rest:path}}", front, methods=["GET"]) for name in NAMES),
+    ]
+
+
 async def front(request: Request) -> HTMLResponse:
+    """The web app for whoever is signed in; which of its pages, it reads from its address. Others sign in first."""
     app: App = request.app.state.app
-    base = app.settings.public_url or str(request.base_url)
-    return HTMLResponse(welcome.page(app.settings, base), headers=HEADERS)
+    try:
+        await to_thread.run_sync(person, app, request.cookies.get(COOKIE))
+    except Unavailable:
+        raise
+    except AppError:
+        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        then = f"?next={quote(asked, safe='/')}" if asked != "/" else ""
+        base = app.settings.public_url or str(request.base_url)
+        return HTMLResponse(welcome.page(app.settings, base, FORM.format(then=html.escape(then))), headers=HEADERS)
+    return HTMLResponse((WEB / "app" / "index.html").read_text(encoding="utf-8"), headers=APP_HEADERS)
 
 
 async def sign_in(request: Request) -> Response:
@@ -46,15 +91,15 @@ async def sign_in(request: Request) -> Response:
         return HTMLResponse(headers=HEADERS)
     token = request.query_params.get("token")
     if request.method == "GET" and token is None:
-        return _page(FORM)
+        return _page(FORM.format(then=""))
     if request.method == "GET" and token is not None and _comes_from_elsewhere(request):
         return _page(CONFIRM.format(token=html.escape(token)))
     try:
         cookie = await _cookie(request, token)
     except AppError as error:
         alert = f"<p role=alert>{html.escape(error.message)}</p>"
-        return _page(alert + FORM, problems.status_of(error), error)
-    response = RedirectResponse("/", 303, HEADERS)
+        return _page(alert + FORM.format(then=""), problems.status_of(error), error)
+    response = RedirectResponse(_next(request), 303, HEADERS)
     set_cookie(request, response, cookie)
     return response
 
@@ -62,6 +107,12 @@ async def sign_in(request: Request) -> Response:
 def _comes_from_elsewhere(request: Request) -> bool:
     """Whether another page led here: it must not sign anybody in, least of all as somebody else."""
     return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
+def _next(request: Request) -> str:
+    """Where somebody wanted to go before they had to sign in: a page of ours, or the first one."""
+    wanted = request.query_params.get("next", "/")
+    return wanted if wanted.lstrip("/").partition("/")[0].partition("?")[0] in NAMES and wanted[:2] != "//" else "/"
 
 
 async def _cookie(request: Request, token: str | None) -> str:

@@ -57,16 +57,20 @@ def _pasted(client: Client, way: Http) -> str:
     return json.dumps({client.section: {NAME: client.entry(way)}})
 
 
-def page(settings: Settings, base_url: str) -> str:
+def page(settings: Settings, base_url: str, form: str) -> str:
+    """What somebody sees who is not signed in: the form, and how to connect a client."""
     base = base_url.rstrip("/")
     key = PLACEHOLDER if settings.auth == "key" else None
     snippets = html.escape("\n".join(_snippets(base, key)))
     return framed(
         "Memory MCP",
-        f"""<p>Version {__version__} is running. It speaks the Model Context Protocol at
+        f"""<h2>Sign in</h2>
+{form}
+<h2>Connect a client</h2>
+<p>Version {__version__} is running. It speaks the Model Context Protocol at
 <code>{html.escape(base)}/mcp</code>.</p>
 <pre>{snippets}</pre>
-<p>Keys are made with <code>memory-mcp keys create --name NAME</code>.</p>""",
+<p>Keys are made on the page Keys, or with <code>memory-mcp keys create --name NAME</code>.</p>""",
     )
 
 

@@ -297,6 +297,11 @@ class Notes:
         with self._db(caller).read() as tx:
             return within_means(links.neighbours(tx, _existing(tx, id_).seq, depth, MOST_NODES))
 
+    def picture(self, caller: Caller, most: int) -> Neighbourhood:
+        """The notes written last and how they hang together."""
+        with self._db(caller).read() as tx:
+            return links.newest(tx, most)
+
     def stats(self, caller: Caller, namespace: str | None) -> Stats:
         with self._db(caller).read() as tx:
             found = lists.stats(tx, namespace)

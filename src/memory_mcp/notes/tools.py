@@ -246,7 +246,8 @@ def memory_stats(call: Call, asked: MemoryStats) -> Stats:
 
 
 def _author(call: Call) -> Author:
-    return Author("mcp", client_tag(call.session.client), call.session.id)
+    source: Source = "ui" if call.caller.is_person else "mcp"
+    return Author(source, client_tag(call.session.client), call.session.id)
 
 
 def _namespace(name: str | None) -> str | None:

@@ -95,6 +95,24 @@ class Exported:
 
 
 @dataclass(frozen=True)
+class Received:
+    """How much of a file has come in."""
+
+    source: str  # for portal_import
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a file on its way out."""
+
+    data: str  # base64
+    offset: int
+    bytes: int  # of the whole file
+    done: bool
+
+
+@dataclass(frozen=True)
 class View:
     portalUri: str  # noqa: N815
     viewerUri: str  # noqa: N815

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from memory_mcp.errors import Invalid, NotFound
@@ -13,6 +14,9 @@ from memory_mcp.portals.model import VIEWER, Table
 from memory_mcp.portals.operations import fitting, stats
 
 MIME = "application/vnd.mcp.memory+json"
+VIEWER_MIME = "text/html;profile=mcp-app"
+VIEWER_PAGE = Path(__file__).parents[1] / "web" / "viewer.html"
+VIEWER_META = {"ui": {"prefersBorder": True, "permissions": {"clipboardWrite": {}}}}
 PAGE = 100  # portals on one page of resources/list
 
 TEMPLATES = (
@@ -30,7 +34,14 @@ def list_page(call: Call, position: str | None) -> Page:
     folders = call.app.portals.all(call.caller)
     shown = folders[start : start + PAGE]
     following = str(start + PAGE) if len(folders) > start + PAGE else None
-    return Page([_listed(folder) for folder in shown], following)
+    listed = [_listed(folder) for folder in shown]
+    return Page(listed if start else [_viewer(), *listed], following)
+
+
+def _viewer() -> Listed:
+    return Listed(
+        VIEWER, "memory_portal_viewer", "Looks into portals, in hosts that show apps.", VIEWER_MIME, VIEWER_META
+    )
 
 
 def _listed(folder: PortalFolder) -> Listed:
@@ -43,6 +54,8 @@ def _listed(folder: PortalFolder) -> Listed:
 
 def read(call: Call, uri: str) -> Document:
     """Raises NotFound for a portal or table that is not there."""
+    if uri == VIEWER:
+        return Document(uri, VIEWER_PAGE.read_text(encoding="utf-8"), VIEWER_MIME, VIEWER_META)
     try:
         address, page = addresses.parsed(uri, "uri"), addresses.page(uri)
     except Invalid as exc:

@@ -3,17 +3,22 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memory_mcp.caller import Scope
-from memory_mcp.families import Arguments, Call, Family
+from memory_mcp.families import AS_WHOLE, Arguments, Call, Family
 from memory_mcp.portals import resources
 from memory_mcp.portals.model import (
+    VIEWER,
     Deleted,
     Exported,
     Format,
     Imported,
+    Piece,
+    Received,
     Result,
     View,
     Written,
 )
+
+MOST_ENCODED = 1_400_000  # characters of base64: 1 MiB
 
 Uri = Annotated[str, Field(max_length=512, alias="portalUri")]
 TableName = Annotated[str, Field(min_length=1, max_length=64)]
@@ -25,7 +30,7 @@ portals = Family(
     purpose="tables and SQL, a portal at mem://namespace/portal: portal_write records, portal_query with one SELECT, "
     "portal_import and portal_export files",
     errors="tool-result",
-    uri_prefixes=("mem://",),
+    uri_prefixes=("mem://", VIEWER),
     templates=resources.TEMPLATES,
     list_resources=resources.list_page,
     read_resource=resources.read,
@@ -129,7 +134,76 @@ def portal_export(call: Call, asked: Export) -> Exported:
     )
 
 
-@portals.tool(InPortal, answers=View, title="View a portal", needs=Scope.READ, idempotent=True, spec_name="memory/view")
+SHOWN_BY_THE_VIEWER: dict[str, Any] = {
+    "ui": {"resourceUri": VIEWER},
+    "ui/resourceUri": VIEWER,  # as drafts of MCP Apps had it, which some hosts still read
+}
+
+
+def _in_a_line(view: View) -> str:
+    tables = ", ".join(f"{table.name} ({table.rows:,} rows)" for table in view.tables) or "no tables"
+    return (
+        f"{view.portalUri}: {tables}; {view.stats.bytes:,} bytes. A host that shows apps has its viewer open; "
+        "elsewhere it is in the server's web app, under Portals."
+    )
+
+
+@portals.tool(
+    InPortal,
+    answers=View,
+    title="View a portal",
+    needs=Scope.READ,
+    idempotent=True,
+    spec_name="memory/view",
+    summary=_in_a_line,
+    **SHOWN_BY_THE_VIEWER,
+)
 def portal_view(call: Call, asked: InPortal) -> View:
     """Show a portal's tables, columns and sizes."""
     return call.app.portals.view(call.caller, asked.uri)
+
+
+# For the viewer alone: a page in a host reaches no disk and no network but through tools
+
+FOR_THE_VIEWER: dict[str, Any] = {"resourceUri": VIEWER, "visibility": ["app"]}
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
+Offset = Annotated[int, Field(ge=0, le=2**53), AS_WHOLE]
+
+
+class Upload(Arguments):
+    name: FileName
+    offset: Offset = Field(0, description="How much of the file has come before.")
+    data: str = Field(max_length=MOST_ENCODED, description="The next piece, base64, at most 1 MiB of it.")
+
+
+@portals.tool(
+    Upload,
+    answers=Received,
+    title="Upload a piece of a file",
+    needs=Scope.WRITE,
+    idempotent=True,
+    app_only=True,
+    ui=FOR_THE_VIEWER,
+)
+def portal_upload(call: Call, asked: Upload) -> Received:
+    """Take in a file piece by piece, for portal_import. What nobody imports is gone after an hour."""
+    return call.app.portals.transfers.receive(call.caller, asked.name, asked.offset, asked.data)
+
+
+class Download(Arguments):
+    destination: FilePath = Field(description="As given to portal_export, in downloads/.")
+    offset: Offset = 0
+
+
+@portals.tool(
+    Download,
+    answers=Piece,
+    title="Download a piece of an export",
+    needs=Scope.READ,
+    idempotent=True,
+    app_only=True,
+    ui=FOR_THE_VIEWER,
+)
+def portal_download(call: Call, asked: Download) -> Piece:
+    """Give an exported file piece by piece. Exports to downloads/ are gone after an hour."""
+    return call.app.portals.transfers.hand_over(call.caller, asked.destination, asked.offset)

@@ -13,11 +13,11 @@ from memory_mcp.engine.client import EngineError, EngineLine, check_wanted
 from memory_mcp.errors import Conflict, Invalid, Unavailable
 from memory_mcp.families import Progress
 from memory_mcp.portals import address as addresses
-from memory_mcp.portals import fetching, moving, places, storage
+from memory_mcp.portals import fetching, moving, pieces, places, storage
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.folders import PortalFolder
 from memory_mcp.portals.keeping import Keeping, existing_table, writable
-from memory_mcp.portals.model import Exported, Format, Imported, Table
+from memory_mcp.portals.model import Exported, Format, Imported, Piece, Received, Table
 
 ENDINGS: dict[Format, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
 MOST_EXPORTS = 8  # of one server, those that wait their turn too: the others are refused, and reads go on
@@ -222,6 +222,14 @@ class Transfers:
             return names, line.export(query, path, kind, self._largest_export, field)
         except EngineError as exc:
             raise Invalid(f"{field}: {exc}", field=field) from exc
+
+    def receive(self, caller: Caller, name: str, offset: int, data: str) -> Received:
+        """Add a piece to a file that comes in. Raises Conflict if it does not follow what is there."""
+        return pieces.add(self._import_folders(caller)[0], name, offset, data, self._largest_import)
+
+    def hand_over(self, caller: Caller, destination: str, offset: int) -> Piece:
+        """The piece of an exported file that begins at `offset`. Raises NotFound."""
+        return pieces.take(self._export_folders(caller)[0], destination, offset)
 
     def _import_folders(self, caller: Caller) -> list[Path]:
         return [self._keeping.folder_of(caller.user) / "imports", *(self._imports if caller.user == LOCAL_USER else ())]

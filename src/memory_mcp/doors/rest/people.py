@@ -49,8 +49,8 @@ Person = Annotated[User, Depends(person)]
 def caller(app: TheApp, user: Person, ip: Ip) -> Caller:
     """A person may do everything with their own memory; where nobody signs in, what a client without a key may."""
     if app.settings.auth == "none":
-        return replace(local_caller(app), ip=ip)
-    return Caller(user.id, ALL_SCOPES, frozenset(app.families), ip=ip)
+        return replace(local_caller(app), ip=ip, is_person=True)
+    return Caller(user.id, ALL_SCOPES, frozenset(app.families), ip=ip, is_person=True)
 
 
 ThePerson = Annotated[Caller, Depends(caller)]

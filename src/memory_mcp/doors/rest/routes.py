@@ -16,17 +16,24 @@ from memory_mcp.doors.rest.shapes import (
     CoverageAt,
     Disconnected,
     EmbedStatsShown,
+    Graph,
+    GraphEdge,
+    GraphNode,
     KeyAsked,
     KeyShown,
     KeysShown,
     Me,
     Named,
     NewKey,
+    PortalShown,
+    PortalsShown,
     Reindexed,
     Revoked,
     SessionShown,
     SessionsShown,
     SignInAsked,
+    StoreShown,
+    StoresShown,
     Totals,
 )
 
@@ -165,6 +172,29 @@ def analytics(
         ],
         calls=[CallsAt(hour=at.hour, calls=at.calls, errors=at.errors) for at in history],
     )
+
+
+@mine.get("/notes/graph", responses=refusals(422))
+def notes_graph(app: TheApp, person: ThePerson, limit: Annotated[int, Query(ge=1, le=2000)] = 500) -> Graph:
+    """The notes written last and the links among them."""
+    found = app.notes.picture(person, limit)
+    return Graph(
+        nodes=[GraphNode(id=node.id, title=node.title) for node in found.nodes],
+        edges=[GraphEdge(source_id=edge.source_id, target_id=edge.target_id) for edge in found.edges],
+        truncated=found.truncated,
+    )
+
+
+@mine.get("/stores")
+def list_stores(app: TheApp, person: ThePerson) -> StoresShown:
+    """Your stores, by name."""
+    return StoresShown(stores=[StoreShown(name=store.name, is_ours=store.is_ours) for store in app.stores.all(person)])
+
+
+@mine.get("/portals")
+def list_portals(app: TheApp, person: ThePerson) -> PortalsShown:
+    """Your portals and their sizes, as far as they are known without opening them."""
+    return PortalsShown(portals=[PortalShown.of(folder) for folder in app.portals.all(person)])
 
 
 # The audit log

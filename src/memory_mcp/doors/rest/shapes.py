@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from memory_mcp.access import Entry, IssuedKey, Key, Plan
 from memory_mcp.access.keys import LIFETIME, LONGEST_NAME, LONGEST_NAMESPACE, READABLE
 from memory_mcp.caller import Scope
+from memory_mcp.portals.folders import PortalFolder
 from memory_mcp.sessions import Client, Transport
 
 FamilyName = Literal["vault", "notes", "stores", "graph", "portals", "recall"]
@@ -181,3 +182,50 @@ class Me(BaseModel):
     name: str
     plan: Plan
     created_at: str
+
+
+class GraphNode(BaseModel):
+    id: str
+    title: str
+
+
+class GraphEdge(BaseModel):
+    source_id: str
+    target_id: str
+
+
+class Graph(BaseModel):
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
+    truncated: bool = Field(description="There are more notes.")
+
+
+class StoreShown(BaseModel):
+    name: str
+    is_ours: bool = Field(description="It lies in the data directory.")
+
+
+class StoresShown(BaseModel):
+    stores: list[StoreShown]
+
+
+class PortalShown(BaseModel):
+    uri: str
+    tables: list[str]
+    rows: int
+    bytes: int
+
+    @classmethod
+    def of(cls, folder: PortalFolder) -> "PortalShown":
+        described = folder.described()
+        tables = described.tables if described else []
+        return cls(
+            uri=folder.address.portal_uri,
+            tables=[table.name for table in tables],
+            rows=sum(table.rows for table in tables),
+            bytes=sum(table.bytes for table in tables),
+        )
+
+
+class PortalsShown(BaseModel):
+    portals: list[PortalShown]

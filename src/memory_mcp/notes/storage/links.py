@@ -98,6 +98,32 @@ def neighbours(tx: Read, root: int, depth: int, most: int) -> Neighbourhood:
         {"root": root, "depth": depth, "rows": (depth + 1) * (most + 1), "most": most + 1, "now": tx.precise_stamp},
     )
     shown = rows[:most]
+    return Neighbourhood(
+        nodes=[Node(id_, title, nearest) for _, id_, title, nearest in shown],
+        edges=_among(tx, [row[0] for row in shown]),
+        truncated=len(rows) > most,
+    )
+
+
+def newest(tx: Read, most: int) -> Neighbourhood:
+    """The notes written last and the links among them."""
+    rows = tx.all(
+        """
+        SELECT seq, id, title FROM notes
+        WHERE archived = 0 AND (expires_at IS NULL OR expires_at > :now) ORDER BY seq DESC LIMIT :most
+        """,
+        {"most": most + 1, "now": tx.precise_stamp},
+    )
+    shown = rows[:most]
+    return Neighbourhood(
+        nodes=[Node(id_, title, 0) for _, id_, title in shown],
+        edges=_among(tx, [row[0] for row in shown]),
+        truncated=len(rows) > most,
+    )
+
+
+def _among(tx: Read, seqs: list[int]) -> list[Edge]:
+    """The links between some notes."""
     edges = tx.all(
         """
         SELECT DISTINCT source.id, target.id FROM note_edges AS edge
@@ -107,13 +133,9 @@ def neighbours(tx: Read, root: int, depth: int, most: int) -> Neighbourhood:
             AND edge.target_seq IN (SELECT value FROM json_each(:seqs))
         ORDER BY edge.source_seq, edge.target_seq
         """,
-        {"seqs": json.dumps([row[0] for row in shown])},
+        {"seqs": json.dumps(seqs)},
     )
-    return Neighbourhood(
-        nodes=[Node(id_, title, nearest) for _, id_, title, nearest in shown],
-        edges=[Edge(*row) for row in edges],
-        truncated=len(rows) > most,
-    )
+    return [Edge(*row) for row in edges]
 
 
 # Notes that supersede others

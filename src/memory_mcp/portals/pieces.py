@@ -1,0 +1,81 @@
+"""Files that come and go piece by piece, for a viewer that reaches this server through tool calls only."""
+
+import base64
+import binascii
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePath
+
+from memory_mcp.errors import Conflict, Invalid, NotFound
+from memory_mcp.files.beneath import Outside, Place, Root
+from memory_mcp.portals.model import Piece, Received
+
+UPLOADS = "uploads"  # in imports/
+DOWNLOADS = "downloads"  # in exports/
+LASTS = 3600  # seconds a file stays that nobody touches
+AT_ONCE = 512 * 1024  # bytes of a piece that goes out
+
+
+def add(imports: Path, name: str, offset: int, data: str, most: int) -> Received:
+    """Append a piece. One that came twice is taken for granted, as a page may not have heard the answer."""
+    piece = _decoded(data)
+    if offset + len(piece) > most:
+        raise Invalid(f"data: the file is over {most} bytes. Split it.", word="too_large", field="data")
+    folder = imports / UPLOADS
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if offset == 0:
+        _tidy(folder)
+    with _place(imports, (UPLOADS, name)) as place, os.fdopen(_opened(place), "r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size not in (offset, offset + len(piece)) and offset != 0:
+            raise Conflict(f"offset: {size} bytes are here. Go on from there.", field="offset", bytes=size)
+        file.seek(offset)
+        file.truncate()
+        file.write(piece)
+    return Received(f"{UPLOADS}/{name}", offset + len(piece))
+
+
+def take(exports: Path, destination: str, offset: int) -> Piece:
+    parts = PurePath(destination).parts
+    if len(parts) != 2 or parts[0] != DOWNLOADS:
+        raise Invalid(f"destination: only exports to {DOWNLOADS}/ can be downloaded.", field="destination")
+    _tidy(exports / DOWNLOADS)
+    try:
+        with _place(exports, parts) as place, place.opened() as (file, status):
+            file.seek(offset)
+            piece = file.read(AT_ONCE)
+    except FileNotFoundError as exc:
+        raise NotFound("destination: there is no such export. Export it again.", field="destination") from exc
+    is_last = offset + len(piece) >= status.st_size
+    return Piece(base64.b64encode(piece).decode(), offset, status.st_size, is_last)
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise Invalid("data: this is not base64.", field="data") from exc
+
+
+def _opened(place: Place) -> int:
+    flags = os.O_RDWR | os.O_CREAT | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY", "O_NOFOLLOW"))
+    return os.open(place.path, flags, 0o600, dir_fd=place.fd)
+
+
+@contextmanager
+def _place(folder: Path, parts: tuple[str, ...]) -> Iterator[Place]:
+    try:
+        with Root(folder).place(parts) as place:
+            yield place
+    except Outside as exc:
+        raise Invalid(f"Only files in the folder {folder.name!r} are possible.", field="name") from exc
+
+
+def _tidy(folder: Path) -> None:
+    """Files nobody came back for. A folder that is not there has none."""
+    too_old = time.time() - LASTS
+    for path in folder.glob("*") if folder.is_dir() else ():
+        if path.is_file() and not path.is_symlink() and path.stat().st_mtime < too_old:
+            path.unlink(missing_ok=True)

@@ -1,0 +1,152 @@
+"""A real server with something in it, and a real browser that is signed in to it."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, expect, sync_playwright
+
+from tests.web import browser as browsers
+from tests.wire import Http, http_server
+
+ROWS = 100_000
+PORTAL = "mem://tests/shop"
+REQUIRED = "MEMORY_MCP_REQUIRE_BROWSER"
+
+expect.set_options(timeout=15_000)  # a busy machine is no bug
+
+
+@dataclass
+class Site:
+    """The server, as the person whose data it has."""
+
+    server: Http
+    me: httpx.Client
+
+    @property
+    def url(self) -> str:
+        return self.server.url
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        answer = self.me.post(f"/api/tools/{tool}", json=arguments)
+        assert answer.status_code == 200, answer.text
+        told: dict[str, Any] = answer.json()
+        return told
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory: pytest.TempPathFactory, chromium: browsers.Chromium) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("web")
+    with http_server(folder, "--embedder", "none") as server, httpx.Client(base_url=server.url, timeout=60) as me:
+        link = re.search(r"/sign-in\?token=\S+", server.printed)
+        assert link is not None
+        assert me.get(link[0]).status_code == 303
+        here = Site(server, me)
+        fill(here, folder)
+        yield here
+
+
+def fill(site: Site, folder: Path) -> None:
+    plan = site.call("memory_create", title="Disaster plan", content="What to do when a disk dies. #ops")
+    text = "We back up **nightly**, to two places. See [[Disaster plan]] and [[Off-site]] #ops\n\n- disk\n- tape"
+    note = site.call("memory_create", title="Backups", content=text, importance=0.8)
+    site.call("memory_update", id=note["id"], content=text + "\n- paper")
+    site.call("memory_link", source_id=plan["id"], target_id=note["id"])
+    for number in range(30):
+        about = f"Note {number} about topic {number % 5}. See [[Note {number // 2}]] #topic{number % 5}"
+        site.call("memory_create", title=f"Note {number}", content=about, namespace=f"area{number % 3}")
+    site.call("commit_memory", scope="vault", key="favourite-tea", content="Darjeeling, first flush")
+    site.call("add_memory", path="people/ann", content="# Ann\n\nLikes *tea*.", tags=["people"])
+    site.call("add_memory", path="people/team/bob", content="Bob leads the team.")
+    site.call("create_project", name="house")
+    site.call(
+        "create_entities",
+        project="house",
+        entities=[{"name": name, "entityType": "room", "observations": ["has a door"]} for name in ("Kitchen", "Hall")],
+    )
+    site.call(
+        "create_relations", project="house", relations=[{"from": "Kitchen", "to": "Hall", "relationType": "opens to"}]
+    )
+    (folder / "imports").mkdir(exist_ok=True)
+    lines = (
+        f"{n},{['Ann', 'Bob', 'Cleo', 'Dan'][n % 4]},{n * 7 % 1000 / 10},2026-0{n % 9 + 1}-01T00:00:00Z,order {n}"
+        for n in range(ROWS)
+    )
+    (folder / "imports" / "orders.csv").write_text("id,buyer,price,bought_at,text\n" + "\n".join(lines), "utf-8")
+    site.call("portal_import", portalUri=PORTAL, source="orders.csv", format="csv")
+    refunds = [{"id": n, "order_id": n * 10, "reason": "late" if n % 2 else None} for n in range(20)]
+    site.call("portal_write", portalUri=PORTAL, table="refunds", data=refunds)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> browsers.Chromium:
+    try:
+        return browsers.find()
+    except browsers.NoBrowser as exc:
+        if os.environ.get(REQUIRED) == "1":
+            raise
+        pytest.skip(str(exc))
+
+
+@pytest.fixture(scope="session")
+def browser(chromium: browsers.Chromium) -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=chromium.path,
+            args=list(browsers.ARGUMENTS),
+            env={**os.environ, **chromium.environment},  # type: ignore[dict-item]  # playwright wants floats and bools too
+        )
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def context(browser: Browser, site: Site) -> Iterator[BrowserContext]:
+    opened = browser.new_context(
+        base_url=site.url, locale="en-US", timezone_id="UTC", viewport={"width": 1200, "height": 800}
+    )
+    opened.add_cookies([{"name": name, "value": value, "url": site.url} for name, value in site.me.cookies.items()])
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, site: Site) -> Iterator[Page]:
+    """Fails a test whose page reports an error, breaks its policy, or asks another host for anything."""
+    opened = context.new_page()
+    watched = Watched(site.url)
+    watched.watch(opened)
+    yield opened
+    assert watched.wrong == []
+
+
+class Watched:
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.wrong: list[str] = []
+
+    def watch(self, page: Page) -> None:
+        page.on("pageerror", self._failed)
+        page.on("console", self._said)
+        page.on("request", self._asked)
+
+    def _failed(self, error: Error) -> None:
+        self.wrong.append(error.message)
+
+    def _said(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and "status of 4" not in message.text:  # a refusal, which the page tells
+            self.wrong.append(message.text)
+
+    def _asked(self, request: Request) -> None:
+        if not request.url.startswith((self._url, "blob:", "data:", "about:")):
+            self.wrong.append(f"asked {request.url}")
+
+
+def told(page: Page) -> Any:
+    return json.loads(page.locator("body").inner_text())

@@ -1,0 +1,101 @@
+import { render, type FunctionComponent } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import '../shared/style.css'
+import { Toasts } from '../shared/toast'
+import { message } from '../shared/words'
+import './app.css'
+import { isLive, start } from './live'
+import { Graph } from './pages/graph'
+import { Home } from './pages/home'
+import { Keys } from './pages/keys'
+import { Memories } from './pages/memories'
+import { Sessions } from './pages/sessions'
+import { Settings } from './pages/settings'
+import { Stores } from './pages/stores'
+import { go, where } from './router'
+import { shown } from './theme'
+
+const PAGES: Record<string, [string, FunctionComponent]> = {
+  '': ['Home', Home],
+  memories: ['Memories', Memories],
+  graph: ['Graph', Graph],
+  stores: ['Stores', Stores],
+  portals: ['Portals', LazyPortals],
+  keys: ['Keys', Keys],
+  sessions: ['Sessions', Sessions],
+  settings: ['Settings', Settings],
+}
+
+const SHORTCUTS: [string, string][] = [
+  ['/', 'search'],
+  ['n', 'new note'],
+  ['↑ ↓', 'move through what was found, or the rows of a table'],
+  ['Space', 'select a row'],
+  ['Delete', 'delete the selected rows'],
+  ['Ctrl Enter', 'save a note, run a query'],
+  ['Esc', 'close'],
+  ['?', 'this list'],
+]
+
+/** The viewer is large (an SQL editor, charts); it comes when it is wanted. */
+function LazyPortals() {
+  const [Page, setPage] = useState<FunctionComponent | null>(null)
+  const [trouble, setTrouble] = useState('')
+  useEffect(() => {
+    import('./pages/portals').then((module) => setPage(() => module.default), (error) => setTrouble(message(error)))
+  }, [])
+  if (trouble) return <p class="empty" role="alert">{trouble}</p>
+  return Page ? <Page /> : <div class="skeleton" />
+}
+
+function App() {
+  const name = where.value.path[0] ?? ''
+  const [title, Page] = PAGES[name] ?? ['Not found', Missing]
+  const help = useRef<HTMLDialogElement>(null)
+  useEffect(start, [])
+  useEffect(() => {
+    document.title = `${title} · Memory`
+  }, [title])
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const target = event.composedPath()[0] as HTMLElement
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || target.closest?.('input, textarea, select, [contenteditable]')) return
+      if (event.key === '/') {
+        const box = document.querySelector<HTMLInputElement>('[data-search]')
+        if (box) box.focus()
+        else go('/memories')
+      } else if (event.key === 'n') go('/memories/new')
+      else if (event.key === '?') help.current?.showModal()
+      else return
+      event.preventDefault()
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [])
+  return (
+    <div class="shell">
+      <a class="skip" href="#content" onClick={(event) => (event.preventDefault(), document.getElementById('content')?.focus())}>Skip to the content</a>
+      <header>
+        <strong>Memory</strong>
+        <nav aria-label="Pages">
+          {Object.entries(PAGES).map(([path, [label]]) => <a key={path} href={'/' + path} aria-current={path === name ? 'page' : undefined}>{label}</a>)}
+        </nav>
+        <p class={isLive.value ? 'live on' : 'live'}>{isLive.value ? 'live' : 'not connected'}</p>
+        <button class="link" onClick={() => help.current?.showModal()}>Shortcuts <kbd>?</kbd></button>
+      </header>
+      <main id="content" tabIndex={-1} key={shown.value}><Page /></main>
+      <dialog ref={help} aria-labelledby="shortcuts">
+        <h2 id="shortcuts">Shortcuts</h2>
+        <dl>{SHORTCUTS.map(([keys, what]) => <div key={keys}><dt><kbd>{keys}</kbd></dt><dd>{what}</dd></div>)}</dl>
+        <form method="dialog"><button>Close</button></form>
+      </dialog>
+      <Toasts />
+    </div>
+  )
+}
+
+function Missing() {
+  return <p class="empty">There is no such page. <a href="/">Home</a></p>
+}
+
+render(<App />, document.getElementById('app')!)

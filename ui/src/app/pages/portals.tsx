@@ -1,0 +1,86 @@
+import { useState } from 'preact/hooks'
+import type { View } from '../../shared/bridge'
+import { bytes, number, plural } from '../../shared/words'
+import { EVERYTHING } from '../../viewer/rows'
+import { TABS, Viewer, type Place, type Tab } from '../../viewer/viewer'
+import '../../viewer/viewer.css'
+import { get, tool } from '../api'
+import { bridge } from '../bridge'
+import { useChanges } from '../live'
+import { Awaited, useLoaded } from '../loading'
+import { go, to, where } from '../router'
+
+interface Portal {
+  uri: string
+  tables: string[]
+  rows: number
+  bytes: number
+}
+
+export default function Portals() {
+  const [, namespace, portal] = where.value.path
+  if (namespace && portal) return <OnePortal key={`${namespace}/${portal}`} uri={`mem://${namespace}/${portal}`} />
+  return <All />
+}
+
+function All() {
+  const portals = useLoaded(() => get<{ portals: Portal[] }>('/api/portals'), [])
+  return (
+    <>
+      <h1>Portals</h1>
+      <Awaited of={portals}>
+        {({ portals: found }) =>
+          found.length ? (
+            <div class="scroll" tabIndex={0} role="region" aria-label="Portals">
+              <table>
+                <thead><tr><th scope="col">Portal</th><th scope="col">Tables</th><th scope="col" class="num">Rows</th><th scope="col" class="num">Size</th></tr></thead>
+                <tbody>
+                  {found.map((one) => (
+                    <tr key={one.uri}>
+                      <td><a href={to(['portals', ...one.uri.replace('mem://', '').split('/')])}>{one.uri}</a></td>
+                      <td>{one.tables.slice(0, 8).join(', ')}{one.tables.length > 8 ? ` and ${plural(one.tables.length - 8, 'more', 'more')}` : ''}</td>
+                      <td class="num">{number(one.rows)}</td>
+                      <td class="num">{bytes(one.bytes)}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          ) : (
+            <p class="empty">There is no portal yet. An agent makes one with portal_write.</p>
+          )
+        }
+      </Awaited>
+    </>
+  )
+}
+
+function OnePortal({ uri }: { uri: string }) {
+  const [first] = useState(() => ({ current: null as View | null }))
+  const view = useLoaded(async () => (first.current ??= await tool<View>('portal_view', { portalUri: uri })), [uri], () => false)
+  const [changes, setChanges] = useState(0)
+  useChanges(() => setChanges((times) => times + 1), (changed) => changed === uri)
+  return (
+    <>
+      <p><a href="/portals">Portals</a></p>
+      <Awaited of={view}>{(found) => <Viewer bridge={bridge} first={found} place={place()} onPlace={remember} revision={changes} />}</Awaited>
+    </>
+  )
+}
+
+function place(): Place {
+  const { table, tab, sort, search = '', query = '', ...rest } = where.value.query
+  const filters = Object.fromEntries(Object.entries(rest).filter(([name]) => name.startsWith('is.')).map(([name, value]) => [name.slice(3), value]))
+  return {
+    table,
+    tab: tab && tab in TABS ? (tab as Tab) : 'data',
+    wish: { ...EVERYTHING, sort: sort?.replace(/^-/, ''), descending: Boolean(sort?.startsWith('-')), search, filters },
+    query,
+  }
+}
+
+function remember({ table, tab, wish, query }: Place): void {
+  const filters = Object.fromEntries(Object.entries(wish.filters).map(([name, value]) => ['is.' + name, value]))
+  const sort = wish.sort && (wish.descending ? '-' : '') + wish.sort
+  go(to(where.value.path, { table, tab: tab === 'data' ? undefined : tab, sort, search: wish.search, query, ...filters }), true)
+}

@@ -1,0 +1,111 @@
+import { useState } from 'preact/hooks'
+import { failed, toast } from '../../shared/toast'
+import { ago, number } from '../../shared/words'
+import { get, post } from '../api'
+import { Awaited, useEvery, useLoaded } from '../loading'
+import { chosen, choose, THEMES } from '../theme'
+
+interface Embedder {
+  queue_size: number
+  total: number
+  total_with_embedding: number
+  backend_name: string | null
+  backend_dim: number | null
+  enabled: boolean
+}
+
+interface Entry {
+  id: number
+  at: string
+  action: string
+  client: string
+  ip: string | null
+}
+
+export function Settings() {
+  const me = useLoaded(() => get<{ name: string; plan: string }>('/api/me'), [])
+  async function signOut() {
+    try {
+      await post('/api/sign-out')
+      location.assign('/')
+    } catch (error) {
+      failed(error)
+    }
+  }
+  return (
+    <>
+      <h1>Settings</h1>
+      <section class="card bar">
+        <h2>You</h2>
+        <Awaited of={me}>{(person) => <span>Signed in as <b>{person.name}</b>, plan {person.plan}</span>}</Awaited>
+        <span class="space" />
+        <button onClick={signOut}>Sign out</button>
+      </section>
+      <section class="card bar">
+        <h2>Looks</h2>
+        <div role="group" aria-label="Theme" class="choice">
+          {THEMES.map((theme) => <button key={theme} aria-pressed={chosen.value === theme} onClick={() => choose(theme)}>{theme}</button>)}
+        </div>
+      </section>
+      <Embedding />
+      <Audit />
+    </>
+  )
+}
+
+function Embedding() {
+  const [isWatched, setWatched] = useState(false)
+  const stats = useLoaded(() => get<Embedder>('/api/mcp/memory/embed-stats'), [])
+  useEvery(1000, () => (isWatched || stats.value?.queue_size) && stats.again())
+  async function reindex() {
+    try {
+      const { queued } = await post<{ queued: number }>('/api/mcp/memory/reindex')
+      setWatched(true)
+      toast(`${number(queued)} notes get their vector anew`)
+      stats.again()
+    } catch (error) {
+      failed(error)
+    }
+  }
+  return (
+    <section class="card">
+      <h2>Embedder</h2>
+      <Awaited of={stats}>
+        {(now) => (
+          <>
+            <p>
+              {now.enabled ? <>Notes are found by meaning, with <b>{now.backend_name ?? 'a model that is not loaded yet'}</b>{now.backend_dim ? ` (${now.backend_dim} dimensions)` : ''}.</> : <>Notes are found by words only. <code>memory-mcp models pull</code> gets the built-in embedder.</>}
+            </p>
+            <p>
+              <label>{number(now.total_with_embedding)} of {number(now.total)} notes have their vector{now.queue_size ? `; ${number(now.queue_size)} wait` : ''} <progress max={Math.max(1, now.total)} value={now.total_with_embedding} /></label>
+            </p>
+            <button disabled={!now.enabled || !now.total} onClick={reindex}>Make all vectors anew</button>
+          </>
+        )}
+      </Awaited>
+    </section>
+  )
+}
+
+function Audit() {
+  const log = useLoaded(() => get<{ entries: Entry[] }>('/api/mcp/audit?limit=50'), [])
+  return (
+    <section class="card">
+      <h2>What happened</h2>
+      <Awaited of={log}>
+        {({ entries }) =>
+          entries.length ? (
+            <div class="scroll" tabIndex={0} role="region" aria-label="Audit log">
+              <table>
+                <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Client</th><th scope="col">Address</th></tr></thead>
+                <tbody>{entries.map((entry) => <tr key={entry.id}><td title={entry.at}>{ago(entry.at)}</td><td>{entry.action}</td><td>{entry.client || '–'}</td><td>{entry.ip ?? '–'}</td></tr>)}</tbody>
+              </table>
+            </div>
+          ) : (
+            <p class="empty">Nothing yet. Keys, sign-ins and deletions are written down here.</p>
+          )
+        }
+      </Awaited>
+    </section>
+  )
+}

@@ -1,0 +1,211 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { Bridge, Row, View } from '../shared/bridge'
+import { failed, toast } from '../shared/toast'
+import { bytes, plural } from '../shared/words'
+import { Schema, Statistics } from './about'
+import { ACCEPTED, exportFile, formatOf, importFile, tableName } from './files'
+import { Grid } from './grid'
+import { EVERYTHING, meaning, type Wish } from './rows'
+import { Sql } from './sql'
+
+export const TABS = { data: 'Data', schema: 'Schema', sql: 'SQL', statistics: 'Statistics' } as const
+export type Tab = keyof typeof TABS
+
+/** What of the viewer an address can hold. */
+export interface Place {
+  table?: string
+  tab: Tab
+  wish: Wish
+  query: string
+}
+
+interface Props {
+  bridge: Bridge
+  first: View
+  pages?: boolean
+  fullscreen?: boolean // undefined where that is not for us to choose
+  place?: Place
+  onPlace?(place: Place): void
+  revision?: number // grows when somebody else has changed the portal
+}
+
+export function Viewer({ bridge, first, pages = false, fullscreen, place: start, onPlace, revision: outside = 0 }: Props) {
+  const [view, setView] = useState(first)
+  const [place, setPlace] = useState<Place>(start ?? { tab: 'data', wish: EVERYTHING, query: '' })
+  const [revision, setRevision] = useState(0)
+  const [selected, setSelected] = useState(new Map<number, Row>())
+  const [file, setFile] = useState<File | null>(null)
+  const [isDropping, setDropping] = useState(false)
+  const search = useRef<HTMLInputElement>(null)
+  const chooser = useRef<HTMLInputElement>(null)
+  const uri = view.portalUri
+  const table = view.tables.find((one) => one.name === place.table) ?? view.tables.find((one) => one.rows) ?? view.tables[0]
+
+  const turn = (change: Partial<Place>) => {
+    const next = { ...place, ...change }
+    setPlace(next)
+    onPlace?.(next)
+  }
+  const setWish = (wish: Wish) => {
+    setSelected(new Map())
+    turn({ wish })
+  }
+  const refresh = async () => {
+    setView(await bridge.call<View>('portal_view', { portalUri: uri }))
+    setSelected(new Map())
+    setRevision((times) => times + 1)
+  }
+  useEffect(() => {
+    if (outside) refresh().catch(failed)
+  }, [outside])
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const isTyping = (event.composedPath()[0] as HTMLElement).closest?.('input, textarea, [contenteditable]')
+      if (event.key === '/' && !isTyping && search.current) {
+        event.preventDefault()
+        event.stopPropagation()
+        search.current.focus()
+      }
+    }
+    document.addEventListener('keydown', onKey)
+    return () => document.removeEventListener('keydown', onKey)
+  }, [])
+
+  async function deleteSelected() {
+    const rows = [...selected.values()]
+    try {
+      let deleted = 0
+      for (const where of meaning(table!, rows)) {
+        deleted += (await bridge.call<{ deleted: number }>('portal_delete', { portalUri: uri, table: table!.name, where })).deleted
+      }
+      await refresh()
+      const undo = async () => {
+        await bridge.call('portal_write', { portalUri: uri, table: table!.name, data: rows })
+        await refresh()
+        toast(`${plural(rows.length, 'row')} restored`)
+      }
+      toast(`${plural(deleted, 'row')} deleted`, deleted === rows.length ? { undo } : {})
+    } catch (error) {
+      failed(error)
+    }
+  }
+  async function dropTable() {
+    try {
+      const { deleted } = await bridge.call<{ deleted: number }>('portal_delete', { portalUri: uri, table: table!.name, confirm: true })
+      turn({ table: undefined, wish: EVERYTHING, tab: 'data' })
+      await refresh()
+      toast(`The table ${table!.name} with ${plural(deleted, 'row')} is deleted`)
+    } catch (error) {
+      failed(error)
+    }
+  }
+  async function save(format: string) {
+    try {
+      const name = format === 'db' ? uri.replace('mem://', '').replace('/', '-') : table!.name
+      toast(await exportFile(bridge, uri, name, format, { table: table?.name }))
+    } catch (error) {
+      failed(error)
+    }
+  }
+  const drop = (event: DragEvent) => {
+    event.preventDefault()
+    setDropping(false)
+    setFile(event.dataTransfer?.files[0] ?? null)
+  }
+  return (
+    <div
+      class={isDropping ? 'viewer dropping' : 'viewer'}
+      onDragOver={(event) => (event.preventDefault(), setDropping(true))}
+      onDragLeave={() => setDropping(false)}
+      onDrop={drop}
+    >
+      <h1 class="hidden">Portal {uri}</h1>
+      <div class="bar">
+        <code class="address">{uri}</code>
+        <select aria-label="Table" value={table?.name} onChange={(event) => (setSelected(new Map()), turn({ table: event.currentTarget.value, wish: EVERYTHING }))}>
+          {view.tables.map((one) => <option value={one.name} key={one.name}>{one.name} ({one.rows.toLocaleString('en-US')})</option>)}
+        </select>
+        <div role="group" aria-label="Show" class="choice">
+          {(Object.keys(TABS) as Tab[]).map((tab) => <button key={tab} aria-pressed={place.tab === tab} onClick={() => turn({ tab })}>{TABS[tab]}</button>)}
+        </div>
+        <span class="space" />
+        <input ref={chooser} class="hidden" type="file" accept={ACCEPTED} aria-label="File to import" tabIndex={-1} onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)} />
+        <button onClick={() => chooser.current?.click()}>Import…</button>
+        <select aria-label="Export" value="" onChange={(event) => (save(event.currentTarget.value), (event.currentTarget.value = ''))}>
+          <option value="" disabled>Export…</option>
+          {table && ['csv', 'json', 'parquet'].map((format) => <option key={format} value={format}>{table.name} as {format}</option>)}
+          <option value="db">the whole portal as db</option>
+        </select>
+        {fullscreen !== undefined && bridge.setFullscreen && (
+          <button aria-label={fullscreen ? 'Leave fullscreen' : 'Fullscreen'} onClick={() => void bridge.setFullscreen!(!fullscreen).catch(failed)}>⤢</button>
+        )}
+      </div>
+      {file && <Importing bridge={bridge} uri={uri} file={file} close={() => setFile(null)} done={async (name) => { turn({ table: name, wish: EVERYTHING, tab: 'data' }); await refresh() }} />}
+      {!table ? (
+        <p class="empty">This portal has no tables. Import a file to make one.</p>
+      ) : place.tab === 'data' ? (
+        <>
+          <div class="bar">
+            <input ref={search} type="search" aria-label="Search all columns" placeholder="Search all columns" value={place.wish.search} onInput={(event) => setWish({ ...place.wish, search: event.currentTarget.value })} />
+            <span class="keys"><kbd>/</kbd></span>
+            {selected.size > 0 && <button class="danger" onClick={deleteSelected}>Delete {plural(selected.size, 'row')}</button>}
+            <span class="space" />
+            <Dropping key={table.name} name={table.name} drop={dropTable} />
+          </div>
+          <Grid key={`${table.name} ${pages}`} bridge={bridge} portalUri={uri} table={table} wish={place.wish} setWish={setWish} revision={revision} selected={selected} setSelected={setSelected} onDelete={deleteSelected} pages={pages} />
+        </>
+      ) : place.tab === 'schema' ? (
+        <Schema bridge={bridge} view={view} table={table} />
+      ) : place.tab === 'sql' ? (
+        <Sql bridge={bridge} portalUri={uri} tables={view.tables} query={place.query} setQuery={(query) => turn({ query })} />
+      ) : (
+        <Statistics bridge={bridge} view={view} table={table} />
+      )}
+    </div>
+  )
+}
+
+/** A whole table cannot come back, so its name has to be typed. */
+function Dropping({ name, drop }: { name: string; drop(): void }) {
+  const [isOpen, setOpen] = useState(false)
+  const [typed, setTyped] = useState('')
+  if (!isOpen) return <button class="danger" onClick={() => setOpen(true)}>Delete table…</button>
+  return (
+    <form class="bar" onSubmit={(event) => (event.preventDefault(), typed === name && drop())}>
+      <label>
+        Type <b>{name}</b> to delete it for good{' '}
+        <input autoFocus value={typed} onInput={(event) => setTyped(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Escape' && setOpen(false)} />
+      </label>
+      <button class="danger" disabled={typed !== name}>Delete</button>
+      <button type="button" onClick={() => setOpen(false)}>Keep it</button>
+    </form>
+  )
+}
+
+function Importing({ bridge, uri, file, close, done }: { bridge: Bridge; uri: string; file: File; close(): void; done(table: string): Promise<void> }) {
+  const [table, setTable] = useState(tableName(file.name))
+  const [progress, setProgress] = useState<number | null>(null)
+  const isPortal = formatOf(file.name) === 'db'
+  async function start(event: Event) {
+    event.preventDefault()
+    setProgress(0)
+    try {
+      const imported = await importFile(bridge, uri, file, table, setProgress)
+      await done(table)
+      toast(`Imported ${plural(imported, 'row')}${isPortal ? '' : ` into ${table}`}`)
+      close()
+    } catch (error) {
+      failed(error)
+      setProgress(null)
+    }
+  }
+  return (
+    <form class="bar panel" aria-label="Import" onSubmit={start}>
+      <span>{file.name} ({bytes(file.size)})</span>
+      {!isPortal && <label>into the table <input required pattern="[A-Za-z_][A-Za-z0-9_]*" value={table} onInput={(event) => setTable(event.currentTarget.value)} /></label>}
+      <button class="primary" disabled={progress !== null}>Import</button>
+      <button type="button" onClick={close}>Cancel</button>
+      {progress !== null && <progress max={1} value={progress} aria-label="Upload" />}
+    </form>
+  )
+}

@@ -1,0 +1,42 @@
+// Two builds: the viewer must be one file, for hosts that show it in a sandbox without a network; the web app has few
+// files whose names stay the same, because they are committed.
+import preact from '@preact/preset-vite'
+import { defineConfig } from 'vite'
+import { viteSingleFile } from 'vite-plugin-singlefile'
+
+const OUT = '../src/memory_mcp/web'
+
+export default defineConfig(({ mode }) =>
+  mode === 'viewer'
+    ? {
+        publicDir: false,
+        plugins: [preact(), viteSingleFile({ removeViteModuleLoader: true })],
+        build: {
+          outDir: OUT,
+          emptyOutDir: false,
+          target: 'es2022',
+          modulePreload: false,
+          rolldownOptions: { input: 'viewer.html' },
+        },
+      }
+    : {
+        base: '/',
+        plugins: [preact()],
+        build: {
+          outDir: `${OUT}/app`,
+          emptyOutDir: true,
+          target: 'es2022',
+          modulePreload: false,
+          assetsInlineLimit: 0,
+          cssCodeSplit: false,
+          rolldownOptions: {
+            input: 'index.html',
+            output: {
+              entryFileNames: 'assets/app.js',
+              chunkFileNames: 'assets/[name].js',
+              assetFileNames: 'assets/app[extname]',
+            },
+          },
+        },
+      },
+)
