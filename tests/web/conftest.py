@@ -62,16 +62,16 @@ def fill(site: Site, folder: Path) -> None:
         about = f"Note {number} about topic {number % 5}. See [[Note {number // 2}]] #topic{number % 5}"
         site.call("memory_create", title=f"Note {number}", content=about, namespace=f"area{number % 3}")
     site.call("commit_memory", scope="vault", key="favourite-tea", content="Darjeeling, first flush")
-    site.call("add_memory", path="people/ann", content="# Ann\n\nLikes *tea*.", tags=["people"])
-    site.call("add_memory", path="people/team/bob", content="Bob leads the team.")
+    site.call("add_memory", store="default", path="people/ann", content="# Ann\n\nLikes *tea*.", tags=["people"])
+    site.call("add_memory", store="default", path="people/team/bob", content="Bob leads the team.")
     site.call("create_project", name="house")
     site.call(
         "create_entities",
         project="house",
-        entities=[{"name": name, "entityType": "room", "observations": ["has a door"]} for name in ("Kitchen", "Hall")],
+        entities=[{"name": name, "entity_type": "room", "observations": ["has a door"]} for name in ("Kitchen", "Hall")],
     )
     site.call(
-        "create_relations", project="house", relations=[{"from": "Kitchen", "to": "Hall", "relationType": "opens to"}]
+        "create_relations", project="house", relations=[{"from": "Kitchen", "to": "Hall", "relation_type": "opens to"}]
     )
     (folder / "imports").mkdir(exist_ok=True)
     lines = (

@@ -69,7 +69,7 @@ def page(settings: Settings, base_url: str, form: str) -> str:
 <h2>Connect a client</h2>
 <p>Version {__version__} is running. It speaks the Model Context Protocol at
 <code>{html.escape(base)}/mcp</code>.</p>
-<pre>{snippets}</pre>
+<pre tabindex="0">{snippets}</pre>
 <p>Keys are made on the page Keys, or with <code>memory-mcp keys create --name NAME</code>.</p>""",
     )
 
@@ -83,7 +83,9 @@ def framed(title: str, inner: str) -> str:
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 3rem auto; padding: 0 1rem; }}
 pre {{ overflow-x: auto; padding: 1rem; border: 1px solid gray; border-radius: .5rem; }}
 </style>
+<main>
 <h1>{html.escape(title)}</h1>
 {inner}
+</main>
 </html>
 """

@@ -115,7 +115,7 @@ function Profile({ bridge, portalUri, table }: { bridge: Bridge; portalUri: stri
       {trouble && <p class="trouble" role="alert">{trouble}</p>}
       <div class="scroll" tabIndex={0} role="region" aria-label={`Profile of ${table.name}`}>
         <table>
-          <thead><tr><th scope="col">Column</th><th scope="col" class="num">Null</th><th scope="col" class="num">Distinct</th><th scope="col">Least</th><th scope="col">Greatest</th></tr></thead>
+          <thead><tr><th scope="col">Column</th><th scope="col" class="num">Null</th><th scope="col" class="num">Distinct, about</th><th scope="col">Least</th><th scope="col">Greatest</th></tr></thead>
           <tbody>
             {plain.map(({ name }, at) => (
               <tr key={name}>

@@ -144,7 +144,7 @@ export function Grid({ bridge, portalUri, table, wish, setWish, revision, select
     const { [name]: _, ...others } = wish.filters
     setWish({ ...wish, filters: value ? { ...others, [name]: value } : others })
   }
-  const columns = { gridTemplateColumns: ['36px', ...table.columns.map((column) => `minmax(${width(column)}px, 1fr)`)].join(' ') }
+  const columns = { gridTemplateColumns: ['36px', ...table.columns.map((column) => `${width(column)}px`)].join(' ') + ' 1fr' }
   const isFiltered = Boolean(wish.search || Object.keys(wish.filters).length)
   return (
     <>

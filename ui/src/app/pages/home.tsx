@@ -110,7 +110,7 @@ function Top({ title, rows, empty }: { title: string; rows: { name: string; coun
           <tbody>
             {rows.slice(0, 10).map(({ name, count }) => (
               <tr key={name}>
-                <th scope="row"><a href={to(['memories'], { tag: name })}>{name}</a></th>
+                <th scope="row"><a href={to(['memories'], name === 'web-app' ? { source: 'ui' } : { tag: name })}>{name}</a></th>
                 <td><span style={{ width: `${(100 * count) / most}%` }} /></td>
                 <td class="num">{number(count)}</td>
               </tr>

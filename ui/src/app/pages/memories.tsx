@@ -37,13 +37,14 @@ export function address(ref: string): string {
   return to(['memories', 'open'], { ref })
 }
 
-async function search(q: string, family: string, tag: string): Promise<Found> {
+async function search(q: string, family: string, tag: string, source: string): Promise<Found> {
   if (q) {
     const asked = { query: q, limit: 50, ...(family ? { families: [family] } : {}), ...(tag ? { tags: [tag] } : {}) }
     return tool<Found>('recall_memories', asked)
   }
   if (family === 'vault') return { hits: await vault(), incomplete: [] }
-  const { memories } = tag ? await tool<{ memories: Slim[] }>('memory_search', { query: '', tags: [tag], limit: 50 }) : await tool<{ memories: Slim[] }>('memory_recent', { limit: 50 })
+  const chosen = { ...(tag ? { tags: [tag] } : {}), ...(source ? { source } : {}) }
+  const { memories } = tag || source ? await tool<{ memories: Slim[] }>('memory_search', { query: '', limit: 50, ...chosen }) : await tool<{ memories: Slim[] }>('memory_recent', { limit: 50 })
   return { hits: memories.map((note) => ({ family: 'notes', ref: noteRef(note.id), title: note.title, snippet: note.snippet, more: note.updated_at ? `${note.namespace} · ${ago(note.updated_at)}` : '' })), incomplete: [] }
 }
 
@@ -74,11 +75,11 @@ function ByTitle({ title }: { title: string }) {
 }
 
 function Searching() {
-  const { q = '', family = '', tag = '' } = where.value.query
+  const { q = '', family = '', tag = '', source = '' } = where.value.query
   const box = useRef<HTMLInputElement>(null)
   const list = useRef<HTMLUListElement>(null)
   const [typed, setTyped] = useState(q)
-  const found = useLoaded(() => search(q, family, tag), [q, family, tag])
+  const found = useLoaded(() => search(q, family, tag, source), [q, family, tag, source])
   useEffect(() => setTyped(q), [q])
   useEffect(() => {
     if (typed === q) return
@@ -109,6 +110,7 @@ function Searching() {
             {FAMILIES.map((name) => <option key={name} value={name}>{name}</option>)}
           </select>
           {tag && <span class="tag">#{tag} <button class="link" aria-label={`Without the tag ${tag}`} onClick={() => turn({ tag: '' })}>×</button></span>}
+          {source && <span class="tag">{source === 'ui' ? 'written here' : source} <button class="link" aria-label="From anywhere" onClick={() => turn({ source: '' })}>×</button></span>}
         </div>
         <Awaited of={found}>
           {({ hits, incomplete }) => (
@@ -119,13 +121,13 @@ function Searching() {
                   {hits.map((hit) => (
                     <li key={hit.ref}>
                       <a class="hit" href={address(hit.ref)}>
-                        <b>{hit.title}</b> <span class="mut">{hit.family}{hit.why ? ` · found by its ${hit.why}` : ''}{hit.more ? ` · ${hit.more}` : ''}</span>
+                        <b>{hit.title}</b> <span class="mut">{hit.family}{hit.why ? ` · found by ${hit.why}` : ''}{hit.more ? ` · ${hit.more}` : ''}</span>
                         <span class="snippet">{hit.snippet}</span>
                       </a>
                     </li>
                   ))}
                 </ul>
-              ) : q || family || tag ? (
+              ) : q || family || tag || source ? (
                 <p class="empty">Nothing found. <button class="link" onClick={() => { setTyped(''); go('/memories') }}>Clear the search</button></p>
               ) : (
                 <p class="empty">Nothing is kept yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>.</p>

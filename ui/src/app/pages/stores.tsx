@@ -68,7 +68,7 @@ function Branch({ store, category, open, file }: { store: string; category: stri
             const isOpen = open[path.split('/').length - 1] === last(path) && open.join('/').startsWith(path)
             return (
               <li key={path}>
-                <a aria-expanded={isOpen} href={to(['stores', store, ...(isOpen ? path.split('/').slice(0, -1) : path.split('/'))])}>{isOpen ? '▾' : '▸'} {last(path)}</a>
+                <a aria-expanded={isOpen} href={to(['stores', store, ...(isOpen ? path.split('/').slice(0, -1) : path.split('/'))])}>{last(path)}/</a>
                 {isOpen && <Branch store={store} category={path} open={open} file={file} />}
               </li>
             )

@@ -1,0 +1,11 @@
+"""What every page of ours must be: without violations that axe can see."""
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Frame, Page
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+
+
+def is_accessible(page: Page | Frame) -> None:
+    found = Axe().run(page, options=RULES)  # type: ignore[arg-type]  # it only evaluates, which frames do too
+    assert found.violations_count == 0, found.generate_report()

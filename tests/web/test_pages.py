@@ -1,0 +1,230 @@
+"""Every page of the web app, in a real browser."""
+
+import re
+import subprocess
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from tests.web.conftest import Site, Watched
+from tests.web.looking import is_accessible
+from tests.wire import COMMAND, environment
+
+PAGES = {
+    "/": "Home",
+    "/memories": "Memories",
+    "/memories?q=backup": "Memories",
+    "/memories/new": "New note",
+    "/graph": "Graph",
+    "/graph?project=house": "Graph",
+    "/stores/default/people/ann?file=1": "Stores",
+    "/portals": "Portals",
+    "/portals/tests/shop?table=refunds": "Portal mem://tests/shop",
+    "/portals/tests/shop?tab=schema": "Portal mem://tests/shop",
+    "/portals/tests/shop?tab=sql&query=SELECT+1": "Portal mem://tests/shop",
+    "/portals/tests/shop?tab=statistics": "Portal mem://tests/shop",
+    "/keys": "Keys",
+    "/sessions": "Sessions",
+    "/settings": "Settings",
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_shows_itself_and_is_accessible(browser: Browser, site: Site, theme: str) -> None:
+    context = browser.new_context(
+        base_url=site.url,
+        locale="en-US",
+        color_scheme="dark" if theme == "dark" else "light",
+        reduced_motion="reduce",
+        viewport={"width": 1200, "height": 800},
+    )
+    context.add_cookies([{"name": name, "value": value, "url": site.url} for name, value in site.me.cookies.items()])
+    page, watched = context.new_page(), Watched(site.url)
+    watched.watch(page)
+    for address, heading in PAGES.items():
+        page.goto(address)
+        expect(page.get_by_role("heading", level=1, name=heading)).to_be_visible()
+        expect(page.get_by_label("Loading")).to_have_count(0)
+        expect(page.locator("html")).to_have_attribute("data-theme", theme)
+        is_accessible(page)
+    assert watched.wrong == []
+    context.close()
+
+
+def test_who_is_not_signed_in_signs_in_first_and_comes_back(browser: Browser, site: Site) -> None:
+    page = browser.new_page(base_url=site.url)
+    answer = page.goto("/portals?x=1")
+
+    assert answer is not None
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    assert page.locator("form").get_attribute("action") == "/sign-in?next=/portals%3Fx%3D1"
+    expect(page.get_by_text("claude mcp add")).to_be_visible()
+    is_accessible(page)
+    page.close()
+
+
+def test_the_policy_allows_nothing_but_our_own_files(site: Site) -> None:
+    policy = site.me.get("/").headers["content-security-policy"]
+
+    assert "unsafe" not in policy
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+    script = site.me.get("/assets/app.js")
+    assert script.headers["x-content-type-options"] == "nosniff"
+    assert site.me.get("/assets/app.js", headers={"If-None-Match": script.headers["etag"]}).status_code == 304
+
+
+def test_a_number_on_home_leads_to_its_list(page: Page) -> None:
+    page.goto("/")
+    page.get_by_role("list", name="Totals").get_by_role("link", name="Rows in portals").click()
+    expect(page).to_have_url(re.compile("/portals$"))
+    page.go_back()
+    page.get_by_role("table", name="Top tags").get_by_role("link", name="topic1").click()
+    expect(page.get_by_role("list", name="Found").get_by_role("link")).to_have_count(6)
+
+
+def test_one_box_searches_every_family_and_the_keyboard_is_enough(page: Page) -> None:
+    page.goto("/memories")
+    page.get_by_role("main").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("first flush")
+    found = page.get_by_role("list", name="Found")
+    expect(found).to_contain_text("favourite-tea")
+    expect(page).to_have_url(re.compile(r"q=first\+flush"))
+
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("favourite-tea")
+    page.go_back()
+    expect(page.get_by_label("Search everything")).to_have_value("first flush")
+
+
+def test_a_note_is_written_edited_restored_and_deleted_with_undo(page: Page, site: Site) -> None:
+    page.goto("/memories")
+    page.get_by_role("main").focus()
+    page.keyboard.press("n")
+    page.get_by_label("Title").fill("Tea")
+    page.get_by_label("Markdown").fill("**Green** tea, see [[Backups]] and [[Cups]] <script>alert(1)</script> #drinks")
+    preview = page.get_by_role("region", name="Preview")
+    expect(preview.locator("strong")).to_have_text("Green")
+    expect(preview).to_contain_text("<script>")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Tea")
+    expect(page.get_by_text("written here")).to_be_visible()
+    expect(page.get_by_text("no note yet")).to_be_visible()
+    id_ = page.url.rsplit("/", 1)[1]
+    assert site.call("memory_get", id=id_)["source"] == "ui"
+
+    page.get_by_role("link", name="Edit").click()
+    page.get_by_label("Markdown").fill("Black tea")
+    page.get_by_label("Tags").fill("hot")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("link", name="#hot")).to_be_visible()
+    page.get_by_role("link", name="History").click()
+    expect(page.locator("del").filter(has_text="Green")).to_be_visible()
+    page.get_by_role("button", name="Older").click()
+    page.get_by_role("button", name="Restore version 1").click()
+    expect(page.get_by_role("article").locator("strong")).to_have_text("Green")
+
+    page.get_by_role("button", name="Delete").click()
+    expect(page).to_have_url(re.compile("/memories$"))
+    assert site.call("memory_get", id=id_)["archived"]
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("status").filter(has_text="is back")).to_be_visible()
+    assert not site.call("memory_get", id=id_)["archived"]
+
+
+def test_what_an_agent_writes_appears_without_a_reload(page: Page, site: Site) -> None:
+    page.goto("/memories")
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    site.server.modern_call("memory_create", title="From an agent", content="It says hello.")
+    expect(page.get_by_role("link", name="From an agent")).to_be_visible()
+
+
+def test_the_graph_is_a_picture_and_a_list_and_goes_as_deep_as_asked(page: Page) -> None:
+    page.goto("/graph")
+    expect(page.get_by_role("img", name=re.compile("^Graph of 3"))).to_be_visible()
+    page.get_by_role("link", name="Around Backups").click()
+    expect(page.get_by_role("img", name=re.compile("^Graph of 2 nodes"))).to_be_visible()
+    page.get_by_role("slider").fill("2")
+    expect(page).to_have_url(re.compile("depth=2"))
+    page.get_by_label("Graph of", exact=True).select_option("house")
+    page.get_by_role("link", name="Kitchen").click()
+    expect(page.get_by_text("has a door")).to_be_visible()
+
+
+def test_a_file_of_a_store_is_found_in_the_tree_and_edited(page: Page, site: Site) -> None:
+    page.goto("/stores")
+    page.get_by_role("link", name="default").click()
+    page.get_by_role("link", name="people/").click()
+    page.get_by_role("link", name="team/").click()
+    page.get_by_role("link", name="bob").click()
+    expect(page.get_by_text("Bob leads the team.")).to_be_visible()
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Markdown").fill("Bob has left.")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Bob has left.")).to_be_visible()
+    assert site.call("get_memory", store="default", path="people/team/bob")["content"].strip() == "Bob has left."
+
+
+def test_a_key_is_shown_once_with_lines_for_each_client_and_says_when_it_is_used(page: Page, site: Site) -> None:
+    page.goto("/keys")
+    page.get_by_label("Name", exact=True).fill("laptop")
+    page.get_by_role("button", name="Create key").click()
+    shown = page.get_by_label("Your new key")
+    key = shown.locator("pre").first.inner_text()
+    assert re.fullmatch(r"mmcp_\w{12}_[\w-]{43}", key)
+    for client in ("Claude Code", "Cursor", "VS Code"):
+        shown.get_by_role("tab", name=client).click()
+        expect(shown.locator("pre").nth(1)).to_contain_text(key)
+    is_accessible(page)
+    expect(shown.get_by_text("Waiting for the first call")).to_be_visible()
+
+    headers = {"Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "Tester", "version": "7"}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    assert site.server.client.post("/mcp", json=asked, headers=headers).status_code == 200
+    expect(shown.get_by_text("Tester 7 has called")).to_be_visible()
+
+    page.goto("/sessions")
+    page.get_by_role("button", name="Disconnect Tester").click()
+    expect(page.get_by_role("button", name="Disconnect Tester")).to_have_count(0)
+    page.goto("/keys")
+    expect(page.get_by_text(key)).to_have_count(0)
+    page.get_by_role("button", name="Revoke laptop").click()
+    page.get_by_role("button", name="Revoke for good").click()
+    expect(page.get_by_role("row", name="laptop")).to_contain_text("revoked")
+
+
+def test_a_theme_is_remembered(page: Page) -> None:
+    page.goto("/settings")
+    page.get_by_role("button", name="dark").click()
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+def test_every_page_fits_on_a_phone(context: BrowserContext) -> None:
+    page = context.new_page()
+    page.set_viewport_size({"width": 375, "height": 740})
+    for address in PAGES:
+        page.goto(address)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.get_by_label("Loading")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375, address
+    page.close()
+
+
+def test_a_link_signs_in_once_and_signing_out_leads_back_to_the_form(browser: Browser, site: Site) -> None:
+    command = [*COMMAND, "users", "link", "--data-dir", str(site.server.data_dir)]
+    printed = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True).stdout
+    token = re.search(r"/sign-in\?token=\S+", printed)
+    assert token is not None
+    page = browser.new_page(base_url=site.url)
+    page.goto(token[0])
+    expect(page.get_by_role("heading", level=1)).to_have_text("Home")
+    page.get_by_role("link", name="Settings").click()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    page.goto(token[0])
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.close()

@@ -1,0 +1,309 @@
+"""The portal viewer and the seven things its specification wants: in the web app, and in a host that trusts it not."""
+
+import base64
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Download, FrameLocator, Page, expect
+
+from tests.web.conftest import PORTAL, ROWS, Site, Watched
+from tests.web.looking import is_accessible
+
+APPS = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+STRICT = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src 'none'; font-src 'none'; "
+    "connect-src 'none'; frame-src 'none'; object-src 'none'; base-uri 'none'; form-action 'none'"
+)
+HOST = Path(__file__).with_name("host.html")
+Where = Page | FrameLocator
+
+
+@pytest.fixture
+def here(site: Site) -> Iterator[Site]:
+    """With the tables as they were."""
+    yield site
+    for table in site.call("portal_view", portalUri=PORTAL)["tables"]:
+        if table["name"] not in ("orders", "refunds"):
+            site.call("portal_delete", portalUri=PORTAL, table=table["name"], confirm=True)
+
+
+@pytest.fixture
+def in_a_host(page: Page, here: Site) -> FrameLocator:
+    return shown_in_a_host(page, here, "light")
+
+
+def shown_in_a_host(page: Page, site: Site, theme: str) -> FrameLocator:
+    """The viewer as a host gets it: tool, resource and result over MCP, an opaque origin, the strictest policy."""
+    [view] = [tool for tool in listed(site) if tool["name"] == "portal_view"]
+    uri = view["_meta"]["ui"]["resourceUri"]
+    assert uri == view["_meta"]["ui/resourceUri"]
+    [content] = site.server.modern("resources/read", {"uri": uri})["result"]["contents"]
+    assert content["mimeType"] == "text/html;profile=mcp-app"
+    policy = f'<head><meta http-equiv="Content-Security-Policy" content="{STRICT}">'
+    asked = {"name": "portal_view", "arguments": {"portalUri": PORTAL}}
+    result = site.server.modern("tools/call", asked)["result"]
+
+    def call_tool(params: str) -> str:
+        return json.dumps(site.server.modern("tools/call", json.loads(params))["result"])
+
+    page.expose_function("callTool", call_tool)
+    page.set_content(HOST.read_text(encoding="utf-8"))
+    html = content["text"].replace("<head>", policy, 1)
+    page.evaluate("args => window.show(...args)", [html, theme, asked["arguments"], result])
+    return page.frame_locator("iframe")
+
+
+def listed(site: Site, **capabilities: Any) -> list[dict[str, Any]]:
+    tools: list[dict[str, Any]] = site.server.modern("tools/list", **{CAPABILITIES: capabilities or APPS})["result"][
+        "tools"
+    ]
+    return tools
+
+
+def in_the_web_app(page: Page, query: str = "") -> Page:
+    page.goto(f"/portals/tests/shop{query}")
+    return page
+
+
+def cells(where: Where, row: int) -> list[str]:
+    return where.locator(f"#row{row} [role=gridcell]").all_inner_texts()[1:]
+
+
+def choose_table(where: Where, name: str) -> None:
+    where.get_by_label("Table", exact=True).select_option(name)
+    expect(where.get_by_role("grid", name=f"Rows of {name}")).to_be_visible()
+
+
+# 1. Data browsing
+
+
+def test_a_table_of_many_rows_scrolls_and_only_a_few_are_elements(page: Page, here: Site) -> None:
+    in_the_web_app(page, "?table=orders")
+    grid = page.get_by_role("grid")
+    expect(grid).to_have_attribute("aria-rowcount", str(ROWS + 1))
+    expect(page.locator("#row3")).to_contain_text("order 3")
+    grid.focus()
+    page.keyboard.press("End")
+    expect(page.locator(f"#row{ROWS - 1}")).to_contain_text(f"order {ROWS - 1}")
+    assert page.locator(".grid-body [role=row]").count() < 100
+
+
+def test_rows_are_sorted_filtered_and_searched_by_the_server_and_the_address_says_how(page: Page, here: Site) -> None:
+    in_the_web_app(page, "?table=orders")
+    page.get_by_role("button", name="price").click()
+    page.get_by_role("button", name="price").click()
+    expect(page.locator("#row0")).to_contain_text("99.9")
+    page.get_by_label("Filter price").fill(">= 99.9")
+    page.get_by_label("Filter price").press("Enter")
+    expect(page.get_by_text("100 rows", exact=True)).to_be_visible()
+    page.get_by_label("Filter buyer").fill("=Dan")
+    page.get_by_label("Filter buyer").press("Enter")
+    expect(page.get_by_role("grid")).not_to_have_attribute("aria-rowcount", "101")
+    page.get_by_label("Search all columns").fill("no such thing")
+    page.get_by_role("button", name="Clear filters").click()
+    expect(page.get_by_text("100,000 rows", exact=True)).to_be_visible()
+
+    in_the_web_app(page, "?table=orders&sort=-id&is.buyer=Cleo")
+    expect(page.locator("#row0")).to_contain_text("99998")
+
+
+def test_a_host_shows_pages_and_more_at_once_when_it_is_large(page: Page, in_a_host: FrameLocator) -> None:
+    choose_table(in_a_host, "orders")
+    expect(in_a_host.get_by_text("1–10 of 100,000")).to_be_visible()
+    in_a_host.get_by_role("button", name="Next page").click()
+    expect(in_a_host.locator("#row10")).to_contain_text("order 10")
+    assert page.evaluate("window.origin_of_the_app") == "null"
+    in_a_host.get_by_role("button", name="Fullscreen", exact=True).click()
+    expect(in_a_host.get_by_text("100,000 rows", exact=True)).to_be_visible()
+    in_a_host.get_by_role("grid").focus()
+    page.keyboard.press("End")
+    expect(in_a_host.locator(f"#row{ROWS - 1}")).to_contain_text(f"order {ROWS - 1}")
+
+
+# 2. Schema inspection, 6. Statistics
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_schema_and_statistics_in_a_host(page: Page, here: Site, theme: str) -> None:
+    app = shown_in_a_host(page, here, theme)
+    choose_table(app, "refunds")
+    frame = page.frames[-1]
+    is_accessible(frame)
+    app.get_by_role("button", name="Schema").click()
+    expect(app.get_by_role("region", name="Columns of refunds")).to_contain_text("order_id")
+    expect(app.get_by_text("CREATE TABLE")).to_be_visible()
+    expect(app.get_by_text("refunds.order_id")).to_be_visible()
+    is_accessible(frame)
+    app.get_by_role("button", name="Statistics").click()
+    expect(app.get_by_text("100,020")).to_be_visible()
+    expect(app.get_by_role("row", name="reason")).to_contain_text("50 %")
+    is_accessible(frame)
+    app.get_by_role("button", name="SQL").click()
+    expect(app.get_by_label("SQL query")).to_be_visible()
+    is_accessible(frame)
+
+
+# 3. Data deletion
+
+
+@pytest.mark.parametrize("carrier", ["web app", "host"])
+def test_rows_are_deleted_by_keyboard_and_come_back(page: Page, here: Site, carrier: str) -> None:
+    before = here.call("portal_query", portalUri=PORTAL, sql="SELECT * FROM refunds ORDER BY id")["rows"]
+    where = in_the_web_app(page) if carrier == "web app" else shown_in_a_host(page, here, "light")
+    choose_table(where, "refunds")
+    expect(where.locator("#row1")).to_contain_text("late")
+    where.get_by_role("grid").focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    page.keyboard.press("Delete")
+    expect(where.get_by_role("status").filter(has_text="2 rows deleted")).to_be_visible()
+    expect(where.locator("#row0")).to_contain_text("20")
+    where.get_by_role("button", name="Undo").click()
+    expect(where.get_by_role("status").filter(has_text="2 rows restored")).to_be_visible()
+    assert here.call("portal_query", portalUri=PORTAL, sql="SELECT * FROM refunds ORDER BY id")["rows"] == before
+
+
+def test_times_and_texts_come_back_as_they_were(page: Page, here: Site) -> None:
+    asked = {"portalUri": PORTAL, "sql": "SELECT * FROM orders WHERE id < 3 ORDER BY id"}
+    before = here.call("portal_query", **asked)["rows"]
+    in_the_web_app(page, "?table=orders&sort=id")
+    page.get_by_label("Select row 1", exact=True).check()
+    page.get_by_role("button", name="Delete 1 row").click()
+    expect(page.get_by_text("1 row deleted")).to_be_visible()
+    assert here.call("portal_query", **asked)["rows"] == before[1:]
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("1 row restored")).to_be_visible()
+    assert here.call("portal_query", **asked)["rows"] == before
+
+
+def test_a_whole_table_goes_only_if_its_name_is_typed(page: Page, here: Site) -> None:
+    here.call("portal_write", portalUri=PORTAL, table="doomed", data=[{"a": 1}])
+    in_the_web_app(page, "?table=doomed")
+    page.get_by_role("button", name="Delete table…").click()
+    expect(page.get_by_role("button", name="Delete", exact=True)).to_be_disabled()
+    page.get_by_label("Type doomed").fill("doomed")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    expect(page.get_by_text("The table doomed with 1 row is deleted")).to_be_visible()
+    assert "doomed" not in [table["name"] for table in here.call("portal_view", portalUri=PORTAL)["tables"]]
+
+
+# 4. Data import
+
+
+@pytest.mark.parametrize("carrier", ["web app", "host"])
+@pytest.mark.parametrize("format_", ["csv", "json", "parquet"])
+def test_files_are_imported(page: Page, here: Site, tmp_path: Path, carrier: str, format_: str) -> None:
+    file = tmp_path / f"people-{carrier[:3]}.{format_}"
+    file.write_bytes(people(here, format_))
+    where = in_the_web_app(page) if carrier == "web app" else shown_in_a_host(page, here, "light")
+    where.get_by_label("File to import").set_input_files(file)
+    where.get_by_role("button", name="Import", exact=True).click()
+    expect(where.get_by_text("Imported 2 rows into people_")).to_be_visible()
+    expect(where.locator("#row1")).to_contain_text("Zoë")
+
+
+def people(site: Site, format_: str) -> bytes:
+    if format_ == "csv":
+        return "id,name\n1,Ann\n2,Zoë\n".encode()
+    if format_ == "json":
+        return json.dumps([{"id": 1, "name": "Ann"}, {"id": 2, "name": "Zoë"}]).encode()
+    name = f"people-{len(list((site.server.data_dir / 'exports').glob('*')))}.parquet"
+    query = "SELECT id + 1 AS id, if(id = 0, 'Ann', 'Zoë') AS name FROM refunds WHERE id < 2 ORDER BY id"
+    site.call("portal_export", portalUri=PORTAL, destination=name, format="parquet", query=query)
+    return (site.server.data_dir / "exports" / name).read_bytes()
+
+
+def test_a_file_larger_than_a_request_comes_in_pieces(page: Page, here: Site, tmp_path: Path) -> None:
+    file = tmp_path / "large.csv"
+    file.write_text("id,text\n" + "".join(f"{n},{'x' * 100}\n" for n in range(60_000)), encoding="utf-8")
+    in_the_web_app(page)
+    page.get_by_label("File to import").set_input_files(file)
+    page.get_by_role("button", name="Import", exact=True).click()
+    expect(page.get_by_text("Imported 60,000 rows into large")).to_be_visible()
+
+
+# 5. Query execution
+
+
+@pytest.mark.parametrize("carrier", ["web app", "host"])
+def test_a_query_is_run_and_drawn_and_a_bad_one_says_why(page: Page, here: Site, carrier: str) -> None:
+    where = in_the_web_app(page) if carrier == "web app" else shown_in_a_host(page, here, "light")
+    where.get_by_role("button", name="SQL").click()
+    editor = where.get_by_label("SQL query")
+    editor.fill("SELECT buyer, count() AS n FROM orders GROUP BY buyer ORDER BY buyer")
+    editor.press("Control+Enter")
+    expect(where.get_by_role("img", name="Chart of n by buyer")).to_be_visible()
+    expect(where.get_by_text("4 rows")).to_be_visible()
+    where.get_by_role("button", name="Table", exact=True).click()
+    expect(where.get_by_role("region", name="Query result")).to_contain_text("25000")
+    editor.fill("SELECT nothing FROM orders")
+    where.get_by_role("button", name="Run").click()
+    expect(where.get_by_role("alert")).to_contain_text("nothing")
+
+
+# 7. Export
+
+
+def test_the_web_app_downloads_a_table_in_each_format(page: Page, here: Site, tmp_path: Path) -> None:
+    in_the_web_app(page, "?table=refunds")
+    for format_ in ("csv", "json", "parquet", "db"):
+        with page.expect_download() as started:
+            page.get_by_label("Export").select_option(format_)
+        download: Download = started.value
+        download.save_as(tmp_path / f"file.{format_}")
+        assert re.fullmatch(rf"(refunds|tests-shop)\.{format_}", download.suggested_filename)
+        assert (tmp_path / f"file.{format_}").stat().st_size > 100
+    assert (tmp_path / "file.csv").read_text("utf-8").startswith('"id","order_id"')
+    assert (tmp_path / "file.parquet").read_bytes()[:4] == b"PAR1"
+
+
+def test_a_host_saves_a_file_that_came_in_pieces(page: Page, in_a_host: FrameLocator) -> None:
+    choose_table(in_a_host, "orders")
+    in_a_host.get_by_label("Export").select_option("csv")
+    expect(in_a_host.get_by_text("Saved orders.csv")).to_be_visible()
+    [saved] = page.evaluate("window.saved")
+    assert saved["text"].count("\n") >= ROWS
+    assert page.evaluate("window.called").count("portal_download") > 1
+    in_a_host.get_by_label("Export").select_option("parquet")
+    expect(in_a_host.get_by_text("Saved orders.parquet")).to_be_visible()
+    assert base64.b64decode(page.evaluate("window.saved[1].blob"))[:4] == b"PAR1"
+
+
+# Who sees what
+
+
+def test_the_tools_of_the_viewer_are_shown_to_hosts_of_apps_alone(site: Site) -> None:
+    helpers = {"portal_upload", "portal_download"}
+    shown = {tool["name"]: tool for tool in listed(site)}
+    assert helpers <= set(shown)
+    assert all(shown[name]["_meta"]["ui"]["visibility"] == ["app"] for name in helpers)
+    assert not helpers & {tool["name"] for tool in listed(site, roots={})}
+    discovered = site.server.modern("server/discover")["result"]["capabilities"]
+    assert discovered["extensions"]["io.modelcontextprotocol/ui"] == {"mimeTypes": ["text/html;profile=mcp-app"]}
+
+
+def test_a_host_without_apps_gets_a_text_that_stands_alone(site: Site) -> None:
+    answer = site.server.modern("tools/call", {"name": "portal_view", "arguments": {"portalUri": PORTAL}})["result"]
+    assert "orders (100,000 rows)" in answer["content"][-1]["text"]
+
+
+def test_what_somebody_else_writes_shows_up(page: Page, here: Site) -> None:
+    in_the_web_app(page, "?table=fresh")
+    here.call("portal_write", portalUri=PORTAL, table="fresh", data=[{"id": 1}])
+    expect(page.get_by_label("Table", exact=True)).to_contain_text("fresh (1)")
+
+
+def test_the_viewer_fits_on_a_phone(context: BrowserContext, site: Site) -> None:
+    page, watched = context.new_page(), Watched(site.url)
+    watched.watch(page)
+    page.set_viewport_size({"width": 375, "height": 740})
+    shown_in_a_host(page, site, "dark")
+    expect(page.frame_locator("iframe").get_by_role("grid")).to_be_visible()
+    assert page.frames[-1].evaluate("document.documentElement.scrollWidth") <= 375
+    assert watched.wrong == []
