@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Download, FrameLocator, Page, expect
+from playwright.sync_api import BrowserContext, Download, FrameLocator, Locator, Page, expect
 
 from tests.web.conftest import PORTAL, ROWS, Site, Watched
 from tests.web.looking import is_accessible
@@ -214,7 +214,7 @@ def people(site: Site, format_: str) -> bytes:
     if format_ == "json":
         return json.dumps([{"id": 1, "name": "Ann"}, {"id": 2, "name": "Zoë"}]).encode()
     name = f"people-{len(list((site.server.data_dir / 'exports').glob('*')))}.parquet"
-    query = "SELECT id + 1 AS id, if(id = 0, 'Ann', 'Zoë') AS name FROM refunds WHERE id < 2 ORDER BY id"
+    query = "SELECT id AS number, if(id = 0, 'Ann', 'Zoë') AS name FROM refunds WHERE id < 2 ORDER BY id"
     site.call("portal_export", portalUri=PORTAL, destination=name, format="parquet", query=query)
     return (site.server.data_dir / "exports" / name).read_bytes()
 
@@ -236,15 +236,22 @@ def test_a_query_is_run_and_drawn_and_a_bad_one_says_why(page: Page, here: Site,
     where = in_the_web_app(page) if carrier == "web app" else shown_in_a_host(page, here, "light")
     where.get_by_role("button", name="SQL").click()
     editor = where.get_by_label("SQL query")
-    editor.fill("SELECT buyer, count() AS n FROM orders GROUP BY buyer ORDER BY buyer")
-    editor.press("Control+Enter")
+    write(page, editor, "SELECT buyer, count() AS n FROM orders GROUP BY buyer ORDER BY buyer")
+    page.keyboard.press("Control+Enter")
     expect(where.get_by_role("img", name="Chart of n by buyer")).to_be_visible()
     expect(where.get_by_text("4 rows")).to_be_visible()
     where.get_by_role("button", name="Table", exact=True).click()
     expect(where.get_by_role("region", name="Query result")).to_contain_text("25000")
-    editor.fill("SELECT nothing FROM orders")
+    write(page, editor, "SELECT nothing FROM orders")
     where.get_by_role("button", name="Run").click()
     expect(where.get_by_role("alert")).to_contain_text("nothing")
+
+
+def write(page: Page, editor: Locator, text: str) -> None:
+    """As a person does: what Playwright fills in has styles of its own, which the policy refuses."""
+    editor.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.type(text)
 
 
 # 7. Export

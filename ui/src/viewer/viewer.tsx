@@ -165,20 +165,22 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
   )
 }
 
+// No forms here: a sandbox without allow-forms submits none.
+
 /** A whole table cannot come back, so its name has to be typed. */
 function Dropping({ name, drop }: { name: string; drop(): void }) {
   const [isOpen, setOpen] = useState(false)
   const [typed, setTyped] = useState('')
   if (!isOpen) return <button class="danger" onClick={() => setOpen(true)}>Delete table…</button>
   return (
-    <form class="bar" onSubmit={(event) => (event.preventDefault(), typed === name && drop())}>
+    <div class="bar" role="group" aria-label="Delete the table" onKeyDown={(event) => event.key === 'Escape' && setOpen(false)}>
       <label>
         Type <b>{name}</b> to delete it for good{' '}
-        <input autoFocus value={typed} onInput={(event) => setTyped(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Escape' && setOpen(false)} />
+        <input autoFocus value={typed} onInput={(event) => setTyped(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Enter' && typed === name && drop()} />
       </label>
-      <button class="danger" disabled={typed !== name}>Delete</button>
-      <button type="button" onClick={() => setOpen(false)}>Keep it</button>
-    </form>
+      <button class="danger" disabled={typed !== name} onClick={drop}>Delete</button>
+      <button onClick={() => setOpen(false)}>Keep it</button>
+    </div>
   )
 }
 
@@ -186,8 +188,9 @@ function Importing({ bridge, uri, file, close, done }: { bridge: Bridge; uri: st
   const [table, setTable] = useState(tableName(file.name))
   const [progress, setProgress] = useState<number | null>(null)
   const isPortal = formatOf(file.name) === 'db'
-  async function start(event: Event) {
-    event.preventDefault()
+  const isNamed = isPortal || /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(table)
+  async function start() {
+    if (!isNamed || progress !== null) return
     setProgress(0)
     try {
       const imported = await importFile(bridge, uri, file, table, setProgress)
@@ -200,12 +203,13 @@ function Importing({ bridge, uri, file, close, done }: { bridge: Bridge; uri: st
     }
   }
   return (
-    <form class="bar panel" aria-label="Import" onSubmit={start}>
+    <div class="bar panel" role="group" aria-label="Import">
       <span>{file.name} ({bytes(file.size)})</span>
-      {!isPortal && <label>into the table <input required pattern="[A-Za-z_][A-Za-z0-9_]*" value={table} onInput={(event) => setTable(event.currentTarget.value)} /></label>}
-      <button class="primary" disabled={progress !== null}>Import</button>
-      <button type="button" onClick={close}>Cancel</button>
+      {!isPortal && <label>into the table <input aria-invalid={!isNamed} value={table} onInput={(event) => setTable(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Enter' && start()} /></label>}
+      {!isNamed && <span class="trouble">letters, digits and _ only</span>}
+      <button class="primary" disabled={progress !== null || !isNamed} onClick={start}>Import</button>
+      <button onClick={close}>Cancel</button>
       {progress !== null && <progress max={1} value={progress} aria-label="Upload" />}
-    </form>
+    </div>
   )
 }
