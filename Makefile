@@ -36,7 +36,13 @@ static: setup ## Format, lint, strict typing, generated docs up to date
 	$(BIN)/mypy
 	$(BIN)/python -m tools.make_docs --check
 
-check: static test ## What CI runs
+ui: setup ## Build the web app and the viewer from ui/ (needs Node 20.19 or newer, and the npm registry once)
+	$(BIN)/python -m tools.ui
+
+ui-check: setup ## Whether the committed web app is what ui/ gives; builds it where Node is
+	$(BIN)/python -m tools.ui --check --rebuild
+
+check: static ui-check test ## What CI runs
 
 format: setup ## Format the code and make the generated docs anew
 	$(BIN)/ruff format .

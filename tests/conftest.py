@@ -23,6 +23,11 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ERAS = ("legacy", "2026-07-28")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Playwright keeps an event loop running to the end: tests with a loop of their own come before it."""
+    items.sort(key=lambda item: "web" in item.path.relative_to(Path(__file__).parent).parts[:1])
+
+
 class Clock:
     """Stands still until a test moves it."""
 

@@ -68,7 +68,9 @@ def fill(site: Site, folder: Path) -> None:
     site.call(
         "create_entities",
         project="house",
-        entities=[{"name": name, "entity_type": "room", "observations": ["has a door"]} for name in ("Kitchen", "Hall")],
+        entities=[
+            {"name": name, "entity_type": "room", "observations": ["has a door"]} for name in ("Kitchen", "Hall")
+        ],
     )
     site.call(
         "create_relations", project="house", relations=[{"from": "Kitchen", "to": "Hall", "relation_type": "opens to"}]
@@ -100,7 +102,7 @@ def browser(chromium: browsers.Chromium) -> Iterator[Browser]:
         launched = playwright.chromium.launch(
             executable_path=chromium.path,
             args=list(browsers.ARGUMENTS),
-            env={**os.environ, **chromium.environment},  # type: ignore[dict-item]  # playwright wants floats and bools too
+            env={**os.environ, **chromium.environment},
         )
         yield launched
         launched.close()

@@ -27,6 +27,15 @@ const looks = EditorView.theme({
   '&.cm-focused': { outline: '2px solid var(--accent)' },
   '.cm-selectionBackground, &.cm-focused .cm-selectionBackground': { backgroundColor: 'color-mix(in srgb, var(--accent) 25%, transparent)' },
 })
+/** Typing over a selection ourselves: the browser would keep its colours in a style attribute, which a strict policy refuses. */
+const plainReplacing = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    if (event.inputType !== 'insertText' || !event.data || view.state.selection.main.empty || view.composing) return false
+    event.preventDefault()
+    view.dispatch(view.state.replaceSelection(event.data), { userEvent: 'input.type', scrollIntoView: true })
+    return true
+  },
+})
 const ClickHouse = SQLDialect.define({
   keywords: 'select from where and or not in is null like ilike between order by group having limit offset as asc desc distinct with join inner left right full on using union all case when then else end prewhere array final sample interval exists any',
   types: 'String UUID Bool Int64 UInt64 Float64 DateTime64 Date Array Nullable JSON',
@@ -91,6 +100,7 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
           autocompletion(),
           syntaxHighlighting(colors),
           looks,
+          plainReplacing,
           sql({ dialect: ClickHouse, schema }),
           placeholder('SELECT …'),
           EditorView.contentAttributes.of({ 'aria-label': 'SQL query' }),

@@ -1,0 +1,44 @@
+"""The web app is committed as it was built. Without Node, the stamp of its sources tells whether that is up to date."""
+
+import re
+from pathlib import Path
+
+from tools import ui
+
+HOSTS = re.compile(rb"https?://[A-Za-z0-9.-]+")
+HARMLESS = {  # names of languages and words about licences, which nobody ever asks for anything
+    b"http://www.w3.org",
+    b"https://github.com",
+}
+
+
+def test_what_is_committed_was_built_from_these_sources() -> None:
+    assert ui.STAMP.read_text(encoding="utf-8").strip() == ui.digest(), "run `make ui` and commit what it makes"
+
+
+def test_the_viewer_is_one_file_that_needs_no_other() -> None:
+    page = (ui.WEB / "viewer.html").read_text(encoding="utf-8")
+    assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", page)
+
+
+def test_the_web_app_asks_for_its_own_files_alone() -> None:
+    page = (ui.WEB / "app" / "index.html").read_text(encoding="utf-8")
+    assert all(address.startswith("/assets/") for address in re.findall(r'(?:src|href)="([^"]+)"', page))
+    assert "<style" not in page
+    assert not re.search(r"<script(?![^>]*src=)", page)
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    lock = (ui.UI / "package-lock.json").read_text(encoding="utf-8")
+    assert '"resolved"' not in lock
+    assert lock.count('"node_modules/@rolldown/binding-') == 15  # every platform, not only the one it was made on
+
+
+def test_the_app_has_few_files_with_names_that_stay() -> None:
+    built = {path.relative_to(ui.WEB).as_posix() for path in Path(ui.WEB).rglob("*") if path.is_file()}
+    assert built == {
+        "sources.sha256",
+        "viewer.html",
+        "app/index.html",
+        *(f"app/assets/{name}" for name in ("app.css", "app.js", "icon.svg", "portals.js")),
+    }
