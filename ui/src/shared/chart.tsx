@@ -22,7 +22,7 @@ export function Chart({ x, series, label }: { x: (number | string)[]; series: Se
       {
         width: at.clientWidth || 400,
         height: HEIGHT,
-        legend: { show: series.length > 1 },
+        legend: { show: series.length > 1, live: false },
         scales: { x: { time: isTime, range: isTime ? undefined : (_, from, to) => [from - 0.5, to + 0.5] }, y: { range: (_, from, to) => [Math.min(0, from), (to || 1) * 1.1] } },
         axes: [
           { stroke: color('--mut'), grid: { show: false }, ...(isTime ? {} : { values: (_: uPlot, marks: number[]) => marks.map((mark) => (Number.isInteger(mark) ? String(x[mark] ?? '').slice(0, 16) : '')) }) },

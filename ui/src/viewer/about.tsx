@@ -57,7 +57,7 @@ export function Schema({ bridge, view, table }: { bridge: Bridge; view: View; ta
       {statement ? <pre tabIndex={0}>{cell(statement)}</pre> : null}
       <h2>Relationships</h2>
       {related.length ? (
-        <ul>{related.map((one) => <li key={one.from + one.to}><code>{one.from}</code> → <code>{one.to}</code></li>)}</ul>
+        <ul>{related.map((one) => <li key={one.from + one.to}><code>{one.from}</code> points at <code>{one.to}</code></li>)}</ul>
       ) : (
         <p class="mut">No column is named after another table (such as <code>message_id</code> for <code>messages</code>).</p>
       )}

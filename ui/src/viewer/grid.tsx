@@ -166,7 +166,7 @@ export function Grid({ bridge, portalUri, table, wish, setWish, revision, select
                 <span role="columnheader" key={column.name} aria-sort={wish.sort !== column.name ? 'none' : wish.descending ? 'descending' : 'ascending'}>
                   <button class="sort" title={column.type} disabled={!isPlain(column)} onClick={() => sort(column.name)}>
                     {column.name}
-                    <i aria-hidden="true">{wish.sort !== column.name ? '' : wish.descending ? ' ↓' : ' ↑'}</i>
+                    {wish.sort === column.name && <i aria-hidden="true" class={wish.descending ? 'down' : 'up'} />}
                   </button>
                   <input
                     class="filter"

@@ -195,10 +195,10 @@ function Links({ note, again }: { note: Note; again(): void }) {
       <h2>Links</h2>
       <ul class="list">
         {links.outgoing.map((other) => (
-          <li key={other.id}>→ <a href={to(['memories', 'note', other.id])}>{other.title}</a> <button class="link" aria-label={`Remove the link to ${other.title}`} onClick={() => unlink(other)}>×</button></li>
+          <li key={other.id}><span class="mut">to</span> <a href={to(['memories', 'note', other.id])}>{other.title}</a> <button class="link" aria-label={`Remove the link to ${other.title}`} onClick={() => unlink(other)}>×</button></li>
         ))}
-        {links.incoming.map((other) => <li key={other.id}>← <a href={to(['memories', 'note', other.id])}>{other.title}</a></li>)}
-        {links.dangling.map((title) => <li key={title}>→ <a href={to(['memories', 'new'], { called: title })}>{title}</a> <span class="mut">no note yet</span></li>)}
+        {links.incoming.map((other) => <li key={other.id}><span class="mut">from</span> <a href={to(['memories', 'note', other.id])}>{other.title}</a></li>)}
+        {links.dangling.map((title) => <li key={title}><span class="mut">to</span> <a href={to(['memories', 'new'], { called: title })}>{title}</a> <span class="mut">no note yet</span></li>)}
       </ul>
       {!links.outgoing.length && !links.incoming.length && !links.dangling.length && <p class="mut">None yet. Write [[Title]] in the text, or choose a note:</p>}
       <AddLink note={note} again={again} />
