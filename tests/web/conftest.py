@@ -1,6 +1,5 @@
 """A real server with something in it, and a real browser that is signed in to it."""
 
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -148,7 +147,3 @@ class Watched:
     def _asked(self, request: Request) -> None:
         if not request.url.startswith((self._url, "blob:", "data:", "about:")):
             self.wrong.append(f"asked {request.url}")
-
-
-def told(page: Page) -> Any:
-    return json.loads(page.locator("body").inner_text())

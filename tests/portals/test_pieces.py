@@ -1,0 +1,71 @@
+"""Files that pass through tool calls piece by piece."""
+
+import base64
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.errors import Conflict, Invalid, NotFound
+from memory_mcp.portals import pieces
+from tests.portals.calls import CALLER, PORTAL
+
+
+def encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def test_pieces_follow_each_other_and_one_that_comes_twice_counts_once(tmp_path: Path) -> None:
+    for offset, data in ((0, b"id,a\n"), (5, b"1,2\n"), (5, b"1,2\n")):
+        received = pieces.add(tmp_path, "x.csv", offset, encoded(data), most=100)
+    assert (received.source, received.bytes) == ("uploads/x.csv", 9)
+    assert (tmp_path / "uploads" / "x.csv").read_bytes() == b"id,a\n1,2\n"
+    with pytest.raises(Conflict, match="9 bytes are here"):
+        pieces.add(tmp_path, "x.csv", 20, encoded(b"y"), most=100)
+    pieces.add(tmp_path, "x.csv", 0, encoded(b"anew"), most=100)
+    assert (tmp_path / "uploads" / "x.csv").read_bytes() == b"anew"
+
+
+def test_what_is_too_large_or_no_base64_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid) as refused:
+        pieces.add(tmp_path, "x.csv", 95, encoded(b"123456"), most=100)
+    assert refused.value.error == "too_large"
+    with pytest.raises(Invalid, match="base64"):
+        pieces.add(tmp_path, "x.csv", 0, "???", most=100)
+
+
+def test_nothing_outside_the_folders_is_written_or_read(tmp_path: Path) -> None:
+    outside, imports = tmp_path / "outside", tmp_path / "imports"
+    outside.mkdir()
+    imports.mkdir()
+    (outside / "secret").write_text("secret")
+    (imports / "uploads").symlink_to(outside)
+    with pytest.raises(Invalid):
+        pieces.add(imports, "secret", 0, encoded(b"gone"), most=100)
+    assert (outside / "secret").read_text() == "secret"
+    for destination in ("../outside/secret", "secret", "downloads/../x", "/etc/passwd", "downloads/a/b"):
+        with pytest.raises((Invalid, NotFound)):
+            pieces.take(imports, destination, 0)
+
+
+def test_files_nobody_comes_back_for_are_deleted(tmp_path: Path) -> None:
+    pieces.add(tmp_path, "old", 0, encoded(b"1"), most=100)
+    long_ago = time.time() - pieces.LASTS - 1
+    os.utime(tmp_path / "uploads" / "old", (long_ago, long_ago))
+    pieces.add(tmp_path, "new", 0, encoded(b"1"), most=100)
+    assert [path.name for path in (tmp_path / "uploads").iterdir()] == ["new"]
+
+
+def test_an_upload_is_imported_and_an_export_comes_back_whole(app: App, table: str) -> None:
+    transfers = app.portals.transfers
+    source = transfers.receive(CALLER, f"{table}.csv", 0, encoded(b"id,a\n1,x\n2,y\n")).source
+    imported = transfers.import_file(CALLER, PORTAL, source, "csv", table, {}, lambda *_: None)
+    assert imported.imported == 2
+    destination = f"downloads/{table}.csv"
+    made = transfers.export_file(CALLER, PORTAL, destination, "csv", table, None, lambda *_: None)
+    piece = transfers.hand_over(CALLER, destination, 0)
+    assert (piece.done, piece.bytes, len(base64.b64decode(piece.data))) == (True, made.bytes, made.bytes)
+    with pytest.raises(NotFound):
+        transfers.hand_over(CALLER, "downloads/nothing.csv", 0)
