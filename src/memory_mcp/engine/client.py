@@ -63,6 +63,10 @@ def is_installed() -> bool:
     return find_spec("chdb") is not None
 
 
+class Interrupted(Unavailable):
+    """The engine died with a statement in its hands: only the tables can tell whether it was carried out."""
+
+
 class EngineLine:
     """A few connections, each opened when the others are busy.
 
@@ -97,6 +101,10 @@ class EngineLine:
     def run(self, sql: str, parameters: dict[str, Any] | None = None, data: bytes = b"") -> bytes:
         """A statement of our own."""
         return self._ask({"op": "run", "sql": sql, "parameters": parameters or {}}, data)
+
+    def run_once(self, sql: str, data: bytes) -> None:
+        """A statement that must not be sent again unseen. Raises Interrupted if the engine dies meanwhile."""
+        self._ask({"op": "run", "sql": sql, "parameters": {}}, data, once=True)
 
     def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         lines = self.run(f"{sql} FORMAT JSONEachRow", parameters).splitlines()
@@ -145,9 +153,9 @@ class EngineLine:
             frames.send(wire, {"op": "leave"})
             frames.receive(wire)
 
-    def _ask(self, header: dict[str, Any], data: bytes = b"", field: str | None = None) -> bytes:
+    def _ask(self, header: dict[str, Any], data: bytes = b"", field: str | None = None, *, once: bool = False) -> bytes:
         with self._taking(self._places):
-            answer, payload = self._answer({**header, "stops": self._cancelled is not None}, data)
+            answer, payload = self._answer({**header, "stops": self._cancelled is not None}, data, once=once)
         if not answer["ok"]:
             raise _error(answer, field)
         return payload
@@ -161,7 +169,7 @@ class EngineLine:
         finally:
             places.release()
 
-    def _answer(self, header: dict[str, Any], data: bytes) -> tuple[dict[str, Any], bytes]:
+    def _answer(self, header: dict[str, Any], data: bytes, *, once: bool = False) -> tuple[dict[str, Any], bytes]:
         for _ in range(MOST_TRIES):
             with ExitStack() as closing:
                 try:
@@ -169,8 +177,10 @@ class EngineLine:
                     frames.send(wire, header, data)
                     self._wait_for(wire)
                     answer = frames.receive(wire)
-                except OSError:  # it died, or has just left
+                except OSError as exc:  # it died, or has just left
                     self._drop_free()
+                    if once:
+                        raise Interrupted("The engine of this portal went away. Try again.") from exc
                 else:
                     closing.pop_all()
                     self._free.append(wire)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
@@ -125,7 +124,7 @@ class Portals:
             raise Invalid("data: give at least one field, so that the table gets a column.", field="data")
         try:
             with storage.widened(line, table, known, wanted):
-                storage.insert(line, table, records, str(uuid4()))
+                storage.insert(line, table, records, known.rows if known else 0)
         except EngineError as exc:
             raise Invalid(f"data: {words.misfit(str(exc), 0)} Nothing was written.", field="data") from exc
 

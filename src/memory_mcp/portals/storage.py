@@ -8,10 +8,10 @@ from hashlib import sha256
 from typing import Any, ClassVar
 from uuid import uuid4
 
-from memory_mcp.engine.client import EngineError, EngineLine
+from memory_mcp.engine.client import MOST_TRIES, EngineError, EngineLine, Interrupted
 from memory_mcp.engine.parameters import literal, prepared, ticks
 from memory_mcp.engine.wall import DATABASE
-from memory_mcp.errors import AppError
+from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.portals.address import Page
 from memory_mcp.portals.inference import KEY, WELL_KNOWN
 from memory_mcp.portals.model import METADATA, Column, NewColumn, Record, Table
@@ -104,15 +104,26 @@ def widened(line: EngineLine, table: str, known: Table | None, wanted: Sequence[
         raise
 
 
-def insert(line: EngineLine, table: str, records: Sequence[Record], token: str) -> None:
-    """All of them or none. Sent again under the same token, they land once."""
+def insert(line: EngineLine, table: str, records: Sequence[Record], rows_before: int) -> None:
+    """All of them or none, once. The caller has the portal's turn, and says how many rows there are."""
     settings = ", ".join(f"{name} = {value}" for name, value in _STRICT.items())
     data = json.dumps(records, ensure_ascii=False, separators=(",", ":"))  # at once: three times as fast as one by one
-    line.run(
-        f"INSERT INTO {_name(table)} SETTINGS {settings}, date_time_input_format = 'best_effort', "
-        f"insert_deduplication_token = '{token}' FORMAT JSONEachRow",
-        data=data.encode(),
-    )
+    for _ in range(MOST_TRIES):
+        try:
+            # A token of its own each time, or equal records would be taken for the same ones.
+            line.run_once(
+                f"INSERT INTO {_name(table)} SETTINGS {settings}, date_time_input_format = 'best_effort', "
+                f"insert_deduplication_token = '{uuid4()}' FORMAT JSONEachRow",
+                data.encode(),
+            )
+        except Interrupted:
+            # Not again under the same token: the engine notes that before the rows, and one killed in between would
+            # have us believe that they are there.
+            if row_count(line, table) > rows_before:
+                return
+        else:
+            return
+    raise Unavailable("The engine of this portal does not stay up. Look at the log; nothing was written.")
 
 
 def count(line: EngineLine, table: str, where: "Condition") -> int:
@@ -230,7 +241,7 @@ def create_metadata(line: EngineLine, values: Mapping[str, str]) -> None:
     known = metadata(line)
     new = [{"key": key, "value": value} for key, value in values.items() if key not in known]
     if new:
-        insert(line, METADATA, new, str(uuid4()))
+        insert(line, METADATA, new, row_count(line, METADATA))
 
 
 def metadata(line: EngineLine) -> dict[str, str]:
