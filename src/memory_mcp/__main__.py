@@ -4,6 +4,7 @@ Serving is on the fast path: a client waits for it at every start. Other verbs l
 """
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from memory_mcp.settings import Settings
 
+PEOPLES = [["--help"], ["-h"], ["--version"], ["--install-completion"], ["--show-completion"]]
+COMPLETING = "_MEMORY_MCP_COMPLETE"  # what a shell sets to ask how a line could go on
 DESCRIPTION = "Serve MCP over stdio, or over HTTP with --transport http."
 
 
@@ -18,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["serve"]:
         sys.exit(serve(arguments[1:]))
-    if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("--help", "-h", "--version")):
+    is_for_people = COMPLETING in os.environ or arguments[:1] in PEOPLES
+    if not is_for_people and (not arguments or arguments[0].startswith("-")):
         sys.exit(serve(arguments))
     from memory_mcp.cli import command_line
 

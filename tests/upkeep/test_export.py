@@ -163,7 +163,7 @@ def test_a_dry_run_says_what_the_run_does_with_what_is_only_half_right(tmp_path:
     (out / "notes" / "links.jsonl").write_text("\n".join(map(json.dumps, links)))
     with (out / "graph" / "work.jsonl").open("a") as lines_of_graph:
         lines_of_graph.write('{"type": "relation", "from": "A", "to": "nobody", "relationType": "r"}\n')
-    (out / "graph" / "projects.jsonl").write_text('{"name": ["work"]}\n')
+    (out / "graph" / "_projects.jsonl").write_text('{"name": ["work"]}\n')
     with opened(tmp_path / "new") as app:
         app.graph.add_graph(LOCAL, "old", [NewEntity("mine", "thing")], [])
         app.graph.archive_project(LOCAL, "old")

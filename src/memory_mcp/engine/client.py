@@ -207,6 +207,7 @@ class EngineLine:
 
     def _connect(self) -> socket.socket:
         deadline, started = time.monotonic() + START, 0.0
+        engine: subprocess.Popen[bytes] | None = None
         _make_ours(self._socket.parent)
         while True:
             wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -220,8 +221,9 @@ class EngineLine:
                     raise Unavailable(
                         "The engine of this portal does not start. Look at the log, or try again."
                     ) from None
-                if time.monotonic() - started > AGAIN:
-                    self._start()
+                # One that dies at its start, which chDB does now and then, is followed by the next at once.
+                if time.monotonic() - started > AGAIN or (engine is not None and engine.poll() not in (None, 0)):
+                    engine = self._start()
                     started = time.monotonic()
                 time.sleep(PAUSE)
             else:
@@ -235,7 +237,7 @@ class EngineLine:
         except (OSError, ValueError):
             return None
 
-    def _start(self) -> None:
+    def _start(self) -> subprocess.Popen[bytes]:
         if not is_installed():
             raise Unavailable(
                 "Portals need chDB, which is not installed: pip install 'memory-mcp[portals]'. It has no wheel for "
@@ -251,6 +253,7 @@ class EngineLine:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=PACKAGES
             )
         threading.Thread(target=engine.wait, name="engine", daemon=True).start()  # no zombie stays
+        return engine
 
 
 def is_running(folder: Path) -> bool:

@@ -24,7 +24,7 @@ from memory_mcp.upkeep.trees import Tree
 
 FORMAT = "memory-mcp-export/1"
 ABOUT = "export.json"
-VAULT, LINKS, PROJECTS = "vault.jsonl", "links.jsonl", "projects.jsonl"
+VAULT, LINKS, PROJECTS = "vault.jsonl", "links.jsonl", "_projects.jsonl"  # no project can have that name
 LONGEST_NAME = 60  # characters of a title or folder in a file's name
 TABLE_FORMATS: tuple[Format, ...] = ("parquet", "csv")
 README = Path(__file__).with_name("export_readme.md")
