@@ -213,6 +213,19 @@ def test_a_damaged_database_is_left_out_and_told_of(furnished: Path, tmp_path: P
     assert "memory.db" in zipfile.ZipFile(tmp_path / "b.zip").namelist()
 
 
+def test_a_former_backup_is_not_replaced_by_one_that_lacks_something(furnished: Path, tmp_path: Path) -> None:
+    assert run("backup", tmp_path / "b.zip", "--data-dir", furnished).returncode == 0
+    before = (tmp_path / "b.zip").read_bytes()
+    for beside in ("", "-wal", "-shm"):
+        (furnished / f"notes.db{beside}").unlink(missing_ok=True)
+    (furnished / "notes.db").touch(0o600)  # as a full disk leaves it
+    made = answer("backup", tmp_path / "b.zip", "--data-dir", furnished, code=1)
+    assert made["file"].endswith("b-incomplete.zip")
+    assert "empty" in made["left_out"][0]["why"]
+    assert (tmp_path / "b.zip").read_bytes() == before
+    assert "is empty" in run("doctor", "--data-dir", furnished).stdout
+
+
 # Refusals
 
 

@@ -125,6 +125,8 @@ def _is_of_another_kind(connection: apsw.Connection, schema: Schema) -> str | No
         return f"a newer Memory MCP wrote it (its schema is {version}, this program knows {schema.version})"
     if version and connection.pragma("application_id") != schema.application_id:
         return "it is a file of another kind"
+    if not version and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+        return "it is empty, as a full disk or a power cut leaves a file"
     return None
 
 

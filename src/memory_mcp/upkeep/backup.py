@@ -60,7 +60,8 @@ class Backup:
         self._clock = clock
 
     def make(self, target: Path, tell: Tell = quietly) -> BackedUp:
-        """Write everything to a file: all of it, or the file is what it was before.
+        """Write everything to a file: all of it, or the file is what it was before. Where something must be left out, a
+        former backup stays, and the new one gets a name beside it.
 
         It holds every write that was acknowledged before this began. All SQLite files and all stores are as they were
         at one moment, `cut_at`; each portal as it was at a moment of its own, before that one.
@@ -84,6 +85,9 @@ class Backup:
                 os.fsync(file.fileno())
             with part.open("rb") as written:
                 digest = file_digest(written, "sha256").hexdigest()
+            if left_out and target.exists():  # what is missing may be in the former one
+                target = target.with_name(f"{target.stem}-incomplete{target.suffix}")
+                _check_target(target)
             part.replace(target)
             sync(target.parent)
         return BackedUp(target, len(manifest.files), target.stat().st_size, digest, cut.at, tuple(manifest.left_out))
