@@ -170,3 +170,9 @@ def test_stats_say_plainly_why_a_family_cannot_be_counted(here: Path, capsys: py
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith(" stores ")]
     assert "stores.yaml" in line
     assert not line.rstrip().endswith(" error")
+
+
+def test_a_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    command = [*COMMAND, "add", "--data-dir", str(tmp_path)]
+    done = subprocess.run(command, input=b"caf\xe9", capture_output=True, env=environment(), check=False)
+    assert (done.returncode, b"not UTF-8" in done.stderr) == (2, True)

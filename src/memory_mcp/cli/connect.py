@@ -199,7 +199,9 @@ def _way(http: str | None, key: str | None, data_dir: Path | None, *, yes: bool)
         if not yes:
             raise Invalid("With --key - give --yes too: stdin cannot answer questions as well.")
         key = sys.stdin.readline().strip()
-    return Http(http if parts.path.strip("/") else f"{http.rstrip('/')}/mcp", key or None)
+    if key is not None and not re.fullmatch(r"[!-~]+", key):
+        raise Invalid("--key: this is no key. It is empty, or has spaces or line breaks in it.")
+    return Http(http if parts.path.strip("/") else f"{http.rstrip('/')}/mcp", key)
 
 
 def _data_dir(given: Path | None) -> list[str]:

@@ -132,7 +132,7 @@ def _content(text: str | None) -> str:
     if text is None and sys.stdin.isatty():
         raise Invalid("Give the text, or pipe it in: echo hello | memory-mcp add")
     content = sys.stdin.read() if text is None else text
-    if not content.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in content):
+    if any("\ud800" <= letter <= "\udfff" for letter in content):
         raise Invalid("The text is not UTF-8. Convert it first, such as with iconv.")
     if not content.strip():
         raise Invalid("There is nothing to keep: the text is empty.")
