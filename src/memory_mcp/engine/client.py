@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import select
 import socket
 import stat
@@ -26,6 +27,7 @@ from memory_mcp.files.turns import is_free
 START = 30.0  # seconds an engine has to start on a busy machine
 AGAIN = 3.0  # after which another one is started: the first may have died
 PAUSE = 0.02
+LONGEST_PADDING = 4096
 MOST_TRIES = 5
 MOST_WIRES = 4  # of one server to one engine: so many can be answered side by side
 MOST_EXPORTS = 2  # of them: exports may take long, and leave the others to everybody else
@@ -221,9 +223,11 @@ class EngineLine:
                     raise Unavailable(
                         "The engine of this portal does not start. Look at the log, or try again."
                     ) from None
-                # One that dies at its start, which chDB does now and then, is followed by the next at once.
-                if time.monotonic() - started > AGAIN or (engine is not None and engine.poll() not in (None, 0)):
-                    engine = self._start()
+                # chDB dies at its start under some arguments and environments of unlucky length, and does so again with
+                # the same: the next one follows at once, with another.
+                has_died = engine is not None and engine.poll() not in (None, 0)
+                if has_died or time.monotonic() - started > AGAIN:
+                    engine = self._start(secrets.randbelow(LONGEST_PADDING) if has_died else 0)
                     started = time.monotonic()
                 time.sleep(PAUSE)
             else:
@@ -237,7 +241,7 @@ class EngineLine:
         except (OSError, ValueError):
             return None
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self, padding: int = 0) -> subprocess.Popen[bytes]:
         if not is_installed():
             raise Unavailable(
                 "Portals need chDB, which is not installed: pip install 'memory-mcp[portals]'. It has no wheel for "
@@ -250,7 +254,13 @@ class EngineLine:
             # From the package's own folder: Python may import from where it starts, and what it may import the engine
             # may read.
             engine = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd=PACKAGES
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=PACKAGES,
+                env={**os.environ, "MEMORY_MCP_ENGINE_PADDING": "x" * padding},
             )
         threading.Thread(target=engine.wait, name="engine", daemon=True).start()  # no zombie stays
         return engine
