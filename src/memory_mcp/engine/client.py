@@ -223,8 +223,8 @@ class EngineLine:
                     raise Unavailable(
                         "The engine of this portal does not start. Look at the log, or try again."
                     ) from None
-                # chDB dies at its start under some arguments and environments of unlucky length, and does so again with
-                # the same: the next one follows at once, with another.
+                # chDB now and then dies at its start, in the same surroundings again and again; why is not known. The
+                # next one follows at once, in an environment of another length in case that is what matters.
                 has_died = engine is not None and engine.poll() not in (None, 0)
                 if has_died or time.monotonic() - started > AGAIN:
                     engine = self._start(secrets.randbelow(LONGEST_PADDING) if has_died else 0)

@@ -23,7 +23,7 @@ from memory_mcp.stores.registry import Registry
 from memory_mcp.upkeep import archive
 from memory_mcp.upkeep.layout import KEPT, STORES, DatabaseFile, Kinds, Layout, Tenant
 from memory_mcp.upkeep.model import BackedUp, Elsewhere, Entry, LeftOut, Tell, quietly
-from memory_mcp.upkeep.staging import staging
+from memory_mcp.upkeep.staging import staging, writing_to
 from memory_mcp.upkeep.trees import Tree
 
 AT_MOST = 0.25  # seconds that one turn is waited for while others are held
@@ -69,7 +69,7 @@ class Backup:
         target = target.expanduser().absolute()
         _check_target(target)
         began_at = precise_stamp(self._clock())
-        with _telling(target), staging(target.parent) as folder:
+        with writing_to(target), staging(target.parent) as folder:
             part = folder / "backup.zip"
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 writing = archive.Writing(file)
@@ -305,16 +305,8 @@ def _check_target(target: Path) -> None:
         raise NotFound(f"There is no folder {target.parent}. Make it first.")
     if target.is_dir():
         raise Conflict(f"{target} is a folder. Name a file in it, such as {target / 'memory.zip'}.")
-    if target.exists() and not archive.is_backup(target):
+    if target.exists() and not (target.is_file() and archive.is_backup(target)):  # a device has no end
         raise Conflict(f"{target} is there already and is no backup. Choose another name.")
-
-
-@contextmanager
-def _telling(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as exc:
-        raise Unavailable(f"{target} cannot be written ({exc.strerror}).") from exc
 
 
 def _allow_many_files() -> None:

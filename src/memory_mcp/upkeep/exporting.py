@@ -4,7 +4,6 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,13 @@ import yaml
 from memory_mcp import __version__
 from memory_mcp.caller import Caller
 from memory_mcp.clock import stamp, utc_now
-from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable
+from memory_mcp.errors import AppError, Conflict, NotFound
 from memory_mcp.graph import exchange
 from memory_mcp.notes.model import Note, Tag
 from memory_mcp.portals.model import Format
 from memory_mcp.upkeep.model import Exported, LeftOut, Tell, quietly
 from memory_mcp.upkeep.rooms import Rooms
-from memory_mcp.upkeep.staging import staging
+from memory_mcp.upkeep.staging import staging, writing_to
 from memory_mcp.upkeep.trees import Tree
 
 FORMAT = "memory-mcp-export/1"
@@ -51,7 +50,7 @@ class Exporting:
             "graph": self._graph,
             "portals": self._portals,
         }
-        with _telling(target), staging(target.parent) as parent:
+        with writing_to(target), staging(target.parent) as parent:
             folder = parent / "export"
             folder.mkdir(mode=0o700)
             for number, (name, step) in enumerate(steps.items()):
@@ -202,11 +201,3 @@ def _check_target(target: Path) -> None:
         raise NotFound(f"There is no folder {target.parent}. Make it first.")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise Conflict(f"{target} is there already. Choose a new folder, or an empty one.")
-
-
-@contextmanager
-def _telling(target: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as exc:
-        raise Unavailable(f"{target} cannot be written ({exc.strerror}).") from exc

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from memory_mcp.errors import Unavailable
 from memory_mcp.files.turns import is_free, locked
 
 PREFIX = ".memory-mcp-staging-"
@@ -34,3 +35,12 @@ def abandoned(parent: Path) -> list[Path]:
 def clear(parent: Path) -> None:
     for path in abandoned(parent):
         shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def writing_to(target: Path) -> Iterator[None]:
+    """Tell what the system has against it in our words."""
+    try:
+        yield
+    except OSError as exc:
+        raise Unavailable(f"{target} cannot be written ({exc.strerror}).") from exc
