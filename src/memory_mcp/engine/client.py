@@ -104,7 +104,7 @@ class EngineLine:
         """A statement of our own."""
         return self._ask({"op": "run", "sql": sql, "parameters": parameters or {}}, data)
 
-    def run_once(self, sql: str, data: bytes) -> None:
+    def run_once(self, sql: str, data: bytes = b"") -> None:
         """A statement that must not be sent again unseen. Raises Interrupted if the engine dies meanwhile."""
         self._ask({"op": "run", "sql": sql, "parameters": {}}, data, once=True)
 

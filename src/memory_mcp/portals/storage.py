@@ -381,7 +381,7 @@ def load_file(
     settings = ", ".join(
         f"{name} = {value}" for name, value in _STRICT.items() if name != "input_format_skip_unknown_fields"
     )
-    line.run(
+    line.run_once(  # see insert: an engine that dies ends the import, of which nothing is acknowledged
         f"""
         INSERT INTO {_name(table)} ({", ".join(map(_name, columns.values()))})
         SETTINGS {settings}, date_time_input_format = 'best_effort', insert_deduplication_token = '{uuid4()}'
@@ -605,7 +605,7 @@ def taken(line: EngineLine, database: str, table: str) -> Iterator[None]:
 
 def copy_rows(line: EngineLine, database: str, table: str, target: str, columns: Sequence[str]) -> None:
     names = ", ".join(map(_name, columns))
-    line.run(
+    line.run_once(
         f"INSERT INTO {_name(target)} ({names}) SETTINGS insert_deduplication_token = '{uuid4()}' "
         f"SELECT {names} FROM {database}.{_name(table)}"
     )
