@@ -29,7 +29,7 @@ STOPS = (  # in a room, each may import those before it
     *("model", "markdown", "sizes", "exchange", "picture", "paths", "yaml_text", "frontmatter", "index_files"),
     *("address", "inference", "places", "pieces"),
     *("storage", "schema", "files", "registry", "folders", "catalogue", "moving", "waiting", "meaning", "searching"),
-    *("keeping", "transfers", "answers", "operations", "texts", "resources", "prompts", "tools"),
+    *("keeping", "transfers", "answers", "writing", "replica", "operations", "texts", "resources", "prompts", "tools"),
 )
 SQL_ELSEWHERE = {
     ("search", "words"),

@@ -6,8 +6,8 @@ Serving is on the fast path: a client waits for it at every start. Other verbs l
 import gc
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memory_mcp.settings import Settings
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 PEOPLES = [["--help"], ["-h"], ["--version"], ["--install-completion"], ["--show-completion"]]
 COMPLETING = "_MEMORY_MCP_COMPLETE"  # what a shell sets to ask how a line could go on
 DESCRIPTION = "Serve MCP over stdio, or over HTTP with --transport http."
+HUB_DESCRIPTION = "Serve the hub that nodes sync through, over plain HTTP. Its data directory is its own."
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -32,17 +33,33 @@ def main(argv: Sequence[str] | None = None) -> None:
 def serve(argv: Sequence[str]) -> int:
     """Serve until the client leaves. 0: done, 1: refused or failed, 2: a setting makes no sense."""
     gc.disable()  # importing makes many objects and no garbage: a tenth of the start would go into looking for some
+    from memory_mcp import settings
+
+    arguments = settings.parser("memory-mcp serve", DESCRIPTION).parse_args(argv)
+    return _serve(vars(arguments), _open_door)
+
+
+def serve_hub(argv: Sequence[str]) -> int:
+    """The same for a hub, whose data lies in a folder of its own unless told."""
+    from memory_mcp import settings
+
+    given = vars(settings.parser("memory-mcp hub", HUB_DESCRIPTION).parse_args(argv))
+    if given["data_dir"] is None and not os.environ.get(settings.env_name("data_dir")):
+        given["data_dir"] = settings.default_data_dir("memory-mcp-hub")
+    return _serve(given, _open_hub)
+
+
+def _serve(given: dict[str, Any], open_door: Callable[["Settings"], None]) -> int:
     from memory_mcp import logs, settings
     from memory_mcp.errors import AppError
 
-    arguments = settings.parser("memory-mcp serve", DESCRIPTION).parse_args(argv)
     try:
-        chosen = settings.load(vars(arguments)).settings
+        chosen = settings.load(given).settings
     except AppError as exc:
         return _complain(exc.message, 2)
     logs.configure(chosen.log_level)
     try:
-        _open_door(chosen)
+        open_door(chosen)
     except AppError as exc:
         return _complain(exc.message, 1)
     return 0
@@ -58,6 +75,14 @@ def _open_door(chosen: "Settings") -> None:
     gc.freeze()
     gc.enable()
     with open_app(chosen) as app:
+        run(app)
+
+
+def _open_hub(chosen: "Settings") -> None:
+    from memory_mcp.app import open_hub
+    from memory_mcp.doors.hub import run
+
+    with open_hub(chosen) as app:
         run(app)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from memory_mcp import live_db, server_db
 from memory_mcp.access import Audit, Keys, Limits, SignIns, Tenants, Users, delete_folder, folder_of
 from memory_mcp.analytics import Analytics, Coverage
-from memory_mcp.caller import ALL_SCOPES, Caller
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.embedding import Embedders, Options, model_files
@@ -43,6 +43,9 @@ from memory_mcp.sqlite.migrations import Schema
 from memory_mcp.stores import Stores
 from memory_mcp.stores import schema as stores_schema
 from memory_mcp.stores.tools import stores
+from memory_mcp.sync import LINK_FILE, Sync
+from memory_mcp.sync import Worker as SyncWorker
+from memory_mcp.sync import hub as hubs
 from memory_mcp.vault import Vault
 from memory_mcp.vault import schema as vault_schema
 from memory_mcp.vault.tools import vault
@@ -100,18 +103,23 @@ class App(_Rooms):
     analytics: Analytics
     changes: Changes
     neighbours: Neighbours
+    sync: Sync
+    syncing: SyncWorker
 
     def start(self) -> None:
         """What a server does beside answering."""
         _clear_the_dead(self.sessions)
         if "notes" in self.families:
             self.notes.worker.start()
+            self.changes.listen(lambda change: self.syncing.wake(change.user))
+            self.syncing.start()
         if "recall" in self.families:
             self.recall.worker.start()
 
     def stop(self) -> None:
         """The last things, however the process ends: work given back, sessions ended, changes told, indexes tidied."""
         for last_thing in (
+            self.syncing.stop,
             self.notes.worker.stop,
             self.recall.worker.stop,
             self.recall.stop,
@@ -179,6 +187,7 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
             ),
             portals=held(_portals(settings, vaults.folder, changes, clock)),
         )
+        sync = Sync(notes_files.folder, rooms.notes.replica)
         app = App(
             settings=settings,
             families=families,
@@ -194,6 +203,8 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
             analytics=Analytics(server, partial(_coverage, notes_files, rooms.notes), clock),
             changes=changes,
             neighbours=neighbours,
+            sync=sync,
+            syncing=SyncWorker(sync, partial(_linked, settings.data_dir), settings.sync_seconds),
         )
         for name, opening in (
             ("vault", app.vault.open_local),
@@ -245,6 +256,27 @@ def open_access(settings: Settings) -> Iterator[Access]:
         server = _held(closing, _server_file(settings, utc_now))
         live = _held(closing, _live_file(settings, utc_now))
         yield _access(settings, server, live, utc_now)
+
+
+@dataclass(frozen=True)
+class HubApp:
+    """What a hub is made of."""
+
+    settings: Settings
+    access: Access
+    hub: hubs.Hub
+
+
+@contextmanager
+def open_hub(settings: Settings, *, clock: Clock = utc_now) -> Iterator[HubApp]:
+    """A hub's users, keys and records. Raises AppError saying what to mend."""
+    with ExitStack() as closing:
+        closing.enter_context(_present(settings.data_dir))
+        server = _held(closing, _server_file(settings, clock))
+        live = _held(closing, _live_file(settings, clock))
+        records = _held(closing, _open_file(settings, clock, settings.data_dir / "hub.db", hubs.SCHEMA))
+        access = _access(settings, server, live, clock)
+        yield HubApp(settings, access, hubs.Hub(records, access.limits))
 
 
 @contextmanager
@@ -408,6 +440,12 @@ def _open_file(
         missing=missing,
         lock=lock,
     )
+
+
+def _linked(data_dir: Path) -> list[str]:
+    """The users who sync."""
+    others = sorted(path.parent.name for path in data_dir.glob(f"users/*/{LINK_FILE}"))
+    return [*([LOCAL_USER] if (data_dir / LINK_FILE).exists() else []), *others]
 
 
 def _coverage(files: Tenants, notes: Notes, user: str) -> Coverage | None:

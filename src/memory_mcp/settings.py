@@ -42,6 +42,10 @@ def _path(value: object) -> object:
     return value
 
 
+def default_data_dir(program: str) -> Path:
+    return platformdirs.user_data_path(program, appauthor=False)
+
+
 EmbedderKind = Literal["auto", "builtin", "ollama", "openai", "none"]
 Folder = Annotated[Path, BeforeValidator(_path)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
@@ -56,7 +60,7 @@ class Settings(BaseModel):
     host: str = Field("127.0.0.1", description="Address the HTTP server binds to.")
     port: int = Field(8765, ge=0, le=65535, description="Port of the HTTP server; 0 takes a free one.")
     data_dir: Folder = Field(
-        default_factory=lambda: platformdirs.user_data_path("memory-mcp", appauthor=False),
+        default_factory=lambda: default_data_dir("memory-mcp"),
         description="Folder that holds everything. The default is the platform's user data folder.",
     )
     db_path: Folder | None = Field(
@@ -148,6 +152,9 @@ class Settings(BaseModel):
     import_bytes: int = Field(2_000_000_000, ge=1, description="How large a file portal_import takes.")
     export_bytes: int = Field(
         2_000_000_000, ge=1, description="How many bytes portal_export writes: of records, or of a db file."
+    )
+    sync_seconds: int = Field(
+        10, ge=1, le=86_400, description="How often a server asks its hub for news. What is written here goes at once."
     )
     durability: Literal["full", "normal"] = Field(
         "full",

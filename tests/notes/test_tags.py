@@ -7,7 +7,8 @@ from mcp import Client
 
 from memory_mcp.app import App
 from memory_mcp.doors.mcp import McpDoor
-from memory_mcp.notes.operations import client_tag, merged_tags
+from memory_mcp.notes.operations import client_tag
+from memory_mcp.notes.writing import merged_tags
 from tests.conftest import connected
 from tests.notes.calls import call, create, file, found, get, named, read, refusal, update
 

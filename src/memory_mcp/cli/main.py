@@ -4,7 +4,7 @@ from typing import Annotated
 import typer
 
 from memory_mcp import __version__
-from memory_mcp.cli import config, connect, graph, imports, keys, memories, models, portal, stores, upkeep, users
+from memory_mcp.cli import config, connect, graph, imports, keys, memories, models, portal, stores, sync, upkeep, users
 from memory_mcp.cli.common import telling
 
 cli = typer.Typer(
@@ -25,6 +25,7 @@ cli.add_typer(models.cli, name="models")
 cli.add_typer(stores.cli, name="stores")
 cli.add_typer(graph.cli, name="graph")
 cli.add_typer(portal.cli, name="portal")
+cli.add_typer(sync.cli, name="sync")
 cli.command("backup")(upkeep.backup)
 cli.command("restore")(upkeep.restore)
 cli.command("doctor")(upkeep.doctor)
@@ -61,3 +62,11 @@ def serve(context: typer.Context) -> None:
     from memory_mcp.__main__ import serve as serve_now
 
     raise typer.Exit(serve_now(context.args))
+
+
+@cli.command(context_settings=config.CONTEXT, add_help_option=False)
+def hub(context: typer.Context) -> None:
+    """Serve the hub that nodes sync through, with a data directory of its own."""
+    from memory_mcp.__main__ import serve_hub
+
+    raise typer.Exit(serve_hub(context.args))

@@ -3,35 +3,26 @@
 import asyncio
 import logging
 import re
-import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from functools import partial
-from types import FrameType
-from typing import cast
 
 import anyio
-import uvicorn
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Match, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp import __version__
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import new_id
-from memory_mcp.doors import pages, problems, rest, sdk, welcome
+from memory_mcp.doors import pages, rest, sdk, serving, welcome
 from memory_mcp.doors.asking import CALLER, Line, local_caller
 from memory_mcp.doors.bearer import BearerGuard
 from memory_mcp.doors.bodies import BodyGuard
@@ -42,7 +33,6 @@ from memory_mcp.doors.rates import RateGuard
 from memory_mcp.doors.refusals import PlainRefusals
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.sessions import Connection
-from memory_mcp.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -55,23 +45,14 @@ def run(app: App) -> None:
     """Serve until told to stop. Raises Invalid if this address must not be served this way."""
     _refuse_open_doors(app)
     settings = app.settings
-    listening = _bound(settings)
+    listening = serving.bound(settings)
     port = listening.getsockname()[1]
     new_key = _first_key(app)
     app.clients.serve_at(settings.public_url or f"http://{settings.url_host}:{port}")
     sys.stdout.write(welcome.text(settings, port, new_key, _first_sign_in(app)))
     sys.stdout.flush()
     door = HttpDoor(app)
-    config = uvicorn.Config(
-        door.app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=1,
-        proxy_headers=bool(settings.forwarded_allow_ips),
-        forwarded_allow_ips=list(settings.forwarded_allow_ips),
-    )
-    _Uvicorn(config, door).run(sockets=[listening])
+    serving.Server(serving.config(door.app, settings), door.close_streams).run(sockets=[listening])
 
 
 class HttpDoor:
@@ -104,20 +85,16 @@ class HttpDoor:
                 Route("/mcp", StreamableHTTPASGIApp(self._manager)),
                 Route("/mcp/sse", _Asgi(self._serve_sse), methods=["GET"]),
                 Route("/mcp/messages", _Asgi(self._sse.handle_post_message)),
-                Route("/healthz", _health, methods=["GET"]),
+                Route("/healthz", serving.health, methods=["GET"]),
                 Route("/metrics", metrics.answer, methods=["GET"]),
                 *pages.routes(),
             ],
             middleware=self._middleware(hosts),
-            exception_handlers={
-                AppError: _refuse,
-                HTTPException: _refuse_plainly,
-                RequestValidationError: _refuse_shape,
-                Exception: _fail,
-            },
+            exception_handlers=serving.REFUSALS,
             lifespan=self._lifespan,
         )
         self.app.state.app = app
+        self.app.state.routers = rest.ROUTERS
         self.app.state.listeners = self.mcp.listeners
         self.app.state.running = self.mcp.running
         for router in rest.ROUTERS:
@@ -215,34 +192,6 @@ class _Asgi:
         await self._app(scope, receive, send)
 
 
-class _Uvicorn(uvicorn.Server):
-    """uvicorn waits for open streams before it ends, and then dies of the signal it caught. This one ends the streams
-    when the signal comes, and returns, so that sessions are cleared and files closed."""
-
-    def __init__(self, config: uvicorn.Config, door: HttpDoor) -> None:
-        super().__init__(config)
-        self._door = door
-        self._closing: asyncio.Task[None] | None = None
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            loop.call_soon_threadsafe(self._close_streams)
-            self.handle_exit(number, frame)
-
-        former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in former.items():
-                signal.signal(number, handler)
-
-    def _close_streams(self) -> None:
-        self._closing = asyncio.ensure_future(self._door.close_streams())
-
-
 async def _repeat(pause: float, chores: Iterable[Callable[[], None]]) -> None:
     while True:
         await anyio.sleep(pause)
@@ -253,48 +202,6 @@ async def _repeat(pause: float, chores: Iterable[Callable[[], None]]) -> None:
                 log.warning("Housekeeping waits: %s", exc.message)
             except Exception:  # a bug there is no reason to stop serving
                 log.exception("Housekeeping failed")
-
-
-async def _refuse(_: Request, error: Exception) -> Response:
-    return problems.problem(cast(AppError, error))
-
-
-async def _refuse_plainly(request: Request, error: Exception) -> Response:
-    """As a text, which PlainRefusals brings into shape."""
-    refused = cast(HTTPException, error)
-    if refused.status_code == 400:  # FastAPI could not read the body
-        return problems.of(422, "invalid", "The body is not JSON in UTF-8. Send an object, as the schema says.")
-    headers = {"Allow": ", ".join(sorted(_methods(request)))} if refused.status_code == 405 else refused.headers
-    return PlainTextResponse(refused.detail, refused.status_code, headers)
-
-
-def _methods(request: Request) -> set[str]:
-    """What this path can be asked with. Starlette would name the methods of the first route that has it."""
-    routers = (request.app.router, *rest.ROUTERS)
-    routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
-    return {
-        method
-        for route in routes
-        if route.matches(request.scope)[0] is not Match.NONE
-        for method in route.methods or ()
-    }
-
-
-async def _refuse_shape(_: Request, error: Exception) -> Response:
-    first = cast(RequestValidationError, error).errors()[0]
-    if first["type"] == "json_invalid":
-        return problems.of(422, "invalid", "The body is not JSON in UTF-8. Send an object, as the schema says.")
-    field = ".".join(str(part) for part in first["loc"][1:])
-    return problems.of(422, "invalid", f"{field}: {first['msg']}." if field else f"{first['msg']}.", {"field": field})
-
-
-async def _fail(request: Request, error: Exception) -> Response:
-    """A bug: the server's log has it whole, the caller learns nothing of our insides."""
-    return problems.of(500, "unavailable", "The server failed here, and its log says why.")
-
-
-async def _health(_: Request) -> JSONResponse:
-    return JSONResponse({"status": "ok", "version": __version__})
 
 
 def _origins(hosts: list[str]) -> str:
@@ -332,20 +239,3 @@ def _first_sign_in(app: App) -> str | None:
     if app.settings.auth == "none" or app.access.sign_ins.has_anybody():
         return None
     return app.access.sign_ins.link_token(LOCAL_USER)
-
-
-def _bound(settings: Settings) -> socket.socket:
-    host = settings.host.strip("[]")
-    try:
-        family = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.create_server((host, settings.port), family=family, backlog=2048)
-        # Every connection inherits it. asyncio sets it only on sockets that name their protocol, which these do not,
-        # and without it each event on a stream waits 40 ms for the acknowledgement of the one before.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listening
-    except OSError as exc:
-        raise Invalid(
-            f"Cannot listen on {settings.host}:{settings.port} ({exc.strerror or exc}). "
-            "Is another server running there? Choose another --port.",
-            field="port",
-        ) from exc

@@ -1,26 +1,21 @@
 import re
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import quote
-from uuid import uuid4
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
-from memory_mcp.clock import precise_stamp
 from memory_mcp.embedding import Embedders, Queries, Worker
 from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.families import within_budget
-from memory_mcp.notes import markdown, searching
+from memory_mcp.notes import markdown, searching, writing
 from memory_mcp.notes.meaning import Meaning
 from memory_mcp.notes.model import (
-    ARCHIVED,
-    MOST_METADATA,
-    SYSTEM_TAGS,
     Author,
     Deleted,
     EmbedStats,
@@ -44,15 +39,15 @@ from memory_mcp.notes.model import (
     folded,
     tag_key,
 )
-from memory_mcp.notes.sizes import left_out, metadata_size, size, within_means
+from memory_mcp.notes.replica import Changed, Replica
+from memory_mcp.notes.sizes import left_out, size, within_means
 from memory_mcp.notes.storage import links, lists, notes, queue, vectors, words
 from memory_mcp.notes.storage.notes import Stored
 from memory_mcp.notes.waiting import WaitingNotes
 from memory_mcp.search import snippets
-from memory_mcp.sqlite import Database, Read, Write
+from memory_mcp.sqlite import Database, Read
 from memory_mcp.sqlite.tidying import Tidying
 
-CONTEXT_MINUTES = 30  # a note written longer ago is no longer what the next one answers
 MOST_LINKS = 500  # shown of one note, in each direction
 MOST_NODES = 500
 MOST_SIMILAR = 10  # duplicates that a new note is told of
@@ -120,12 +115,12 @@ class Notes:
 
     def _created(self, shelf: _Shelf, caller: Caller, author: Author, several: Sequence[NewNote]) -> list[Stored]:
         for new in several:
-            _check_text(new.content)
+            writing.check_text(new.content)
         marks = [markdown.marks(new.content) for new in several]  # may take long, so before the transaction
         with shelf.db.write() as tx:
-            made = [_insert(tx, caller, author, *one) for one in zip(several, marks, strict=True)]
+            made = [writing.insert(tx, caller, author, *one) for one in zip(several, marks, strict=True)]
         changed = [stored.note for stored, _ in made]
-        self._tell(caller, changed, also=[id_ for _, linked in made for id_ in linked], came_or_went=True)
+        self._tell(caller.user, changed, also=[id_ for _, linked in made for id_ in linked], came_or_went=True)
         return [stored for stored, _ in made]
 
     def put(self, caller: Caller, author: Author, entries: Iterable[tuple[str, NewNote]]) -> None:
@@ -139,7 +134,7 @@ class Notes:
                     continue
                 namespace = new.namespace or caller.namespace
                 tags = list({tag_key(name): Tag(name, "user") for name in reversed(new.tags)}.values())[::-1]
-                note = replace(_new_note(caller, author, new, namespace, tags, tx.precise_stamp), id=id_)
+                note = replace(writing.new_note(caller, author, new, namespace, tags, tx.precise_stamp), id=id_)
                 stored = notes.insert(tx, note, has_own_title=True, previous=None, session_id=None)
                 notes.set_tags(tx, stored.seq, tags)
                 words.index(tx, stored.seq)
@@ -176,44 +171,44 @@ class Notes:
     def update(self, caller: Caller, author: Author, id_: str, revision: Revision) -> Note:
         """Change a note and keep its former version. What is not named stays; system tags always do."""
         if revision.content is not None:
-            _check_text(revision.content)
+            writing.check_text(revision.content)
         shelf = self._shelf(caller.user)
         while True:
             # Parsing may take long, so it happens before the transaction; whoever changes the note meanwhile wins.
             seen = self.read(caller, id_)
             marks = markdown.marks(seen.content if revision.content is None else revision.content)
             with shelf.db.write() as tx:
-                former = _existing(tx, id_)
+                former = writing.existing(tx, id_)
                 if former.note.version != seen.version and revision.content is None:
                     continue
-                tags = _revised_tags(notes.tags_of(tx, former.seq), author, former.note, revision, marks.tags)
-                stored = _revised(tx, former, revision, tags)
+                tags = writing.revised_tags(notes.tags_of(tx, former.seq), author, former.note, revision, marks.tags)
+                stored = writing.revised(tx, former, revision, tags)
                 changed = stored != former or tags != notes.tags_of(tx, former.seq)
-                linking = _rewrite(tx, former, stored, tags, marks) if changed else []
-                older = _supersede(tx, former.seq, revision.supersedes)
-                stored = _existing(tx, id_)
+                linking = writing.rewrite(tx, former, stored, tags, marks) if changed else []
+                older = writing.supersede(tx, former.seq, revision.supersedes)
+                stored = writing.existing(tx, id_)
             break
         self.worker.wake()
         if changed or older:
             moved = (stored.note.archived, stored.note.namespace) != (former.note.archived, former.note.namespace)
-            self._tell(caller, [former.note, stored.note], also=[*linking, *older], came_or_went=moved)
+            self._tell(caller.user, [former.note, stored.note], also=[*linking, *older], came_or_went=moved)
         says_otherwise = stored.note.content != former.note.content
         return replace(stored.note, similar=(self._similar(shelf, stored) if says_otherwise else None) or None)
 
     def delete(self, caller: Caller, id_: str, *, soft: bool) -> Deleted:
         """Archive a note, so that it no longer surfaces, or delete it with its links and former versions for good."""
         with self._db(caller).write() as tx:
-            former = _existing(tx, id_)
-            changed, linking = _archived(tx, former) if soft else _deleted(tx, former)
+            former = writing.existing(tx, id_)
+            changed, linking = writing.archive(tx, former) if soft else writing.delete(tx, former)
         self.worker.wake()
         if changed:
-            self._tell(caller, changed, also=linking, came_or_went=True)
+            self._tell(caller.user, changed, also=linking, came_or_went=True)
         return Deleted(id_, True, soft)
 
     def link(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Linked:
         """Link two notes of the caller's. Raises NotFound if either is not there."""
         with self._db(caller).write() as tx:
-            source, target = _both(tx, source_id, target_id)
+            source, target = writing.both(tx, source_id, target_id)
             linked = links.link(tx, source.seq, target.seq, "link")
             if bidirectional:
                 linked += links.link(tx, target.seq, source.seq, "link")
@@ -223,7 +218,7 @@ class Notes:
     def unlink(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Unlinked:
         """Undo links that were made. A [[wikilink]] stays as long as the body says it."""
         with self._db(caller).write() as tx:
-            source, target = _both(tx, source_id, target_id)
+            source, target = writing.both(tx, source_id, target_id)
             unlinked = links.unlink(tx, source.seq, target.seq)
             if bidirectional:
                 unlinked += links.unlink(tx, target.seq, source.seq)
@@ -246,7 +241,7 @@ class Notes:
     def read(self, caller: Caller, id_: str, *, include_links: bool = False, version: int | None = None) -> Note:
         """The same, without a trace."""
         with self._db(caller).read() as tx:
-            stored = _existing(tx, id_)
+            stored = writing.existing(tx, id_)
             note = stored.note
             if version is not None and version != note.version:
                 note = _version(tx, stored, version)
@@ -295,7 +290,7 @@ class Notes:
 
     def neighbours(self, caller: Caller, id_: str, depth: int) -> Neighbourhood:
         with self._db(caller).read() as tx:
-            return within_means(links.neighbours(tx, _existing(tx, id_).seq, depth, MOST_NODES))
+            return within_means(links.neighbours(tx, writing.existing(tx, id_).seq, depth, MOST_NODES))
 
     def picture(self, caller: Caller, most: int) -> Neighbourhood:
         """The notes written last and how they hang together."""
@@ -357,16 +352,18 @@ class Notes:
     ) -> bool:
         """Keep a note that comes from elsewhere under its id, with its times and the number of its version; `tags` are
         the user's. False, and nothing is changed, if there is one of this id. A dry run says the same."""
-        _check_text(note.content)
+        writing.check_text(note.content)
         marks = markdown.marks(note.content)
-        every = merged_tags(tags, _system_tags(Author(note.source, note.client), note.namespace), marks.tags)
-        every = _with_state(every) if note.archived else every
+        every = writing.merged_tags(
+            tags, writing.system_tags(Author(note.source, note.client), note.namespace), marks.tags
+        )
+        every = writing.with_state(every) if note.archived else every
         kept = replace(
             note,
             user_id=caller.user,
             title=note.title if has_own_title else markdown.first_line(note.content),
             tags=[tag.name for tag in every],
-            metadata=_checked_metadata(note.metadata),
+            metadata=writing.checked_metadata(note.metadata),
         )
         if dry_run:
             return not self.has(caller, note.id)
@@ -383,18 +380,29 @@ class Notes:
             words.index(tx, stored.seq)
             if not kept.archived:
                 queue.add(tx, stored.seq)
-        self._tell(caller, [kept], also=linking, came_or_went=True)
+        self._tell(caller.user, [kept], also=linking, came_or_went=True)
         return True
 
     def take_in_link(self, caller: Caller, source_id: str, target_id: str, kind: str) -> bool:
         """Link two notes as they were elsewhere. False if they are so already. Raises NotFound if either is missing."""
         with self._db(caller).write() as tx:
-            source, target = _both(tx, source_id, target_id)
+            source, target = writing.both(tx, source_id, target_id)
             linked = links.link(tx, source.seq, target.seq, kind)
             if kind == "supersedes":
                 links.refresh_superseded(tx, target.seq)
         self._tell_ends(caller, linked, source, target)
         return bool(linked)
+
+    # Other nodes
+
+    def replica(self, user: str) -> Replica:
+        """A user's notes as other nodes see them."""
+        return Replica(user, self._shelf(user).db, partial(self._arrived, user))
+
+    def _arrived(self, user: str, changed: Changed) -> None:
+        if changed.notes or changed.linked:
+            self.worker.wake()
+            self._tell(user, changed.notes, also=changed.linked, came_or_went=True)
 
     # Vectors
 
@@ -442,12 +450,12 @@ class Notes:
             return list(dict.fromkeys([*equal, *(other.note.id for other in found)]))[:MOST_SIMILAR]
         return []
 
-    def _tell(self, caller: Caller, changed: Sequence[Note], *, also: Iterable[str], came_or_went: bool) -> None:
+    def _tell(self, user: str, changed: Sequence[Note], *, also: Iterable[str], came_or_went: bool) -> None:
         """Tell of notes that changed, and of those (`also`, by id) whose links did."""
         uris = [RECENT_URI, *map(note_uri, also)]
         for note in changed:
             uris += [note_uri(note.id), namespace_uri(note.namespace), *map(tag_uri, note.tags)]
-        self._changes.tell(caller.user, uris, list_changed=came_or_went)
+        self._changes.tell(user, uris, list_changed=came_or_went)
 
     def _tell_ends(self, caller: Caller, changed: int, *ends: Stored) -> None:
         if changed:
@@ -469,240 +477,10 @@ class Notes:
             return self._shelves[user]
 
 
-# What happens together in one transaction. Each answers with the ids of other notes whose links changed.
-
-
-def _rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: markdown.Marks) -> list[str]:
-    """Put a changed note in the place of the former one, with everything that depends on it."""
-    seq, note = stored.seq, stored.note
-    moved = note.namespace != former.note.namespace
-    came_or_went = note.archived != former.note.archived
-    linking = links.dangle(tx, seq) if moved or came_or_went else []
-    following = notes.close_gap(tx, seq) if moved or came_or_went else notes.followers(tx, seq)
-    _replace(tx, former, replace(stored, previous=None if moved or came_or_went else stored.previous), tags)
-    links.set_wikilinks(tx, seq, marks.links)
-    for source in (seq, *linking):
-        linking = [*linking, *links.resolve_wikilinks(tx, source)]
-    if came_or_went:
-        for older in links.superseded(tx, seq):
-            links.refresh_superseded(tx, older)
-    said = (former.note.title, former.note.content)
-    if note.archived:
-        vectors.forget(tx, seq)
-    elif moved or came_or_went or (note.title, note.content) != said:
-        queue.add(tx, seq)
-    before = (former.note.content, former.note.expires_at)
-    if moved or came_or_went or (note.content, note.expires_at) != before:
-        _index_again(tx, following)
-    return notes.ids_of(tx, linking)
-
-
-def _insert(tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks) -> tuple[Stored, list[str]]:
-    """Returns the note, and the ids of those whose links changed."""
-    namespace = new.namespace or caller.namespace
-    tags = merged_tags(new.tags, _system_tags(author, namespace), marks.tags)
-    since = precise_stamp(tx.now - timedelta(minutes=CONTEXT_MINUTES))
-    stored = notes.insert(
-        tx,
-        _new_note(caller, author, new, namespace, tags, tx.precise_stamp),
-        has_own_title=new.title is not None,
-        previous=notes.latest_of_session(tx, author.session_id, namespace, since),
-        session_id=author.session_id,
-    )
-    notes.set_tags(tx, stored.seq, tags)
-    links.set_wikilinks(tx, stored.seq, marks.links)
-    linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
-    older = _supersede(tx, stored.seq, new.supersedes)
-    words.index(tx, stored.seq)
-    queue.add(tx, stored.seq)
-    return stored, [*linking, *older]
-
-
-def _replace(tx: Write, former: Stored, stored: Stored, tags: list[Tag]) -> None:
-    notes.keep_version(tx, former.seq)
-    note = replace(stored.note, updated_at=tx.precise_stamp, version=former.note.version + 1)
-    notes.update(tx, replace(stored, note=note))
-    notes.set_tags(tx, former.seq, tags)
-    words.index(tx, former.seq)
-
-
-def _archived(tx: Write, former: Stored) -> tuple[list[Note], list[str]]:
-    if former.note.archived:
-        return [], []
-    tags = _with_state([*notes.tags_of(tx, former.seq)])
-    note = replace(former.note, archived=True, importance=0.0, tags=[tag.name for tag in tags])
-    marks = markdown.Marks(links=tuple(links.titles_named(tx, former.seq)))
-    return [former.note, note], _rewrite(tx, former, replace(former, note=note), tags, marks)
-
-
-def _deleted(tx: Write, stored: Stored) -> tuple[list[Note], list[str]]:
-    older = links.superseded(tx, stored.seq)
-    following = notes.close_gap(tx, stored.seq)
-    linking = links.dangle(tx, stored.seq)
-    ids = notes.ids_of(tx, [*linking, *older])
-    notes.delete(tx, stored.seq)
-    for source in linking:
-        links.resolve_wikilinks(tx, source)
-    for seq in older:
-        links.refresh_superseded(tx, seq)
-    _index_again(tx, following)
-    return [stored.note], ids
-
-
-def _index_again(tx: Write, seqs: Iterable[int]) -> None:
-    """The note before these says something else now, or is gone: nothing of it may stay."""
-    for seq in seqs:
-        words.index(tx, seq)
-        vectors.forget_context(tx, seq)
-        queue.add(tx, seq)
-
-
-def _supersede(tx: Write, seq: int, ids: Iterable[str]) -> list[str]:
-    told = list(dict.fromkeys(ids))
-    for id_ in told:
-        older = _existing(tx, id_, field="supersedes")
-        if links.supersedes(tx, older.seq, seq):
-            raise Invalid(
-                f"A note cannot supersede itself, nor one that supersedes it. Leave {id_} out.", field="supersedes"
-            )
-        links.supersede(tx, seq, older.seq)
-    return told
-
-
-# Tags
-
-
-def merged_tags(user: Iterable[str], system: Iterable[str], inline: Iterable[str]) -> list[Tag]:
-    """The user's tags, the system's, those in the body: in this order, each once whatever its case."""
-    tags = [
-        *(Tag(name, "user") for name in user),
-        *(Tag(name, "system") for name in system),
-        *(Tag(name, "inline") for name in inline),
-    ]
-    kept: dict[str, Tag] = {}
-    for tag in tags:
-        if tag.key != ARCHIVED:  # which only an archived note has, whatever a body says or a client is called
-            kept.setdefault(tag.key, tag)
-    return list(kept.values())
-
-
-def _with_state(tags: Iterable[Tag]) -> list[Tag]:
-    """The tags of an archived note."""
-    return [*tags, Tag(ARCHIVED, "state")]
-
-
-def _system_tags(author: Author, namespace: str) -> list[str]:
-    if author.source != "mcp":
-        return [_namespace_tag(namespace)]
-    return [*SYSTEM_TAGS, *([author.client] if author.client else []), _namespace_tag(namespace)]
-
-
-def _namespace_tag(namespace: str) -> str:
-    return f"ns/{namespace}"
-
-
-def _revised_tags(
-    former: Sequence[Tag], author: Author, note: Note, revision: Revision, inline: Collection[str]
-) -> list[Tag]:
-    """The user's tags as they were changed, then the system's as they stay, then those in the body."""
-    removed = {tag_key(name) for name in revision.remove_tags}
-    namespace = revision.namespace or note.namespace
-    left = {tag_key(_namespace_tag(note.namespace))} if namespace != note.namespace else set()
-    own = [tag.name for tag in former if tag.origin == "user"] if revision.tags is None else list(revision.tags)
-    own = [name for name in [*own, *revision.add_tags] if tag_key(name) not in removed | left]
-    system = [tag.name for tag in former if tag.origin == "system" and tag.key not in left]
-    tags = merged_tags(own, [*system, *_system_tags(author, namespace)], inline)
-    return _with_state(tags) if note.archived and ARCHIVED not in removed else tags
-
-
-# Notes
-
-
-def _new_note(caller: Caller, author: Author, new: NewNote, namespace: str, tags: list[Tag], now: str) -> Note:
-    return Note(
-        id=str(uuid4()),
-        user_id=caller.user,
-        namespace=namespace,
-        title=new.title or markdown.first_line(new.content),
-        content=new.content,
-        folder=new.folder,
-        tags=[tag.name for tag in tags],
-        importance=new.importance,
-        metadata=_checked_metadata(dict(new.metadata)),
-        source=author.source,
-        client=author.client,
-        created_at=new.created_at or now,
-        updated_at=new.updated_at or new.created_at or now,
-        last_referenced_at=None,
-        archived=False,
-        expires_at=new.expires_at,
-        superseded_by=None,
-        version=1,
-    )
-
-
-def _revised(tx: Read, former: Stored, revision: Revision, tags: list[Tag]) -> Stored:
-    """The note as it is to be."""
-    note = former.note
-    content = note.content if revision.content is None else revision.content
-    has_own_title = revision.title is not None or former.has_own_title
-    archived = any(tag.origin == "state" for tag in tags)
-    is_restored = note.archived and not archived and not note.importance
-    restored = notes.importance_before_archiving(tx, former.seq) if is_restored else None
-    importance = restored if revision.importance is None else revision.importance
-    revised = replace(
-        note,
-        title=(revision.title or note.title) if has_own_title else markdown.first_line(content),
-        content=content,
-        folder=note.folder if revision.folder is None else revision.folder,
-        namespace=revision.namespace or note.namespace,
-        importance=note.importance if importance is None else importance,
-        metadata=_patched(note.metadata, revision.metadata_patch),
-        expires_at=note.expires_at if revision.expires_at is None else revision.expires_at or None,
-        archived=archived,
-        tags=[tag.name for tag in tags],
-    )
-    return replace(former, note=revised, has_own_title=has_own_title)
-
-
-def _patched(metadata: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in metadata.items() if key not in patch}
-    return _checked_metadata(kept | {key: value for key, value in patch.items() if value is not None})
-
-
-def _checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    if metadata_size(metadata) > MOST_METADATA:
-        raise Invalid(
-            "metadata is over 1 MiB altogether. Keep less, or put it into a note.", word="too_large", field="metadata"
-        )
-    return metadata
-
-
-def _check_text(content: str) -> None:
-    if not content.strip():
-        raise Invalid("A note needs some text. Give it as `content`; memory_delete removes a note.", field="content")
-
-
 def client_tag(name: str) -> str | None:
     """'Claude Desktop' and 'claudeDesktop' as a tag: claude-desktop."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
     return re.sub(r"[\W_]+", "-", spaced).casefold()[:64].strip("-") or None
-
-
-def _existing(tx: Read, id_: str, **blamed: str) -> Stored:
-    """Raises NotFound, naming the `field` where there are several ids."""
-    stored = notes.get(tx, id_)
-    if stored is None:
-        raise NotFound("There is no note with this id. memory_search finds what there is.", **blamed)
-    return stored
-
-
-def _both(tx: Read, source_id: str, target_id: str) -> tuple[Stored, Stored]:
-    source = _existing(tx, source_id, field="source_id")
-    target = _existing(tx, target_id, field="target_id")
-    if source.seq == target.seq:
-        raise Invalid("A note cannot be linked to itself. Give two ids.", field="target_id")
-    return source, target
 
 
 def _version(tx: Read, stored: Stored, version: int) -> Note:

@@ -31,6 +31,17 @@ def unlink(tx: Write, source: int, target: int) -> int:
     return len(rows)
 
 
+def undo(tx: Write, source: int, target: int, kind: str) -> int:
+    """The same for one kind of link."""
+    rows = tx.all(
+        """
+        DELETE FROM note_links WHERE source_seq = :source AND target_seq = :target AND kind = :kind RETURNING 1
+        """,
+        {"source": source, "target": target, "kind": kind},
+    )
+    return len(rows)
+
+
 def everything(tx: Read) -> Iterator[tuple[str, str, str, str]]:
     """(source id, target id, kind, when it was made) of every link somebody made."""
     return tx.each(

@@ -307,13 +307,23 @@ def close_gap(tx: Write, seq: int) -> list[int]:
 
 
 def set_tags(tx: Write, seq: int, tags: Sequence[Tag]) -> None:
-    tx.all("DELETE FROM note_tags WHERE note_seq = :seq", {"seq": seq})
+    """These and no others. A tag that stays is not written anew: it is as old as it was."""
+    told = _json([{"key": tag.key, "tag": tag.name, "origin": tag.origin} for tag in tags])
+    tx.all(
+        """
+        DELETE FROM note_tags
+        WHERE note_seq = :seq AND tag_key NOT IN (SELECT value ->> 'key' FROM json_each(:tags))
+        """,
+        {"seq": seq, "tags": told},
+    )
     tx.all(
         """
         INSERT INTO note_tags (note_seq, tag_key, tag, origin, position)
-        SELECT :seq, value ->> 'key', value ->> 'tag', value ->> 'origin', key FROM json_each(:tags)
+        SELECT :seq, value ->> 'key', value ->> 'tag', value ->> 'origin', key FROM json_each(:tags) WHERE true
+        ON CONFLICT (tag_key, note_seq)
+        DO UPDATE SET tag = excluded.tag, origin = excluded.origin, position = excluded.position
         """,
-        {"seq": seq, "tags": _json([{"key": tag.key, "tag": tag.name, "origin": tag.origin} for tag in tags])},
+        {"seq": seq, "tags": told},
     )
 
 

@@ -1,0 +1,173 @@
+"""memory-mcp sync link|unlink|enable|disable|resync|clear-state|status|now."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.cli.common import AsJson, DataDir, caller_for, opened_app, print_json, watched
+from memory_mcp.sync import Status, Sync
+from memory_mcp.sync.asking import is_in_the_open
+
+cli = typer.Typer(help="Keep the notes of a namespace the same on several computers.", no_args_is_help=True)
+
+Namespace = Annotated[str, typer.Argument(help="A namespace of notes, such as default.", metavar="NAMESPACE")]
+User = Annotated[str, typer.Option(help="Whose notes.")]
+
+
+@cli.command()
+def link(
+    url: Annotated[str, typer.Argument(help="Where `memory-mcp hub` listens.", metavar="URL")],
+    key: Annotated[
+        str, typer.Option(help="A key made at the hub with `keys create`.", envvar="MEMORY_MCP_HUB_KEY", prompt=True)
+    ],
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="Seal notes before they leave, with a new secret that is printed once.")
+    ] = False,
+    secret: Annotated[
+        str,
+        typer.Option(
+            help="The secret that --encrypt printed on the first node.",
+            envvar="MEMORY_MCP_SYNC_SECRET",
+            show_default="none: the hub can read notes",
+        ),
+    ] = "",
+    user: User = LOCAL_USER,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Choose the hub this node exchanges notes through. Nothing is sent until a namespace is enabled."""
+    with _opened(data_dir, user) as (sync, who):
+        made = sync.link(who, url, key, secret=secret or None, encrypt=encrypt)
+    if as_json:
+        print_json({"url": made.url, "encrypted": bool(made.secret), "secret": made.secret if encrypt else None})
+        return
+    typer.echo(f"Linked to {made.url}. `memory-mcp sync enable NAMESPACE` says what to sync.")
+    if encrypt and not secret:
+        typer.echo(
+            f"\nThe secret, for --secret on your other nodes. Nobody can read the notes without it:\n\n  {made.secret}"
+        )
+    if not made.secret and is_in_the_open(made.url):
+        typer.echo(
+            "Anybody on the way can read this: http without TLS. Put a proxy with TLS in front of the hub.", err=True
+        )
+
+
+@cli.command()
+def unlink(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Sync with no hub any more. Notes stay, here and at the hub."""
+    with _opened(data_dir, user) as (sync, who):
+        sync.unlink(who)
+    _done("No hub is linked any more.", {"linked": False}, as_json=as_json)
+
+
+@cli.command()
+def enable(namespace: Namespace, user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Sync a namespace from now on: its notes, and those that other nodes have in it."""
+    _tell(Sync.enable, namespace, user, data_dir, f"{namespace} is synced by any running server.", as_json=as_json)
+
+
+@cli.command()
+def disable(namespace: Namespace, user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Stop syncing a namespace. Changes wait until it is enabled again."""
+    _tell(Sync.disable, namespace, user, data_dir, f"{namespace} is not synced for now.", as_json=as_json)
+
+
+@cli.command()
+def resync(namespace: Namespace, user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Send and take in everything again, for when you doubt that two nodes agree. Nothing is lost by it."""
+    _tell(Sync.resync, namespace, user, data_dir, f"{namespace} is exchanged as a whole next time.", as_json=as_json)
+
+
+@cli.command("clear-state")
+def clear_state(
+    namespace: Namespace, user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False
+) -> None:
+    """Forget all about syncing a namespace, and stop. Its notes stay, here and at the hub."""
+    _tell(Sync.clear_state, namespace, user, data_dir, f"{namespace} was never synced.", as_json=as_json)
+
+
+@cli.command()
+def status(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Show the hub, and of each namespace what waits."""
+    with _opened(data_dir, user) as (sync, who):
+        found = sync.status(who)
+    print_json(asdict(found)) if as_json else _show(found)
+
+
+@cli.command()
+def now(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Push and pull once. Leaves with status 1 if anything is left."""
+    with _opened(data_dir, user) as (sync, who), watched(as_json) as tell:
+        done = sync.run(who, tell)
+        found = sync.status(who)
+    if as_json:
+        print_json({**asdict(done), "left": found.left, "status": asdict(found)})
+    else:
+        typer.echo(f"{done.pushed} sent, {done.pulled} taken in, {done.refused} refused, {found.left} left.")
+        for reason in {reason for one in found.namespaces for reason in one.refused}:
+            typer.echo(f"Refused: {reason}", err=True)
+    if found.left:
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _opened(data_dir: Path | None, user: str) -> Iterator[tuple[Sync, str]]:
+    with opened_app(data_dir) as (app, local):
+        yield app.sync, caller_for(app, local, user).user
+
+
+def _tell(
+    verb: Callable[[Sync, str, str], None],
+    namespace: str,
+    user: str,
+    data_dir: Path | None,
+    message: str,
+    *,
+    as_json: bool,
+) -> None:
+    with _opened(data_dir, user) as (sync, who):
+        verb(sync, who, namespace)
+        found = sync.status(who)
+    _done(message, asdict(found), as_json=as_json)
+
+
+def _done(message: str, told: dict[str, object], *, as_json: bool) -> None:
+    if as_json:
+        print_json(told)
+    else:
+        typer.echo(message)
+
+
+def _show(found: Status) -> None:
+    if not found.linked:
+        typer.echo("No hub is linked. `memory-mcp sync link URL --key KEY` does it, with a key made at the hub.")
+        return
+    typer.echo(f"Hub      {found.url}{' (encrypted)' if found.encrypted else ''}")
+    typer.echo(f"Node     {found.node}")
+    typer.echo(f"Synced   {found.synced_at or 'not yet'}")
+    if found.error:
+        typer.echo(f"Trouble  {found.error}")
+    if not found.namespaces:
+        typer.echo("\nNo namespace is synced yet. `memory-mcp sync enable NAMESPACE` does it.")
+        return
+    table = Table(box=None)
+    for column in ("namespace", "enabled", "notes", "to send", "to take in", "refused"):
+        table.add_column(column)
+    for one in found.namespaces:
+        row = (
+            one.namespace,
+            "yes" if one.enabled else "no",
+            one.notes,
+            one.outbox,
+            one.to_pull,
+            "; ".join(one.refused),
+        )
+        table.add_row(*map(str, row))
+    Console().print(table)

@@ -1,0 +1,186 @@
+"""The hub's HTTP door: where nodes push and pull. Whoever comes shows a key; there is nothing else to see."""
+
+import sys
+import zlib
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from pydantic import BaseModel, Field
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memory_mcp import __version__
+from memory_mcp.app import HubApp
+from memory_mcp.caller import Caller
+from memory_mcp.doors import serving
+from memory_mcp.doors.asking import CALLER
+from memory_mcp.doors.bearer import BearerGuard
+from memory_mcp.doors.problems import Problem
+from memory_mcp.doors.refusals import PlainRefusals
+from memory_mcp.settings import Settings
+from memory_mcp.sync.hub import MOST_RECORDS, Hub, Pulled, Pushed
+
+LARGEST_BODY = 32 * 1024 * 1024  # bytes, once unpacked: one note is at most a few MiB
+
+
+def run(app: HubApp) -> None:
+    """Serve nodes until told to stop."""
+    settings = app.settings
+    listening = serving.bound(settings)
+    port = listening.getsockname()[1]
+    sys.stdout.write(_welcome(settings, port, has_keys=bool(app.access.keys.live())))
+    sys.stdout.flush()
+    serving.Server(serving.config(asgi(app), settings), _nothing_to_end).run(sockets=[listening])
+
+
+def asgi(app: HubApp) -> FastAPI:
+    """The hub as one ASGI application."""
+    made = FastAPI(
+        title="Memory MCP hub",
+        version=__version__,
+        description="Where the nodes of a user exchange their notes. docs/sync.md says what a record is.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        routes=[Route("/healthz", serving.health, methods=["GET"])],
+        middleware=[
+            Middleware(PlainRefusals),
+            Middleware(GZipMiddleware, minimum_size=1000, compresslevel=3),
+            Middleware(
+                BearerGuard, keys=app.access.keys, families=["notes"], protects="/api/sync", anyone=None, limited=False
+            ),
+            Middleware(Unpacking),
+        ],
+        exception_handlers=serving.REFUSALS,
+    )
+    made.state.hub = app.hub
+    made.state.routers = (router,)
+    made.include_router(router)
+    return made
+
+
+router = APIRouter(
+    prefix="/api/sync",
+    responses={status: {"model": Problem} for status in (401, 403, 409, 413, 422, 429, 503)},
+)
+
+
+class Asked(BaseModel):
+    """Who asks. A node that has asked before shows the ticket it was given last."""
+
+    node: str = Field(pattern=r"^[0-9a-z]{1,32}$", description="The node's id.")
+    ticket: str | None = Field(None, max_length=64, description="What the hub's last answer said; null at first.")
+    seal: str | None = Field(
+        None, pattern=r"^[0-9a-f]{16}$", description="Which secret the notes are sealed with; null for none."
+    )
+
+
+class PushAsked(Asked):
+    records: list[Any] = Field(max_length=MOST_RECORDS, description="Each as docs/sync.md describes it.")
+
+
+class PullAsked(Asked):
+    namespace: str = Field(min_length=1, max_length=128)
+    after: int = Field(0, ge=0, le=2**53, description="The cursor of the last answer.")
+    own: bool = Field(False, description="Also what this node has pushed itself.")
+    limit: int = Field(MOST_RECORDS, ge=1, le=MOST_RECORDS)
+
+
+def _hub(request: Request) -> Hub:
+    found: Hub = request.app.state.hub
+    return found
+
+
+def _caller(request: Request) -> Caller:
+    found: Caller = request.scope[CALLER]
+    return found
+
+
+TheHub = Annotated[Hub, Depends(_hub)]
+TheCaller = Annotated[Caller, Depends(_caller)]
+
+
+@router.post("/push")
+def push(asked: PushAsked, hub: TheHub, caller: TheCaller) -> Pushed:
+    """Merge up to 200 records. The answer names those that were refused, and gives those the hub knew more about."""
+    return hub.push(caller, asked.node, asked.ticket, asked.seal, asked.records)
+
+
+@router.post("/pull")
+def pull(asked: PullAsked, hub: TheHub, caller: TheCaller) -> Pulled:
+    """What changed in a namespace after a cursor."""
+    return hub.pull(
+        caller,
+        asked.node,
+        asked.ticket,
+        asked.seal,
+        asked.namespace,
+        asked.after,
+        own=asked.own,
+        limit=asked.limit,
+    )
+
+
+class Unpacking:
+    """ASGI middleware: bodies in gzip, and 413 for any that is too large once unpacked."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        is_packed = Headers(scope=scope).get("content-encoding", "") == "gzip"
+        unpacker = zlib.decompressobj(wbits=31) if is_packed else None
+        taken = 0
+
+        async def take() -> Message:
+            nonlocal taken
+            message = await receive()
+            if message["type"] != "http.request":
+                return message
+            body = _unpacked(unpacker, message.get("body", b"")) if unpacker else message.get("body", b"")
+            taken += len(body)
+            if taken > LARGEST_BODY:
+                raise HTTPException(413, f"A push brings at most {LARGEST_BODY:,} bytes, once unpacked.")
+            return {**message, "body": body}
+
+        if is_packed:
+            headers = MutableHeaders(scope=scope)
+            del headers["content-encoding"], headers["content-length"]
+        await self._app(scope, take, send)
+
+
+def _unpacked(unpacker: Any, packed: bytes) -> bytes:
+    try:
+        unpacked: bytes = unpacker.decompress(packed, LARGEST_BODY + 1)
+    except zlib.error as exc:
+        raise HTTPException(400, "The body is not gzip.") from exc
+    return unpacked
+
+
+async def _nothing_to_end() -> None:
+    """No stream outlives its answer here."""
+
+
+def _welcome(settings: Settings, port: int, *, has_keys: bool) -> str:
+    base = settings.public_url or f"http://{settings.url_host}:{port}"
+    lines = [
+        f"Memory MCP {__version__}, hub",
+        "",
+        f"  Nodes    {base}",
+        f"  Data     {settings.data_dir}",
+        "",
+        *([] if has_keys else ["No key opens it yet.", ""]),
+        "Make a key for each person, and link each of their nodes with it:",
+        "",
+        f"  memory-mcp keys create --name NODE --data-dir {settings.data_dir}",
+        f"  memory-mcp sync link {base} --key KEY",
+        "",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,129 @@
+"""What every HTTP server here does alike: the socket, the end, and the shape of refusals."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, cast
+
+import uvicorn
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Match, Route
+
+from memory_mcp import __version__
+from memory_mcp.doors import problems
+from memory_mcp.errors import AppError, Invalid
+from memory_mcp.settings import Settings
+
+
+def config(app: Any, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        proxy_headers=bool(settings.forwarded_allow_ips),
+        forwarded_allow_ips=list(settings.forwarded_allow_ips),
+    )
+
+
+class Server(uvicorn.Server):
+    """uvicorn waits for open streams before it ends, and then dies of the signal it caught. This one ends the streams
+    when the signal comes, and returns, so that sessions are cleared and files closed."""
+
+    def __init__(self, config: uvicorn.Config, close_streams: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(config)
+        self._end_streams = close_streams
+        self._closing: asyncio.Future[None] | None = None
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self._close_streams)
+            self.handle_exit(number, frame)
+
+        former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+    def _close_streams(self) -> None:
+        self._closing = asyncio.ensure_future(self._end_streams())
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    return problems.problem(cast(AppError, error))
+
+
+async def _refuse_plainly(request: Request, error: Exception) -> Response:
+    """As a text, which PlainRefusals brings into shape."""
+    refused = cast(HTTPException, error)
+    if refused.status_code == 400:  # FastAPI could not read the body
+        return problems.of(422, "invalid", "The body is not JSON in UTF-8. Send an object, as the schema says.")
+    headers = {"Allow": ", ".join(sorted(_methods(request)))} if refused.status_code == 405 else refused.headers
+    return PlainTextResponse(refused.detail, refused.status_code, headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """What this path can be asked with. Starlette would name the methods of the first route that has it."""
+    routers = (request.app.router, *request.app.state.routers)
+    routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
+    return {
+        method
+        for route in routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+
+
+async def _refuse_shape(_: Request, error: Exception) -> Response:
+    first = cast(RequestValidationError, error).errors()[0]
+    if first["type"] == "json_invalid":
+        return problems.of(422, "invalid", "The body is not JSON in UTF-8. Send an object, as the schema says.")
+    field = ".".join(str(part) for part in first["loc"][1:])
+    return problems.of(422, "invalid", f"{field}: {first['msg']}." if field else f"{first['msg']}.", {"field": field})
+
+
+async def _fail(request: Request, error: Exception) -> Response:
+    """A bug: the server's log has it whole, the caller learns nothing of our insides."""
+    return problems.of(500, "unavailable", "The server failed here, and its log says why.")
+
+
+async def health(_: Request) -> JSONResponse:
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+REFUSALS: dict[Any, Any] = {
+    AppError: _refuse,
+    HTTPException: _refuse_plainly,
+    RequestValidationError: _refuse_shape,
+    Exception: _fail,
+}
+"""How each kind of error is told."""
+
+
+def bound(settings: Settings) -> socket.socket:
+    host = settings.host.strip("[]")
+    try:
+        family = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, settings.port), family=family, backlog=2048)
+        # Every connection inherits it. asyncio sets it only on sockets that name their protocol, which these do not,
+        # and without it each event on a stream waits 40 ms for the acknowledgement of the one before.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
+    except OSError as exc:
+        raise Invalid(
+            f"Cannot listen on {settings.host}:{settings.port} ({exc.strerror or exc}). "
+            "Is another server running there? Choose another --port.",
+            field="port",
+        ) from exc

@@ -1,0 +1,444 @@
+"""One user's notes as the other nodes see them: records of what is here, and the merging of what arrives.
+
+Triggers stamp every change (migrations/0002_sync.sql); here stamps are only read, and those of others written.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Literal
+
+from memory_mcp.clock import instant, precise_stamp
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.notes import markdown, writing
+from memory_mcp.notes.model import Author, Note, Tag
+from memory_mcp.notes.storage import links, notes, queue, sync, words
+from memory_mcp.notes.storage.notes import Stored
+from memory_mcp.sqlite import Database, Read, Write
+from memory_mcp.sync.model import Outgoing, Place, Standing, Synced
+from memory_mcp.sync.records import NAMESPACE, Record, Register, merge
+
+log = logging.getLogger(__name__)
+
+PLAIN = ("content", "folder", "archived", "expires_at", NAMESPACE)
+LINKS: tuple[Literal["link", "supersedes"], ...] = ("link", "supersedes")
+WIKILINK = "wikilink"
+LONGEST_TEXT = 1024 * 1024
+MOST_AHEAD = 60_000  # milliseconds by which the hub takes stamps that are ahead of its clock
+STEADY = 500  # milliseconds that two clocks may differ from one exchange to the next without a word
+
+Marks = Mapping[str, markdown.Marks]
+
+
+@dataclass
+class Changed:
+    """What arrived, for whoever listens: notes that changed, and the ids of those whose links did."""
+
+    notes: list[Note] = field(default_factory=list)
+    linked: list[str] = field(default_factory=list)
+
+
+class Replica:
+    """Implements sync's Replica on the notes' file."""
+
+    def __init__(self, user: str, db: Database, tell: Callable[[Changed], None]) -> None:
+        self._user = user
+        self._db = db
+        self._tell = tell
+
+    def standing(self) -> Standing:
+        with self._db.read() as tx:
+            return sync.standing(tx)
+
+    def namespaces(self) -> list[Synced]:
+        with self._db.read() as tx:
+            return sync.namespaces(tx)
+
+    def places(self) -> list[Place]:
+        with self._db.read() as tx:
+            return sync.places(tx)
+
+    def enable(self, namespace: str) -> None:
+        with self._db.write() as tx:
+            if not sync.set_enabled(tx, namespace, True):
+                sync.track(tx, namespace)
+
+    def disable(self, namespace: str) -> None:
+        with self._db.write() as tx:
+            if not sync.set_enabled(tx, namespace, False):
+                raise _not_synced(namespace)
+
+    def resync(self, namespace: str) -> None:
+        with self._db.write() as tx:
+            _require_synced(tx, namespace)
+            sync.start_over(tx, namespace)
+
+    def clear(self, namespace: str) -> None:
+        with self._db.write() as tx:
+            _require_synced(tx, namespace)
+            sync.forget(tx, namespace)
+
+    def outgoing(self, after: int, most: int, most_bytes: int) -> list[Outgoing]:
+        with self._db.write() as tx:
+            waiting = sync.outbox(tx, after, most)
+            with _arriving(tx):
+                sync.no_later_than(tx, [id_ for _, id_, _ in waiting], _hub_now(tx))
+            records = _records(tx, [id_ for _, id_, _ in waiting])
+            sync.acknowledge(tx, [ticket for ticket, id_, _ in waiting if id_ not in records])
+        told = [
+            Outgoing(ticket, records[id_] if whole else _elsewhere(records[id_]))
+            for ticket, id_, whole in waiting
+            if id_ in records
+        ]
+        return list(_first(told, most_bytes))
+
+    def sent(
+        self, outgoing: Sequence[Outgoing], refused: Mapping[str, str], merged: Sequence[Record], ticket: str
+    ) -> None:
+        marks = _marks(merged)
+        with self._db.write() as tx:
+            sync.set_ticket(tx, ticket)
+            for one in outgoing:
+                if why := refused.get(one.record.id):
+                    sync.refuse(tx, one.ticket, why)
+            taken = [one for one in outgoing if one.record.id not in refused]
+            sync.acknowledge(tx, [one.ticket for one in taken])
+            sync.set_pushed(tx, [one.record.id for one in taken])
+            changed = self._merged(tx, merged, marks)
+        self._tell(changed)
+
+    def take_in(self, place: Place, records: Sequence[Record], cursor: int, ticket: str, left: int) -> None:
+        marks = _marks(records)
+        with self._db.write() as tx:
+            changed = self._merged(tx, records, marks)
+            sync.set_ticket(tx, ticket)
+            sync.set_read(tx, place.namespace, cursor, left)
+        self._tell(changed)
+
+    def start_over(self, hub: str | None, *, new_node: bool) -> None:
+        with self._db.write() as tx:
+            if new_node:
+                sync.take_new_node(tx)
+            sync.set_hub(tx, hub)
+            sync.start_over(tx, None)
+
+    def set_clock(self, hub_ms: int, here_ms: int) -> None:
+        offset = hub_ms - here_ms
+        with self._db.read() as tx:
+            latest, known = sync.clock(tx)
+        is_ahead = latest > hub_ms + MOST_AHEAD
+        if abs(offset - known) < STEADY and not is_ahead:
+            return
+        with self._db.write() as tx:
+            sync.set_offset(tx, offset)
+            if is_ahead:
+                sync.stamp_anew(tx, hub_ms + MOST_AHEAD, hub_ms)
+
+    def ended(self, error: str | None) -> None:
+        with self._db.write() as tx:
+            sync.set_ended(tx, error)
+
+    def _merged(self, tx: Write, records: Iterable[Record], marks: Marks) -> Changed:
+        changed = Changed()
+        with _arriving(tx):
+            for record in records:
+                try:
+                    _merge(tx, self._user, record, marks, changed)
+                except Invalid as exc:  # a node of another version, or of another kind: the others still come in
+                    log.warning("A note that arrived is left out (%s): %s", record.id, exc.message)
+                for stamp in record.stamps:
+                    sync.observe(tx, stamp)
+        return changed
+
+
+@contextmanager
+def _arriving(tx: Write) -> Iterator[None]:
+    sync.set_arriving(tx, True)
+    yield
+    sync.set_arriving(tx, False)
+
+
+# Records of what is here
+
+
+def _records(tx: Read, ids: Sequence[str]) -> dict[str, Record]:
+    """Of notes that are here, and of those that were deleted for good."""
+    seqs = sync.seqs_of(tx, ids)
+    stamps, tags = sync.fields(tx, seqs.values()), sync.tags_told(tx, seqs.values())
+    found = {stored.note.id: stored for stored in notes.by_seq(tx, list(seqs.values()))}
+    records = {id_: _record(found[id_], stamps[seq], tags[seq]) for id_, seq in seqs.items()}
+    for id_, (namespace, stamp) in sync.tombstones(tx, ids).items():
+        records[id_] = Record(id_, {NAMESPACE: (stamp, namespace)}, dead=stamp)
+    return records
+
+
+def _record(
+    stored: Stored, stamps: Mapping[str, tuple[str, str | None]], tags: Mapping[str, tuple[str, str]]
+) -> Record:
+    note = stored.note
+    return Record(
+        note.id,
+        {name: _register(stored, tags, name, *stamp) for name, stamp in stamps.items()},
+        importance=note.importance,
+        last_referenced_at=_moment(note.last_referenced_at) if note.last_referenced_at else None,
+        updated_at=_moment(note.updated_at),
+        created=(_moment(note.created_at), note.client),
+    )
+
+
+def _register(
+    stored: Stored, tags: Mapping[str, tuple[str, str]], name: str, stamp: str, value: str | None
+) -> Register:
+    kind, _, key = name.partition("/")
+    if name in PLAIN:
+        return stamp, getattr(stored.note, name)
+    if name == "title":
+        return stamp, stored.note.title if stored.has_own_title else None
+    if kind == "tag":
+        return (stamp, list(tags[key])) if key in tags else (stamp,)
+    if kind == "metadata":
+        return (stamp, stored.note.metadata[key]) if key in stored.note.metadata else (stamp,)
+    return (stamp,) if value is None else (stamp, value)
+
+
+def _moment(text: str) -> str:
+    """To the millisecond: records are compared as they are written."""
+    return precise_stamp(instant(text))
+
+
+def _elsewhere(record: Record) -> Record:
+    """Of a note in a namespace that is not synced: only that it went there, or that it is no more."""
+    return Record(record.id, dead=record.dead) if record.dead else record.slim
+
+
+def _first(told: Iterable[Outgoing], most_bytes: int) -> Iterator[Outgoing]:
+    """As many as may go together, at least one."""
+    size = 0
+    for number, one in enumerate(told):
+        size += len(str(one.record.registers).encode())
+        if number and size > most_bytes:
+            return
+        yield one
+
+
+def _hub_now(tx: Write) -> str:
+    _, offset = sync.clock(tx)
+    return precise_stamp(tx.now + timedelta(milliseconds=offset))
+
+
+# What arrives
+
+
+def _marks(records: Iterable[Record]) -> Marks:
+    """What the bodies say to the machine, by body: parsing may take long, so it happens before the transaction."""
+    bodies = {value for record in records if isinstance(value := _value(record, "content"), str)}
+    return {body: markdown.marks(body) for body in bodies}
+
+
+def _merge(tx: Write, user: str, record: Record, marks: Marks, changed: Changed) -> None:
+    """Put together what is here and what arrived."""
+    stored = notes.get(tx, record.id)
+    if stored and not record.dead:
+        sync.stamp_note(tx, stored.seq)  # what was never told of is as old as it is
+    here = _records(tx, [record.id]).get(record.id)
+    merged = merge(here, record) if here else record
+    if merged.dead:
+        _bury(tx, stored, merged, changed)
+    elif merged != here:
+        _keep(tx, user, stored, merged, marks, changed)
+    if here and merged != record and not _is_slim(record):
+        sync.add_to_outbox(tx, record.id)  # the hub knows less than we do
+
+
+def _bury(tx: Write, stored: Stored | None, merged: Record, changed: Changed) -> None:
+    namespace = merged.namespace or (stored.note.namespace if stored else "")
+    sync.bury(tx, merged.id, namespace, max(merged.stamps))
+    if stored:
+        gone, linking = writing.delete(tx, stored)
+        changed.notes += gone
+        changed.linked += linking
+
+
+def _keep(tx: Write, user: str, stored: Stored | None, merged: Record, marks: Marks, changed: Changed) -> None:
+    if stored is None:
+        if _is_slim(merged) or not sync.is_tracked(tx, merged.namespace or ""):
+            return  # it is somewhere that is none of this node's business
+        stored = _insert(tx, user, merged, marks, changed)
+    else:
+        stored = _rewrite(tx, stored, merged, marks, changed)
+    _set_times(tx, stored, merged)
+    sync.set_fields(tx, stored.seq, {name: _kept(name, register) for name, register in merged.registers.items()})
+    _link(tx, stored.seq, merged.registers, changed)
+    changed.notes.append(stored.note)
+
+
+def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Changed) -> Stored:
+    note, has_own_title, tags = _told(merged, _nothing(user, merged), (), marks)
+    stored = notes.insert(tx, note, has_own_title=has_own_title, previous=None, session_id=None)
+    if note.archived:
+        notes.update(tx, stored)
+    notes.set_tags(tx, stored.seq, tags)
+    body = _marks_of(note.content, marks)
+    links.set_wikilinks(tx, stored.seq, body.links)
+    changed.linked += notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
+    words.index(tx, stored.seq)
+    if not note.archived:
+        queue.add(tx, stored.seq)
+    for source, name in sync.links_to(tx, note.id):
+        _link(tx, source, {name: ("", note.id)}, changed)
+    return stored
+
+
+def _rewrite(tx: Write, former: Stored, merged: Record, marks: Marks, changed: Changed) -> Stored:
+    had = notes.tags_of(tx, former.seq)
+    note, has_own_title, tags = _told(merged, former.note, had, marks)
+    stored = replace(former, note=note, has_own_title=has_own_title)
+    if stored != former or tags != had:
+        changed.linked += writing.rewrite(tx, former, stored, tags, _marks_of(note.content, marks))
+        changed.notes.append(former.note)
+    return stored
+
+
+def _set_times(tx: Write, stored: Stored, merged: Record) -> None:
+    created_at, _ = merged.created or (stored.note.created_at, None)
+    updated_at = merged.updated_at or stored.note.updated_at
+    sync.set_times(tx, stored.seq, created_at, updated_at, merged.last_referenced_at)
+
+
+def _told(merged: Record, former: Note, had: Sequence[Tag], marks: Marks) -> tuple[Note, bool, list[Tag]]:
+    """The note that a record tells of, whether its title is its own, and its tags. What it does not tell stays."""
+    content = _text(merged, "content", former.content, LONGEST_TEXT)
+    own_title = _text(merged, "title", None, LONGEST_TEXT)
+    namespace = _text(merged, NAMESPACE, former.namespace, 128)
+    archived = bool(_value(merged, "archived"))
+    tags = _tags(merged, had, namespace, _marks_of(content, marks).tags)
+    tags = writing.with_state(tags) if archived else tags
+    importance = former.importance if merged.importance is None else merged.importance
+    note = replace(
+        former,
+        title=own_title or markdown.first_line(content),
+        content=content,
+        folder=_text(merged, "folder", former.folder, 512),
+        namespace=namespace,
+        tags=[tag.name for tag in tags],
+        importance=0.0 if archived else importance,
+        metadata=_metadata(merged, former),
+        expires_at=_text(merged, "expires_at", None, 64) or None,
+        archived=archived,
+    )
+    return note, bool(own_title), tags
+
+
+def _nothing(user: str, merged: Record) -> Note:
+    """The note a record is put into that is new here."""
+    created_at, client = merged.created or (merged.updated_at or "", None)
+    return Note(
+        id=merged.id,
+        user_id=user,
+        namespace="",
+        title="",
+        content="",
+        folder="",
+        tags=[],
+        importance=0.0,
+        metadata={},
+        source="sync",
+        client=client,
+        created_at=created_at,
+        updated_at=merged.updated_at or created_at,
+        last_referenced_at=None,
+        archived=False,
+        expires_at=None,
+        superseded_by=None,
+        version=1,
+    )
+
+
+def _tags(merged: Record, had: Sequence[Tag], namespace: str, inline: Collection[str]) -> list[Tag]:
+    """Those that are told, in the order they had here, then in that of their stamps."""
+    told = dict(_keyed(merged, "tag"))
+    order = [tag.key for tag in had if tag.key in told]
+    order += sorted(told.keys() - set(order), key=lambda key: (merged.registers[f"tag/{key}"][0], key))
+    tags = [_tag(told[key]) for key in order]
+    user = [tag.name for tag in tags if tag.origin == "user"]
+    system = [tag.name for tag in tags if tag.origin == "system"]
+    return writing.merged_tags(user, [*system, *writing.system_tags(Author("sync"), namespace)], inline)
+
+
+def _tag(value: Any) -> Tag:
+    match value:
+        case [str(name), "user" | "system" as origin] if 0 < len(name) <= 128 and "," not in name:
+            return Tag(name, origin)
+    raise Invalid("A tag of it is none.")
+
+
+def _metadata(merged: Record, former: Note) -> dict[str, Any]:
+    """In the order the keys had here."""
+    told = dict(_keyed(merged, "metadata"))
+    kept = {key: value for key, value in former.metadata.items() if f"metadata/{key}" not in merged.registers}
+    order = [key for key in former.metadata if key in kept or key in told]
+    return {key: (kept | told)[key] for key in dict.fromkeys([*order, *told])}
+
+
+def _link(tx: Write, seq: int, registers: Mapping[str, Register], changed: Changed) -> None:
+    """Make and undo links as told. One to a note that is not here waits for it."""
+    told = [(name, register) for name, register in registers.items() if name.partition("/")[0] in (*LINKS, WIKILINK)]
+    for name, register in told:
+        kind, _, key = name.partition("/")
+        id_ = register[1] if len(register) == 2 else key
+        target = sync.seqs_of(tx, [str(id_)]).get(str(id_))
+        if target is None or target == seq:
+            continue
+        if kind == WIKILINK:
+            sync.point(tx, seq, key, target)
+        else:
+            made = links.link(tx, seq, target, kind) if len(register) == 2 else links.undo(tx, seq, target, kind)
+            if kind == "supersedes":
+                links.refresh_superseded(tx, target)
+            changed.linked += notes.ids_of(tx, [seq, target]) if made else []
+
+
+def _kept(name: str, register: Register) -> tuple[str, str | None]:
+    is_link = name.partition("/")[0] in (*LINKS, WIKILINK)
+    return register[0], str(register[1]) if is_link and len(register) == 2 else None
+
+
+def _is_slim(record: Record) -> bool:
+    return "content" not in record.registers
+
+
+def _marks_of(content: str, marks: Marks) -> markdown.Marks:
+    return marks[content] if content in marks else markdown.marks(content)
+
+
+def _keyed(record: Record, kind: str) -> Iterator[tuple[str, Any]]:
+    for name, register in record.registers.items():
+        if name.startswith(f"{kind}/") and len(register) == 2:
+            yield name.removeprefix(f"{kind}/"), register[1]
+
+
+def _value(record: Record, name: str) -> Any:
+    register = record.registers.get(name, ("",))
+    return register[1] if len(register) == 2 else None
+
+
+def _text(record: Record, name: str, otherwise: Any, longest: int) -> Any:
+    if name not in record.registers:
+        return otherwise
+    value = _value(record, name)
+    if value is not None and (not isinstance(value, str) or len(value) > longest):
+        raise Invalid(f"Its {name} is not a text of at most {longest:,} characters.")
+    if value is None and name in ("content", "folder", NAMESPACE):
+        raise Invalid(f"It has no {name}.")
+    return value
+
+
+def _require_synced(tx: Read, namespace: str) -> None:
+    if not sync.is_tracked(tx, namespace):
+        raise _not_synced(namespace)
+
+
+def _not_synced(namespace: str) -> NotFound:
+    return NotFound(f"The namespace {namespace!r} is not synced. `memory-mcp sync enable {namespace}` does it.")

@@ -1,0 +1,343 @@
+"""SQL of what nodes know about each other's changes: stamps, outbox, tombstones. Triggers do most of it."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from memory_mcp.sqlite import Read, Write
+from memory_mcp.sync.model import Place, Standing, Synced
+
+_OUTBOX = """
+    sync_outbox AS waiting
+    LEFT JOIN notes ON notes.id = waiting.note_id
+    LEFT JOIN sync_tombstones AS tombstone ON tombstone.id = waiting.note_id
+    LEFT JOIN sync_namespaces AS synced ON synced.namespace = coalesce(notes.namespace, tombstone.namespace)
+"""
+
+
+# This node
+
+
+def standing(tx: Read) -> Standing:
+    node, hub, ticket, synced_at, error = tx.all("SELECT node, hub, ticket, synced_at, error FROM sync_node")[0]
+    to_send = tx.number(f"SELECT count(*) FROM {_OUTBOX} WHERE coalesce(synced.enabled, 1)")
+    return Standing(node, hub, ticket, synced_at, error, to_send)
+
+
+def set_ticket(tx: Write, ticket: str) -> None:
+    tx.all("UPDATE sync_node SET ticket = :ticket", {"ticket": ticket})
+
+
+def set_ended(tx: Write, error: str | None) -> None:
+    tx.all(
+        "UPDATE sync_node SET error = :error, synced_at = CASE WHEN :error IS NULL THEN :now ELSE synced_at END",
+        {"error": error, "now": tx.precise_stamp},
+    )
+
+
+def set_hub(tx: Write, hub: str | None) -> None:
+    tx.all("UPDATE sync_node SET hub = :hub, ticket = NULL, error = NULL, synced_at = NULL", {"hub": hub})
+
+
+def take_new_node(tx: Write) -> None:
+    tx.all("UPDATE sync_node SET node = lower(hex(randomblob(8)))")
+
+
+def set_arriving(tx: Write, arriving: bool) -> None:
+    """While changes arrive, what is written keeps the stamps it has."""
+    tx.all("UPDATE sync_node SET arriving = :arriving", {"arriving": arriving})
+
+
+def observe(tx: Write, stamp: str) -> None:
+    """Whatever is written here from now on is later than this."""
+    ms, counter, _ = stamp.split(":")
+    tx.all(
+        """
+        UPDATE sync_node SET ms = :ms, counter = :counter
+        WHERE ms < :ms OR (ms = :ms AND counter < :counter)
+        """,
+        {"ms": int(ms), "counter": int(counter)},
+    )
+
+
+def clock(tx: Read) -> tuple[int, int]:
+    """The latest stamp's milliseconds, and how far the hub's clock is ahead of this computer's."""
+    row = tx.all("SELECT ms, offset_ms FROM sync_node")[0]
+    return row[0], row[1]
+
+
+def set_offset(tx: Write, offset_ms: int) -> None:
+    tx.all("UPDATE sync_node SET offset_ms = :offset", {"offset": offset_ms})
+
+
+def stamp_anew(tx: Write, latest_ms: int, now_ms: int) -> None:
+    """Give what was stamped later than `latest_ms` a stamp of now."""
+    tx.all("UPDATE sync_node SET ms = :now, counter = 0", {"now": now_ms})
+    tx.all("UPDATE sync_node SET ticks = ticks + 1")
+    values = {"latest": f"{latest_ms:015d}:99999"}
+    tx.all("UPDATE sync_fields SET stamp = (SELECT stamp FROM sync_stamp) WHERE stamp > :latest", values)
+    tx.all(
+        """
+        INSERT INTO sync_outbox (note_id) SELECT id FROM sync_tombstones WHERE stamp > :latest
+        ON CONFLICT (note_id) DO NOTHING
+        """,
+        values,
+    )
+    tx.all("UPDATE sync_tombstones SET stamp = (SELECT stamp FROM sync_stamp) WHERE stamp > :latest", values)
+
+
+def no_later_than(tx: Write, ids: Collection[str], now: str) -> None:
+    """Times of a clock that ran ahead are of now."""
+    tx.all(
+        """
+        UPDATE notes SET updated_at = min(updated_at, :now), last_referenced_at = min(last_referenced_at, :now)
+        WHERE id IN (SELECT value FROM json_each(:ids)) AND (updated_at > :now OR last_referenced_at > :now)
+        """,
+        {"ids": json.dumps(list(ids)), "now": now},
+    )
+
+
+# Namespaces
+
+
+def namespaces(tx: Read) -> list[Synced]:
+    rows = tx.all(
+        f"""
+        WITH waiting AS (
+            SELECT synced.namespace, count(*) AS outbox, json_group_array(DISTINCT refused) AS refused
+            FROM {_OUTBOX} GROUP BY synced.namespace
+        )
+        SELECT namespace, enabled, (SELECT count(*) FROM notes WHERE notes.namespace = synced.namespace),
+            coalesce(outbox, 0), ahead, coalesce(refused, '[]'), cursor, enabled_at, pushed_at, pulled_at
+        FROM sync_namespaces AS synced LEFT JOIN waiting USING (namespace) ORDER BY namespace
+        """
+    )
+    return [
+        Synced(name, bool(enabled), notes, outbox, ahead, [text for text in json.loads(refused) if text], *rest)
+        for name, enabled, notes, outbox, ahead, refused, *rest in rows
+    ]
+
+
+def places(tx: Read) -> list[Place]:
+    rows = tx.all("SELECT namespace, cursor, rereading FROM sync_namespaces WHERE enabled ORDER BY namespace")
+    return [Place(namespace, cursor, bool(rereading)) for namespace, cursor, rereading in rows]
+
+
+def is_tracked(tx: Read, namespace: str) -> bool:
+    return tx.one("SELECT 1 FROM sync_namespaces WHERE namespace = :namespace", {"namespace": namespace}) is not None
+
+
+def set_enabled(tx: Write, namespace: str, enabled: bool) -> bool:
+    """False if nothing is known about the namespace."""
+    rows = tx.all(
+        "UPDATE sync_namespaces SET enabled = :enabled WHERE namespace = :namespace RETURNING 1",
+        {"namespace": namespace, "enabled": enabled},
+    )
+    return bool(rows)
+
+
+def track(tx: Write, namespace: str) -> None:
+    """Stamp every note of a namespace from now on, and those there are as old as their last change."""
+    tx.all(
+        "INSERT INTO sync_namespaces (namespace, enabled, enabled_at) VALUES (:namespace, 1, :now)",
+        {"namespace": namespace, "now": tx.precise_stamp},
+    )
+    tx.all("UPDATE sync_node SET ticks = ticks + 1")
+    seqs = "SELECT seq FROM notes WHERE namespace = :namespace"
+    _stamp_as_old_as_they_are(tx, seqs, {"namespace": namespace})
+
+
+def stamp_note(tx: Write, seq: int) -> None:
+    """The same for one note, of which something arrives."""
+    _stamp_as_old_as_they_are(tx, ":seq", {"seq": seq})
+
+
+def _stamp_as_old_as_they_are(tx: Write, seqs: str, values: Mapping[str, Any]) -> None:
+    tx.all(
+        f"""
+        INSERT INTO sync_fields (note_seq, field, stamp, value)
+        SELECT told.seq, field, printf('%015d:%05d:%s', min(node.ms, unixepoch(updated_at, 'subsec') * 1000), 0, node),
+            value
+        FROM sync_told AS told JOIN notes USING (seq), sync_node AS node WHERE told.seq IN ({seqs})
+        ON CONFLICT (note_seq, field) DO NOTHING
+        """,
+        values,
+    )
+
+
+def forget(tx: Write, namespace: str) -> None:
+    values = {"namespace": namespace}
+    tx.all(
+        "DELETE FROM sync_outbox WHERE note_id IN (SELECT id FROM notes WHERE namespace = :namespace)",
+        values,
+    )
+    tx.all("DELETE FROM sync_fields WHERE note_seq IN (SELECT seq FROM notes WHERE namespace = :namespace)", values)
+    tx.all("DELETE FROM sync_namespaces WHERE namespace = :namespace", values)
+
+
+def start_over(tx: Write, namespace: str | None) -> None:
+    """Read everything again, and tell everything again: of one namespace, or of all."""
+    values = {"namespace": namespace}
+    tx.all(
+        """
+        UPDATE sync_namespaces SET cursor = 0, rereading = 1 WHERE :namespace IS NULL OR namespace = :namespace
+        """,
+        values,
+    )
+    tx.all(
+        """
+        INSERT INTO sync_outbox (note_id)
+        SELECT id FROM notes
+        WHERE namespace IN (SELECT namespace FROM sync_namespaces) AND (:namespace IS NULL OR namespace = :namespace)
+        UNION ALL
+        SELECT id FROM sync_tombstones WHERE :namespace IS NULL OR namespace = :namespace
+        ON CONFLICT (note_id) DO NOTHING
+        """,
+        values,
+    )
+
+
+def set_read(tx: Write, namespace: str, cursor: int, left: int) -> None:
+    tx.all(
+        """
+        UPDATE sync_namespaces
+        SET cursor = :cursor, ahead = :left, pulled_at = :now, rereading = CASE :left WHEN 0 THEN 0 ELSE rereading END
+        WHERE namespace = :namespace
+        """,
+        {"namespace": namespace, "cursor": cursor, "left": left, "now": tx.precise_stamp},
+    )
+
+
+def set_pushed(tx: Write, ids: Collection[str]) -> None:
+    tx.all(
+        """
+        UPDATE sync_namespaces SET pushed_at = :now WHERE namespace IN (
+            SELECT namespace FROM notes WHERE id IN (SELECT value FROM json_each(:ids))
+            UNION SELECT namespace FROM sync_tombstones WHERE id IN (SELECT value FROM json_each(:ids))
+        )
+        """,
+        {"ids": json.dumps(list(ids)), "now": tx.precise_stamp},
+    )
+
+
+# The outbox
+
+
+def outbox(tx: Read, after: int, most: int) -> list[tuple[int, str, bool]]:
+    """(ticket, note's id, whether all of it may be told) of what waits, but for namespaces that are disabled."""
+    rows = tx.all(
+        f"""
+        SELECT ticket, note_id, synced.namespace IS NOT NULL FROM {_OUTBOX}
+        WHERE ticket > :after AND coalesce(synced.enabled, 1) ORDER BY ticket LIMIT :most
+        """,
+        {"after": after, "most": most},
+    )
+    return [(ticket, id_, bool(whole)) for ticket, id_, whole in rows]
+
+
+def acknowledge(tx: Write, tickets: Collection[int]) -> None:
+    tx.all(
+        "DELETE FROM sync_outbox WHERE ticket IN (SELECT value FROM json_each(:tickets))",
+        {"tickets": json.dumps(list(tickets))},
+    )
+
+
+def refuse(tx: Write, ticket: int, why: str) -> None:
+    tx.all("UPDATE sync_outbox SET refused = :why WHERE ticket = :ticket", {"ticket": ticket, "why": why})
+
+
+def add_to_outbox(tx: Write, id_: str) -> None:
+    tx.all("INSERT INTO sync_outbox (note_id) VALUES (:id) ON CONFLICT (note_id) DO NOTHING", {"id": id_})
+
+
+# Stamps and tombstones
+
+
+def fields(tx: Read, seqs: Collection[int]) -> dict[int, dict[str, tuple[str, str | None]]]:
+    """By note and field: its stamp, and of a link the other note's id."""
+    found: dict[int, dict[str, tuple[str, str | None]]] = {seq: {} for seq in seqs}
+    for seq, field, stamp, value in tx.each(
+        "SELECT note_seq, field, stamp, value FROM sync_fields WHERE note_seq IN (SELECT value FROM json_each(:seqs))",
+        {"seqs": json.dumps(list(seqs))},
+    ):
+        found[seq][field] = stamp, value
+    return found
+
+
+def set_fields(tx: Write, seq: int, stamps: Mapping[str, tuple[str, str | None]]) -> None:
+    tx.all(
+        """
+        INSERT INTO sync_fields (note_seq, field, stamp, value)
+        SELECT :seq, value ->> 0, value ->> 1, value ->> 2 FROM json_each(:fields) WHERE true
+        ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp, value = excluded.value
+        WHERE sync_fields.stamp <> excluded.stamp OR sync_fields.value IS NOT excluded.value
+        """,
+        {"seq": seq, "fields": json.dumps([[field, *stamp] for field, stamp in stamps.items()], ensure_ascii=False)},
+    )
+
+
+def tags_told(tx: Read, seqs: Collection[int]) -> dict[int, dict[str, tuple[str, str]]]:
+    """By note and tag: its name and origin, of those that others are told of."""
+    found: dict[int, dict[str, tuple[str, str]]] = {seq: {} for seq in seqs}
+    for seq, key, tag, origin in tx.each(
+        """
+        SELECT note_seq, tag_key, tag, origin FROM note_tags
+        WHERE note_seq IN (SELECT value FROM json_each(:seqs)) AND origin IN ('user', 'system')
+        """,
+        {"seqs": json.dumps(list(seqs))},
+    ):
+        found[seq][key] = tag, origin
+    return found
+
+
+def tombstones(tx: Read, ids: Collection[str]) -> dict[str, tuple[str, str]]:
+    """By id: the namespace it was in, and when it was deleted."""
+    rows = tx.all(
+        "SELECT id, namespace, stamp FROM sync_tombstones WHERE id IN (SELECT value FROM json_each(:ids))",
+        {"ids": json.dumps(list(ids))},
+    )
+    return {id_: (namespace, stamp) for id_, namespace, stamp in rows}
+
+
+def bury(tx: Write, id_: str, namespace: str, stamp: str) -> None:
+    tx.all(
+        """
+        INSERT INTO sync_tombstones (id, namespace, stamp) VALUES (:id, :namespace, :stamp)
+        ON CONFLICT (id) DO UPDATE SET stamp = max(stamp, excluded.stamp)
+        """,
+        {"id": id_, "namespace": namespace, "stamp": stamp},
+    )
+
+
+def seqs_of(tx: Read, ids: Sequence[str]) -> dict[str, int]:
+    rows = tx.all(
+        "SELECT id, seq FROM notes WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(list(ids))}
+    )
+    return dict(rows)
+
+
+def links_to(tx: Read, id_: str) -> list[tuple[int, str]]:
+    """(note, field) of every link that means a note, which may have been told of before it."""
+    rows = tx.all("SELECT note_seq, field FROM sync_fields WHERE value = :id", {"id": id_})
+    return [(seq, field) for seq, field in rows]
+
+
+def point(tx: Write, seq: int, title_key: str, target: int) -> None:
+    """Let a [[title]] in a note mean another note, if it stands there and the other one is not archived."""
+    tx.all(
+        """
+        UPDATE note_wikilinks SET target_seq = :target
+        WHERE source_seq = :seq AND title_key = :key AND (SELECT archived FROM notes WHERE seq = :target) = 0
+        """,
+        {"seq": seq, "key": title_key, "target": target},
+    )
+
+
+def set_times(tx: Write, seq: int, created_at: str, updated_at: str, last_referenced_at: str | None) -> None:
+    tx.all(
+        """
+        UPDATE notes SET created_at = :created, updated_at = :updated, last_referenced_at = :referenced
+        WHERE seq = :seq
+        """,
+        {"seq": seq, "created": created_at, "updated": updated_at, "referenced": last_referenced_at},
+    )

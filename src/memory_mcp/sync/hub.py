@@ -1,0 +1,190 @@
+"""The hub: where a user's nodes meet. It keeps one merged record of each note and hands out what changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.access import Limits
+from memory_mcp.caller import Caller, Scope
+from memory_mcp.clock import new_id
+from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited
+from memory_mcp.sqlite import Database, Read, Write, migrations
+from memory_mcp.sync.records import Record, as_json, at_most, merge, milliseconds, parse
+from memory_mcp.sync.storage import hub as storage
+
+SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4348)  # "MMCH"
+PUSHES_A_MINUTE = 120  # of one user
+MOST_RECORDS = 200  # in one push or pull
+MOST_BYTES = 4_000_000  # of records in one answer, about
+MOST_AHEAD = 60_000  # milliseconds that a stamp may be ahead of the hub's clock
+FORKED = "node_forked"
+OTHER_SECRET = "other_secret"  # noqa: S105  # a word of an error
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A record that was not taken, and why."""
+
+    id: str | None
+    error: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Pushed:
+    now: str
+    ticket: str
+    refused: list[Refusal] = field(default_factory=list)
+    merged: list[dict[str, Any]] = field(default_factory=list)
+    """Records that are not as they were sent: the hub knew more."""
+
+
+@dataclass(frozen=True)
+class Pulled:
+    now: str
+    ticket: str
+    cursor: int
+    records: list[dict[str, Any]]
+    left: int  # how many there are after these
+
+
+class Hub:
+    """Everything a hub can do for a node."""
+
+    def __init__(self, db: Database, limits: Limits) -> None:
+        self._db = db
+        self._limits = limits
+
+    def push(self, caller: Caller, node: str, ticket: str | None, seal: str | None, told: Sequence[object]) -> Pushed:
+        """Merge what a node tells. One record that cannot be taken does not keep the others out."""
+        caller.require(Scope.WRITE)
+        allowance = self._limits.take(f"push {caller.user}", PUSHES_A_MINUTE)
+        if allowance.is_spent:
+            raise RateLimited(
+                f"More than {PUSHES_A_MINUTE} pushes in a minute. The outbox keeps what is left.",
+                retry_after=allowance.retry_after,
+            )
+        if len(told) > MOST_RECORDS:
+            raise Invalid(f"A push brings at most {MOST_RECORDS} records. Send the rest in another.", field="records")
+        with self._db.write() as tx:
+            next_ticket = _exchanged(tx, caller.user, node, ticket)
+            refused, merged = [], []
+            for one in told:
+                try:
+                    taken = _take(tx, caller.user, node, seal, one)
+                except AppError as exc:
+                    refused.append(Refusal(_id(one), exc.error, exc.message))
+                else:
+                    merged += [as_json(taken)] if taken else []
+        return Pushed(tx.precise_stamp, next_ticket, refused, merged)
+
+    def pull(
+        self,
+        caller: Caller,
+        node: str,
+        ticket: str | None,
+        seal: str | None,
+        namespace: str,
+        after: int,
+        *,
+        own: bool,
+        limit: int,
+    ) -> Pulled:
+        """What changed in a namespace since a cursor; `own`: also what this node told itself."""
+        caller.require(Scope.READ)
+        but_of = None if own else node
+        with self._db.read() as tx:
+            _check(tx, caller.user, node, ticket)
+            _check_seal(tx, caller.user, namespace, seal)
+            if after > storage.last_change(tx, caller.user):
+                raise _forked()
+            records, cursor = _page(tx, caller.user, namespace, after, but_of, limit)
+            left = storage.count(tx, caller.user, namespace, cursor, but_of) if records else 0
+            now = tx.precise_stamp
+        given = ticket
+        if records or ticket is None:
+            with self._db.write() as tx:
+                given = _exchanged(tx, caller.user, node, ticket)
+        return Pulled(now, str(given), cursor, [as_json(record) for record in records], left)
+
+    def forget(self, user: str) -> None:
+        with self._db.write() as tx:
+            storage.forget(tx, user)
+
+
+def _take(tx: Write, user: str, node: str, seal: str | None, told: object) -> Record | None:
+    """The record as it is now, unless that is what was told."""
+    record = at_most(parse(told), tx.precise_stamp)
+    now = int(tx.now.timestamp() * 1000)
+    ahead = max((milliseconds(stamp) - now for stamp in record.stamps), default=0)
+    if ahead > MOST_AHEAD:
+        raise Invalid(
+            f"Its clock is {ahead / 1000:,.0f} s ahead of the hub's; {MOST_AHEAD // 1000} s are allowed. "
+            "Set the clock of the computer that wrote it.",
+            word="clock_ahead",
+            ahead_ms=ahead,
+        )
+    known = storage.record(tx, user, record.id)
+    if known is None and not record.dead and record.namespace is None:
+        raise Invalid("It says no namespace, and the hub does not know it.")
+    for namespace in {record.namespace, known.namespace if known else None} - {None}:
+        if not _check_seal(tx, user, str(namespace), seal):
+            storage.set_seal(tx, user, str(namespace), seal)
+    merged = merge(known, record) if known else merge(record, record)
+    if merged != known:
+        storage.keep(tx, user, node, merged)
+    return merged if merged != record else None
+
+
+def _check_seal(tx: Read, user: str, namespace: str, seal: str | None) -> bool:
+    """Whether anything is known of the namespace. Raises Conflict if its notes are sealed otherwise."""
+    known = storage.seal(tx, user, namespace)
+    if known is not None and known != (seal,):
+        are = "not encrypted" if known[0] is None else "encrypted with another secret"
+        raise Conflict(
+            f"The notes of {namespace!r} are {are} at this hub. Link every node with the same --secret, or with none.",
+            word=OTHER_SECRET,
+        )
+    return known is not None
+
+
+def _id(told: object) -> str | None:
+    found = told.get("id") if isinstance(told, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _page(tx: Read, user: str, namespace: str, after: int, but_of: str | None, limit: int) -> tuple[list[Record], int]:
+    """As many as fit, and the number of the last; past the end, that of the user's last change."""
+    page: list[Record] = []
+    size, cursor = 0, after
+    for seq, record in storage.changes(tx, user, namespace, after, but_of):
+        size += len(str(record.registers))
+        if len(page) == limit or (page and size > MOST_BYTES):
+            return page, cursor
+        page.append(record if record.namespace == namespace else record.slim)
+        cursor = seq
+    return page, max(cursor, storage.last_change(tx, user))
+
+
+def _check(tx: Read, user: str, node: str, ticket: str | None) -> None:
+    """Raises Conflict for a node that is not where the hub last saw it."""
+    known = storage.tickets(tx, user, node)
+    if (known is None and ticket is not None) or (known and ticket not in known):
+        raise _forked()
+
+
+def _exchanged(tx: Write, user: str, node: str, ticket: str | None) -> str:
+    """The ticket for the next exchange."""
+    _check(tx, user, node, ticket)
+    given = new_id()
+    storage.give_ticket(tx, user, node, given, former=ticket)
+    return given
+
+
+def _forked() -> Conflict:
+    return Conflict(
+        "The hub last saw this node in another state: it is a copy, or it or the hub was put back to an earlier one. "
+        "Take a new node id and send everything again.",
+        word=FORKED,
+    )

@@ -1,0 +1,291 @@
+"""The node: what a person says about syncing their notes, and the exchange with their hub."""
+
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from memory_mcp.clock import instant
+from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited, Unavailable, Unusable
+from memory_mcp.files.turns import Turns
+from memory_mcp.sync import sealing
+from memory_mcp.sync.asking import Answer, Asking, Forked, checked_url
+from memory_mcp.sync.model import Place, Replica, Standing, Synced
+from memory_mcp.sync.records import Record
+from memory_mcp.sync.sealing import Seal
+
+LINK_FILE = "sync.json"  # in a user's folder: never part of notes, of a backup or of an export
+LONGEST_NAMESPACE = 128
+MOST_RECORDS = 200  # in one push or pull
+MOST_BYTES = 2_000_000  # of records in one push, about
+MOST_STARTS = 3  # of an exchange that begins anew
+MOST_WAITS = 20  # in a row, for a hub that says it is too often
+
+Tell = Callable[[str, int, int | None], None]
+"""Told of work under way: what it is, how much is done, of how much."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """Which hub, and how to get in."""
+
+    url: str
+    key: str
+    secret: str | None = None  # None: the hub can read what passes through it
+
+
+@dataclass(frozen=True)
+class Status:
+    linked: bool
+    url: str | None
+    encrypted: bool
+    node: str
+    synced_at: str | None
+    error: str | None
+    outbox: int
+    namespaces: list[Synced]
+
+    @property
+    def left(self) -> int:
+        """How much there is to send and to take in, as far as this node knows."""
+        return self.outbox + sum(one.to_pull for one in self.namespaces if one.enabled)
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    pushed: int
+    pulled: int
+    refused: int
+
+
+class Sync:
+    """Everything a node can do about syncing."""
+
+    def __init__(
+        self,
+        folder_of: Callable[[str], Path],
+        replica_of: Callable[[str], Replica],
+        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._folder_of = folder_of
+        self._replica_of = replica_of
+        self._wall_ms = wall_ms
+        self._pause = pause
+
+    # What a person says
+
+    def link(self, user: str, url: str, key: str, *, secret: str | None = None, encrypt: bool = False) -> Link:
+        """Choose the hub. It is asked first, so that an address or a key that is wrong is noticed."""
+        secret = sealing.new_secret() if encrypt and not secret else secret
+        if secret:
+            sealing.Seal(secret)
+        chosen = Link(checked_url(url), key.strip(), secret)
+        former, replica = self.linked(user), self._replica_of(user)
+        self._try(chosen, replica.standing())
+        if former and former.secret != chosen.secret:
+            replica.start_over(chosen.url, new_node=True)
+        self._write(user, chosen)
+        return chosen
+
+    def unlink(self, user: str) -> None:
+        """Sync with nobody. What is known about namespaces stays, for the next hub."""
+        if self.linked(user) is None:
+            raise _not_linked()
+        self._path(user).unlink(missing_ok=True)
+
+    def linked(self, user: str) -> Link | None:
+        try:
+            return Link(**json.loads(self._path(user).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError) as exc:
+            raise Unusable(f"{self._path(user).name} cannot be read. Link again, or delete it.") from exc
+
+    def enable(self, user: str, namespace: str) -> None:
+        """Stamp the notes of a namespace, and exchange them from now on."""
+        self._require_link(user)
+        self._replica_of(user).enable(_checked_namespace(namespace))
+
+    def disable(self, user: str, namespace: str) -> None:
+        """Nothing leaves and nothing comes. Changes wait until it is enabled again."""
+        self._replica_of(user).disable(namespace)
+
+    def resync(self, user: str, namespace: str) -> None:
+        self._replica_of(user).resync(namespace)
+
+    def clear_state(self, user: str, namespace: str) -> None:
+        self._replica_of(user).clear(namespace)
+
+    def status(self, user: str) -> Status:
+        link, replica = self.linked(user), self._replica_of(user)
+        standing = replica.standing()
+        return Status(
+            linked=link is not None,
+            url=link.url if link else None,
+            encrypted=bool(link and link.secret),
+            node=standing.node,
+            synced_at=standing.synced_at,
+            error=standing.error,
+            outbox=standing.to_send,
+            namespaces=replica.namespaces(),
+        )
+
+    # The exchange
+
+    def run(self, user: str, tell: Tell = lambda what, done, whole: None, *, wait: float = 30.0) -> Exchanged:
+        """Send and take in everything there is. Raises Unavailable if another process is at it for longer than `wait`
+        seconds, and whatever the hub has against it."""
+        link = self._require_link(user)
+        replica = self._replica_of(user)
+        with Turns(self._folder_of(user) / "sync.lock").take(wait):
+            try:
+                done = self._exchange(link, replica, tell)
+            except AppError as exc:
+                with suppress(Unavailable):
+                    replica.ended(exc.message)
+                raise
+            replica.ended(None)
+            return done
+
+    def _exchange(self, link: Link, replica: Replica, tell: Tell) -> Exchanged:
+        with closing(Asking(link.url, link.key)) as asking:
+            for _ in range(MOST_STARTS):
+                if replica.standing().hub != link.url:
+                    replica.start_over(link.url, new_node=False)
+                try:
+                    return _Exchange(asking, replica, _seal(link), self._wall_ms, self._pause, tell).run()
+                except Forked:
+                    replica.start_over(link.url, new_node=True)
+        raise Unavailable("The hub does not recognise this node, again and again. Is another one using its id?")
+
+    def _try(self, link: Link, standing: Standing) -> None:
+        ticket = standing.ticket if standing.hub == link.url else None
+        with closing(Asking(link.url, link.key)) as asking, suppress(Forked):  # the first exchange sees to it
+            asking.push(standing.node, ticket, None, [])
+
+    def _require_link(self, user: str) -> Link:
+        link = self.linked(user)
+        if link is None:
+            raise _not_linked()
+        return link
+
+    def _path(self, user: str) -> Path:
+        return self._folder_of(user) / LINK_FILE
+
+    def _write(self, user: str, link: Link) -> None:
+        path = self._path(user)
+        part = path.with_name(path.name + ".part")
+        part.touch(mode=0o600)
+        part.write_text(json.dumps(asdict(link)), encoding="utf-8")
+        part.replace(path)
+
+
+class _Exchange:
+    """One exchange with the hub: first what others wrote, so that clocks agree, then what was written here."""
+
+    def __init__(
+        self,
+        asking: Asking,
+        replica: Replica,
+        seal: Seal | None,
+        wall_ms: Callable[[], int],
+        pause: Callable[[float], None],
+        tell: Tell,
+    ) -> None:
+        self._asking = asking
+        self._replica = replica
+        self._seal = seal
+        self._wall_ms = wall_ms
+        self._pause = pause
+        self._tell = tell
+        standing = replica.standing()
+        self._node, self._ticket = standing.node, standing.ticket
+        self._waits_in_a_row = 0
+
+    def run(self) -> Exchanged:
+        pulled = sum(self._pull(place) for place in self._replica.places())
+        pushed, refused = self._push()
+        return Exchanged(pushed, pulled, refused)
+
+    def _pull(self, place: Place) -> int:
+        taken, cursor = 0, place.cursor
+        while True:
+            answer = self._asked(
+                lambda after=cursor: self._asking.pull(  # type: ignore[misc]
+                    self._node,
+                    self._ticket,
+                    self._fingerprint,
+                    place.namespace,
+                    after,
+                    own=place.rereading,
+                    limit=MOST_RECORDS,
+                )
+            )
+            self._replica.take_in(place, self._opened(answer.records), answer.cursor, answer.ticket, answer.left)
+            taken, cursor = taken + len(answer.records), answer.cursor
+            self._tell(f"{place.namespace}: taking in", taken, taken + answer.left)
+            if not answer.left:
+                return taken
+
+    def _push(self) -> tuple[int, int]:
+        sent = refused = after = 0
+        while outgoing := self._replica.outgoing(after, MOST_RECORDS, MOST_BYTES):
+            records = self._sealed([one.record for one in outgoing])
+            answer = self._asked(
+                lambda told=records: self._asking.push(self._node, self._ticket, self._fingerprint, told)  # type: ignore[misc]
+            )
+            self._replica.sent(outgoing, answer.refused, self._opened(answer.records), answer.ticket)
+            after = outgoing[-1].ticket
+            sent += len(outgoing) - len(answer.refused)
+            refused += len(answer.refused)
+            self._tell("sending", sent, sent + self._replica.standing().to_send)
+        return sent, refused
+
+    def _asked(self, ask: Callable[[], Answer]) -> Answer:
+        """Ask, wait when that is too often, and set our clock by the hub's."""
+        while True:
+            before = self._wall_ms()
+            try:
+                answer = ask()
+            except RateLimited as exc:
+                self._waits_in_a_row += 1
+                if self._waits_in_a_row > MOST_WAITS:
+                    raise
+                self._pause(float(exc.data["retry_after"]) * random.uniform(0.5, 1.5))  # noqa: S311  # no secret
+                continue
+            self._waits_in_a_row = 0
+            self._ticket = answer.ticket
+            self._replica.set_clock(_ms(answer.hub_now), (before + self._wall_ms()) // 2)
+            return answer
+
+    @property
+    def _fingerprint(self) -> str | None:
+        return self._seal.fingerprint if self._seal else None
+
+    def _sealed(self, records: Sequence[Record]) -> list[Record]:
+        return [self._seal.seal(record) for record in records] if self._seal else list(records)
+
+    def _opened(self, records: Sequence[Record]) -> list[Record]:
+        return [self._seal.open(record) for record in records] if self._seal else list(records)
+
+
+def _seal(link: Link) -> Seal | None:
+    return Seal(link.secret) if link.secret else None
+
+
+def _ms(moment: str) -> int:
+    return int(instant(moment).timestamp() * 1000)
+
+
+def _checked_namespace(namespace: str) -> str:
+    if not namespace or len(namespace) > LONGEST_NAMESPACE or "," in namespace or "\n" in namespace:
+        raise Invalid("A namespace is a name of up to 128 characters without comma or line break.", field="namespace")
+    return namespace
+
+
+def _not_linked() -> Conflict:
+    return Conflict("No hub is linked. `memory-mcp sync link URL --key KEY` does it, with a key made at the hub.")

@@ -1,0 +1,105 @@
+"""SQL of the hub's file."""
+
+import json
+from collections.abc import Iterator
+
+from memory_mcp.sqlite import Read, Write
+from memory_mcp.sync.records import Record, as_json, parse
+
+
+def record(tx: Read, user: str, id_: str) -> Record | None:
+    row = tx.one("SELECT record FROM records WHERE user_id = :user AND id = :id", {"user": user, "id": id_})
+    return parse(json.loads(row[0])) if row else None
+
+
+def keep(tx: Write, user: str, node: str, merged: Record) -> None:
+    """Put a record in place of the former one, as the user's latest change."""
+    values = {
+        "user": user,
+        "id": merged.id,
+        "namespace": merged.namespace,
+        "node": node,
+        "record": json.dumps(as_json(merged), ensure_ascii=False),
+        "seq": tx.number(
+            """
+            INSERT INTO changes (user_id, seq) VALUES (:user, 1)
+            ON CONFLICT (user_id) DO UPDATE SET seq = seq + 1 RETURNING seq
+            """,
+            {"user": user},
+        ),
+    }
+    tx.all(
+        """
+        INSERT INTO records (user_id, id, seq, namespace, node, record)
+        VALUES (:user, :id, :seq, :namespace, :node, :record)
+        ON CONFLICT (user_id, id) DO UPDATE
+        SET seq = excluded.seq, namespace = excluded.namespace, node = excluded.node, record = excluded.record
+        """,
+        values,
+    )
+    if merged.namespace is not None:
+        tx.all("INSERT OR IGNORE INTO places (user_id, id, namespace) VALUES (:user, :id, :namespace)", values)
+
+
+def last_change(tx: Read, user: str) -> int:
+    row = tx.one("SELECT seq FROM changes WHERE user_id = :user", {"user": user})
+    return row[0] if row else 0
+
+
+_PLACED = """
+    FROM records JOIN places USING (user_id, id)
+    WHERE user_id = :user AND places.namespace = :namespace AND seq > :after AND node IS NOT :but
+"""
+
+
+def changes(tx: Read, user: str, namespace: str, after: int, but_of: str | None) -> Iterator[tuple[int, Record]]:
+    """In their order, those of all nodes but one."""
+    values = {"user": user, "namespace": namespace, "after": after, "but": but_of}
+    for seq, text in tx.each(f"SELECT seq, record {_PLACED} ORDER BY seq", values):
+        yield seq, parse(json.loads(text))
+
+
+def count(tx: Read, user: str, namespace: str, after: int, but_of: str | None) -> int:
+    values = {"user": user, "namespace": namespace, "after": after, "but": but_of}
+    return tx.number(f"SELECT count(*) {_PLACED}", values)
+
+
+def tickets(tx: Read, user: str, node: str) -> tuple[str, str | None] | None:
+    """A node's latest ticket and the one before it."""
+    row = tx.one(
+        "SELECT ticket, former FROM nodes WHERE user_id = :user AND node = :node", {"user": user, "node": node}
+    )
+    return (row[0], row[1]) if row else None
+
+
+def give_ticket(tx: Write, user: str, node: str, ticket: str, former: str | None) -> None:
+    tx.all(
+        """
+        INSERT INTO nodes (user_id, node, ticket, former, seen_at) VALUES (:user, :node, :ticket, :former, :now)
+        ON CONFLICT (user_id, node) DO UPDATE
+        SET ticket = excluded.ticket, former = excluded.former, seen_at = excluded.seen_at
+        """,
+        {"user": user, "node": node, "ticket": ticket, "former": former, "now": tx.precise_stamp},
+    )
+
+
+def seal(tx: Read, user: str, namespace: str) -> tuple[str | None] | None:
+    """None for a namespace that nobody has told of."""
+    row = tx.one(
+        "SELECT seal FROM namespaces WHERE user_id = :user AND namespace = :namespace",
+        {"user": user, "namespace": namespace},
+    )
+    return (row[0],) if row else None
+
+
+def set_seal(tx: Write, user: str, namespace: str, fingerprint: str | None) -> None:
+    tx.all(
+        "INSERT INTO namespaces (user_id, namespace, seal) VALUES (:user, :namespace, :seal)",
+        {"user": user, "namespace": namespace, "seal": fingerprint},
+    )
+
+
+def forget(tx: Write, user: str) -> None:
+    """All that is kept for a user."""
+    for table in ("records", "places", "nodes", "namespaces", "changes"):
+        tx.all(f"DELETE FROM {table} WHERE user_id = :user", {"user": user})

@@ -1,0 +1,107 @@
+"""The thread that syncs by itself, for every user who has linked a hub."""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from memory_mcp.clock import instant, utc_now
+from memory_mcp.errors import AppError, RateLimited
+from memory_mcp.sync.node import Sync
+
+log = logging.getLogger(__name__)
+
+BOOT_SECONDS = 1.0  # before the first look, so that a starting server answers its client first
+GATHER = 0.5  # seconds after a change, so that many changes go together
+STOP_SECONDS = 2.0
+SHORTEST_PAUSE = 2.0  # seconds after a failure, doubled by each further one
+LONGEST_PAUSE = 300.0
+
+
+class Worker:
+    """Exchanges when something changed here, and every so often. Processes on the same data take turns."""
+
+    def __init__(self, sync: Sync, linked: Callable[[], Iterable[str]], every: float) -> None:
+        self._sync = sync
+        self._linked = linked
+        self._every = every
+        self._guard = threading.Lock()
+        self._due: dict[str, float] = {}  # by user, on the monotonic clock
+        self._failures: dict[str, int] = {}
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    def wake(self, user: str) -> None:
+        """Something changed. Whoever fails waits all the same."""
+        with self._guard:
+            if not self._failures.get(user):
+                self._due[user] = min(self._due.get(user, 0.0), time.monotonic() + GATHER)
+        self._wake.set()
+
+    def _run(self) -> None:
+        self._stopping.wait(BOOT_SECONDS)
+        while not self._stopping.is_set():
+            self._wake.clear()
+            for user in self._linked():
+                if not self._stopping.is_set() and self._is_due(user):
+                    self._exchange(user)
+            self._wake.wait(self._pause())
+            self._stopping.wait(GATHER if self._wake.is_set() else 0)
+
+    def _is_due(self, user: str) -> bool:
+        with self._guard:
+            return self._due.get(user, 0.0) <= time.monotonic()
+
+    def _pause(self) -> float:
+        """Until the next user's turn, and not longer than a newly linked one waits."""
+        with self._guard:
+            soonest = min(self._due.values(), default=0.0)
+        return max(0.1, min(soonest - time.monotonic(), self._every)) if soonest else self._every
+
+    def _exchange(self, user: str) -> None:
+        self._put_off(user, self._every)
+        try:
+            if self._is_needed(user):
+                self._sync.run(user, wait=0.0)
+        except RateLimited as exc:
+            self._put_off(user, float(exc.data["retry_after"]))
+        except AppError as exc:
+            self._failed(user, exc)
+        except Exception:  # a bug there must not end the thread: the others sync on
+            log.exception("Syncing failed")
+            self._put_off(user, LONGEST_PAUSE)
+        else:
+            self._failures.pop(user, None)
+
+    def _is_needed(self, user: str) -> bool:
+        """Not if nothing is enabled, nor if another process has just been there and nothing waits."""
+        status = self._sync.status(user)
+        if status.outbox:
+            return True
+        if not any(one.enabled for one in status.namespaces):
+            return False
+        just_now = utc_now() - timedelta(seconds=self._every * 0.9)
+        return status.error is not None or status.synced_at is None or instant(status.synced_at) < just_now
+
+    def _failed(self, user: str, error: AppError) -> None:
+        """Full jitter: nodes that failed together do not come back together."""
+        failures = self._failures[user] = self._failures.get(user, 0) + 1
+        longest = min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** min(failures, 10))
+        self._put_off(user, random.uniform(SHORTEST_PAUSE / 2, longest))  # noqa: S311  # no secret
+        (log.warning if failures == 1 else log.debug)("Syncing waits: %s", error.message)
+
+    def _put_off(self, user: str, seconds: float) -> None:
+        with self._guard:
+            self._due[user] = time.monotonic() + seconds
