@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -75,7 +75,7 @@ class Access:
     limits: Limits
     audit: Audit
     folder_of: Callable[[str], Path]
-    delete_folder: Callable[[str], None]
+    forget: Callable[[str], None]  # all that a further user keeps here, for good
     addresses: Callable[[], list[str]]  # where living servers are reached over HTTP
 
 
@@ -294,6 +294,7 @@ def open_upkeep(
     kinds = upkeep.Kinds(
         schemas={
             "server": server_db.SCHEMA,
+            "hub": hubs.SCHEMA,
             "registry": graph_schema.REGISTRY,
             "vault": vault_schema.SCHEMA,
             "notes": notes_schema.SCHEMA,
@@ -356,9 +357,17 @@ def _access(settings: Settings, server: Database, live: Database, clock: Clock) 
         limits=limits,
         audit=audit,
         folder_of=partial(folder_of, settings.data_dir),
-        delete_folder=partial(delete_folder, settings.data_dir),
+        forget=partial(_forget, settings, clock),
         addresses=partial(addresses, live, Servers(settings.data_dir / "servers")),
     )
+
+
+def _forget(settings: Settings, clock: Clock, user: str) -> None:
+    path = settings.data_dir / "hub.db"
+    if path.exists():
+        with closing(_open_file(settings, clock, path, hubs.SCHEMA)) as records:
+            hubs.forget(records, user)
+    delete_folder(settings.data_dir, user)
 
 
 def _server_file(settings: Settings, clock: Clock) -> Database:

@@ -12,14 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 import mcp_types as types
-import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from memory_mcp import logs, settings
 from memory_mcp.app import App, open_app
-from memory_mcp.doors import asking, http, welcome
+from memory_mcp.doors import asking, http, serving, welcome
 from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.doors.sdk import Context
 from tests.compatibility import fixture_prompts, fixture_tools
@@ -86,14 +85,11 @@ def run(port: int, data_dir: str) -> None:
     with open_app(chosen) as product:
         # First, so that the first tool in the list takes no arguments: one scenario calls whatever comes first.
         app = replace(product, families={fixtures.name: fixtures, **product.families})
-        listening = http._bound(chosen)
+        listening = serving.bound(chosen)
         sys.stdout.write(welcome.text(chosen, listening.getsockname()[1], None, None))
         sys.stdout.flush()
         door = http.HttpDoor(app, FixtureDoor(app))
-        config = uvicorn.Config(
-            door.app, log_config=None, access_log=False, server_header=False, timeout_graceful_shutdown=1
-        )
-        http._Uvicorn(config, door).run(sockets=[listening])
+        serving.Server(serving.config(door.app, chosen), door.close_streams).run(sockets=[listening])
 
 
 def main() -> None:

@@ -35,6 +35,14 @@ class Metrics:
         self._queue = Gauge(
             "memory_mcp_embed_queue", "Notes that wait for their vector, of users seen here.", registry=self._registry
         )
+        self._unsynced = Gauge(
+            "memory_mcp_sync_outbox", "Notes with changes their hub has not acknowledged.", registry=self._registry
+        )
+        self._lag = Gauge(
+            "memory_mcp_sync_lag_seconds",
+            "How long ago the user who is furthest behind had exchanged everything; 0 where nobody syncs.",
+            registry=self._registry,
+        )
 
     def count(self, called: Called) -> None:
         """`outcome` is ok, or the word of the error."""
@@ -52,6 +60,9 @@ class Metrics:
     def _text(self) -> bytes:
         self._clients.set(len(self._app.clients.here()))
         self._queue.set(self._app.notes.waiting_for_vectors())
+        outbox, lag = self._app.syncing.behind()
+        self._unsynced.set(outbox)
+        self._lag.set(lag)
         return generate_latest(self._registry)
 
     def _is_near(self, request: Request) -> bool:

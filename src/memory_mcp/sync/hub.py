@@ -108,9 +108,11 @@ class Hub:
                 given = _exchanged(tx, caller.user, node, ticket)
         return Pulled(now, str(given), cursor, [as_json(record) for record in records], left)
 
-    def forget(self, user: str) -> None:
-        with self._db.write() as tx:
-            storage.forget(tx, user)
+
+def forget(db: Database, user: str) -> None:
+    """Delete all that a hub keeps for a user."""
+    with db.write() as tx:
+        storage.forget(tx, user)
 
 
 def _take(tx: Write, user: str, node: str, seal: str | None, told: object) -> Record | None:

@@ -5,6 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import timedelta
 
 from memory_mcp.clock import instant, utc_now
@@ -49,6 +50,18 @@ class Worker:
             if not self._failures.get(user):
                 self._due[user] = min(self._due.get(user, 0.0), time.monotonic() + GATHER)
         self._wake.set()
+
+    def behind(self) -> tuple[int, float]:
+        """How many changes wait, of all users, and for how many seconds the one who is furthest behind has been so."""
+        outbox, lag = 0, 0.0
+        for user in self._linked():
+            with suppress(AppError):
+                status = self._sync.status(user)
+                enabled = [one.enabled_at for one in status.namespaces if one.enabled]
+                since = [status.synced_at] if enabled and status.synced_at else enabled
+                outbox += status.outbox
+                lag = max([lag, *((utc_now() - instant(text)).total_seconds() for text in since)])
+        return outbox, lag
 
     def _run(self) -> None:
         self._stopping.wait(BOOT_SECONDS)

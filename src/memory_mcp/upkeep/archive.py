@@ -32,7 +32,13 @@ AT_ONCE = 1024 * 1024
 USUAL = (1980, 1, 1, 0, 0, 0)  # the time of every part: when it was made stands in the list
 
 _USER = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_DATABASES: dict[str, Kind] = {"server.db": "server", "_meta.db": "registry", "memory.db": "vault", "notes.db": "notes"}
+_DATABASES: dict[str, Kind] = {
+    "server.db": "server",
+    "hub.db": "hub",
+    "_meta.db": "registry",
+    "memory.db": "vault",
+    "notes.db": "notes",
+}
 _NOT_FOR_FILES = {*PROJECTS, USERS, "portals", "servers", "locks", "backups", "elsewhere"}
 
 
@@ -202,7 +208,7 @@ def is_allowed(entry: Entry) -> bool:
     if entry.kind == "elsewhere":
         return parts[0] == "elsewhere" and len(parts) >= 4 and bool(_USER.fullmatch(parts[1]))
     if parts[0] == USERS:
-        if len(parts) < 3 or not _USER.fullmatch(parts[1]) or entry.kind == "server":
+        if len(parts) < 3 or not _USER.fullmatch(parts[1]) or entry.kind in ("server", "hub"):
             return False
         parts = parts[2:]
     match entry.kind:

@@ -56,6 +56,10 @@ class Layout:
     def server_file(self) -> DatabaseFile:
         return _beside_its_lock(self.data_dir / "server.db", "server.db", "server")
 
+    def hub_file(self) -> DatabaseFile:
+        """What a hub keeps for its nodes; most data directories are none's."""
+        return _beside_its_lock(self.data_dir / "hub.db", "hub.db", "hub")
+
     def registry(self, tenant: Tenant) -> DatabaseFile:
         return _beside_its_lock(tenant.folder / "_meta.db", f"{tenant.prefix}_meta.db", "registry")
 
@@ -77,8 +81,8 @@ class Layout:
     def databases(self) -> Iterator[DatabaseFile]:
         """Every SQLite file that is there and is no cache."""
         for tenant in self.tenants():
-            server = [self.server_file()] if tenant.user == LOCAL_USER else []
-            for file in (*server, self.registry(tenant), *self.memories(tenant), *self.projects(tenant)):
+            shared = [self.server_file(), self.hub_file()] if tenant.user == LOCAL_USER else []
+            for file in (*shared, self.registry(tenant), *self.memories(tenant), *self.projects(tenant)):
                 if file.path.exists():
                     yield file
 

@@ -3,8 +3,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Kind = Literal["server", "registry", "vault", "notes", "project", "file", "portal", "elsewhere"]
-"""What an entry of a backup is: one of five kinds of SQLite files, a file as it stands, a portal in one file, or a file
+Kind = Literal["server", "hub", "registry", "vault", "notes", "project", "file", "portal", "elsewhere"]
+"""What an entry of a backup is: one of six kinds of SQLite files, a file as it stands, a portal in one file, or a file
 of a store that lies outside of the data directory."""
 
 Tell = Callable[[str, int, int], None]

@@ -1,12 +1,12 @@
 """The routes, each a line or two over an operation."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from memory_mcp.access.keys import lifetime
 from memory_mcp.caller import Scope, parse_scopes
-from memory_mcp.doors.problems import Problem
+from memory_mcp.doors.rest.answering import refusals, unstored
 from memory_mcp.doors.rest.people import COOKIE, Cookie, Ip, Person, TheApp, ThePerson, set_cookie
 from memory_mcp.doors.rest.shapes import (
     AnalyticsShown,
@@ -40,16 +40,7 @@ from memory_mcp.doors.rest.shapes import (
 LARGEST_ID = 2**63 - 1  # of SQLite
 
 
-def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    return {status: {"model": Problem} for status in statuses}
-
-
-def _unstored(response: Response) -> None:
-    """Nobody keeps a copy on the way: answers may hold a key."""
-    response.headers["Cache-Control"] = "no-store"
-
-
-mine = APIRouter(prefix="/api", dependencies=[Depends(_unstored)], responses=refusals(401, 403, 421, 503))
+mine = APIRouter(prefix="/api", dependencies=[Depends(unstored)], responses=refusals(401, 403, 421, 503))
 """What is there for whoever is signed in."""
 
 open_to_all = APIRouter(prefix="/api", responses=refusals(403, 421, 503))

@@ -6,8 +6,9 @@ from fastapi import Body, Path, Query, Request
 
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
+from memory_mcp.doors.rest.answering import refusals
 from memory_mcp.doors.rest.people import TheApp, ThePerson
-from memory_mcp.doors.rest.routes import mine, refusals
+from memory_mcp.doors.rest.routes import mine
 from memory_mcp.doors.running import Running
 from memory_mcp.errors import NotFound
 from memory_mcp.families import Call
