@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited, Unavaila
 from memory_mcp.sync.hub import FORKED
 from memory_mcp.sync.records import Record, as_json, parse
 
+URL = r"^https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$"
 SECONDS = 60.0
 CONNECT_SECONDS = 10.0
 RETRY_SECONDS = 5.0  # when a hub says that it is too often, and not for how long
@@ -32,8 +34,7 @@ class Answer:
 
 def checked_url(url: str) -> str:
     """Raises Invalid."""
-    parts = urlsplit(url.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+    if not re.match(URL, url.strip()):
         raise Invalid("A hub's address is like https://hub.example.com or http://127.0.0.1:8766.", field="url")
     return url.strip().rstrip("/")
 

@@ -6,6 +6,7 @@ read. Each value is bound to its note, its field and its stamp, and cannot be mo
 
 import base64
 import json
+import re
 import secrets
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ NAMED = ("tag", "metadata", "wikilink")  # fields whose names say something
 LINKS = ("link", "supersedes")  # ids of notes, which the hub sees anyway
 SECRET_BYTES = 32
 PREFIX = "mms_"
+SECRET = rf"^{PREFIX}[A-Za-z0-9_-]{{42}}[AEIMQUYcgkosw048]$"  # 32 bytes in base64
 
 
 def new_secret() -> str:
@@ -85,16 +87,12 @@ class Seal:
 
 
 def _bytes(secret: str) -> bytes:
-    try:
-        found = base64.urlsafe_b64decode(secret.removeprefix(PREFIX) + "=")
-    except ValueError:
-        found = b""
-    if not secret.startswith(PREFIX) or len(found) != SECRET_BYTES:
+    if not re.match(SECRET, secret):
         raise Invalid(
             "This is no secret for syncing. Give the one that `sync link --encrypt` printed on the first node.",
             field="secret",
         )
-    return found
+    return base64.urlsafe_b64decode(secret.removeprefix(PREFIX) + "=")
 
 
 def _not_ours() -> Invalid:

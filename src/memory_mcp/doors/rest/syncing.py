@@ -13,6 +13,8 @@ from memory_mcp.doors.rest.people import TheApp, ThePerson
 from memory_mcp.doors.rest.shapes import Asked
 from memory_mcp.errors import Forbidden
 from memory_mcp.sync import Status
+from memory_mcp.sync.asking import URL
+from memory_mcp.sync.sealing import SECRET
 
 router = APIRouter(prefix="/api/mcp/sync", dependencies=[Depends(unstored)], responses=refusals(401, 403, 421, 503))
 
@@ -46,10 +48,10 @@ class SyncStatus(BaseModel):
 
 
 class LinkAsked(Asked):
-    url: str = Field(description="Where `memory-mcp hub` listens.", min_length=1, max_length=2000)
+    url: str = Field(description="Where `memory-mcp hub` listens.", max_length=2000, pattern=URL)
     key: str = Field(description="A key made at the hub.", min_length=1, max_length=200, pattern=READABLE)
     encrypt: bool = Field(False, description="Seal notes before they leave, with a new secret.")
-    secret: str | None = Field(None, description="The secret of your other nodes.", max_length=200)
+    secret: Annotated[str, Field(pattern=SECRET)] | None = Field(None, description="The secret of your other nodes.")
 
 
 class Linked(BaseModel):
