@@ -530,6 +530,9 @@ _SYSTEM = (
 _PROC = (
     *("meminfo", "cpuinfo", "stat", "sys/vm"),
     *("self/maps", "self/statm", "self/status", "self/smaps_rollup", "self/cgroup", "self/mountinfo"),
+    # Where it may not read this, chDB takes for it whatever lies behind `environ`, which setting TMPDIR has moved: it
+    # then dies as it is loaded if that happens to look right.
+    "self/auxv",
 )
 
 

@@ -1,9 +1,10 @@
 """A server's line to the engine of one portal: started if nobody has, found again if it died."""
 
 import json
+import logging
 import os
-import secrets
 import select
+import signal
 import socket
 import stat
 import subprocess
@@ -27,7 +28,6 @@ from memory_mcp.files.turns import is_free
 START = 30.0  # seconds an engine has to start on a busy machine
 AGAIN = 3.0  # after which another one is started: the first may have died
 PAUSE = 0.02
-LONGEST_PADDING = 4096
 MOST_TRIES = 5
 MOST_WIRES = 4  # of one server to one engine: so many can be answered side by side
 MOST_EXPORTS = 2  # of them: exports may take long, and leave the others to everybody else
@@ -35,6 +35,8 @@ LOOK = 0.1  # seconds between two looks whether the caller is still there
 LEAVING = 120.0  # seconds an engine has to finish what it is at and leave: an old one waits until nobody asks
 IDLE = 60.0  # seconds after the last request that an engine stays
 PACKAGES = Path(memory_mcp.__file__).parents[1]
+
+log = logging.getLogger(__name__)
 
 # Codes of ClickHouse that say that something is too much.
 _TOO_LONG, _TOO_MUCH_MEMORY = {159, 160}, 241
@@ -209,7 +211,6 @@ class EngineLine:
 
     def _connect(self) -> socket.socket:
         deadline, started = time.monotonic() + START, 0.0
-        engine: subprocess.Popen[bytes] | None = None
         _make_ours(self._socket.parent)
         while True:
             wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -223,11 +224,8 @@ class EngineLine:
                     raise Unavailable(
                         "The engine of this portal does not start. Look at the log, or try again."
                     ) from None
-                # chDB now and then dies at its start, in the same surroundings again and again; why is not known. The
-                # next one follows at once, in an environment of another length in case that is what matters.
-                has_died = engine is not None and engine.poll() not in (None, 0)
-                if has_died or time.monotonic() - started > AGAIN:
-                    engine = self._start(secrets.randbelow(LONGEST_PADDING) if has_died else 0)
+                if time.monotonic() - started > AGAIN:
+                    self._start()
                     started = time.monotonic()
                 time.sleep(PAUSE)
             else:
@@ -241,7 +239,7 @@ class EngineLine:
         except (OSError, ValueError):
             return None
 
-    def _start(self, padding: int = 0) -> subprocess.Popen[bytes]:
+    def _start(self) -> None:
         if not is_installed():
             raise Unavailable(
                 "Portals need chDB, which is not installed: pip install 'memory-mcp[portals]'. It has no wheel for "
@@ -250,20 +248,20 @@ class EngineLine:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         idle = os.environ.get("MEMORY_MCP_ENGINE_IDLE", str(IDLE))
         command = [sys.executable, "-m", "memory_mcp.engine.broker", str(self._folder), str(self._socket), idle]
-        with (self._folder / "engine.log").open("ab") as log:
+        with (self._folder / "engine.log").open("ab") as said:
             # From the package's own folder: Python may import from where it starts, and what it may import the engine
             # may read.
             engine = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                cwd=PACKAGES,
-                env={**os.environ, "MEMORY_MCP_ENGINE_PADDING": "x" * padding},
+                command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True, cwd=PACKAGES
             )
-        threading.Thread(target=engine.wait, name="engine", daemon=True).start()  # no zombie stays
-        return engine
+        threading.Thread(target=self._see_off, args=(engine,), name="engine", daemon=True).start()
+
+    def _see_off(self, engine: subprocess.Popen[bytes]) -> None:
+        """Wait for it, so that no zombie stays, and tell if it did not leave by itself: a library that faults says
+        nothing in engine.log."""
+        if status := engine.wait():
+            why = signal.strsignal(-status) if status < 0 else f"status {status}"
+            log.warning("The engine of the portal in %s ended: %s.", self._folder, why)
 
 
 def is_running(folder: Path) -> bool:
