@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Any, ClassVar
-from uuid import uuid4
 
 from memory_mcp.engine.client import MOST_TRIES, EngineError, EngineLine, Interrupted
 from memory_mcp.engine.parameters import literal, prepared, ticks
@@ -110,15 +109,14 @@ def insert(line: EngineLine, table: str, records: Sequence[Record], rows_before:
     data = json.dumps(records, ensure_ascii=False, separators=(",", ":"))  # at once: three times as fast as one by one
     for _ in range(MOST_TRIES):
         try:
-            # A token of its own each time, or equal records would be taken for the same ones.
             line.run_once(
-                f"INSERT INTO {_name(table)} SETTINGS {settings}, date_time_input_format = 'best_effort', "
-                f"insert_deduplication_token = '{uuid4()}' FORMAT JSONEachRow",
+                f"INSERT INTO {_name(table)} SETTINGS {settings}, date_time_input_format = 'best_effort' "
+                "FORMAT JSONEachRow",
                 data.encode(),
             )
         except Interrupted:
-            # Not again under the same token: the engine notes that before the rows, and one killed in between would
-            # have us believe that they are there.
+            # A token under which they land once (insert_deduplication_token) is no help: the engine notes it before
+            # the rows, and one killed in between would have us believe that they are there.
             if row_count(line, table) > rows_before:
                 return
         else:
@@ -384,7 +382,7 @@ def load_file(
     line.run_once(  # see insert: an engine that dies ends the import, of which nothing is acknowledged
         f"""
         INSERT INTO {_name(table)} ({", ".join(map(_name, columns.values()))})
-        SETTINGS {settings}, date_time_input_format = 'best_effort', insert_deduplication_token = '{uuid4()}'
+        SETTINGS {settings}, date_time_input_format = 'best_effort'
         SELECT {chosen} FROM file({literal(path)}, '{FORMATS[format_]}', {structure})
         """
     )
@@ -605,10 +603,7 @@ def taken(line: EngineLine, database: str, table: str) -> Iterator[None]:
 
 def copy_rows(line: EngineLine, database: str, table: str, target: str, columns: Sequence[str]) -> None:
     names = ", ".join(map(_name, columns))
-    line.run_once(
-        f"INSERT INTO {_name(target)} ({names}) SETTINGS insert_deduplication_token = '{uuid4()}' "
-        f"SELECT {names} FROM {database}.{_name(table)}"
-    )
+    line.run_once(f"INSERT INTO {_name(target)} ({names}) SELECT {names} FROM {database}.{_name(table)}")
 
 
 def checksum(line: EngineLine) -> str:
