@@ -157,6 +157,22 @@ def _is_alive(pid: int) -> bool:
     return "State:\tZ" not in status
 
 
+def test_how_an_engine_ended_that_did_not_leave_by_itself_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    others = set(threading.enumerate())
+    line = engine_client.EngineLine(tmp_path / "portal", {"max_execution_time": 5})
+    line.run("SELECT 1")
+    waiting = [thread for thread in threading.enumerate() if thread.name == "engine" and thread not in others]
+    os.kill(engine_pid(tmp_path / "portal"), signal.SIGKILL)
+    for thread in waiting:
+        thread.join(timeout=10)
+    line.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"The engine of the portal in {tmp_path / 'portal'} ended: Killed."
+    ]
+
+
 def test_a_socket_folder_somebody_else_can_enter_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_client, "socket_path", lambda folder: tmp_path / "open" / "x.sock")
     (tmp_path / "open").mkdir()
