@@ -51,7 +51,7 @@ from memory_mcp.vault import schema as vault_schema
 from memory_mcp.vault.tools import vault
 
 if TYPE_CHECKING:
-    from memory_mcp.upkeep import Backup, Doctor, Migrating, Restore
+    from memory_mcp.upkeep import Backup, Doctor, Kinds, Migrating, Restore
 
 log = logging.getLogger(__name__)
 
@@ -290,27 +290,7 @@ def open_upkeep(
     """
     from memory_mcp import upkeep  # a server at its start has no use for it
 
-    layout = upkeep.Layout(settings.data_dir, settings.vault_path)
-    kinds = upkeep.Kinds(
-        schemas={
-            "server": server_db.SCHEMA,
-            "hub": hubs.SCHEMA,
-            "registry": graph_schema.REGISTRY,
-            "vault": vault_schema.SCHEMA,
-            "notes": notes_schema.SCHEMA,
-            "project": graph_schema.PROJECT,
-        },
-        is_indexed={
-            "vault": vault_schema.is_indexed,
-            "notes": notes_schema.is_indexed,
-            "project": graph_schema.is_indexed,
-        },
-        index_anew={
-            "vault": vault_schema.index_anew,
-            "notes": notes_schema.index_anew,
-            "project": graph_schema.index_anew,
-        },
-    )
+    layout, kinds = upkeep.Layout(settings.data_dir, settings.vault_path), _kinds()
     with ExitStack() as closing:
         if not alone:
             closing.enter_context(_present(settings.data_dir))
@@ -332,6 +312,39 @@ def open_upkeep(
             ),
             migrating=upkeep.Migrating(layout, kinds, partial(_open_file, settings, clock)),
         )
+
+
+def backup_of(app: App, clock: Clock = utc_now) -> Backup:
+    """What makes backups of everything, in a server that runs."""
+    from memory_mcp import upkeep
+
+    layout = upkeep.Layout(app.settings.data_dir, app.settings.vault_path)
+    return upkeep.Backup(layout, _kinds(), app.portals, clock)
+
+
+def _kinds() -> Kinds:
+    from memory_mcp import upkeep
+
+    return upkeep.Kinds(
+        schemas={
+            "server": server_db.SCHEMA,
+            "hub": hubs.SCHEMA,
+            "registry": graph_schema.REGISTRY,
+            "vault": vault_schema.SCHEMA,
+            "notes": notes_schema.SCHEMA,
+            "project": graph_schema.PROJECT,
+        },
+        is_indexed={
+            "vault": vault_schema.is_indexed,
+            "notes": notes_schema.is_indexed,
+            "project": graph_schema.is_indexed,
+        },
+        index_anew={
+            "vault": vault_schema.index_anew,
+            "notes": notes_schema.index_anew,
+            "project": graph_schema.index_anew,
+        },
+    )
 
 
 @contextmanager

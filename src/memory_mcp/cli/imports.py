@@ -14,6 +14,7 @@ from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, opened_app, print_json, usage, watched
 from memory_mcp.moving_in import FORMATS, Move, Report
 from memory_mcp.upkeep.importing import read_export
+from memory_mcp.upkeep.packing import unpacked
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and write nothing.")]
 
@@ -55,12 +56,13 @@ def import_memories(
         run(Move(known, path, given[option] or default or known, dry_run), data_dir, as_json=as_json, user=user)
 
 
-def take_in(folder: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, user: str = LOCAL_USER) -> None:
-    """What `memory-mcp export` wrote. Leaves with status 1 if anything was left out."""
+def take_in(path: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, user: str = LOCAL_USER) -> None:
+    """What `memory-mcp export` wrote, or a zip of it. Leaves with status 1 if anything was left out."""
     with (
         _nothing_made(dry_run, data_dir) as chosen,
         opened_app(chosen) as (app, local),
         watched(as_json) as tell,
+        unpacked(path) as folder,
     ):
         taken = read_export(app, caller_for(app, local, user), folder, dry_run=dry_run, tell=tell)
     if as_json:

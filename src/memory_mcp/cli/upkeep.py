@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 from rich.console import Console
 
 from memory_mcp import settings
-from memory_mcp.app import open_upkeep
+from memory_mcp.app import FAMILIES, open_upkeep
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, opened_app, opened_upkeep, print_json, usage, watched
 from memory_mcp.errors import AppError
@@ -116,7 +117,8 @@ def export(
     The folder's README.md says what is what.
     """
     with opened_app(data_dir) as (app, local), watched(as_json) as tell:
-        done = Exporting(app, caller_for(app, local, user)).run(folder, tell)
+        everything = replace(caller_for(app, local, user), families=frozenset(FAMILIES))
+        done = Exporting(app, everything).run(folder, tell)
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
     else:

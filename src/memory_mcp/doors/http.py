@@ -97,6 +97,7 @@ class HttpDoor:
         self.app.state.routers = rest.ROUTERS
         self.app.state.listeners = self.mcp.listeners
         self.app.state.running = self.mcp.running
+        self.app.state.downloads = rest.downloads.Downloads()
         for router in rest.ROUTERS:
             self.app.include_router(router)
         self.app.openapi = partial(rest.describe, self.app)  # type: ignore[method-assign]  # as its docs say
@@ -128,6 +129,7 @@ class HttpDoor:
     async def close_streams(self) -> None:
         """Tell every open stream that this is the end, so that nobody waits for a client to leave."""
         self.mcp.listeners.close()
+        self.app.state.downloads.closing = True
         await sdk.end_streams(self._manager)
         for scope in list(self._sse_lines):
             scope.cancel()

@@ -30,7 +30,7 @@ README = Path(__file__).with_name("export_readme.md")
 
 
 class Exporting:
-    """Exports what one user keeps in the rooms."""
+    """Exports what one user keeps in the rooms of those families that the caller may use."""
 
     def __init__(self, rooms: Rooms, caller: Caller) -> None:
         self._rooms = rooms
@@ -43,12 +43,16 @@ class Exporting:
         _check_target(target)
         counts: dict[str, int] = {}
         steps = {
-            "vault": self._vault,
-            "notes": self._notes,
-            "links": self._links,
-            "stores": self._stores,
-            "graph": self._graph,
-            "portals": self._portals,
+            what: step
+            for what, family, step in (
+                ("vault", "vault", self._vault),
+                ("notes", "notes", self._notes),
+                ("links", "notes", self._links),
+                ("stores", "stores", self._stores),
+                ("graph", "graph", self._graph),
+                ("portals", "portals", self._portals),
+            )
+            if family in self._caller.families
         }
         with writing_to(target), staging(target.parent) as parent:
             folder = parent / "export"

@@ -6,22 +6,37 @@ export class Refused extends Error {
   }
 }
 
-async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+async function answered(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   let response: Response
   try {
     response = await fetch(path, {
       method,
       headers: body === undefined ? {} : { 'content-type': 'application/json' },
       body: body === undefined ? undefined : JSON.stringify(body),
+      signal,
     })
-  } catch {
+  } catch (error) {
+    if (signal?.aborted) throw error
     throw new Refused('The server does not answer. Is it running?', 0, 'unavailable')
   }
   if (response.status === 401) location.reload() // the server shows how to sign in
-  if (response.status === 204) return undefined as T
-  const answer = await response.json().catch(() => ({}))
-  if (!response.ok) throw new Refused(answer.detail ?? answer.message ?? response.statusText, response.status, answer.error ?? '')
-  return answer as T
+  if (!response.ok) {
+    const answer = await response.json().catch(() => ({}))
+    throw new Refused(answer.detail ?? answer.message ?? response.statusText, response.status, answer.error ?? '')
+  }
+  return response
+}
+
+async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const response = await answered(method, path, body)
+  return response.status === 204 ? (undefined as T) : ((await response.json().catch(() => ({}))) as T)
+}
+
+/** A file that the server makes, under the name that it gives it. */
+export async function download(path: string, signal: AbortSignal): Promise<{ name: string; file: Blob; leftOut: number }> {
+  const response = await answered('POST', path, undefined, signal)
+  const name = /filename="([^"]+)"/.exec(response.headers.get('content-disposition') ?? '')?.[1] ?? 'memory.zip'
+  return { name, file: await response.blob(), leftOut: Number(response.headers.get('memory-left-out')) }
 }
 
 export const get = <T>(path: string) => ask<T>('GET', path)

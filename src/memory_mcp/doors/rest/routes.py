@@ -4,8 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
+from memory_mcp.access import User
 from memory_mcp.access.keys import lifetime
-from memory_mcp.caller import Scope, parse_scopes
+from memory_mcp.app import App
+from memory_mcp.caller import LOCAL_USER, Scope, parse_scopes
 from memory_mcp.doors.rest.answering import refusals, unstored
 from memory_mcp.doors.rest.people import COOKIE, Cookie, Ip, Person, TheApp, ThePerson, set_cookie
 from memory_mcp.doors.rest.shapes import (
@@ -56,7 +58,7 @@ def sign_in(asked: SignInAsked, request: Request, response: Response, app: TheAp
     """Sign in by name and password. The answer sets a cookie."""
     cookie = app.access.sign_ins.by_password(asked.name, asked.password, ip)
     set_cookie(request, response, cookie)
-    return Me.model_validate(vars(app.access.sign_ins.who(cookie)))
+    return _me(app, app.access.sign_ins.who(cookie))
 
 
 @mine.post("/sign-out", status_code=204)
@@ -68,9 +70,19 @@ def sign_out(response: Response, app: TheApp, person: Person, cookie: Cookie) ->
 
 
 @mine.get("/me")
-def me(person: Person) -> Me:
+def me(app: TheApp, person: Person) -> Me:
     """Who is signed in."""
-    return Me.model_validate(vars(person))
+    return _me(app, person)
+
+
+def _me(app: App, user: User) -> Me:
+    return Me.model_validate(vars(user) | {"may_back_up": may_back_up(app, user.id)})
+
+
+def may_back_up(app: App, user: str) -> bool:
+    """The local user, whose data directory it is. Where nobody signs in, whoever reaches the port would get
+    everybody's memories."""
+    return user == LOCAL_USER and app.settings.auth != "none"
 
 
 # Keys

@@ -182,6 +182,7 @@ class Me(BaseModel):
     name: str
     plan: Plan
     created_at: str
+    may_back_up: bool = Field(description="Whether POST /api/backup is for you.")
 
 
 class GraphNode(BaseModel):

@@ -1,7 +1,8 @@
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { failed, toast } from '../../shared/toast'
-import { ago, number } from '../../shared/words'
-import { get, post } from '../api'
+import { ago, bytes, number, plural } from '../../shared/words'
+import { download, get, post } from '../api'
+import { save } from '../bridge'
 import { Awaited, useEvery, useLoaded } from '../loading'
 import { chosen, choose, THEMES } from '../theme'
 
@@ -22,8 +23,14 @@ interface Entry {
   ip: string | null
 }
 
+interface Me {
+  name: string
+  plan: string
+  may_back_up: boolean
+}
+
 export function Settings() {
-  const me = useLoaded(() => get<{ name: string; plan: string }>('/api/me'), [])
+  const me = useLoaded(() => get<Me>('/api/me'), [])
   async function signOut() {
     try {
       await post('/api/sign-out')
@@ -48,6 +55,7 @@ export function Settings() {
         </div>
       </section>
       <Embedding />
+      <Downloads mayBackUp={me.value?.may_back_up ?? false} />
       <Audit />
     </>
   )
@@ -83,6 +91,47 @@ function Embedding() {
           </>
         )}
       </Awaited>
+    </section>
+  )
+}
+
+/** Everything as a file. Leaving the page ends it, on the server too. */
+function Downloads({ mayBackUp }: { mayBackUp: boolean }) {
+  const [making, setMaking] = useState<string | null>(null)
+  const leaving = useRef<AbortController | null>(null)
+  useEffect(() => () => leaving.current?.abort(), [])
+  async function fetchFile(what: string) {
+    const stopping = (leaving.current = new AbortController())
+    setMaking(what)
+    try {
+      const { name, file, leftOut } = await download(`/api/${what}`, stopping.signal)
+      save(name, file)
+      if (leftOut) failed(`${name} (${bytes(file.size)}) lacks ${plural(leftOut, 'thing')} that could not be read. It says which.`)
+      else toast(`${name} is downloaded (${bytes(file.size)})`)
+    } catch (error) {
+      if (stopping.signal.aborted) toast('Cancelled. Nothing was kept.')
+      else failed(error)
+    }
+    setMaking(null)
+  }
+  return (
+    <section class="card downloads">
+      <h2>Take it along</h2>
+      <p>
+        All that you keep, as markdown, JSON lines, Parquet and CSV in one zip. <code>memory-mcp import memory-mcp FILE</code> takes it in again, here or elsewhere.
+      </p>
+      <div class="bar"><button disabled={making !== null} onClick={() => fetchFile('export')}>Download my memories</button></div>
+      {mayBackUp && (
+        <>
+          <p>
+            A backup of the whole server: of every user, with former versions and the hashes of keys and passwords. Keep it safe. <code>memory-mcp restore FILE</code> puts it in place.
+          </p>
+          <div class="bar"><button disabled={making !== null} onClick={() => fetchFile('backup')}>Download a backup of everything</button></div>
+        </>
+      )}
+      <p role="status">
+        {making && <><progress aria-label="Making the file" /> {making === 'backup' ? 'The backup is being made…' : 'Your memories are being packed…'} <button class="link" onClick={() => leaving.current?.abort()}>Cancel</button></>}
+      </p>
     </section>
   )
 }

@@ -1,0 +1,63 @@
+"""The page Settings: taking everything along, and making all vectors anew."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.web.conftest import Site
+from tests.web.looking import is_accessible
+from tests.wire import COMMAND, environment
+
+
+def cli(data_dir: Path, *arguments: str) -> Any:
+    command = [*COMMAND, *arguments, "--data-dir", str(data_dir), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("button", "taking_in"),
+    [("Download my memories", ("import", "memory-mcp")), ("Download a backup of everything", ("restore",))],
+)
+def test_what_is_downloaded_is_there_again_in_an_empty_place(
+    page: Page, site: Site, tmp_path: Path, button: str, taking_in: tuple[str, ...]
+) -> None:
+    page.goto("/settings")
+    page.get_by_role("button", name=button).focus()
+    with page.expect_download(timeout=60_000) as coming:
+        page.keyboard.press("Enter")
+    file = tmp_path / coming.value.suggested_filename
+    coming.value.save_as(file)
+    expect(page.get_by_role("status").filter(has_text="is downloaded")).to_be_visible()
+
+    cli(tmp_path / "empty", *taking_in, str(file))
+    assert "Disaster plan" in json.dumps(cli(tmp_path / "empty", "search", "disk dies"))
+    page.reload()
+    expect(page.get_by_role("region", name="Audit log")).to_contain_text("_downloaded")
+
+
+def test_a_download_is_watched_and_cancelled(page: Page) -> None:
+    waiting: list[Route] = []
+    page.route("**/api/export", lambda route: waiting.append(route))  # as slow as can be
+    page.goto("/settings")
+    page.get_by_role("button", name="Download my memories").click()
+    expect(page.get_by_role("progressbar", name="Making the file")).to_be_visible()
+    expect(page.get_by_role("button", name="Download a backup of everything")).to_be_disabled()
+    is_accessible(page)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("status").filter(has_text="Nothing was kept")).to_be_visible()
+    expect(page.get_by_role("button", name="Download my memories")).to_be_enabled()
+    for route in waiting:
+        route.abort()
+
+
+def test_a_refused_download_says_why(page: Page) -> None:
+    problem = {"detail": "Another download of yours is under way.", "error": "conflict"}
+    page.route("**/api/export", lambda route: route.fulfill(status=409, json=problem))
+    page.goto("/settings")
+    page.get_by_role("button", name="Download my memories").click()
+    expect(page.get_by_role("status").filter(has_text="under way")).to_be_visible()
