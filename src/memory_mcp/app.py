@@ -194,10 +194,15 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
             **vars(rooms),
             recall=_recall(families, rooms, copies),
             moving_in=MovingIn(rooms.notes, rooms.stores, rooms.graph, settings.data_dir),
-            access=_access(settings, server, live, clock),
+            access=_access(settings, server, live, clock, partial(changes.tell_pages, topic="keys")),
             sessions=sessions,
             clients=Clients(
-                live, servers, end_sessions=sessions.close, ask_others_to_look=neighbours.ask_to_look, clock=clock
+                live,
+                servers,
+                end_sessions=sessions.close,
+                ask_others_to_look=neighbours.ask_to_look,
+                tell=partial(changes.tell_pages, topic="clients"),
+                clock=clock,
             ),
             servers=servers,
             analytics=Analytics(server, partial(_coverage, notes_files, rooms.notes), clock),
@@ -361,11 +366,17 @@ def _present(data_dir: Path) -> Iterator[None]:
             finish_restore(data_dir)
 
 
-def _access(settings: Settings, server: Database, live: Database, clock: Clock) -> Access:
+def _access(
+    settings: Settings,
+    server: Database,
+    live: Database,
+    clock: Clock,
+    tell_keys: Callable[[str], None] = lambda user: None,
+) -> Access:
     audit, limits = Audit(server), Limits(live)
     return Access(
         users=Users(server, audit),
-        keys=Keys(server, audit, clock),
+        keys=Keys(server, audit, clock, tell_keys),
         sign_ins=SignIns(server, limits, audit, clock),
         limits=limits,
         audit=audit,

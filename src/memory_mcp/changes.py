@@ -17,6 +17,7 @@ class Change:
     user: str  # only this user's clients may learn of it
     uris: tuple[str, ...]  # resources whose content changed
     list_changed: bool = False  # whether resources came or went
+    topics: tuple[str, ...] = ()  # what else changed that pages of the web app show, such as 'clients'
 
 
 class Changes:
@@ -28,6 +29,7 @@ class Changes:
         self._something = threading.Event()
         self._uris: dict[str, dict[str, None]] = {}  # by user, in the order they changed
         self._lists: set[str] = set()
+        self._topics: dict[str, dict[str, None]] = {}  # by user
         self._closing = False
         threading.Thread(target=self._run, name="changes", daemon=True).start()
 
@@ -40,6 +42,12 @@ class Changes:
             self._uris.setdefault(user, {}).update(dict.fromkeys(uris))
             if list_changed:
                 self._lists.add(user)
+        self._something.set()
+
+    def tell_pages(self, user: str, topic: str) -> None:
+        """Tell the web app alone: MCP has no word for it."""
+        with self._guard:
+            self._topics.setdefault(user, {})[topic] = None
         self._something.set()
 
     def close(self) -> None:
@@ -59,9 +67,12 @@ class Changes:
         with self._guard:
             gathered, self._uris = self._uris, {}
             lists, self._lists = self._lists, set()
+            topics, self._topics = self._topics, {}
         for user, changed in gathered.items():
             for number, uris in enumerate(_portions(changed)):
                 self._pass_on(Change(user, uris, user in lists and number == 0))
+        for user, about in topics.items():
+            self._pass_on(Change(user, (), topics=tuple(about)))
 
     def _pass_on(self, change: Change) -> None:
         for listener in self._listeners:

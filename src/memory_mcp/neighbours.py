@@ -91,7 +91,8 @@ class Neighbours:
                         look()
                         continue
                     fields = json.loads(message)
-                    listener(Change(fields["user"], tuple(fields["uris"]), fields["list_changed"]))
+                    topics = tuple(fields.get("topics", ()))  # older servers have none
+                    listener(Change(fields["user"], tuple(fields["uris"]), fields["list_changed"], topics))
                 except (ValueError, KeyError, TypeError):
                     log.warning("A neighbour said something nobody understands")
                 except Unavailable as exc:

@@ -704,6 +704,7 @@ def test_a_page_hears_its_own_changes_until_nobody_is_signed_in(server: Http, by
     replace(server, key=key).modern_call("commit_memory", scope="vault", key="mine", content="c")
     assert until(lambda: any("memory://vault/mine" in line for line in heard))
     assert not any("anothers" in line for line in heard)
+    assert until(lambda: all(any(f'"{topic}"' in line for line in heard) for topic in ("clients", "keys", "vault")))
     if by == "signing out":
         assert eve.ask("POST", "/api/sign-out").status_code == 204
     elif by == "removal":

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.web.conftest import Site, Watched
 from tests.web.looking import is_accessible
-from tests.wire import COMMAND, environment
+from tests.wire import COMMAND, Stdio, environment
 
 PAGES = {
     "/": "Home",
@@ -167,6 +167,13 @@ def test_a_file_of_a_store_is_found_in_the_tree_and_edited(page: Page, site: Sit
     assert site.call("get_memory", store="default", path="people/team/bob")["content"].strip() == "Bob has left."
 
 
+def test_a_file_that_an_agent_adds_appears_in_the_tree(page: Page, site: Site) -> None:
+    page.goto("/stores/default")
+    expect(page.get_by_role("link", name="people/")).to_be_visible()
+    site.server.modern_call("add_memory", store="default", path="places/lisbon", content="On the Tagus.")
+    expect(page.get_by_role("link", name="places/")).to_be_visible()
+
+
 def test_a_key_is_shown_once_with_lines_for_each_client_and_says_when_it_is_used(page: Page, site: Site) -> None:
     page.goto("/keys")
     page.get_by_label("Name", exact=True).fill("laptop")
@@ -194,6 +201,30 @@ def test_a_key_is_shown_once_with_lines_for_each_client_and_says_when_it_is_used
     page.get_by_role("button", name="Revoke laptop").click()
     page.get_by_role("button", name="Revoke for good").click()
     expect(page.get_by_role("row", name="laptop")).to_contain_text("revoked")
+
+
+def test_sessions_and_keys_change_as_it_happens_without_asking_again_and_again(page: Page, site: Site) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto("/sessions")
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    expect(page.get_by_label("Loading")).to_have_count(0)
+    page.wait_for_timeout(2500)  # what happened before is told by then
+    before = len(asked)
+    page.wait_for_timeout(2500)
+    assert asked[before:] == []
+
+    stdio = Stdio.start(site.server.data_dir, "--embedder", "none")
+    row = page.get_by_role("row", name="wire").filter(has_text="stdio")
+    expect(row).to_be_visible()
+    stdio.call("memory_recent")
+    expect(row.get_by_role("cell").nth(5)).to_have_text("2")
+    stdio.close()
+    expect(row).to_have_count(0)
+
+    page.goto("/keys")
+    site.me.post("/api/mcp/keys", json={"name": "by somebody else"})
+    expect(page.get_by_role("row", name="by somebody else")).to_be_visible()
 
 
 def test_a_theme_is_remembered(page: Page) -> None:

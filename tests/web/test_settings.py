@@ -1,16 +1,19 @@
 """The page Settings: taking everything along, and making all vectors anew."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
+from tests.embedding.fake_service import running_service
 from tests.web.conftest import Site
 from tests.web.looking import is_accessible
-from tests.wire import COMMAND, environment
+from tests.wire import COMMAND, environment, http_server
 
 
 def cli(data_dir: Path, *arguments: str) -> Any:
@@ -61,3 +64,36 @@ def test_a_refused_download_says_why(page: Page) -> None:
     page.goto("/settings")
     page.get_by_role("button", name="Download my memories").click()
     expect(page.get_by_role("status").filter(has_text="under way")).to_be_visible()
+
+
+NOTES = 40
+
+
+def test_making_all_vectors_anew_is_watched_as_it_goes(browser: Browser, tmp_path: Path) -> None:
+    with (
+        running_service() as service,
+        http_server(tmp_path, "--embedder", "ollama", "--embed-model", "tiny", "--ollama-host", service.url) as server,
+        httpx.Client(base_url=server.url, timeout=60) as me,
+    ):
+        me.get(server.link)
+        for number in range(NOTES):
+            me.post("/api/tools/memory_create", json={"content": f"Note {number} about tea"})
+        context = browser.new_context(base_url=server.url, locale="en-US")
+        context.add_cookies([{"name": name, "value": value, "url": server.url} for name, value in me.cookies.items()])
+        page = context.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto("/settings")
+        expect(page.get_by_text("ollama/tiny")).to_be_visible()
+        expect(page.get_by_text(f"{NOTES} of {NOTES} notes have their vector")).to_be_visible()
+
+        service.pause = 1.0
+        page.get_by_role("button", name="Make all vectors anew").click()
+        expect(page.get_by_text(re.compile(r"; \d+ wait"))).to_be_visible()
+        expect(page.get_by_text(re.compile(rf"^[1-9]\d? of {NOTES} notes .* wait"))).to_be_visible()
+        expect(page.get_by_text(f"{NOTES} of {NOTES} notes have their vector")).to_be_visible()
+        expect(page.get_by_text(re.compile("wait"))).to_have_count(0)
+        looks = len([url for url in asked if url.endswith("/embed-stats")])
+        page.wait_for_timeout(2500)
+        assert len([url for url in asked if url.endswith("/embed-stats")]) == looks  # nobody asks in vain
+        context.close()

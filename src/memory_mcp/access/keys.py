@@ -6,7 +6,7 @@ import secrets
 import string
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -41,10 +41,14 @@ class _Verified:
 class Keys:
     """Making, checking and revoking keys."""
 
-    def __init__(self, db: Database, audit: Audit, clock: Clock = utc_now) -> None:
+    def __init__(
+        self, db: Database, audit: Audit, clock: Clock = utc_now, tell: Callable[[str], None] = lambda user: None
+    ) -> None:
+        """`tell` is called with each user whose keys were made, revoked or used."""
         self._db = db
         self._audit = audit
         self._clock = clock
+        self._tell = tell
         self._verified: dict[bytes, _Verified] = {}  # by the SHA-256 of the raw key
         self._noted: dict[str, float] = {}
         self._said: dict[tuple[str, str | None], float] = {}
@@ -86,6 +90,7 @@ class Keys:
         with self._db.write() as tx:
             storage.add(tx, key)
             self._audit.note(tx, user, Deed("key_created", ip=ip, details={"id": key_id, "name": name}))
+        self._tell(user)
         return IssuedKey(key, raw)
 
     def all(self) -> list[Key]:
@@ -110,6 +115,7 @@ class Keys:
             if owner is None:
                 raise NotFound(f"No live key has the id {key_id!r}. The list of keys shows what there is.")
             self._audit.note(tx, owner, Deed("key_revoked", ip=ip, details={"id": key_id}))
+        self._tell(owner)
 
     def check(self, raw: str | None, ip: str | None = None) -> Key:
         """The key behind a bearer token. Raises Refused saying why it opens nothing."""
@@ -170,6 +176,7 @@ class Keys:
                     self._audit.note(tx, key.user, Deed("key_used", key_id=key.id, ip=ip, details={"name": key.name}))
         except Unavailable:  # a courtesy: nobody is kept out for it
             return
+        self._tell(key.user)
         if says:
             if len(self._said) >= MOST_VERIFIED:
                 self._said.clear()

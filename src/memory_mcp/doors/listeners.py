@@ -127,11 +127,13 @@ class Listeners:
             _put(changes, None)
 
     def _tell(self, change: Change) -> None:
-        for listener in self._handshake.values():
-            listener.tell(change)
         for changes, user in self._pages.items():
             if user == change.user:
                 _put(changes, change)
+        if not (change.uris or change.list_changed):
+            return
+        for listener in self._handshake.values():
+            listener.tell(change)
         if change.user in self._users:
             task = asyncio.get_running_loop().create_task(self._users[change.user].tell(change))
             self._telling.add(task)

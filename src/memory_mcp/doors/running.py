@@ -34,7 +34,8 @@ class Running:
         self.on_call: list[Callable[[Called], None]] = []
 
     def run(self, call: Call, tool: Tool, given: Mapping[str, Any] | None) -> Any:
-        """From raw arguments to the answer. Raises AppError. What is deleted is said in the audit log."""
+        """From raw arguments to the answer. Raises AppError. What is deleted is said in the audit log, and
+        pages of the web app are told which family was written to."""
         began = time.perf_counter()
         error: str | None = Unavailable.word  # unless it turns out otherwise
         try:
@@ -50,6 +51,8 @@ class Running:
                 tell(called)
         if tool.deletes:
             _audit(call, tool, given)
+        if not tool.reads_only:
+            call.app.changes.tell_pages(call.caller.user, tool.family)
         return answer
 
 

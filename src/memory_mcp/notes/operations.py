@@ -48,6 +48,7 @@ from memory_mcp.search import snippets
 from memory_mcp.sqlite import Database, Read
 from memory_mcp.sqlite.tidying import Tidying
 
+VECTORS = "vectors"  # the topic of pages that show how many notes have theirs
 MOST_LINKS = 500  # shown of one note, in each direction
 MOST_NODES = 500
 MOST_SIMILAR = 10  # duplicates that a new note is told of
@@ -432,6 +433,7 @@ class Notes:
             vectors.forget_space(tx)
             waiting = queue.size(tx)
         self.worker.wake()
+        self._changes.tell_pages(caller.user, VECTORS)
         return waiting
 
     def _similar(self, shelf: _Shelf, stored: Stored) -> list[str]:
@@ -472,7 +474,9 @@ class Notes:
         db = self._tenants.database(user)
         with self._guard:
             if user not in self._shelves:
-                self._shelves[user] = _Shelf(db, Meaning(), WaitingNotes(db))
+                self._shelves[user] = _Shelf(
+                    db, Meaning(), WaitingNotes(db, partial(self._changes.tell_pages, user, VECTORS))
+                )
                 self.worker.wake()
             return self._shelves[user]
 

@@ -1,7 +1,7 @@
 """The notes of one user that wait for their vectors."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -23,8 +23,10 @@ LONGEST_WAIT = 60  # seconds between two tries of a note that fails
 class WaitingNotes:
     """A pile for embedding's worker. Several processes may work on it at once, each on notes of its own."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Database, tell: Callable[[], None] = lambda: None) -> None:
+        """`tell` is called when there are fewer or more of them."""
         self._db = db
+        self._tell = tell
 
     def is_waiting(self) -> bool:
         with self._db.read() as tx:
@@ -40,6 +42,7 @@ class WaitingNotes:
         with self._db.write() as tx:
             if vectors.space(tx) != space:
                 vectors.set_space(tx, space, pack(background))
+        self._tell()
 
     def claim(self, worker: str) -> Sequence[Job]:
         with self._db.read() as reading:
@@ -57,6 +60,7 @@ class WaitingNotes:
                 return False
             for one in done:
                 _keep(tx, one)
+        self._tell()
         return True
 
     def put_off(self, jobs: Sequence[Job], reason: str) -> None:

@@ -36,14 +36,16 @@ class Clients:
         *,
         end_sessions: Callable[[Connection], None],
         ask_others_to_look: Callable[[], None],
+        tell: Callable[[str], None] = lambda user: None,
         clock: Clock = utc_now,
     ) -> None:
         """`end_sessions` ends those of a connection; `ask_others_to_look` has every other server look who of its
-        clients is unwanted."""
+        clients is unwanted; `tell` is called with each user whose clients came, went or called."""
         self._db = db
         self._servers = servers
         self._end_sessions = end_sessions
         self._ask_others_to_look = ask_others_to_look
+        self._tell = tell
         self._clock = clock
         self._guard = threading.Lock()
         self._writing = threading.Lock()
@@ -143,15 +145,18 @@ class Clients:
                     here.written = client
                 for here in left:
                     self._here.pop(here.client.id, None)
+        self._tell_all(here.client.user for here in (*left, *(here for here, _ in news)))
 
     def close(self) -> None:
         """This server stops."""
         with self._writing:  # what is being written down now goes, too
             with self._guard:
+                users = [here.client.user for here in self._here.values()]
                 self._here.clear()
             if self._servers.this_is_shown:
                 with self._db.write() as tx:
                     storage.remove_all_of(tx, self._servers.this)
+        self._tell_all(users)
 
     def clear_the_dead(self) -> None:
         """Forget the clients of servers that no longer live."""
@@ -160,8 +165,14 @@ class Clients:
         for server_id in known:
             if not self._servers.is_living(server_id):
                 with self._db.write() as tx:
+                    users = storage.users_of(tx, server_id)
                     storage.remove_all_of(tx, server_id)
+                self._tell_all(users)
         self._servers.forget_the_dead()
+
+    def _tell_all(self, users: Iterable[str]) -> None:
+        for user in set(users):
+            self._tell(user)
 
     def _is_here(self, client_id: str) -> bool:
         with self._guard:

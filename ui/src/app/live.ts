@@ -7,11 +7,14 @@ export const isLive = signal(false)
 interface Change {
   uris: string[]
   list_changed: boolean
+  topics: string[]
 }
 
-type Listener = (change: Change) => void
+type Listener = (change: Change | null) => void // null: nobody knows what was missed
+const SOON = 250 // milliseconds in which changes are gathered
 const listeners = new Set<Listener>()
 let stream: EventSource | null = null
+let wasLive = false
 
 function follow(): void {
   if (document.hidden) {
@@ -21,18 +24,22 @@ function follow(): void {
     return
   }
   if (stream) return
-  let isNew = true
   stream = new EventSource('/api/events')
   stream.addEventListener('hello', () => {
     isLive.value = true
-    if (!isNew) tell({ uris: [], list_changed: true }) // something may have happened meanwhile
-    isNew = false
+    if (wasLive) tell(null)
+    wasLive = true
   })
   stream.addEventListener('change', (event) => tell(JSON.parse((event as MessageEvent<string>).data)))
-  stream.onerror = () => (isLive.value = false)
+  stream.onerror = () => {
+    isLive.value = false
+    if (stream?.readyState !== EventSource.CLOSED) return // else it comes back by itself
+    stream = null
+    setTimeout(follow, 2000)
+  }
 }
 
-function tell(change: Change): void {
+function tell(change: Change | null): void {
   for (const listener of listeners) listener(change)
 }
 
@@ -41,16 +48,28 @@ export function start(): void {
   follow()
 }
 
-/** Call `react` soon after something changed, once for many changes. */
-export function useChanges(react: () => void, concerns: (uri: string) => boolean = () => true): void {
+/** What a page wants to hear of: memories by their addresses, or topics alone. */
+export interface Concerns {
+  uris?: (uri: string) => boolean
+  topics?: string[]
+}
+
+export const MEMORIES: Concerns = { uris: () => true }
+
+/** Call `react` soon after something changed, once for many changes, and at least so often while they go on. */
+export function useChanges(react: () => void, concerns: Concerns = MEMORIES): void {
   const now = useRef(react)
   now.current = react
   useEffect(() => {
     let timer = 0
-    const listener = (change: Change) => {
-      if (!change.list_changed && !change.uris.some(concerns)) return
-      clearTimeout(timer)
-      timer = window.setTimeout(() => now.current(), 250)
+    const { uris, topics = [] } = concerns
+    const listener = (change: Change | null) => {
+      const isOurs = !change || (uris && (change.list_changed || change.uris.some(uris))) || change.topics.some((topic) => topics.includes(topic))
+      if (!isOurs || timer) return
+      timer = window.setTimeout(() => {
+        timer = 0
+        now.current()
+      }, SOON)
     }
     listeners.add(listener)
     return () => {

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { message } from '../shared/words'
-import { useChanges } from './live'
+import { useChanges, type Concerns } from './live'
 
 interface Loaded<T> {
   value: T | undefined
@@ -9,31 +9,38 @@ interface Loaded<T> {
   again(): void
 }
 
-/** Something from the server, kept while it is asked for anew; an answer that comes too late is dropped. */
-export function useLoaded<T>(load: () => Promise<T>, needs: unknown[], concerns?: (uri: string) => boolean): Loaded<T> {
+/** Something from the server, kept while it is asked for anew; an answer that comes too late is dropped. Whoever asks for
+ *  what is asked for already gets another answer after that one: changes that come fast hold none up. */
+export function useLoaded<T>(load: () => Promise<T>, needs: unknown[], concerns?: Concerns): Loaded<T> {
   const [found, setFound] = useState<{ value: T | undefined; trouble: string | null; key: string }>({ value: undefined, trouble: null, key: '' })
-  const asked = useRef(0)
+  const asked = useRef<{ key: string; isAskedAgain: boolean } | null>(null)
   const key = JSON.stringify(needs)
   const again = () => {
-    const mine = ++asked.current
-    load().then(
-      (value) => mine === asked.current && setFound({ value, trouble: null, key }),
-      (error) => mine === asked.current && setFound({ value: undefined, trouble: message(error), key }),
-    )
+    if (asked.current?.key === key) {
+      asked.current.isAskedAgain = true
+      return
+    }
+    const mine = (asked.current = { key, isAskedAgain: false })
+    const settle = (value: T | undefined, trouble: string | null) => {
+      if (mine !== asked.current) return
+      asked.current = null
+      setFound({ value, trouble, key })
+      if (mine.isAskedAgain) again()
+    }
+    load().then((value) => settle(value, null), (error) => settle(undefined, message(error)))
   }
   useEffect(again, [key])
   useChanges(again, concerns)
   return { value: found.key === key || found.value !== undefined ? found.value : undefined, trouble: found.trouble, again }
 }
 
-/** `look` every few seconds while the tab is seen. */
-export function useEvery(milliseconds: number, look: () => void): void {
-  const now = useRef(look)
-  now.current = look
+/** Draw again every minute: what was "just now" is not any more. Nothing is asked for. */
+export function useMinutes(): void {
+  const [, setMinute] = useState(0)
   useEffect(() => {
-    const timer = setInterval(() => !document.hidden && now.current(), milliseconds)
+    const timer = setInterval(() => setMinute((minute) => minute + 1), 60_000)
     return () => clearInterval(timer)
-  }, [milliseconds])
+  }, [])
 }
 
 export function Awaited<T>({ of, children }: { of: Loaded<T>; children(value: T): ComponentChildren }) {

@@ -25,7 +25,8 @@ LOOK = 1.0  # seconds between two looks whether the person is still signed in
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def events(request: Request, app: TheApp, who: Person, cookie: Cookie) -> EventSourceResponse:
-    """A stream of `change` events, each with the addresses of what changed in your memory."""
+    """A stream of `change` events: the addresses of what changed in your memory (`uris`), whether resources came or
+    went (`list_changed`), what else changed (`topics`): `clients`, `keys`, `vectors`, a family that was written to."""
     look = partial(person, app, cookie)
     return EventSourceResponse(_told(request.app.state.listeners, who.id, look), ping=PING)
 

@@ -33,6 +33,11 @@ def remove_all_of(tx: Write, server_id: str) -> None:
     tx.all("DELETE FROM addresses WHERE server_id = :server", {"server": server_id})
 
 
+def users_of(tx: Read, server_id: str) -> list[str]:
+    rows = tx.all("SELECT DISTINCT user_id FROM clients WHERE server_id = :server", {"server": server_id})
+    return [user for (user,) in rows]
+
+
 def of(tx: Read, user: str) -> list[tuple[str, Client]]:
     """(server, client), the longest connected first."""
     rows = tx.all(

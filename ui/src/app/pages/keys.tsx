@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import { failed, toast } from '../../shared/toast'
 import { ago, message } from '../../shared/words'
 import { get, post, remove } from '../api'
-import { Awaited, useEvery, useLoaded } from '../loading'
+import { Awaited, useLoaded, useMinutes } from '../loading'
 import { turn, where } from '../router'
 
 interface Key {
@@ -43,7 +43,8 @@ const server = (url: string, key: string) => ({ url, headers: { Authorization: `
 const json = (value: unknown) => JSON.stringify(value, null, 2)
 
 export function Keys() {
-  const keys = useLoaded(() => get<{ keys: Key[] }>('/api/mcp/keys'), [])
+  const keys = useLoaded(() => get<{ keys: Key[] }>('/api/mcp/keys'), [], { topics: ['keys'] })
+  useMinutes()
   const [made, setMade] = useState<NewKey | null>(null)
   return (
     <>
@@ -115,15 +116,22 @@ function Copied({ text, label }: { text: string; label: string }) {
   )
 }
 
-/** Looks until the key is used. */
+interface Caller {
+  key_id: string | null
+  client: string
+  version: string
+}
+
+/** Who used a key, once somebody has: a client says its name a little after its first call. */
+async function firstUse(id: string): Promise<string | null> {
+  const [{ keys }, { sessions }] = await Promise.all([get<{ keys: Key[] }>('/api/mcp/keys'), get<{ sessions: Caller[] }>('/api/mcp/sessions')])
+  const client = sessions.find((session) => session.key_id === id)
+  if (client) return `${client.client || 'A client'} ${client.version}`.trim()
+  return keys.find((key) => key.id === id)?.last_used_at ? 'A client' : null
+}
+
 function Waiting({ id }: { id: string }) {
-  const [seen, setSeen] = useState<string | null>(null)
-  useEvery(1000, async () => {
-    if (seen) return
-    const [{ keys }, { sessions }] = await Promise.all([get<{ keys: Key[] }>('/api/mcp/keys'), get<{ sessions: { key_id: string | null; client: string; version: string }[] }>('/api/mcp/sessions')])
-    const client = sessions.find((session) => session.key_id === id)
-    if (client || keys.find((key) => key.id === id)?.last_used_at) setSeen(client ? `${client.client || 'A client'} ${client.version}`.trim() : 'A client')
-  })
+  const seen = useLoaded(() => firstUse(id), [id], { topics: ['keys', 'clients'] }).value
   return (
     <p role="status" class={seen ? 'live on' : 'live'}>
       {seen ? <>{seen} has called. See <a href="/sessions">Sessions</a>.</> : 'Waiting for the first call…'}

@@ -100,7 +100,7 @@ function Editor({ start, trouble, save, cancel }: { start: Draft; trouble: strin
 
 export function NotePage({ id }: { id: string }) {
   const { edit, history } = where.value.query
-  const note = useLoaded(() => tool<Note>('memory_get', { id, include_links: true }), [id], (uri) => uri.endsWith(id))
+  const note = useLoaded(() => tool<Note>('memory_get', { id, include_links: true }), [id], { uris: (uri) => uri.endsWith(id) })
   return (
     <>
       <p><a href="/memories">Memories</a></p>
@@ -235,18 +235,6 @@ function AddLink({ note, again }: { note: Note; again(): void }) {
 
 function History({ note, done }: { note: Note; done(): void }) {
   const version = Math.min(note.version, Math.max(1, Number(where.value.query.version) || note.version))
-  const former = useLoaded(() => tool<Note>('memory_get', { id: note.id, ...(version < note.version ? { version } : {}) }), [note.id, version])
-  const before = useLoaded(() => (version > 1 ? tool<Note>('memory_get', { id: note.id, version: version - 1 }) : Promise.resolve(null)), [note.id, version])
-  async function restore(old: Note) {
-    try {
-      await tool('memory_update', { id: note.id, content: old.content, title: old.title })
-      toast(`Version ${version} is the newest again`)
-      turn({ history: '', version: '' })
-      done()
-    } catch (error) {
-      failed(error)
-    }
-  }
   return (
     <>
       <div class="bar heading">
@@ -259,16 +247,35 @@ function History({ note, done }: { note: Note; done(): void }) {
         <span role="status">Version {version} of {note.version}</span>
         <button disabled={version >= note.version} onClick={() => turn({ version: String(version + 1) }, true)}>Newer</button>
       </div>
-      <Awaited of={former}>
-        {(old) => (
-          <>
-            <p class="mut">{old.title} · {ago(old.updated_at)}</p>
-            <Awaited of={before}>{(older) => <Difference before={older ? `${older.title}\n\n${older.content}` : ''} after={`${old.title}\n\n${old.content}`} />}</Awaited>
-            {version < note.version && <p><button class="primary" onClick={() => restore(old)}>Restore version {version}</button></p>}
-          </>
-        )}
-      </Awaited>
+      <Version key={version} note={note} version={version} done={done} />
     </>
+  )
+}
+
+/** One at a time, from nothing: what is restored must be what is shown. */
+function Version({ note, version, done }: { note: Note; version: number; done(): void }) {
+  const former = useLoaded(() => tool<Note>('memory_get', { id: note.id, ...(version < note.version ? { version } : {}) }), [], {})
+  const before = useLoaded(() => (version > 1 ? tool<Note>('memory_get', { id: note.id, version: version - 1 }) : Promise.resolve(null)), [], {})
+  async function restore(old: Note) {
+    try {
+      await tool('memory_update', { id: note.id, content: old.content, title: old.title })
+      toast(`Version ${version} is the newest again`)
+      turn({ history: '', version: '' })
+      done()
+    } catch (error) {
+      failed(error)
+    }
+  }
+  return (
+    <Awaited of={former}>
+      {(old) => (
+        <>
+          <p class="mut">{old.title} · {ago(old.updated_at)}</p>
+          <Awaited of={before}>{(older) => <Difference before={older ? `${older.title}\n\n${older.content}` : ''} after={`${old.title}\n\n${old.content}`} />}</Awaited>
+          {version < note.version && <p><button class="primary" onClick={() => restore(old)}>Restore version {version}</button></p>}
+        </>
+      )}
+    </Awaited>
   )
 }
 

@@ -57,9 +57,9 @@ function All() {
 
 function OnePortal({ uri }: { uri: string }) {
   const [first] = useState(() => ({ current: null as View | null }))
-  const view = useLoaded(async () => (first.current ??= await tool<View>('portal_view', { portalUri: uri })), [uri], () => false)
+  const view = useLoaded(async () => (first.current ??= await tool<View>('portal_view', { portalUri: uri })), [uri], {})
   const [changes, setChanges] = useState(0)
-  useChanges(() => setChanges((times) => times + 1), (changed) => changed === uri)
+  useChanges(() => setChanges((times) => times + 1), { uris: (changed) => changed === uri })
   return (
     <>
       <p><a href="/portals">Portals</a></p>

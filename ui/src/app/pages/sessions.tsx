@@ -1,7 +1,7 @@
 import { failed, toast } from '../../shared/toast'
 import { ago, number } from '../../shared/words'
 import { get, remove } from '../api'
-import { Awaited, useEvery, useLoaded } from '../loading'
+import { Awaited, useLoaded, useMinutes } from '../loading'
 
 interface Session {
   id: string
@@ -16,11 +16,9 @@ interface Session {
   calls: number
 }
 
-const EVERY = 2000 // milliseconds: who comes and goes is not among the changes that are told
-
 export function Sessions() {
-  const sessions = useLoaded(() => get<{ sessions: Session[] }>('/api/mcp/sessions'), [])
-  useEvery(EVERY, sessions.again)
+  const sessions = useLoaded(() => get<{ sessions: Session[] }>('/api/mcp/sessions'), [], { topics: ['clients', 'keys'] })
+  useMinutes()
   async function disconnect(session: Session) {
     try {
       await remove(`/api/mcp/sessions/${session.id}`)

@@ -3,7 +3,8 @@ import { failed, toast } from '../../shared/toast'
 import { ago, bytes, number, plural } from '../../shared/words'
 import { download, get, post } from '../api'
 import { save } from '../bridge'
-import { Awaited, useEvery, useLoaded } from '../loading'
+import { MEMORIES } from '../live'
+import { Awaited, useLoaded } from '../loading'
 import { chosen, choose, THEMES } from '../theme'
 
 interface Embedder {
@@ -30,7 +31,7 @@ interface Me {
 }
 
 export function Settings() {
-  const me = useLoaded(() => get<Me>('/api/me'), [])
+  const me = useLoaded(() => get<Me>('/api/me'), [], {})
   async function signOut() {
     try {
       await post('/api/sign-out')
@@ -62,15 +63,11 @@ export function Settings() {
 }
 
 function Embedding() {
-  const [isWatched, setWatched] = useState(false)
-  const stats = useLoaded(() => get<Embedder>('/api/mcp/memory/embed-stats'), [])
-  useEvery(1000, () => (isWatched || stats.value?.queue_size) && stats.again())
+  const stats = useLoaded(() => get<Embedder>('/api/mcp/memory/embed-stats'), [], { ...MEMORIES, topics: ['vectors'] })
   async function reindex() {
     try {
       const { queued } = await post<{ queued: number }>('/api/mcp/memory/reindex')
-      setWatched(true)
       toast(`${number(queued)} notes get their vector anew`)
-      stats.again()
     } catch (error) {
       failed(error)
     }
@@ -137,7 +134,7 @@ function Downloads({ mayBackUp }: { mayBackUp: boolean }) {
 }
 
 function Audit() {
-  const log = useLoaded(() => get<{ entries: Entry[] }>('/api/mcp/audit?limit=50'), [])
+  const log = useLoaded(() => get<{ entries: Entry[] }>('/api/mcp/audit?limit=50'), [], { ...MEMORIES, topics: ['keys', 'stores'] })
   return (
     <section class="card">
       <h2>What happened</h2>

@@ -17,11 +17,12 @@ interface File {
   metadata: { updated_at: string; tags: string[]; source: string | null; expires_at: string | null; citations: string[] }
 }
 
+const STORES = { topics: ['stores'] }
 const last = (path: string) => path.split('/').pop()!
 
 export function Stores() {
   const [, store, ...way] = where.value.path
-  const stores = useLoaded(() => get<{ stores: { name: string }[] }>('/api/stores'), [])
+  const stores = useLoaded(() => get<{ stores: { name: string }[] }>('/api/stores'), [], STORES)
   return (
     <>
       <h1>Stores</h1>
@@ -59,7 +60,7 @@ function Crumbs({ store, way }: { store: string; way: string[] }) {
 }
 
 function Branch({ store, category, open, file }: { store: string; category: string; open: string[]; file: string }) {
-  const found = useLoaded(() => tool<Category>('list_memories', { store, include_expired: true, ...(category ? { category } : {}) }), [store, category])
+  const found = useLoaded(() => tool<Category>('list_memories', { store, include_expired: true, ...(category ? { category } : {}) }), [store, category], STORES)
   return (
     <Awaited of={found}>
       {({ memories, subcategories, notice }) => (
@@ -88,7 +89,7 @@ function Branch({ store, category, open, file }: { store: string; category: stri
 }
 
 function FileView({ store, path }: { store: string; path: string }) {
-  const file = useLoaded(() => tool<File>('get_memory', { store, path, include_expired: true }), [store, path])
+  const file = useLoaded(() => tool<File>('get_memory', { store, path, include_expired: true }), [store, path], STORES)
   const [draft, setDraft] = useState<string | null>(null)
   useEffect(() => setDraft(null), [path])
   async function save(event: Event) {
