@@ -155,6 +155,15 @@ class Text:
 
 
 @dataclass(frozen=True)
+class LastWrite:
+    """When one thing that a family keeps was last written."""
+
+    ref: str  # the address or path that opens it
+    title: str
+    at: str  # ISO 8601
+
+
+@dataclass(frozen=True)
 class Group:
     """Some of a family's texts: those of a store, a project, a portal."""
 

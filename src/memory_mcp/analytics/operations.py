@@ -1,6 +1,6 @@
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -57,6 +57,22 @@ class Analytics:
             self.write_down()
         with self._db.read() as tx:
             return storage.since(tx, user, _hour(self._clock() - timedelta(days=days)))
+
+
+def by_the_day(hours: Sequence[Hour]) -> list[Hour]:
+    """The hours of each day put together: calls as their sum, notes as at its end."""
+    days: dict[str, Hour] = {}
+    for one in hours:
+        start = f"{one.hour[:10]}T00:00:00Z"
+        day = days.get(start, Hour(start, 0, 0, None, None))
+        days[start] = Hour(
+            start,
+            day.calls + one.calls,
+            day.errors + one.errors,
+            day.notes if one.notes is None else one.notes,
+            day.embedded if one.embedded is None else one.embedded,
+        )
+    return list(days.values())
 
 
 def _hour(moment: datetime) -> str:

@@ -10,7 +10,7 @@ from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
-from memory_mcp.families import Group, Text, within_budget
+from memory_mcp.families import Group, LastWrite, Text, within_budget
 from memory_mcp.graph import answers, storage
 from memory_mcp.graph.files import OpenFile, OpenFiles, Place, heal
 from memory_mcp.graph.model import (
@@ -289,6 +289,17 @@ class Graph:
                 entity = known.get(name)
                 said = [entity.entity_type, *storage.observations(tx, entity.id)] if entity else []
                 yield Text(ref_of(project, name), name, "\n".join(said)) if entity else None
+
+    def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
+        """Entities of active projects; those of any project may be among them, so each is looked at."""
+        with self._place(caller.user).registry.read() as tx:
+            projects = storage.projects(tx, "active")
+        found = []
+        for project in projects:
+            with self._project(caller, None, project.name).read() as tx:
+                rows = storage.last_written(tx, limit)
+            found += [LastWrite(ref_of(project.name, name), name, at) for name, at in rows]
+        return found
 
     # Moving in and out
 

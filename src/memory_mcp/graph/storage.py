@@ -213,6 +213,17 @@ def entities(tx: Read, ids: Sequence[str]) -> Iterator[Entity]:
     return map(_bare, rows)
 
 
+def last_written(tx: Read, limit: int) -> list[tuple[str, str]]:
+    """(name, when) of the active entities last written."""
+    return tx.all(
+        """
+        SELECT name, updated_at FROM entities WHERE deleted_at IS NULL
+        ORDER BY updated_at DESC, rowid DESC LIMIT :limit
+        """,
+        {"limit": limit},
+    )
+
+
 def versions(tx: Read) -> dict[str, str]:
     """By the name of each active entity, something that changes whenever it or its observations do."""
     rows = tx.all(

@@ -118,6 +118,14 @@ class Filter:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a list of notes, the one last written first, goes on."""
+
+    updated_at: str
+    seq: int
+
+
+@dataclass(frozen=True)
 class Question:
     query: str
     filter: Filter = Filter()

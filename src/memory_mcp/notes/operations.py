@@ -12,7 +12,7 @@ from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.embedding import Embedders, Queries, Worker
 from memory_mcp.errors import Invalid, NotFound, Unavailable
-from memory_mcp.families import within_budget
+from memory_mcp.families import LastWrite, within_budget
 from memory_mcp.notes import markdown, searching, writing
 from memory_mcp.notes.meaning import Meaning
 from memory_mcp.notes.model import (
@@ -28,6 +28,7 @@ from memory_mcp.notes.model import (
     Neighbourhood,
     NewNote,
     Note,
+    Place,
     Question,
     Recent,
     Revision,
@@ -276,6 +277,19 @@ class Notes:
         """Notes that were deleted softly."""
         with self._db(caller).read() as tx:
             return _listed(lists.archived(tx, limit))
+
+    def page(
+        self, caller: Caller, chosen: Filter, words: str, after: Place | None, limit: int, *, archived: bool
+    ) -> tuple[list[Slim], Place | None]:
+        """Notes as a list for people, the one last written first, and where it goes on. `archived` are those that were
+        deleted softly."""
+        with self._db(caller).read() as tx:
+            found, following = lists.page(tx, chosen, words, after, limit, archived=archived)
+        return [replace(note, snippet=snippets.beginning(note.snippet)) for note in found], following
+
+    def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
+        found, _ = self.page(caller, Filter(), "", None, limit, archived=False)
+        return [LastWrite(note_uri(note.id), note.title, note.updated_at) for note in found]
 
     def namespaces(self, caller: Caller) -> Namespaces:
         with self._db(caller).read() as tx:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ class PortalFolder:
         """Changes with everything that is written to the portal: each write describes it anew."""
         status = (self.path / DESCRIPTION).stat()
         return f"{status.st_mtime_ns} {status.st_size} {status.st_ino}"
+
+    def written_at(self) -> datetime:
+        """When something was last written to it."""
+        return datetime.fromtimestamp((self.path / DESCRIPTION).stat().st_mtime, UTC)
 
     @contextmanager
     def turn(self) -> Iterator[None]:

@@ -2,18 +2,19 @@ import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
-from memory_mcp.clock import Clock
+from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engine import words
 from memory_mcp.engine.client import EngineError, EngineLine
 from memory_mcp.engine.parameters import Unfit
 from memory_mcp.errors import AppError, Invalid
-from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET, within_budget
+from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET, LastWrite, within_budget
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals import inference, joining, storage
 from memory_mcp.portals.address import Address
@@ -267,6 +268,15 @@ class Portals:
 
     def all(self, caller: Caller) -> list[PortalFolder]:
         return self._keeping.folders(caller).all()
+
+    def last_written(self, caller: Caller) -> list[LastWrite]:
+        """Every portal."""
+        found = []
+        for folder in self.all(caller):
+            with suppress(OSError):  # it is gone by now
+                uri = folder.address.portal_uri
+                found.append(LastWrite(uri, uri, precise_stamp(folder.written_at())))
+        return found
 
     def described(self, caller: Caller, address: Address) -> tuple[PortalFolder, list[Table]]:
         """A portal and its tables: as it was noted, or as the engine says if nobody knows without it."""

@@ -11,7 +11,7 @@ from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import Clock, short_stamp
 from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable, Unusable
-from memory_mcp.families import Group, Text, within_budget
+from memory_mcp.families import Group, LastWrite, Text, within_budget
 from memory_mcp.stores import frontmatter, index_files, paths
 from memory_mcp.stores.catalogue import Catalogue, Tell
 from memory_mcp.stores.folders import LARGEST, SUFFIX, StoreFolder
@@ -297,6 +297,16 @@ class Stores:
             folder = self._folder(store)
             if not folder.is_missing():
                 yield Group(store.name, partial(self._versions, caller, folder), partial(self._texts, folder))
+
+    def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
+        """Files of every store whose folder is there."""
+        found = []
+        for store in self.all(caller):
+            folder = self._folder(store)
+            if not folder.is_missing():
+                latest = self._asked(caller, folder, lambda catalogue: catalogue.recent((), limit, None))
+                found += [LastWrite(ref_of(store.name, one.path), one.path, one.updated_at or "") for one in latest]
+        return [one for one in found if one.at]
 
     def _versions(self, caller: Caller, folder: StoreFolder) -> dict[str, str]:
         now = self._clock()

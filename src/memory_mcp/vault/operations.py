@@ -8,7 +8,7 @@ from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families import Group, Text, within_budget
+from memory_mcp.families import Group, LastWrite, Text, within_budget
 from memory_mcp.search import finding, ranking
 from memory_mcp.search.following import Followed
 from memory_mcp.sessions import Session, Sessions
@@ -142,6 +142,10 @@ class Vault:
                     yield Text(uri_of(key), key, memory.content, tuple(memory.tags)) if memory else None
 
         return [Group("vault", versions, texts)]
+
+    def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
+        with self._tenants.database(caller.user).read() as tx:
+            return [LastWrite(uri_of(key), key, at) for key, at in storage.last_written(tx, limit)]
 
     def keys_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
         with self._tenants.database(caller.user).read() as tx:

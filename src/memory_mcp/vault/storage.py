@@ -265,6 +265,13 @@ def get(tx: Read, key: str) -> Memory | None:
     return _memory("vault", *rows[0]) if rows else None
 
 
+def last_written(tx: Read, limit: int) -> list[tuple[str, str]]:
+    """(key, when) of the memories last written for good."""
+    return tx.all(
+        "SELECT key, updated_at FROM vault_memories ORDER BY updated_at DESC, id DESC LIMIT :limit", {"limit": limit}
+    )
+
+
 def versions(tx: Read) -> dict[str, str]:
     """By key, something that changes whenever the memory does."""
     # Times are to the second: one of this very second may change again within it, so what it says counts.

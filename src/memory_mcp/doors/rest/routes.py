@@ -1,11 +1,12 @@
 """The routes, each a line or two over an operation."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from memory_mcp.access import User
 from memory_mcp.access.keys import lifetime
+from memory_mcp.analytics import by_the_day
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Scope, parse_scopes
 from memory_mcp.doors.rest.answering import refusals, unstored
@@ -154,11 +155,16 @@ def reindex(app: TheApp, person: ThePerson) -> Reindexed:
 
 @mine.get("/mcp/memory/analytics", responses=refusals(422))
 def analytics(
-    app: TheApp, person: ThePerson, days: Annotated[int, Query(ge=1, le=400, description="How far back.")] = 30
+    app: TheApp,
+    person: ThePerson,
+    days: Annotated[int, Query(ge=1, le=400, description="How far back.")] = 30,
+    by: Annotated[Literal["hour", "day"], Query(description="What is put together.")] = "hour",
 ) -> AnalyticsShown:
     """How much is kept and asked, now and over time."""
     vectors, stats = app.notes.embed_stats(person), app.notes.stats(person, None)
     history = app.analytics.history(person.user, days)
+    if by == "day":
+        history = by_the_day(history)
     return AnalyticsShown(
         totals=Totals(
             memories=vectors.total,

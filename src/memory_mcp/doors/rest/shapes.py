@@ -201,6 +201,38 @@ class Graph(BaseModel):
     truncated: bool = Field(description="There are more notes.")
 
 
+class NoteListed(BaseModel):
+    id: str
+    title: str
+    snippet: str
+    namespace: str = Field(description="Empty where words were looked for.")
+    tags: list[str]
+    importance: float
+    updated_at: str | None = Field(description="Null where words were looked for.")
+
+
+class NotesPage(BaseModel):
+    notes: list[NoteListed] = Field(description="The one last written first; with words, the best match first.")
+    next: str | None = Field(description="Ask with `after` set to this for more; null on the last page.")
+
+
+class WriteShown(BaseModel):
+    family: FamilyName
+    ref: str = Field(description="GET /api/open opens it.")
+    title: str
+    at: str
+
+
+class Unread(BaseModel):
+    family: FamilyName
+    error: str
+
+
+class WritesShown(BaseModel):
+    writes: list[WriteShown] = Field(description="The last first.")
+    incomplete: list[Unread] = Field(description="Families that could not be read, and why.")
+
+
 class StoreShown(BaseModel):
     name: str
     is_ours: bool = Field(description="It lies in the data directory.")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.notes.model import Counted, Filter, Namespace, Slim, Stats, TagCount, tag_key
+from memory_mcp.notes.model import Counted, Filter, Namespace, Place, Slim, Stats, TagCount, tag_key
 from memory_mcp.notes.storage.notes import LIVE, tag_names
 from memory_mcp.sqlite import Read
 
@@ -35,6 +35,32 @@ def archived(tx: Read, limit: int) -> list[Slim]:
         {"limit": limit},
     )
     return [_slim(*row) for row in rows]
+
+
+def page(
+    tx: Read, chosen: Filter, words: str, after: Place | None, limit: int, *, archived: bool
+) -> tuple[list[Slim], Place | None]:
+    """Notes that fit a filter and hold some words as they stand, the one last written first, and where to go on. Those
+    whose time is over are passed over, so there may be fewer than `limit` on a page."""
+    conditions = _conditions(chosen) + (["instr(lower(title || ' ' || content), lower(:words))"] if words else [])
+    # Without a condition an index alone tells which come first, and no text is read for it.
+    index = "" if conditions or archived else "INDEXED BY idx_notes_recent"
+    conditions += [f"archived = {int(archived)}", "(updated_at, seq) < (:updated_at, :seq)"]
+    start = after or Place("9", 0)
+    rows = tx.all(
+        f"""
+        WITH some AS MATERIALIZED (
+            SELECT seq FROM notes {index} WHERE {" AND ".join(conditions)}
+            ORDER BY updated_at DESC, seq DESC LIMIT :limit
+        )
+        SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at, seq,
+            coalesce(expires_at <= :now, FALSE)
+        FROM notes WHERE seq IN some ORDER BY updated_at DESC, seq DESC
+        """,
+        _filter_values(tx, chosen) | {"updated_at": start.updated_at, "seq": start.seq, "limit": limit, "words": words},
+    )
+    shown = [_slim(*row[:8]) for row in rows if archived or not row[9]]
+    return shown, Place(rows[-1][6], rows[-1][8]) if len(rows) == limit else None
 
 
 def _slim(
@@ -216,8 +242,12 @@ def _flagged(top: int, others: int, seqs: Sequence[tuple[int]]) -> Allowed:
 
 
 def _fits(chosen: Filter) -> str:
-    """The conditions of a filter on rows of `notes`."""
-    conditions = [LIVE]
+    """What a filter wants of live notes."""
+    return " AND ".join([LIVE, *_conditions(chosen)])
+
+
+def _conditions(chosen: Filter) -> list[str]:
+    conditions = []
     if chosen.namespace is not None:
         conditions.append("namespace = :namespace")
     if chosen.folder is not None:
@@ -232,7 +262,7 @@ def _fits(chosen: Filter) -> str:
         conditions.append("created_at < :created_before")
     for number in range(len(chosen.tags)):
         conditions.append(f"notes.seq IN (SELECT note_seq FROM note_tags WHERE tag_key = :tag{number})")
-    return " AND ".join(conditions)
+    return conditions
 
 
 def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:

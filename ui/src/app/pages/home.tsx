@@ -1,9 +1,11 @@
 import { useMemo } from 'preact/hooks'
 import { Chart } from '../../shared/chart'
 import { ago, number } from '../../shared/words'
-import { get, tool } from '../api'
+import { get } from '../api'
+import { MEMORIES } from '../live'
 import { Awaited, useLoaded } from '../loading'
-import { to } from '../router'
+import { address, type Write } from '../refs'
+import { to, turn, where } from '../router'
 
 interface Analytics {
   totals: { memories: number; namespaces: number; embedded: number; unembedded: number }
@@ -14,45 +16,57 @@ interface Analytics {
 }
 
 type Overview = Record<string, Record<string, number | string>>
-export interface Slim {
-  id: string
-  title: string
-  snippet: string
-  namespace: string
-  tags: string[]
-  updated_at: string
+
+/** How far back charts go. Over months, the hours of a day are put together. */
+const RANGES: Record<string, [string, string]> = {
+  '24h': ['24 hours', 'days=1'],
+  '7d': ['7 days', 'days=7'],
+  '30d': ['30 days', 'days=30'],
+  '90d': ['90 days', 'days=90&by=day'],
+  '1y': ['a year', 'days=365&by=day'],
 }
+const USUAL = '30d'
+const WRITES = { ...MEMORIES, topics: ['stores'] }
 
 export function Home() {
-  const overview = useLoaded(() => get<Overview>('/api/overview'), [])
-  const analytics = useLoaded(() => get<Analytics>('/api/mcp/memory/analytics?days=30'), [])
-  const recent = useLoaded(() => tool<{ memories: Slim[] }>('memory_recent', { limit: 8 }), [])
+  const asked = where.value.query.range ?? USUAL
+  const range = asked in RANGES ? asked : USUAL
+  const [words, query] = RANGES[range]!
+  const overview = useLoaded(() => get<Overview>('/api/overview'), [], WRITES)
+  const analytics = useLoaded(() => get<Analytics>(`/api/mcp/memory/analytics?${query}`), [query])
+  const recent = useLoaded(() => get<{ writes: Write[]; incomplete: { family: string; error: string }[] }>('/api/recent?limit=12'), [], WRITES)
   return (
     <>
       <h1>Home</h1>
       <Awaited of={overview}>{(all) => <Totals all={all} />}</Awaited>
+      <div role="group" aria-label="How far back" class="choice wrap">
+        {Object.entries(RANGES).map(([name, [shown]]) => <button key={name} aria-pressed={name === range} onClick={() => turn({ range: name === USUAL ? '' : name })}>{shown}</button>)}
+      </div>
       <Awaited of={analytics}>
         {(found) => (
           <div class="columns">
-            <Over title="Embedding coverage" empty="Nothing yet. Notes are counted every hour." points={found.coverage} lines={{ total: 'notes', embedded: 'with a vector' }} link={<a href="/settings">Embedder</a>} />
-            <Over title="Calls" empty="No calls yet. Connect a client on the page Keys." points={found.calls} lines={{ calls: 'calls', errors: 'errors' }} link={<a href="/sessions">Sessions</a>} />
+            <Over title="Embedding coverage" over={words} empty="Nothing in this time. Notes are counted every hour." points={found.coverage} lines={{ total: 'notes', embedded: 'with a vector' }} link={<a href="/settings">Embedder</a>} />
+            <Over title="Calls" over={words} empty="No calls in this time. Connect a client on the page Keys." points={found.calls} lines={{ calls: 'calls', errors: 'errors' }} link={<a href="/sessions">Sessions</a>} />
             <Top title="Top tags" rows={found.top_tags} empty="No tags yet. Write #tag in a note." />
             <Top title="Top clients" rows={found.top_clients} empty="No client has written a note yet." />
           </div>
         )}
       </Awaited>
       <section class="card">
-        <h2>Recent notes</h2>
+        <h2>Recent writes</h2>
         <Awaited of={recent}>
-          {({ memories }) =>
-            memories.length ? (
-              <ul class="list">
-                {memories.map((note) => (
-                  <li key={note.id}>
-                    <a href={to(['memories', 'note', note.id])}>{note.title}</a> <span class="mut">{note.namespace} · {ago(note.updated_at)}</span>
-                  </li>
-                ))}
-              </ul>
+          {({ writes, incomplete }) =>
+            writes.length || incomplete.length ? (
+              <>
+                <ul class="list" aria-label="Recent writes">
+                  {writes.map((one) => (
+                    <li key={one.ref}>
+                      <a href={address(one.ref)}>{one.title}</a> <span class="mut"><a class="quiet" href={to(['memories'], { family: one.family })}>{one.family}</a> · {ago(one.at)}</span>
+                    </li>
+                  ))}
+                </ul>
+                {incomplete.map((one) => <p class="mut" key={one.family}>{one.family}: {one.error}</p>)}
+              </>
             ) : (
               <p class="empty">Nothing is kept yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>.</p>
             )
@@ -67,7 +81,7 @@ function Totals({ all }: { all: Overview }) {
   const count = (family: string, name: string) => all[family]?.[name]
   const shown: [string, number | string | undefined, string][] = [
     ['Notes', count('notes', 'notes'), to(['memories'], { family: 'notes' })],
-    ['Namespaces', count('notes', 'namespaces'), to(['memories'], { family: 'notes' })],
+    ['Namespaces', count('notes', 'namespaces'), to(['memories'], { family: 'notes', filters: '1' })],
     ['In the vault', count('vault', 'memories'), to(['memories'], { family: 'vault' })],
     ['In stores', count('stores', 'memories'), '/stores'],
     ['Entities', count('graph', 'entities'), '/graph'],
@@ -86,7 +100,7 @@ function Totals({ all }: { all: Overview }) {
 
 type Points = Record<string, number | string>[]
 
-function Over({ title, empty, points, lines, link }: { title: string; empty: string; points: unknown; lines: Record<string, string>; link: preact.VNode }) {
+function Over({ title, over, empty, points, lines, link }: { title: string; over: string; empty: string; points: unknown; lines: Record<string, string>; link: preact.VNode }) {
   const given = points as Points
   const [x, series] = useMemo(() => {
     const hours = given.map((point) => Date.parse(String(point.hour)) / 1000)
@@ -95,7 +109,7 @@ function Over({ title, empty, points, lines, link }: { title: string; empty: str
   return (
     <section class="card">
       <h2>{title} <span class="aside">{link}</span></h2>
-      {given.length ? <Chart x={x as number[]} series={series as never} label={`${title} over time`} /> : <p class="empty">{empty}</p>}
+      {given.length ? <Chart x={x as number[]} series={series as never} label={`${title} over ${over}`} /> : <p class="empty">{empty}</p>}
     </section>
   )
 }
@@ -108,13 +122,16 @@ function Top({ title, rows, empty }: { title: string; rows: { name: string; coun
       {rows.length ? (
         <table class="bars" aria-label={title}>
           <tbody>
-            {rows.slice(0, 10).map(({ name, count }) => (
-              <tr key={name}>
-                <th scope="row"><a href={to(['memories'], name === 'web-app' ? { source: 'ui' } : { tag: name })}>{name}</a></th>
-                <td><span style={{ width: `${(100 * count) / most}%` }} /></td>
-                <td class="num">{number(count)}</td>
-              </tr>
-            ))}
+            {rows.slice(0, 10).map(({ name, count }) => {
+              const list = to(['memories'], name === 'web-app' ? { source: 'ui' } : { tag: name })
+              return (
+                <tr key={name}>
+                  <th scope="row"><a href={list}>{name}</a></th>
+                  <td><span style={{ width: `${(100 * count) / most}%` }} /></td>
+                  <td class="num"><a class="quiet" href={list} aria-label={`${number(count)} of ${name}`}>{number(count)}</a></td>
+                </tr>
+              )
+            })}
           </tbody>
         </table>
       ) : (

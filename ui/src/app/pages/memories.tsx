@@ -1,14 +1,26 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { failed } from '../../shared/toast'
-import { ago } from '../../shared/words'
-import { open, tool } from '../api'
+import { ago, plural } from '../../shared/words'
+import { get, open, tool } from '../api'
+import { MEMORIES } from '../live'
 import { Awaited, useLoaded } from '../loading'
 import { Markdown } from '../markdown'
+import { address, noteRef, type Write } from '../refs'
 import { go, to, turn, where } from '../router'
-import type { Slim } from './home'
+import { Filters, filtersOf, type Wish } from './filters'
 import { NewNote, NotePage } from './note'
 
 const FAMILIES = ['notes', 'vault', 'stores', 'graph', 'portals']
+const PAGE = 50
+
+export interface Slim {
+  id: string
+  title: string
+  snippet: string
+  namespace: string
+  tags: string[]
+  updated_at: string | null
+}
 
 interface Hit {
   family: string
@@ -20,38 +32,25 @@ interface Hit {
 }
 
 interface Found {
+  key: string // of the question it answers
   hits: Hit[]
   incomplete: { family: string; error: string }[]
+  next: string | null
 }
 
-export const noteRef = (id: string) => `memory://note/${id}`
-
-/** Where in the app something is shown that a search found. */
-export function address(ref: string): string {
-  const note = /^memory:\/\/note\/(.+)$/.exec(ref)
-  if (note) return to(['memories', 'note', note[1]!])
-  const file = /^stores:([^/]+)\/(.+)$/.exec(ref)
-  if (file) return to(['stores', file[1]!, ...decodeURIComponent(file[2]!).split('/')], { file: '1' })
-  const portal = /^mem:\/\/([^/]+)\/([^/?]+)\/?([^?]*)/.exec(ref)
-  if (portal) return to(['portals', portal[1]!, portal[2]!], { table: portal[3] })
-  return to(['memories', 'open'], { ref })
+async function search(key: string, q: string, family: string, wish: Wish): Promise<Found> {
+  const { tag, ...others } = wish
+  if (Object.values(others).some(Boolean) || family === 'notes' || (!q && !family)) return { key, incomplete: [], ...(await notes(q, wish)) }
+  if (q) return { key, next: null, ...(await tool<{ hits: Hit[]; incomplete: [] }>('recall_memories', { query: q, limit: PAGE, ...(family ? { families: [family] } : {}), ...(tag ? { tags: [tag] } : {}) })) }
+  const { writes, incomplete } = await get<{ writes: Write[]; incomplete: [] }>(`/api/recent?limit=100&family=${family}`)
+  return { key, next: null, incomplete, hits: writes.map((one) => ({ family: one.family, ref: one.ref, title: one.title, snippet: '', more: ago(one.at) })) }
 }
 
-async function search(q: string, family: string, tag: string, source: string): Promise<Found> {
-  if (q) {
-    const asked = { query: q, limit: 50, ...(family ? { families: [family] } : {}), ...(tag ? { tags: [tag] } : {}) }
-    return tool<Found>('recall_memories', asked)
-  }
-  if (family === 'vault') return { hits: await vault(), incomplete: [] }
-  const chosen = { ...(tag ? { tags: [tag] } : {}), ...(source ? { source } : {}) }
-  const { memories } = tag || source ? await tool<{ memories: Slim[] }>('memory_search', { query: '', limit: 50, ...chosen }) : await tool<{ memories: Slim[] }>('memory_recent', { limit: 50 })
-  return { hits: memories.map((note) => ({ family: 'notes', ref: noteRef(note.id), title: note.title, snippet: note.snippet, more: note.updated_at ? `${note.namespace} · ${ago(note.updated_at)}` : '' })), incomplete: [] }
-}
-
-async function vault(): Promise<Hit[]> {
-  const listed = await open<unknown>('memory://vault')
-  const entries = (Array.isArray(listed) ? listed : ((listed as { memories?: unknown[] }).memories ?? [])) as { key: string; content?: string }[]
-  return entries.map((one) => ({ family: 'vault', ref: `memory://vault/${encodeURIComponent(one.key)}`, title: one.key, snippet: (one.content ?? '').slice(0, 300) }))
+async function notes(q: string, wish: Wish, after = ''): Promise<Pick<Found, 'hits' | 'next'>> {
+  const asked = Object.entries({ q, after, limit: String(PAGE), ...wish }).filter(([, value]) => value)
+  const page = await get<{ notes: Slim[]; next: string | null }>('/api/notes?' + new URLSearchParams(asked))
+  const hits = page.notes.map((note) => ({ family: 'notes', ref: noteRef(note.id), title: note.title, snippet: note.snippet, more: note.updated_at ? `${note.namespace} · ${ago(note.updated_at)}` : '' }))
+  return { hits, next: page.next }
 }
 
 export function Memories() {
@@ -75,11 +74,13 @@ function ByTitle({ title }: { title: string }) {
 }
 
 function Searching() {
-  const { q = '', family = '', tag = '', source = '' } = where.value.query
+  const { q = '', family = '' } = where.value.query
+  const wish = filtersOf(where.value.query)
+  const key = JSON.stringify([q, family, wish])
   const box = useRef<HTMLInputElement>(null)
-  const list = useRef<HTMLUListElement>(null)
+  const list = useRef<HTMLDivElement>(null)
   const [typed, setTyped] = useState(q)
-  const found = useLoaded(() => search(q, family, tag, source), [q, family, tag, source])
+  const found = useLoaded(() => search(key, q, family, wish), [key], { ...MEMORIES, topics: ['stores'] })
   useEffect(() => setTyped(q), [q])
   useEffect(() => {
     if (typed === q) return
@@ -87,7 +88,7 @@ function Searching() {
     return () => clearTimeout(timer)
   }, [typed])
   const move = (event: KeyboardEvent) => {
-    if (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') return
+    if ((event.key !== 'ArrowDown' && event.key !== 'ArrowUp') || (event.target as Element).matches('select, [type=date]')) return
     const links = [...(list.current?.querySelectorAll<HTMLAnchorElement>('a.hit') ?? [])]
     const at = links.indexOf(document.activeElement as HTMLAnchorElement)
     const next = event.key === 'ArrowDown' ? at + 1 : at - 1
@@ -95,6 +96,7 @@ function Searching() {
     if (next < 0) box.current?.focus()
     else links[next]?.focus()
   }
+  const isNarrowed = Boolean(q || family || Object.values(wish).some(Boolean))
   return (
     <>
       <div class="bar heading">
@@ -109,33 +111,61 @@ function Searching() {
             <option value="">all families</option>
             {FAMILIES.map((name) => <option key={name} value={name}>{name}</option>)}
           </select>
-          {tag && <span class="tag">#{tag} <button class="link" aria-label={`Without the tag ${tag}`} onClick={() => turn({ tag: '' })}>×</button></span>}
-          {source && <span class="tag">{source === 'ui' ? 'written here' : source} <button class="link" aria-label="From anywhere" onClick={() => turn({ source: '' })}>×</button></span>}
         </div>
+        <Filters wish={wish} />
         <Awaited of={found}>
-          {({ hits, incomplete }) => (
-            <>
-              {incomplete.map((one) => <p class="mut" key={one.family}>{one.family}: {one.error}</p>)}
-              {hits.length ? (
-                <ul class="hits" ref={list} aria-label="Found">
-                  {hits.map((hit) => (
-                    <li key={hit.ref}>
-                      <a class="hit" href={address(hit.ref)}>
-                        <b>{hit.title}</b> <span class="mut">{hit.family}{hit.why ? ` · found by ${hit.why}` : ''}{hit.more ? ` · ${hit.more}` : ''}</span>
-                        <span class="snippet">{hit.snippet}</span>
-                      </a>
-                    </li>
-                  ))}
-                </ul>
-              ) : q || family || tag || source ? (
+          {(now) => (
+            <div ref={list}>
+              {now.incomplete.map((one) => <p class="mut" key={one.family}>{one.family}: {one.error}</p>)}
+              {now.hits.length ? (
+                <Hits key={now.key} now={now} more={(after) => notes(q, wish, after)} />
+              ) : isNarrowed ? (
                 <p class="empty">Nothing found. <button class="link" onClick={() => { setTyped(''); go('/memories') }}>Clear the search</button></p>
               ) : (
                 <p class="empty">Nothing is kept yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>.</p>
               )}
-            </>
+            </div>
           )}
         </Awaited>
       </div>
+    </>
+  )
+}
+
+/** What was found stays where it is while one reads; what others add waits until it is asked for. */
+function Hits({ now, more }: { now: Found; more(after: string): Promise<Pick<Found, 'hits' | 'next'>> }) {
+  const [shown, setShown] = useState({ hits: now.hits, next: now.next })
+  const list = useRef<HTMLUListElement>(null)
+  const newest = new Map(now.hits.map((hit) => [hit.ref, hit]))
+  const known = new Set(shown.hits.map((hit) => hit.ref))
+  const added = now.hits.filter((hit) => !known.has(hit.ref)).length
+  const kept = shown.hits.flatMap((hit) => newest.get(hit.ref) ?? (now.next || shown.hits.length > PAGE ? [hit] : [])) // the list is all there is: what is not in it is gone
+  function showNew() {
+    setShown({ hits: now.hits, next: now.next })
+    requestAnimationFrame(() => list.current?.querySelector('a')?.focus())
+  }
+  async function showMore() {
+    try {
+      const page = await more(shown.next!)
+      setShown({ hits: [...shown.hits, ...page.hits.filter((hit) => !known.has(hit.ref))], next: page.next })
+    } catch (error) {
+      failed(error)
+    }
+  }
+  return (
+    <>
+      <p role="status" class="news">{added > 0 && <button onClick={showNew}>{plural(added, 'new', 'new')} – show</button>}</p>
+      <ul class="hits" ref={list} aria-label="Found">
+        {kept.map((hit) => (
+          <li key={hit.ref}>
+            <a class="hit" href={address(hit.ref)}>
+              <b>{hit.title}</b> <span class="mut">{hit.family}{hit.why ? ` · found by ${hit.why}` : ''}{hit.more ? ` · ${hit.more}` : ''}</span>
+              <span class="snippet">{hit.snippet}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+      {shown.next && <p><button onClick={showMore}>Show more</button></p>}
     </>
   )
 }

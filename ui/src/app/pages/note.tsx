@@ -5,7 +5,7 @@ import { tool } from '../api'
 import { Awaited, useLoaded } from '../loading'
 import { Markdown } from '../markdown'
 import { go, to, turn, where } from '../router'
-import type { Slim } from './home'
+import type { Slim } from './memories'
 
 interface Linked {
   id: string
@@ -138,6 +138,7 @@ function Editing({ note, done }: { note: Note; done(): void }) {
     <>
       <h1>{note.title}</h1>
       <Editor start={start} trouble={trouble} save={save} cancel={() => turn({ edit: '' }, true)} />
+      <Links note={note} again={done} />
     </>
   )
 }

@@ -1,0 +1,112 @@
+"""Lists for people, over a real server: notes by what is known of them, and what was written last in every family."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.doors.test_rest import Person, cli, signed_in
+from tests.wire import Http, http_server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
+    with http_server(tmp_path_factory.mktemp("lists"), "--embedder", "none") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def me(server: Http) -> Person:
+    person = signed_in(server, server.link)
+    for number in range(7):
+        call(
+            person,
+            "memory_create",
+            title=f"Note {number}",
+            content=f"Words {number} #{'odd' if number % 2 else 'even'}",
+            namespace="work" if number < 3 else "home",
+            folder="plans" if number == 5 else "",
+            importance=number / 10,
+        )
+    gone = call(person, "memory_create", title="Gone", content="Was here once")
+    call(person, "memory_delete", id=gone["id"])
+    call(person, "commit_memory", scope="vault", key="tea", content="Darjeeling")
+    call(person, "add_memory", store="default", path="people/bob", content="Bob leads.")
+    call(person, "create_project", name="house")
+    call(person, "create_entities", project="house", entities=[{"name": "Hall", "entity_type": "room"}])
+    call(person, "portal_write", portalUri="mem://tests/shop", table="orders", data=[{"id": 1}])
+    return person
+
+
+def call(person: Person, tool: str, **arguments: object) -> dict[str, Any]:
+    answer = person.ask("POST", f"/api/tools/{tool}", json=arguments)
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def titles(person: Person, query: str = "") -> list[str]:
+    answer = person.ask("GET", f"/api/notes?{query}")
+    assert answer.status_code == 200, answer.text
+    return [note["title"] for note in answer.json()["notes"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", [6, 5, 4, 3, 2, 1, 0]),
+        ("namespace=work", [2, 1, 0]),
+        ("folder=plans", [5]),
+        ("tag=odd", [5, 3, 1]),
+        ("tag=odd&tag=even", []),
+        ("tag=odd&namespace=home&min_importance=0.4", [5]),
+        ("source=ui&min_importance=0.6", [6]),
+        ("source=import", []),
+        ("since=2020-01-01&until=9999-12-31&folder=plans", [5]),
+        ("until=2020-01-01", []),
+        ("q=words&folder=plans", [5]),
+    ],
+)
+def test_notes_are_listed_by_what_is_known_of_them(me: Person, query: str, expected: list[int]) -> None:
+    assert titles(me, query) == [f"Note {number}" for number in expected]
+
+
+def test_deleted_notes_have_a_list_of_their_own(me: Person) -> None:
+    assert titles(me, "archived=true") == ["Gone"]
+    assert titles(me, "archived=true&q=ONCE") == ["Gone"]
+    assert titles(me, "archived=true&q=twice") == []
+
+
+@pytest.mark.parametrize("query", ["", "archived=false&tag=even", "min_importance=0.1"])
+def test_pages_follow_one_another(me: Person, query: str) -> None:
+    seen: list[str] = []
+    after = ""
+    while True:
+        page = me.ask("GET", f"/api/notes?{query}&limit=2&after={after}").json()
+        seen += [note["title"] for note in page["notes"]]
+        if page["next"] is None:
+            break
+        after = page["next"]
+    assert seen == titles(me, query)
+
+
+@pytest.mark.parametrize("query", ["after=x", "limit=0", "since=soon", "source=nobody", "min_importance=2"])
+def test_what_cannot_be_meant_is_refused(me: Person, query: str) -> None:
+    assert me.ask("GET", f"/api/notes?{query}").status_code == 422
+
+
+def test_what_was_written_last_is_told_of_every_family_and_of_nobody_else(server: Http, me: Person) -> None:
+    found = me.ask("GET", "/api/recent?limit=100").json()
+    assert {one["family"] for one in found["writes"]} == {"notes", "vault", "stores", "graph", "portals"}
+    assert found["incomplete"] == []
+    times = [one["at"] for one in found["writes"]]
+    assert times == sorted(times, reverse=True)
+    for one in found["writes"]:
+        assert me.ask("GET", "/api/open", params={"ref": one["ref"]}).status_code == 200, one
+    assert len(me.ask("GET", "/api/recent?limit=2").json()["writes"]) == 2
+    assert [one["title"] for one in me.ask("GET", "/api/recent?family=graph").json()["writes"]] == ["Hall"]
+
+    cli(server.data_dir, "users", "add", "ann")
+    ann = signed_in(server, cli(server.data_dir, "users", "link", "ann")["link"])
+    assert ann.ask("GET", "/api/recent").json() == {"writes": [], "incomplete": []}
+    assert ann.ask("GET", "/api/notes").json() == {"notes": [], "next": None}
