@@ -111,7 +111,7 @@ class App(_Rooms):
         _clear_the_dead(self.sessions)
         if "notes" in self.families:
             self.notes.worker.start()
-            self.changes.listen(lambda change: self.syncing.wake(change.user))
+            self.changes.listen(self.syncing.follow)
             self.syncing.start()
         if "recall" in self.families:
             self.recall.worker.start()
@@ -187,7 +187,7 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
             ),
             portals=held(_portals(settings, vaults.folder, changes, clock)),
         )
-        sync = Sync(notes_files.folder, rooms.notes.replica)
+        sync = Sync(notes_files.folder, rooms.notes.replica, tell=partial(changes.tell_pages, topic="sync"))
         app = App(
             settings=settings,
             families=families,

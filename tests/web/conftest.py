@@ -141,7 +141,8 @@ class Watched:
         self.wrong.append(error.message)
 
     def _said(self, message: ConsoleMessage) -> None:
-        if message.type == "error" and "status of 4" not in message.text:  # a refusal, which the page tells
+        is_refusal = "status of 4" in message.text or "status of 503" in message.text  # which the page tells
+        if message.type == "error" and not is_refusal:
             self.wrong.append(message.text)
 
     def _asked(self, request: Request) -> None:

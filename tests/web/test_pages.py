@@ -26,6 +26,7 @@ PAGES = {
     "/portals/tests/shop?tab=statistics": "Portal mem://tests/shop",
     "/keys": "Keys",
     "/sessions": "Sessions",
+    "/sync": "Sync",
     "/settings": "Settings",
 }
 

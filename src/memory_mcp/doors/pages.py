@@ -32,7 +32,7 @@ APP_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-NAMES = ("memories", "graph", "stores", "portals", "keys", "sessions", "settings")
+NAMES = ("memories", "graph", "stores", "portals", "keys", "sessions", "sync", "settings")
 LONGEST_FORM = 10_000  # bytes
 FORM = """<form method="post" action="/sign-in{then}">
 <p><label>Name <input name="name" autocomplete="username" required></label></p>

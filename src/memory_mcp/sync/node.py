@@ -70,11 +70,14 @@ class Sync:
         replica_of: Callable[[str], Replica],
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         pause: Callable[[float], None] = time.sleep,
+        tell: Callable[[str], None] = lambda user: None,
     ) -> None:
+        """`tell` is called with the user whenever a status may have changed."""
         self._folder_of = folder_of
         self._replica_of = replica_of
         self._wall_ms = wall_ms
         self._pause = pause
+        self._told = tell
 
     # What a person says
 
@@ -148,8 +151,11 @@ class Sync:
                 with suppress(Unavailable):
                     replica.ended(exc.message)
                 raise
-            replica.ended(None)
-            return done
+            else:
+                replica.ended(None)
+                return done
+            finally:
+                self._told(user)
 
     def _exchange(self, link: Link, replica: Replica, tell: Tell) -> Exchanged:
         with closing(Asking(link.url, link.key)) as asking:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 
+from memory_mcp.changes import Change
 from memory_mcp.clock import instant, utc_now
 from memory_mcp.errors import AppError, RateLimited
 from memory_mcp.sync.node import Sync
@@ -43,6 +44,10 @@ class Worker:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
+
+    def follow(self, change: Change) -> None:
+        if change.uris:
+            self.wake(change.user)
 
     def wake(self, user: str) -> None:
         """Something changed. Whoever fails waits all the same."""

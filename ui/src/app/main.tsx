@@ -12,6 +12,7 @@ import { Memories } from './pages/memories'
 import { Sessions } from './pages/sessions'
 import { Settings } from './pages/settings'
 import { Stores } from './pages/stores'
+import { Sync } from './pages/sync'
 import { go, where } from './router'
 import { shown } from './theme'
 
@@ -23,6 +24,7 @@ const PAGES: Record<string, [string, FunctionComponent]> = {
   portals: ['Portals', LazyPortals],
   keys: ['Keys', Keys],
   sessions: ['Sessions', Sessions],
+  sync: ['Sync', Sync],
   settings: ['Settings', Settings],
 }
 

@@ -26,7 +26,8 @@ LOOK = 1.0  # seconds between two looks whether the person is still signed in
 )
 async def events(request: Request, app: TheApp, who: Person, cookie: Cookie) -> EventSourceResponse:
     """A stream of `change` events: the addresses of what changed in your memory (`uris`), whether resources came or
-    went (`list_changed`), what else changed (`topics`): `clients`, `keys`, `vectors`, a family that was written to."""
+    went (`list_changed`), what else changed (`topics`): `clients`, `keys`, `vectors`, `sync`, a family that was written
+    to."""
     look = partial(person, app, cookie)
     return EventSourceResponse(_told(request.app.state.listeners, who.id, look), ping=PING)
 

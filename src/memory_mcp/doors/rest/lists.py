@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from memory_mcp.app import App
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import precise_stamp
+from memory_mcp.doors.rest.answering import refusals
 from memory_mcp.doors.rest.people import TheApp, ThePerson
-from memory_mcp.doors.rest.routes import LARGEST_ID, mine, refusals
+from memory_mcp.doors.rest.routes import LARGEST_ID, mine
 from memory_mcp.doors.rest.shapes import FamilyName, NoteListed, NotesPage, Unread, WriteShown, WritesShown
 from memory_mcp.errors import Forbidden, Invalid
 from memory_mcp.notes.model import Filter, Place, Question, Source

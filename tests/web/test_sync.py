@@ -1,0 +1,103 @@
+"""The page Sync, with a real hub."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.doors.test_rest import cli
+from tests.web.conftest import Site
+from tests.web.looking import is_accessible
+from tests.wire import Http, hub_server
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
+    with hub_server(tmp_path_factory.mktemp("hub")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def unlinked(site: Site) -> Iterator[None]:
+    """The site is everybody's: leave it as it was."""
+    yield
+    for one in site.me.get("/api/mcp/sync/status").json()["namespaces"]:
+        site.me.post("/api/mcp/sync/clear-state", json={"namespace": one["namespace"]})
+    site.me.post("/api/mcp/sync/unlink")
+
+
+def link(page: Page, hub: Http, encryption: str = "none") -> None:
+    page.goto("/sync")
+    form = page.get_by_role("form", name="Link a hub")
+    form.get_by_label("Address").fill(hub.url)
+    form.get_by_label("Key").fill(str(hub.key))
+    form.get_by_label("Encryption").select_option(encryption)
+    form.get_by_role("button", name="Link").press("Enter")
+    expect(page.get_by_role("region", name="The hub")).to_contain_text(hub.url)
+
+
+def test_a_namespace_is_enabled_and_reaches_another_computer(page: Page, site: Site, hub: Http, tmp_path: Path) -> None:
+    page.goto("/sync")
+    is_accessible(page)
+    link(page, hub)
+    is_accessible(page)
+    table = page.get_by_role("region", name="Namespaces")
+    row = table.get_by_role("row").filter(has_text="area1")
+    expect(row).to_contain_text("no")
+    page.get_by_role("button", name="Enable area1").click()
+    expect(page.get_by_role("status").filter(has_text="area1 is synced from now on")).to_be_visible()
+    expect(row.get_by_role("cell").nth(2)).to_have_text("0")  # to send
+    expect(row).to_contain_text("just now")
+
+    other = tmp_path / "other"
+    cli(other, "sync", "link", hub.url, "--key", str(hub.key))
+    cli(other, "sync", "enable", "area1")
+    assert cli(other, "sync", "now")["pulled"] == 10
+    cli(other, "add", "written elsewhere", "--namespace", "area1")
+    cli(other, "sync", "now")
+    page.get_by_role("button", name="Sync now").click()
+    expect(row.get_by_role("cell").nth(1)).to_have_text("11")
+    is_accessible(page)
+
+
+def test_controls_of_a_namespace_and_the_way_back(page: Page, hub: Http) -> None:
+    link(page, hub)
+    form = page.get_by_role("form", name="Another namespace")
+    form.get_by_label("Another namespace").fill("elsewhere")
+    form.get_by_role("button", name="Enable").click()
+    row = page.get_by_role("row").filter(has_text="elsewhere")
+    expect(row).to_contain_text("yes")
+    page.get_by_role("button", name="Resync elsewhere").click()
+    expect(page.get_by_role("status").filter(has_text="exchanged as a whole")).to_be_visible()
+    page.get_by_role("button", name="Disable elsewhere").click()
+    expect(row).to_contain_text("not for now")
+    page.get_by_role("button", name="Undo").click()
+    expect(row).to_contain_text("yes")
+    page.get_by_role("button", name="Clear state of elsewhere").click()
+    expect(row).to_have_count(0)
+
+
+def test_a_wrong_address_and_a_wrong_key_are_told(page: Page, hub: Http) -> None:
+    page.goto("/sync")
+    form = page.get_by_role("form", name="Link a hub")
+    form.get_by_label("Address").fill("http://127.0.0.1:9")
+    form.get_by_label("Key").fill("x")
+    form.get_by_role("button", name="Link").click()
+    expect(form.get_by_role("alert")).to_contain_text("does not answer")
+    form.get_by_label("Address").fill(hub.url)
+    form.get_by_role("button", name="Link").click()
+    expect(form.get_by_role("alert")).to_contain_text("does not take the key")
+
+
+def test_the_secret_is_shown_once(page: Page, hub: Http) -> None:
+    link(page, hub, "new")
+    secret = page.get_by_role("region", name="Your secret")
+    expect(secret).to_contain_text("mms_")
+    is_accessible(page)
+    page.get_by_role("button", name="I have stored it").click()
+    expect(secret).to_have_count(0)
+    expect(page.get_by_role("region", name="The hub")).to_contain_text("encrypted")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Unlink").click()
+    expect(page.get_by_role("form", name="Link a hub")).to_be_visible()
