@@ -140,7 +140,7 @@ class Replica:
         with self._db.write() as tx:
             sync.set_ended(tx, error)
 
-    def _merged(self, tx: Write, records: Iterable[Record], marks: Marks) -> Changed:
+    def _merged(self, tx: Write, records: Sequence[Record], marks: Marks) -> Changed:
         changed = Changed()
         with _arriving(tx):
             for record in records:
@@ -148,8 +148,8 @@ class Replica:
                     _merge(tx, self._user, record, marks, changed)
                 except Invalid as exc:  # a node of another version, or of another kind: the others still come in
                     log.warning("A note that arrived is left out (%s): %s", record.id, exc.message)
-                for stamp in record.stamps:
-                    sync.observe(tx, stamp)
+            if stamps := [stamp for record in records for stamp in record.stamps]:
+                sync.observe(tx, max(stamps))
         return changed
 
 
@@ -240,7 +240,7 @@ def _marks(records: Iterable[Record]) -> Marks:
 def _merge(tx: Write, user: str, record: Record, marks: Marks, changed: Changed) -> None:
     """Put together what is here and what arrived."""
     stored = notes.get(tx, record.id)
-    if stored and not record.dead:
+    if stored and not sync.is_stamped(tx, stored.seq):
         sync.stamp_note(tx, stored.seq)  # what was never told of is as old as it is
     here = _records(tx, [record.id]).get(record.id)
     merged = merge(here, record) if here else record

@@ -8,7 +8,7 @@ from typing import Any
 from memory_mcp.access import Limits
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import new_id
-from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited
+from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, RateLimited
 from memory_mcp.sqlite import Database, Read, Write, migrations
 from memory_mcp.sync.records import Record, as_json, at_most, merge, milliseconds, parse
 from memory_mcp.sync.storage import hub as storage
@@ -58,7 +58,7 @@ class Hub:
 
     def push(self, caller: Caller, node: str, ticket: str | None, seal: str | None, told: Sequence[object]) -> Pushed:
         """Merge what a node tells. One record that cannot be taken does not keep the others out."""
-        caller.require(Scope.WRITE)
+        _require(caller, Scope.WRITE)
         allowance = self._limits.take(f"push {caller.user}", PUSHES_A_MINUTE)
         if allowance.is_spent:
             raise RateLimited(
@@ -92,7 +92,7 @@ class Hub:
         limit: int,
     ) -> Pulled:
         """What changed in a namespace since a cursor; `own`: also what this node told itself."""
-        caller.require(Scope.READ)
+        _require(caller, Scope.READ)
         but_of = None if own else node
         with self._db.read() as tx:
             _check(tx, caller.user, node, ticket)
@@ -113,6 +113,12 @@ def forget(db: Database, user: str) -> None:
     """Delete all that a hub keeps for a user."""
     with db.write() as tx:
         storage.forget(tx, user)
+
+
+def _require(caller: Caller, scope: Scope) -> None:
+    caller.require(scope)
+    if "notes" not in caller.families:
+        raise Forbidden("This key does not open notes. Make one with `keys create --families notes`, or without.")
 
 
 def _take(tx: Write, user: str, node: str, seal: str | None, told: object) -> Record | None:

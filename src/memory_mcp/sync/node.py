@@ -3,14 +3,14 @@
 import json
 import random
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from memory_mcp.clock import instant
 from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited, Unavailable, Unusable
-from memory_mcp.files.turns import Turns
+from memory_mcp.files.turns import LONGEST_WAIT, Turns
 from memory_mcp.sync import sealing
 from memory_mcp.sync.asking import Answer, Asking, Forked, checked_url
 from memory_mcp.sync.model import Place, Replica, Standing, Synced
@@ -26,6 +26,10 @@ MOST_WAITS = 20  # in a row, for a hub that says it is too often
 
 Tell = Callable[[str, int, int | None], None]
 """Told of work under way: what it is, how much is done, of how much."""
+
+
+class Busy(Unavailable):
+    """Another process is at it."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +92,12 @@ class Sync:
             sealing.Seal(secret)
         chosen = Link(checked_url(url), key.strip(), secret)
         former, replica = self.linked(user), self._replica_of(user)
-        self._try(chosen, replica.standing())
-        if former and former.secret != chosen.secret:
-            replica.start_over(chosen.url, new_node=True)
-        self._write(user, chosen)
+        with self._turn(user, LONGEST_WAIT):
+            self._try(chosen, replica.standing())
+            if former and former.secret != chosen.secret:
+                replica.start_over(chosen.url, new_node=True)
+            self._write(user, chosen)
+        self._told(user)
         return chosen
 
     def unlink(self, user: str) -> None:
@@ -139,12 +145,12 @@ class Sync:
 
     # The exchange
 
-    def run(self, user: str, tell: Tell = lambda what, done, whole: None, *, wait: float = 30.0) -> Exchanged:
-        """Send and take in everything there is. Raises Unavailable if another process is at it for longer than `wait`
-        seconds, and whatever the hub has against it."""
+    def run(self, user: str, tell: Tell = lambda what, done, whole: None, *, wait: float = LONGEST_WAIT) -> Exchanged:
+        """Send and take in everything there is. Raises Busy if another process is at it for longer than `wait` seconds,
+        and whatever the hub has against it."""
         link = self._require_link(user)
         replica = self._replica_of(user)
-        with Turns(self._folder_of(user) / "sync.lock").take(wait):
+        with self._turn(user, wait):
             try:
                 done = self._exchange(link, replica, tell)
             except AppError as exc:
@@ -156,6 +162,16 @@ class Sync:
                 return done
             finally:
                 self._told(user)
+
+    @contextmanager
+    def _turn(self, user: str, wait: float) -> Iterator[None]:
+        """One exchange at a time for each user, among all processes."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(Turns(self._folder_of(user) / "sync.lock").take(wait))
+            except Unavailable as exc:
+                raise Busy("Another process is syncing these notes. Try again in a moment.") from exc
+            yield
 
     def _exchange(self, link: Link, replica: Replica, tell: Tell) -> Exchanged:
         with closing(Asking(link.url, link.key)) as asking:

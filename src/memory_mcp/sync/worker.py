@@ -11,7 +11,7 @@ from datetime import timedelta
 from memory_mcp.changes import Change
 from memory_mcp.clock import instant, utc_now
 from memory_mcp.errors import AppError, RateLimited
-from memory_mcp.sync.node import Sync
+from memory_mcp.sync.node import Busy, Sync
 
 log = logging.getLogger(__name__)
 
@@ -93,6 +93,8 @@ class Worker:
         try:
             if self._is_needed(user):
                 self._sync.run(user, wait=0.0)
+        except Busy:
+            return  # it does it for us
         except RateLimited as exc:
             self._put_off(user, float(exc.data["retry_after"]))
         except AppError as exc:

@@ -158,12 +158,13 @@ def supersede(tx: Write, newer: int, older: int) -> None:
 
 
 def refresh_superseded(tx: Write, seq: int) -> None:
-    """By the newest note that says so and is not archived."""
+    """By the newest note that says so and is not archived: the same one on every node."""
     tx.all(
         """
         UPDATE notes SET superseded_by = (
-            SELECT max(newer.seq) FROM note_links JOIN notes AS newer ON newer.seq = source_seq
+            SELECT newer.seq FROM note_links JOIN notes AS newer ON newer.seq = source_seq
             WHERE target_seq = :seq AND kind = 'supersedes' AND newer.archived = 0
+            ORDER BY newer.created_at DESC, newer.id DESC LIMIT 1
         ) WHERE seq = :seq
         """,
         {"seq": seq},

@@ -147,6 +147,11 @@ def track(tx: Write, namespace: str) -> None:
     _stamp_as_old_as_they_are(tx, seqs, {"namespace": namespace})
 
 
+def is_stamped(tx: Read, seq: int) -> bool:
+    found = tx.one("SELECT 1 FROM sync_fields WHERE note_seq = :seq AND field = 'content'", {"seq": seq})
+    return found is not None
+
+
 def stamp_note(tx: Write, seq: int) -> None:
     """The same for one note, of which something arrives."""
     _stamp_as_old_as_they_are(tx, ":seq", {"seq": seq})
