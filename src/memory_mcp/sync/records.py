@@ -17,6 +17,7 @@ from memory_mcp.errors import Invalid
 STAMP = r"^[0-9]{15}:[0-9]{5}:[0-9a-z]{1,32}$"
 MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"  # fixed width: compared as text
 NAMESPACE = "namespace"
+MOST_NAMED = 80  # characters of a field's name, where something is wrong with it
 
 Stamp = Annotated[str, Field(pattern=STAMP)]
 Moment = Annotated[str, Field(pattern=MOMENT)]
@@ -126,7 +127,8 @@ def parse(told: object) -> Record:
         json.dumps(told, ensure_ascii=False, allow_nan=False).encode()
     except ValidationError as exc:
         first = exc.errors()[0]
-        raise Invalid(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}.") from exc
+        where = ".".join(str(part)[:MOST_NAMED] for part in first["loc"])
+        raise Invalid(f"{where}: {first['msg']}.") from exc
     except (ValueError, RecursionError) as exc:
         raise Invalid("Not text in UTF-8 and numbers that are finite.") from exc
     return record

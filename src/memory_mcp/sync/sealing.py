@@ -72,7 +72,7 @@ class Seal:
 
     def _encrypt(self, value: Any, *belongs_to: str) -> str:
         sealed = self._cipher.encrypt(
-            json.dumps(value, sort_keys=True).encode(), [text.encode() for text in belongs_to]
+            json.dumps(value, sort_keys=True, ensure_ascii=False).encode(), [text.encode() for text in belongs_to]
         )
         return base64.urlsafe_b64encode(sealed).decode()
 

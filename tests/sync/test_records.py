@@ -1,0 +1,200 @@
+"""What nodes tell each other is state: merging it obeys the laws that let it be lost, come twice or in any order."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_mcp.errors import Invalid
+from memory_mcp.sync.records import Record, as_json, at_most, merge, milliseconds, parse
+
+MOMENT = "2030-01-01T12:00:00.000Z"
+STAMP = "000001893499200:00000:a"
+
+stamps = st.builds(
+    lambda ms, counter, node: f"{ms:015d}:{counter:05d}:{node}",
+    st.integers(0, 4) | st.integers(0, 10**15 - 1),
+    st.integers(0, 2) | st.just(99999),
+    st.sampled_from(["a", "b", "0f"]),
+)
+moments = st.builds(lambda day, ms: f"2030-01-{day:02d}T12:00:00.{ms:03d}Z", st.integers(1, 3), st.integers(0, 2))
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
+    max_leaves=4,
+)
+registers = st.tuples(stamps) | st.tuples(stamps, values)
+names = st.sampled_from(["content", "title", "namespace", "tag/x", "metadata/k", "link/n2", "wikilink/t"])
+clients = st.none() | st.sampled_from(["", "codex"])
+born = st.none() | st.tuples(moments, clients)
+records = st.builds(
+    Record,
+    id=st.just("n1"),
+    registers=st.dictionaries(names, registers, max_size=5),
+    importance=st.none() | st.floats(0, 1),
+    last_referenced_at=st.none() | moments,
+    updated_at=st.none() | moments,
+    created=born,
+    dead=st.none() | st.none() | stamps,
+)
+
+
+def same(one: Record, other: Record) -> bool:
+    """Also where Python is lenient: True == 1, and 1 == 1.0."""
+    return json.dumps(as_json(one), sort_keys=True) == json.dumps(as_json(other), sort_keys=True)
+
+
+@given(records, records)
+def test_it_does_not_matter_who_comes_first(one: Record, other: Record) -> None:
+    assert same(merge(one, other), merge(other, one))
+
+
+@given(records, records, records)
+def test_it_does_not_matter_what_is_put_together_first(one: Record, two: Record, three: Record) -> None:
+    assert same(merge(merge(one, two), three), merge(one, merge(two, three)))
+
+
+@given(records, records)
+def test_what_comes_twice_changes_nothing(one: Record, other: Record) -> None:
+    merged = merge(one, other)
+    assert same(merge(merged, merged), merged)
+    assert same(merge(merged, one), merged)
+    assert same(merge(other, merged), merged)
+
+
+@given(records, records)
+def test_a_deletion_wins_for_good_and_leaves_nothing_of_the_note(one: Record, other: Record) -> None:
+    merged = merge(one, other)
+    assert bool(merged.dead) == bool(one.dead or other.dead)
+    if merged.dead:
+        assert merged.registers.keys() <= {"namespace"}
+        assert set(as_json(merged)) <= {"id", "registers", "dead"}
+
+
+@given(records, records)
+def test_each_field_is_as_it_was_last_written(one: Record, other: Record) -> None:
+    merged = merge(one, other)
+    if merged.dead:
+        return
+    for name in one.registers | other.registers:
+        told = [record.registers[name] for record in (one, other) if name in record.registers]
+        assert merged.registers[name] in told
+        assert merged.registers[name][0] == max(register[0] for register in told)
+    assert merged.importance == max((x.importance for x in (one, other) if x.importance is not None), default=None)
+    assert merged.updated_at == max((x.updated_at for x in (one, other) if x.updated_at), default=None)
+
+
+@given(stamps, stamps)
+def test_stamps_sort_as_text_as_they_do_in_time(one: str, other: str) -> None:
+    def parts(stamp: str) -> tuple[int, int, str]:
+        ms, counter, node = stamp.split(":")
+        return int(ms), int(counter), node
+
+    assert (one < other) == (parts(one) < parts(other))
+    assert milliseconds(one) == parts(one)[0]
+
+
+@given(records)
+def test_a_record_comes_out_of_its_json_as_it_went_in(record: Record) -> None:
+    wire = json.dumps(as_json(record), ensure_ascii=False).encode()
+    assert same(parse(json.loads(wire)), record)
+    assert parse(json.loads(wire)) == record
+
+
+@given(records)
+def test_what_is_not_known_is_not_told(record: Record) -> None:
+    assert None not in as_json(record).values()
+
+
+@given(records, moments)
+def test_times_ahead_of_the_hub_are_of_now(record: Record, now: str) -> None:
+    limited = at_most(record, now)
+    assert (limited.updated_at or "") <= now
+    assert (limited.last_referenced_at or "") <= now
+    assert limited.registers == record.registers
+    if record.updated_at:
+        assert limited.updated_at == min(record.updated_at, now)
+
+
+def test_a_note_that_went_elsewhere_says_nothing_but_where() -> None:
+    record = Record("n1", {"content": (STAMP, "x"), "namespace": (STAMP, "b")}, importance=1.0, updated_at=MOMENT)
+    assert as_json(record.slim) == {"id": "n1", "registers": {"namespace": (STAMP, "b")}}
+
+
+# Hypothesis builds what we think of. This is what others might send.
+
+
+def told(**more: Any) -> dict[str, Any]:
+    return {"id": "n1", "registers": {"content": [STAMP, "x"]}, **more}
+
+
+@pytest.mark.parametrize(
+    ("bad", "blamed"),
+    [
+        (None, "dictionary"),
+        ([], "dictionary"),
+        ("n1", "dictionary"),
+        ({}, "id"),
+        (told(id=""), "id"),
+        (told(id="x" * 65), "id"),
+        (told(id=7), "id"),
+        (told(surprise=1), "surprise"),
+        (told(registers=[]), "registers"),
+        (told(registers={"content": []}), "registers.content"),
+        (told(registers={"content": "x"}), "registers.content"),
+        (told(registers={"content": [STAMP, "x", "y"]}), "registers.content"),
+        (told(registers={"content": ["1:0:a", "x"]}), "registers.content"),
+        (told(registers={"content": [STAMP + "\n", "x"]}), "registers.content"),
+        (told(registers={"content": ["٠" * 15 + ":00000:a", "x"]}), "registers.content"),
+        (told(registers={"": [STAMP, "x"]}), "registers"),
+        (told(registers={"x" * 4097: [STAMP]}), "registers"),
+        (told(registers={f"tag/{n}": [STAMP] for n in range(10_001)}), "registers"),
+        (told(importance=-0.1), "importance"),
+        (told(importance=1.1), "importance"),
+        (told(importance=float("nan")), "importance"),
+        (told(importance="high"), "importance"),
+        (told(updated_at="yesterday"), "updated_at"),
+        (told(updated_at="2030-01-01T12:00:00Z"), "updated_at"),
+        (told(last_referenced_at=0), "last_referenced_at"),
+        (told(created=[MOMENT]), "created"),
+        (told(created=[MOMENT, "x" * 65]), "created"),
+        (told(dead=True), "dead"),
+        (told(dead="never"), "dead"),
+    ],
+)
+def test_what_is_no_record_is_refused_and_says_what_is_wrong(bad: object, blamed: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        parse(bad)
+    assert blamed in refused.value.message
+    assert len(refused.value.message) < 500
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", {"\udfff": 1}])
+def test_what_is_no_json_in_utf_8_is_refused(value: Any) -> None:
+    with pytest.raises(Invalid):
+        parse(told(registers={"content": [STAMP, value]}))
+
+
+def test_values_nested_without_end_are_refused() -> None:
+    deep: Any = "x"
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(Invalid):
+        parse(told(registers={"metadata/k": [STAMP, deep]}))
+
+
+@pytest.mark.parametrize("value", ["x" * 5_000_000, 10**400, -0.0, 1e-300, "\x00", "\u2028", [[]], {"": None}])
+def test_large_and_odd_values_stay_as_they_are(value: Any) -> None:
+    record = parse(told(registers={"metadata/k": [STAMP, value]}))
+    again = parse(json.loads(json.dumps(as_json(record))))
+    assert json.dumps(again.registers["metadata/k"][1:]) == json.dumps([value])
+    assert same(merge(record, again), record)
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, True), (1, 1.0), (0, False), ([1], [True])])
+def test_values_that_python_takes_for_equal_have_an_order_all_the_same(one: Any, other: Any) -> None:
+    told_one, told_other = (Record("n1", {"metadata/k": (STAMP, value)}) for value in (one, other))
+    assert same(merge(told_one, told_other), merge(told_other, told_one))
