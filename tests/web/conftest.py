@@ -85,6 +85,15 @@ def fill(site: Site, folder: Path) -> None:
     site.call("portal_write", portalUri=PORTAL, table="refunds", data=refunds)
 
 
+@pytest.fixture
+def here(site: Site) -> Iterator[Site]:
+    """With the tables as they were."""
+    yield site
+    for table in site.call("portal_view", portalUri=PORTAL)["tables"]:
+        if table["name"] not in ("orders", "refunds"):
+            site.call("portal_delete", portalUri=PORTAL, table=table["name"], confirm=True)
+
+
 @pytest.fixture(scope="session")
 def chromium() -> browsers.Chromium:
     try:

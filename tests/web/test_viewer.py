@@ -3,15 +3,15 @@
 import base64
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Download, FrameLocator, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Download, FrameLocator, Page, expect
 
 from tests.web.conftest import PORTAL, ROWS, Site, Watched
 from tests.web.looking import is_accessible
+from tests.web.viewing import choose_table, people, write
 
 APPS = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -20,16 +20,6 @@ STRICT = (
     "connect-src 'none'; frame-src 'none'; object-src 'none'; base-uri 'none'; form-action 'none'"
 )
 HOST = Path(__file__).with_name("host.html")
-Where = Page | FrameLocator
-
-
-@pytest.fixture
-def here(site: Site) -> Iterator[Site]:
-    """With the tables as they were."""
-    yield site
-    for table in site.call("portal_view", portalUri=PORTAL)["tables"]:
-        if table["name"] not in ("orders", "refunds"):
-            site.call("portal_delete", portalUri=PORTAL, table=table["name"], confirm=True)
 
 
 @pytest.fixture
@@ -68,15 +58,6 @@ def listed(site: Site, **capabilities: Any) -> list[dict[str, Any]]:
 def in_the_web_app(page: Page, query: str = "") -> Page:
     page.goto(f"/portals/tests/shop{query}")
     return page
-
-
-def cells(where: Where, row: int) -> list[str]:
-    return where.locator(f"#row{row} [role=gridcell]").all_inner_texts()[1:]
-
-
-def choose_table(where: Where, name: str) -> None:
-    where.get_by_label("Table", exact=True).select_option(name)
-    expect(where.get_by_role("grid", name=f"Rows of {name}")).to_be_visible()
 
 
 # 1. Data browsing
@@ -208,17 +189,6 @@ def test_files_are_imported(page: Page, here: Site, tmp_path: Path, carrier: str
     expect(where.locator("#row1")).to_contain_text("Zoë")
 
 
-def people(site: Site, format_: str) -> bytes:
-    if format_ == "csv":
-        return "id,name\n1,Ann\n2,Zoë\n".encode()
-    if format_ == "json":
-        return json.dumps([{"id": 1, "name": "Ann"}, {"id": 2, "name": "Zoë"}]).encode()
-    name = f"people-{len(list((site.server.data_dir / 'exports').glob('*')))}.parquet"
-    query = "SELECT id AS number, if(id = 0, 'Ann', 'Zoë') AS name FROM refunds WHERE id < 2 ORDER BY id"
-    site.call("portal_export", portalUri=PORTAL, destination=name, format="parquet", query=query)
-    return (site.server.data_dir / "exports" / name).read_bytes()
-
-
 def test_a_file_larger_than_a_request_comes_in_pieces(page: Page, here: Site, tmp_path: Path) -> None:
     file = tmp_path / "large.csv"
     file.write_text("id,text\n" + "".join(f"{n},{'x' * 100}\n" for n in range(60_000)), encoding="utf-8")
@@ -245,13 +215,6 @@ def test_a_query_is_run_and_drawn_and_a_bad_one_says_why(page: Page, here: Site,
     write(page, editor, "SELECT nothing FROM orders")
     where.get_by_role("button", name="Run").click()
     expect(where.get_by_role("alert")).to_contain_text("nothing")
-
-
-def write(page: Page, editor: Locator, text: str) -> None:
-    """As a person does: what Playwright fills in has styles of its own, which the policy refuses."""
-    editor.click()
-    page.keyboard.press("Control+a")
-    page.keyboard.type(text)
 
 
 # 7. Export

@@ -165,7 +165,7 @@ def portal_view(call: Call, asked: InPortal) -> View:
 
 # For the viewer alone: a page in a host reaches no disk and no network but through tools
 
-FOR_THE_VIEWER: dict[str, Any] = {"resourceUri": VIEWER, "visibility": ["app"]}
+FOR_THE_VIEWER: dict[str, Any] = {"visibility": ["app"]}  # no resource of its own, or a host offers it as an app
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
 Offset = Annotated[int, Field(ge=0, le=2**53), AS_WHOLE]
 
