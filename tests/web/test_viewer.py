@@ -74,6 +74,20 @@ def test_a_table_of_many_rows_scrolls_and_only_a_few_are_elements(page: Page, he
     assert page.locator(".grid-body [role=row]").count() < 100
 
 
+def test_wherever_a_table_is_scrolled_to_the_right_rows_are_there(page: Page, here: Site) -> None:
+    in_the_web_app(page, "?table=orders&sort=id")
+    expect(page.locator("#row0")).to_contain_text("order 0")
+    elements = page.locator("*").count()
+    for place, row in ((0.5, ROWS // 2), (1.0, ROWS - 1), (0.25, ROWS // 4), (0.0, 0)):
+        page.locator(".grid-scroll").evaluate("(grid, place) => { grid.scrollTop = place * grid.scrollHeight }", place)
+        shown = page.locator(f"#row{row}")
+        expect(shown).to_contain_text(f"order {row}")
+        buyer = ("Ann", "Bob", "Cleo", "Dan")[row % 4]
+        assert shown.get_by_role("gridcell").all_inner_texts()[1:3] == [str(row), buyer]
+        assert page.locator(".grid-body [role=row]").count() < 100
+        assert page.locator("*").count() < elements + 500
+
+
 def test_rows_are_sorted_filtered_and_searched_by_the_server_and_the_address_says_how(page: Page, here: Site) -> None:
     in_the_web_app(page, "?table=orders")
     page.get_by_role("button", name="price").click()
