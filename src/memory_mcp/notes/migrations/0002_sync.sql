@@ -83,14 +83,26 @@ CREATE VIEW sync_told AS
 
 -- The triggers. Each asks for a new stamp and writes it to the fields that changed; that puts the note into the outbox.
 
-CREATE TRIGGER sync_fields_ai AFTER INSERT ON sync_fields WHEN NOT (SELECT arriving FROM sync_node) BEGIN
+-- Not for what changes while a note is elsewhere: then others only learn that it went there.
+CREATE TRIGGER sync_fields_ai AFTER INSERT ON sync_fields
+WHEN NOT (SELECT arriving FROM sync_node) AND (
+    new.field = 'namespace'
+    OR (SELECT namespace FROM notes WHERE seq = new.note_seq) IN (SELECT namespace FROM sync_namespaces)
+) BEGIN
     DELETE FROM sync_outbox WHERE note_id = (SELECT id FROM notes WHERE seq = new.note_seq);
     INSERT INTO sync_outbox (note_id) SELECT id FROM notes WHERE seq = new.note_seq;
 END;
-CREATE TRIGGER sync_fields_au AFTER UPDATE ON sync_fields WHEN NOT (SELECT arriving FROM sync_node) BEGIN
+CREATE TRIGGER sync_fields_au AFTER UPDATE ON sync_fields
+WHEN NOT (SELECT arriving FROM sync_node) AND (
+    new.field = 'namespace'
+    OR (SELECT namespace FROM notes WHERE seq = new.note_seq) IN (SELECT namespace FROM sync_namespaces)
+) BEGIN
     DELETE FROM sync_outbox WHERE note_id = (SELECT id FROM notes WHERE seq = new.note_seq);
     INSERT INTO sync_outbox (note_id) SELECT id FROM notes WHERE seq = new.note_seq;
 END;
+
+-- Notes that are stamped: those of synced namespaces, and those that were in one, wherever they are now.
+CREATE VIEW sync_stamped AS SELECT note_seq FROM sync_fields WHERE field = 'content';
 
 CREATE TRIGGER sync_notes_ai AFTER INSERT ON notes
 WHEN new.namespace IN (SELECT namespace FROM sync_namespaces) AND NOT (SELECT arriving FROM sync_node) BEGIN
@@ -101,7 +113,7 @@ END;
 
 CREATE TRIGGER sync_notes_au
 AFTER UPDATE OF content, title, has_own_title, folder, mcp_namespace, archived, expires_at, metadata, importance ON notes
-WHEN old.namespace IN (SELECT namespace FROM sync_namespaces) AND NOT (SELECT arriving FROM sync_node) BEGIN
+WHEN NOT (SELECT arriving FROM sync_node) AND new.seq IN sync_stamped BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp)
     SELECT new.seq, field, stamp FROM sync_stamp, (
@@ -121,14 +133,13 @@ WHEN old.namespace IN (SELECT namespace FROM sync_namespaces) AND NOT (SELECT ar
     INSERT INTO sync_outbox (note_id) SELECT new.id WHERE old.importance <> new.importance;
 END;
 
--- A note that moves to where others see it: all of it is new to them.
+-- A note that moves to where others see it for the first time: all of it is new to them.
 CREATE TRIGGER sync_notes_moved AFTER UPDATE OF mcp_namespace ON notes
-WHEN old.namespace NOT IN (SELECT namespace FROM sync_namespaces)
-    AND new.namespace IN (SELECT namespace FROM sync_namespaces) AND NOT (SELECT arriving FROM sync_node) BEGIN
+WHEN new.namespace IN (SELECT namespace FROM sync_namespaces) AND NOT (SELECT arriving FROM sync_node)
+    AND new.seq NOT IN sync_stamped BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp, value)
-    SELECT seq, field, stamp, value FROM sync_told, sync_stamp WHERE seq = new.seq
-    ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp, value = excluded.value;
+    SELECT seq, field, stamp, value FROM sync_told, sync_stamp WHERE seq = new.seq;
 END;
 
 CREATE TRIGGER sync_notes_referenced AFTER UPDATE OF last_referenced_at ON notes
@@ -150,8 +161,7 @@ END;
 
 CREATE TRIGGER sync_tags_ai AFTER INSERT ON note_tags
 WHEN (new.origin = 'user' OR (new.origin = 'system' AND new.tag_key NOT LIKE 'ns/%'))
-    AND (SELECT namespace FROM notes WHERE seq = new.note_seq) IN (SELECT namespace FROM sync_namespaces)
-    AND NOT (SELECT arriving FROM sync_node) BEGIN
+    AND NOT (SELECT arriving FROM sync_node) AND new.note_seq IN sync_stamped BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp) SELECT new.note_seq, 'tag/' || new.tag_key, stamp FROM sync_stamp
     WHERE true ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp;
@@ -159,24 +169,21 @@ END;
 CREATE TRIGGER sync_tags_au AFTER UPDATE OF tag, origin ON note_tags
 WHEN (old.tag <> new.tag OR old.origin <> new.origin)
     AND ('user' IN (old.origin, new.origin) OR ('system' IN (old.origin, new.origin) AND new.tag_key NOT LIKE 'ns/%'))
-    AND (SELECT namespace FROM notes WHERE seq = new.note_seq) IN (SELECT namespace FROM sync_namespaces)
-    AND NOT (SELECT arriving FROM sync_node) BEGIN
+    AND NOT (SELECT arriving FROM sync_node) AND new.note_seq IN sync_stamped BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp) SELECT new.note_seq, 'tag/' || new.tag_key, stamp FROM sync_stamp
     WHERE true ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp;
 END;
 CREATE TRIGGER sync_tags_ad AFTER DELETE ON note_tags
 WHEN (old.origin = 'user' OR (old.origin = 'system' AND old.tag_key NOT LIKE 'ns/%'))
-    AND (SELECT namespace FROM notes WHERE seq = old.note_seq) IN (SELECT namespace FROM sync_namespaces)
-    AND NOT (SELECT arriving FROM sync_node) BEGIN
+    AND NOT (SELECT arriving FROM sync_node) AND old.note_seq IN sync_stamped BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp) SELECT old.note_seq, 'tag/' || old.tag_key, stamp FROM sync_stamp
     WHERE true ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp;
 END;
 
 CREATE TRIGGER sync_links_ai AFTER INSERT ON note_links
-WHEN (SELECT namespace FROM notes WHERE seq = new.source_seq) IN (SELECT namespace FROM sync_namespaces)
-    AND NOT (SELECT arriving FROM sync_node) BEGIN
+WHEN NOT (SELECT arriving FROM sync_node) AND new.source_seq IN sync_stamped BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp, value)
     SELECT new.source_seq, new.kind || '/' || id, stamp, id FROM notes, sync_stamp WHERE seq = new.target_seq
@@ -184,8 +191,7 @@ WHEN (SELECT namespace FROM notes WHERE seq = new.source_seq) IN (SELECT namespa
 END;
 -- Not when the other note was deleted: then its row is gone by now, and the link goes with it everywhere.
 CREATE TRIGGER sync_links_ad AFTER DELETE ON note_links
-WHEN (SELECT namespace FROM notes WHERE seq = old.source_seq) IN (SELECT namespace FROM sync_namespaces)
-    AND NOT (SELECT arriving FROM sync_node) BEGIN
+WHEN NOT (SELECT arriving FROM sync_node) AND old.source_seq IN sync_stamped BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp, value)
     SELECT old.source_seq, old.kind || '/' || id, stamp, NULL FROM notes, sync_stamp WHERE seq = old.target_seq
@@ -195,8 +201,7 @@ END;
 -- Which note a [[title]] means is told, since a note that is renamed later keeps the links it has.
 CREATE TRIGGER sync_wikilinks_au AFTER UPDATE OF target_seq ON note_wikilinks
 WHEN new.target_seq IS NOT NULL AND new.target_seq IS NOT old.target_seq
-    AND (SELECT namespace FROM notes WHERE seq = new.source_seq) IN (SELECT namespace FROM sync_namespaces)
-    AND NOT (SELECT arriving FROM sync_node) BEGIN
+    AND NOT (SELECT arriving FROM sync_node) AND new.source_seq IN sync_stamped BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp, value)
     SELECT new.source_seq, 'wikilink/' || new.title_key, stamp, id FROM notes, sync_stamp WHERE seq = new.target_seq

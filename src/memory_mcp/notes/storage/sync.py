@@ -145,6 +145,7 @@ def track(tx: Write, namespace: str) -> None:
     tx.all("UPDATE sync_node SET ticks = ticks + 1")
     seqs = "SELECT seq FROM notes WHERE namespace = :namespace"
     _stamp_as_old_as_they_are(tx, seqs, {"namespace": namespace})
+    tell_again(tx, namespace)
 
 
 def is_stamped(tx: Read, seq: int) -> bool:
@@ -189,6 +190,11 @@ def start_over(tx: Write, namespace: str | None) -> None:
         """,
         values,
     )
+    tell_again(tx, namespace)
+
+
+def tell_again(tx: Write, namespace: str | None) -> None:
+    """Put all notes into the outbox, and those that were deleted: of one namespace, or of all."""
     tx.all(
         """
         INSERT INTO sync_outbox (note_id)
@@ -198,7 +204,7 @@ def start_over(tx: Write, namespace: str | None) -> None:
         SELECT id FROM sync_tombstones WHERE :namespace IS NULL OR namespace = :namespace
         ON CONFLICT (note_id) DO NOTHING
         """,
-        values,
+        {"namespace": namespace},
     )
 
 
