@@ -18,8 +18,8 @@ from memory_mcp.embedding import Space, model_files
 from memory_mcp.embedding.worker import BACKGROUND
 from memory_mcp.notes import schema
 from memory_mcp.notes.model import NewNote, Note
-from memory_mcp.notes.operations import merged_tags
 from memory_mcp.notes.storage import notes, vectors, words
+from memory_mcp.notes.writing import merged_tags
 from memory_mcp.search.vectors import pack
 from memory_mcp.sqlite import Database, Write
 from memory_mcp.sqlite.tidying import Tidying
