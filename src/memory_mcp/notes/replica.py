@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import Any, Literal
 
 from memory_mcp.clock import instant, precise_stamp
@@ -83,8 +82,6 @@ class Replica:
     def outgoing(self, after: int, most: int, most_bytes: int) -> list[Outgoing]:
         with self._db.write() as tx:
             waiting = sync.outbox(tx, after, most)
-            with _arriving(tx):
-                sync.no_later_than(tx, [id_ for _, id_, _ in waiting], _hub_now(tx))
             records = _records(tx, [id_ for _, id_, _ in waiting])
             sync.acknowledge(tx, [ticket for ticket, id_, _ in waiting if id_ not in records])
         told = [
@@ -95,7 +92,12 @@ class Replica:
         return list(_first(told, most_bytes))
 
     def sent(
-        self, outgoing: Sequence[Outgoing], refused: Mapping[str, str], merged: Sequence[Record], ticket: str
+        self,
+        outgoing: Sequence[Outgoing],
+        refused: Mapping[str, str],
+        merged: Sequence[Record],
+        ticket: str,
+        hub_now: str,
     ) -> None:
         marks = _marks(merged)
         with self._db.write() as tx:
@@ -104,7 +106,9 @@ class Replica:
                 if why := refused.get(one.record.id):
                     sync.refuse(tx, one.ticket, why)
             taken = [one for one in outgoing if one.record.id not in refused]
-            sync.acknowledge(tx, [one.ticket for one in taken])
+            unchanged = sync.acknowledge(tx, [one.ticket for one in taken])
+            with _arriving(tx):
+                sync.be_as_at_the_hub(tx, unchanged, hub_now)
             sync.set_pushed(tx, [one.record.id for one in taken])
             changed = self._merged(tx, merged, marks)
         self._tell(changed)
@@ -221,11 +225,6 @@ def _first(told: Iterable[Outgoing], most_bytes: int) -> Iterator[Outgoing]:
         if number and size > most_bytes:
             return
         yield one
-
-
-def _hub_now(tx: Write) -> str:
-    _, offset = sync.clock(tx)
-    return precise_stamp(tx.now + timedelta(milliseconds=offset))
 
 
 # What arrives

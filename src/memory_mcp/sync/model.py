@@ -76,9 +76,14 @@ class Replica(Protocol):
         """The next in the outbox after a ticket."""
 
     def sent(
-        self, outgoing: Sequence[Outgoing], refused: Mapping[str, str], merged: Sequence[Record], ticket: str
+        self,
+        outgoing: Sequence[Outgoing],
+        refused: Mapping[str, str],
+        merged: Sequence[Record],
+        ticket: str,
+        hub_now: str,
     ) -> None:
-        """The hub has all of these but the refused ones, and knew more about some."""
+        """The hub has all of these but the refused ones since `hub_now`, and knew more about some."""
 
     def take_in(self, place: Place, records: Sequence[Record], cursor: int, ticket: str, left: int) -> None:
         """Merge what the hub has, all of it and the new cursor, or nothing."""

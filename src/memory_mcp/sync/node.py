@@ -260,7 +260,8 @@ class _Exchange:
             answer = self._asked(
                 lambda told=records: self._asking.push(self._node, self._ticket, self._fingerprint, told)  # type: ignore[misc]
             )
-            self._replica.sent(outgoing, answer.refused, self._opened(answer.records), answer.ticket)
+            merged = self._opened(answer.records)
+            self._replica.sent(outgoing, answer.refused, merged, answer.ticket, answer.hub_now)
             after = outgoing[-1].ticket
             sent += len(outgoing) - len(answer.refused)
             refused += len(answer.refused)

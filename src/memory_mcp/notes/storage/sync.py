@@ -86,12 +86,15 @@ def stamp_anew(tx: Write, latest_ms: int, now_ms: int) -> None:
     tx.all("UPDATE sync_tombstones SET stamp = (SELECT stamp FROM sync_stamp) WHERE stamp > :latest", values)
 
 
-def no_later_than(tx: Write, ids: Collection[str], now: str) -> None:
-    """Times of a clock that ran ahead are of now."""
+def be_as_at_the_hub(tx: Write, ids: Collection[str], now: str) -> None:
+    """What the hub made of notes it took at `now`, and the other nodes get: times of a clock that runs ahead are of
+    now, and archived notes have no importance, even if somebody gave them one since."""
     tx.all(
         """
-        UPDATE notes SET updated_at = min(updated_at, :now), last_referenced_at = min(last_referenced_at, :now)
-        WHERE id IN (SELECT value FROM json_each(:ids)) AND (updated_at > :now OR last_referenced_at > :now)
+        UPDATE notes SET updated_at = min(updated_at, :now), last_referenced_at = min(last_referenced_at, :now),
+            importance = iif(archived, 0.0, importance)
+        WHERE id IN (SELECT value FROM json_each(:ids))
+            AND (updated_at > :now OR last_referenced_at > :now OR (archived AND importance > 0))
         """,
         {"ids": json.dumps(list(ids)), "now": now},
     )
@@ -246,11 +249,13 @@ def outbox(tx: Read, after: int, most: int) -> list[tuple[int, str, bool]]:
     return [(ticket, id_, bool(whole)) for ticket, id_, whole in rows]
 
 
-def acknowledge(tx: Write, tickets: Collection[int]) -> None:
-    tx.all(
-        "DELETE FROM sync_outbox WHERE ticket IN (SELECT value FROM json_each(:tickets))",
+def acknowledge(tx: Write, tickets: Collection[int]) -> list[str]:
+    """The ids of those that are out of it now: the others have changed since."""
+    rows = tx.all(
+        "DELETE FROM sync_outbox WHERE ticket IN (SELECT value FROM json_each(:tickets)) RETURNING note_id",
         {"tickets": json.dumps(list(tickets))},
     )
+    return [id_ for (id_,) in rows]
 
 
 def refuse(tx: Write, ticket: int, why: str) -> None:
