@@ -41,9 +41,10 @@ AGREES = {
                 AND other.seq <> source.seq)
     """,
     "what is superseded and the last live note that says so": """
-        SELECT seq FROM notes WHERE superseded_by IS NOT (SELECT max(newer.seq) FROM note_links
+        SELECT seq FROM notes WHERE superseded_by IS NOT (SELECT newer.seq FROM note_links
             JOIN notes AS newer ON newer.seq = source_seq
-            WHERE kind = 'supersedes' AND target_seq = notes.seq AND newer.archived = 0)
+            WHERE kind = 'supersedes' AND target_seq = notes.seq AND newer.archived = 0
+            ORDER BY newer.created_at DESC, newer.id DESC LIMIT 1)
     """,
     "versions and their numbers": """
         SELECT seq FROM notes WHERE version - 1 <> (SELECT count(*) FROM note_versions WHERE note_seq = seq)

@@ -152,8 +152,9 @@ class Replica:
                     _merge(tx, self._user, record, marks, changed)
                 except Invalid as exc:  # a node of another version, or of another kind: the others still come in
                     log.warning("A note that arrived is left out (%s): %s", record.id, exc.message)
-            if stamps := [stamp for record in records for stamp in record.stamps]:
-                sync.observe(tx, max(stamps))
+        if stamps := [stamp for record in records for stamp in record.stamps]:
+            sync.observe(tx, max(stamps))
+        sync.tell_meanings(tx, {note.id for note in changed.notes} | set(changed.linked))
         return changed
 
 
@@ -268,9 +269,14 @@ def _keep(tx: Write, user: str, stored: Stored | None, merged: Record, marks: Ma
     else:
         stored = _rewrite(tx, stored, merged, marks, changed)
     _set_times(tx, stored, merged)
-    sync.set_fields(tx, stored.seq, {name: _kept(name, register) for name, register in merged.registers.items()})
     _link(tx, stored.seq, merged.registers, changed)
+    meaning = [*sync.point_as_told(tx, stored.seq), *links.resolve_wikilinks(tx, stored.seq)]
+    changed.linked += notes.ids_of(tx, meaning)
     changed.notes.append(stored.note)
+
+
+def _set_stamps(tx: Write, seq: int, merged: Record) -> None:
+    sync.set_fields(tx, seq, {name: _kept(name, register) for name, register in merged.registers.items()})
 
 
 def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Changed) -> Stored:
@@ -278,10 +284,9 @@ def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Changed
     stored = notes.insert(tx, note, has_own_title=has_own_title, previous=None, session_id=None)
     if note.archived:
         notes.update(tx, stored)
+    _set_stamps(tx, stored.seq, merged)
     notes.set_tags(tx, stored.seq, tags)
-    body = _marks_of(note.content, marks)
-    links.set_wikilinks(tx, stored.seq, body.links)
-    changed.linked += notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
+    links.set_wikilinks(tx, stored.seq, _marks_of(note.content, marks).links)
     words.index(tx, stored.seq)
     if not note.archived:
         queue.add(tx, stored.seq)
@@ -293,6 +298,7 @@ def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Changed
 def _rewrite(tx: Write, former: Stored, merged: Record, marks: Marks, changed: Changed) -> Stored:
     had = notes.tags_of(tx, former.seq)
     note, has_own_title, tags = _told(merged, former.note, had, marks)
+    _set_stamps(tx, former.seq, merged)
     stored = replace(former, note=note, has_own_title=has_own_title)
     if stored != former or tags != had:
         changed.linked += writing.rewrite(tx, former, stored, tags, _marks_of(note.content, marks))
@@ -383,20 +389,15 @@ def _metadata(merged: Record, former: Note) -> dict[str, Any]:
 
 def _link(tx: Write, seq: int, registers: Mapping[str, Register], changed: Changed) -> None:
     """Make and undo links as told. One to a note that is not here waits for it."""
-    told = [(name, register) for name, register in registers.items() if name.partition("/")[0] in (*LINKS, WIKILINK)]
-    for name, register in told:
-        kind, _, key = name.partition("/")
-        id_ = register[1] if len(register) == 2 else key
-        target = sync.seqs_of(tx, [str(id_)]).get(str(id_))
+    for name, register in registers.items():
+        kind, _, id_ = name.partition("/")
+        target = sync.seqs_of(tx, [id_]).get(id_) if kind in LINKS else None
         if target is None or target == seq:
             continue
-        if kind == WIKILINK:
-            sync.point(tx, seq, key, target)
-        else:
-            made = links.link(tx, seq, target, kind) if len(register) == 2 else links.undo(tx, seq, target, kind)
-            if kind == "supersedes":
-                links.refresh_superseded(tx, target)
-            changed.linked += notes.ids_of(tx, [seq, target]) if made else []
+        made = links.link(tx, seq, target, kind) if len(register) == 2 else links.undo(tx, seq, target, kind)
+        if kind == "supersedes":
+            links.refresh_superseded(tx, target)
+        changed.linked += notes.ids_of(tx, [seq, target]) if made else []
 
 
 def _kept(name: str, register: Register) -> tuple[str, str | None]:

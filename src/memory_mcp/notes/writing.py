@@ -22,7 +22,7 @@ from memory_mcp.notes.model import (
     tag_key,
 )
 from memory_mcp.notes.sizes import metadata_size
-from memory_mcp.notes.storage import links, notes, queue, vectors, words
+from memory_mcp.notes.storage import links, notes, queue, sync, vectors, words
 from memory_mcp.notes.storage.notes import Stored
 from memory_mcp.sqlite import Read, Write
 
@@ -40,6 +40,7 @@ def rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: m
     following = notes.close_gap(tx, seq) if moved or came_or_went else notes.followers(tx, seq)
     _replace(tx, former, replace(stored, previous=None if moved or came_or_went else stored.previous), tags)
     links.set_wikilinks(tx, seq, marks.links)
+    linking = [*linking, *sync.point_as_told(tx, seq)]
     for source in (seq, *linking):
         linking = [*linking, *links.resolve_wikilinks(tx, source)]
     if came_or_went:

@@ -338,14 +338,63 @@ def links_to(tx: Read, id_: str) -> list[tuple[int, str]]:
     return [(seq, field) for seq, field in rows]
 
 
-def point(tx: Write, seq: int, title_key: str, target: int) -> None:
-    """Let a [[title]] in a note mean another note, if it stands there and the other one is not archived."""
+def point_as_told(tx: Write, seq: int) -> list[int]:
+    """Let each [[title]] in a note mean what was told of it, and those in other notes that were told to mean this one:
+    if that is here, in the same namespace and not archived. Returns the other notes whose links changed."""
     tx.all(
         """
-        UPDATE note_wikilinks SET target_seq = :target
-        WHERE source_seq = :seq AND title_key = :key AND (SELECT archived FROM notes WHERE seq = :target) = 0
+        UPDATE note_wikilinks SET target_seq = NULL
+        WHERE source_seq = :seq AND target_seq IS NOT NULL AND (SELECT id FROM notes WHERE seq = target_seq) <> (
+            SELECT value FROM sync_fields WHERE note_seq = :seq AND field = 'wikilink/' || title_key
+        )
         """,
-        {"seq": seq, "key": title_key, "target": target},
+        {"seq": seq},
+    )
+    rows = tx.all(
+        """
+        UPDATE note_wikilinks SET target_seq = told.target_seq FROM (
+            SELECT told.note_seq, told.field, target.seq AS target_seq
+            FROM (
+                SELECT note_seq, field, value FROM sync_fields WHERE note_seq = :seq AND value IS NOT NULL
+                UNION ALL
+                SELECT note_seq, field, value FROM sync_fields WHERE value = (SELECT id FROM notes WHERE seq = :seq)
+            ) AS told
+            JOIN notes AS source ON source.seq = told.note_seq
+            JOIN notes AS target ON target.id = told.value AND target.namespace = source.namespace
+            WHERE target.archived = 0 AND target.seq <> source.seq
+        ) AS told
+        WHERE note_wikilinks.source_seq = told.note_seq AND 'wikilink/' || note_wikilinks.title_key = told.field
+            AND note_wikilinks.target_seq IS NOT told.target_seq
+        RETURNING source_seq
+        """,
+        {"seq": seq},
+    )
+    return [source for (source,) in rows if source != seq]
+
+
+def tell_meanings(tx: Write, ids: Collection[str]) -> None:
+    """Stamp what a [[title]] in these notes has come to mean here, where nobody has told that yet."""
+    chosen = """
+        SELECT link.source_seq, 'wikilink/' || link.title_key AS field, target.id
+        FROM json_each(:ids) JOIN notes AS source ON source.id = json_each.value
+        JOIN note_wikilinks AS link ON link.source_seq = source.seq
+        JOIN notes AS target ON target.seq = link.target_seq
+        WHERE source.namespace IN (SELECT namespace FROM sync_namespaces) AND NOT EXISTS (
+            SELECT 1 FROM sync_fields AS told
+            WHERE told.note_seq = source.seq AND told.field = 'wikilink/' || link.title_key AND told.value = target.id
+        )
+    """
+    values = {"ids": json.dumps(list(ids))}
+    if not tx.all(f"{chosen} LIMIT 1", values):
+        return
+    tx.all("UPDATE sync_node SET ticks = ticks + 1")
+    tx.all(
+        f"""
+        INSERT INTO sync_fields (note_seq, field, value, stamp)
+        SELECT chosen.*, stamp FROM ({chosen}) AS chosen, sync_stamp WHERE true
+        ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp, value = excluded.value
+        """,
+        values,
     )
 
 
