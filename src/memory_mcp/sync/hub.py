@@ -1,5 +1,6 @@
 """The hub: where a user's nodes meet. It keeps one merged record of each note and hands out what changed."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,7 +107,7 @@ class Hub:
         if records or ticket is None:
             with self._db.write() as tx:
                 given = _exchanged(tx, caller.user, node, ticket)
-        return Pulled(now, str(given), cursor, [as_json(record) for record in records], left)
+        return Pulled(now, str(given), cursor, records, left)
 
 
 def forget(db: Database, user: str) -> None:
@@ -162,15 +163,18 @@ def _id(told: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _page(tx: Read, user: str, namespace: str, after: int, but_of: str | None, limit: int) -> tuple[list[Record], int]:
+def _page(
+    tx: Read, user: str, namespace: str, after: int, but_of: str | None, limit: int
+) -> tuple[list[dict[str, Any]], int]:
     """As many as fit, and the number of the last; past the end, that of the user's last change."""
-    page: list[Record] = []
+    page: list[dict[str, Any]] = []
     size, cursor = 0, after
-    for seq, record in storage.changes(tx, user, namespace, after, but_of):
-        size += len(str(record.registers))
+    for seq, is_now_in, text in storage.changes(tx, user, namespace, after, but_of):
+        size += len(text)
         if len(page) == limit or (page and size > MOST_BYTES):
             return page, cursor
-        page.append(record if record.namespace == namespace else record.slim)
+        told = json.loads(text)
+        page.append(told if is_now_in == namespace else as_json(parse(told).slim))
         cursor = seq
     return page, max(cursor, storage.last_change(tx, user))
 

@@ -255,6 +255,7 @@ class _Exchange:
 
     def _push(self) -> tuple[int, int]:
         sent = refused = after = 0
+        waiting = self._replica.standing().to_send
         while outgoing := self._replica.outgoing(after, MOST_RECORDS, MOST_BYTES):
             records = self._sealed([one.record for one in outgoing])
             answer = self._asked(
@@ -265,7 +266,7 @@ class _Exchange:
             after = outgoing[-1].ticket
             sent += len(outgoing) - len(answer.refused)
             refused += len(answer.refused)
-            self._tell("sending", sent, sent + self._replica.standing().to_send)
+            self._tell("sending", sent, max(sent, waiting))
         return sent, refused
 
     def _asked(self, ask: Callable[[], Answer]) -> Answer:

@@ -10,21 +10,22 @@ CREATE TABLE changes (
 CREATE TABLE records (
     user_id   TEXT    NOT NULL,
     id        TEXT    NOT NULL,     -- of the note
-    seq       INTEGER NOT NULL,     -- of its last change
     namespace TEXT,                 -- where it is now; NULL for a deletion of something nobody told of
-    node      TEXT    NOT NULL,     -- whose telling was the last to change it
     record    TEXT    NOT NULL,     -- JSON, see sync/records.py; of a deleted note only that it is
     PRIMARY KEY (user_id, id)
 ) WITHOUT ROWID;
-CREATE UNIQUE INDEX idx_records_seq ON records(user_id, seq);
 
--- Every namespace a note has ever been in: whoever syncs one of them learns that it went elsewhere.
+-- Every namespace a note has ever been in: whoever syncs one of them learns that it went elsewhere. What a node asks for
+-- is read and counted by the index alone.
 CREATE TABLE places (
-    user_id   TEXT NOT NULL,
-    id        TEXT NOT NULL,
-    namespace TEXT NOT NULL,
+    user_id   TEXT    NOT NULL,
+    id        TEXT    NOT NULL,
+    namespace TEXT    NOT NULL,
+    seq       INTEGER NOT NULL,     -- of the note's last change
+    node      TEXT    NOT NULL,     -- whose telling was the last to change it
     PRIMARY KEY (user_id, id, namespace)
 ) WITHOUT ROWID;
+CREATE INDEX idx_places_seq ON places(user_id, namespace, seq, node);
 
 -- A node shows the ticket it was given last. One that shows another is a copy, or was put back to an earlier state.
 CREATE TABLE nodes (

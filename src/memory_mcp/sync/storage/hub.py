@@ -30,15 +30,14 @@ def keep(tx: Write, user: str, node: str, merged: Record) -> None:
     }
     tx.all(
         """
-        INSERT INTO records (user_id, id, seq, namespace, node, record)
-        VALUES (:user, :id, :seq, :namespace, :node, :record)
-        ON CONFLICT (user_id, id) DO UPDATE
-        SET seq = excluded.seq, namespace = excluded.namespace, node = excluded.node, record = excluded.record
+        INSERT INTO records (user_id, id, namespace, record) VALUES (:user, :id, :namespace, :record)
+        ON CONFLICT (user_id, id) DO UPDATE SET namespace = excluded.namespace, record = excluded.record
         """,
         values,
     )
+    tx.all("UPDATE places SET seq = :seq, node = :node WHERE user_id = :user AND id = :id", values)
     if merged.namespace is not None:
-        tx.all("INSERT OR IGNORE INTO places (user_id, id, namespace) VALUES (:user, :id, :namespace)", values)
+        tx.all("INSERT OR IGNORE INTO places VALUES (:user, :id, :namespace, :seq, :node)", values)
 
 
 def last_change(tx: Read, user: str) -> int:
@@ -46,22 +45,25 @@ def last_change(tx: Read, user: str) -> int:
     return row[0] if row else 0
 
 
-_PLACED = """
-    FROM records JOIN places USING (user_id, id)
-    WHERE user_id = :user AND places.namespace = :namespace AND seq > :after AND node IS NOT :but
-"""
+_CHANGED = "places.user_id = :user AND places.namespace = :namespace AND seq > :after AND node IS NOT :but"
 
 
-def changes(tx: Read, user: str, namespace: str, after: int, but_of: str | None) -> Iterator[tuple[int, Record]]:
-    """In their order, those of all nodes but one."""
-    values = {"user": user, "namespace": namespace, "after": after, "but": but_of}
-    for seq, text in tx.each(f"SELECT seq, record {_PLACED} ORDER BY seq", values):
-        yield seq, parse(json.loads(text))
+def changes(
+    tx: Read, user: str, namespace: str, after: int, but_of: str | None
+) -> Iterator[tuple[int, str | None, str]]:
+    """(number, where it is now, the record as JSON), in their order, of all nodes but one."""
+    return tx.each(
+        f"""
+        SELECT seq, records.namespace, record FROM places JOIN records USING (user_id, id)
+        WHERE {_CHANGED} ORDER BY seq
+        """,
+        {"user": user, "namespace": namespace, "after": after, "but": but_of},
+    )
 
 
 def count(tx: Read, user: str, namespace: str, after: int, but_of: str | None) -> int:
     values = {"user": user, "namespace": namespace, "after": after, "but": but_of}
-    return tx.number(f"SELECT count(*) {_PLACED}", values)
+    return tx.number(f"SELECT count(*) FROM places WHERE {_CHANGED}", values)
 
 
 def tickets(tx: Read, user: str, node: str) -> tuple[str, str | None] | None:
