@@ -16,6 +16,8 @@ Durability = Literal["full", "normal"]
 def connect(path: Path, durability: Durability) -> apsw.Connection:
     connection = apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READWRITE)  # it never makes the file
     connection.set_busy_timeout(BUSY)
+    # One plan for each statement: else SQLite looks at what is bound, and compiles many of them anew at every call.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.pragma("synchronous", durability)
     connection.pragma("foreign_keys", "on")
     connection.pragma("cache_size", -64000)

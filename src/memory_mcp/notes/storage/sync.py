@@ -402,7 +402,7 @@ def set_times(tx: Write, seq: int, created_at: str, updated_at: str, last_refere
     tx.all(
         """
         UPDATE notes SET created_at = :created, updated_at = :updated, last_referenced_at = :referenced
-        WHERE seq = :seq
+        WHERE seq = :seq AND (created_at, updated_at, last_referenced_at) IS NOT (:created, :updated, :referenced)
         """,
         {"seq": seq, "created": created_at, "updated": updated_at, "referenced": last_referenced_at},
     )
