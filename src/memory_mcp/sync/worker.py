@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 BOOT_SECONDS = 1.0  # before the first look, so that a starting server answers its client first
 GATHER = 0.5  # seconds after a change, so that many changes go together
 STOP_SECONDS = 2.0
+BUSY_PAUSE = 1.0  # seconds while another process exchanges for us: no failure
 SHORTEST_PAUSE = 2.0  # seconds after a failure, doubled by each further one
 LONGEST_PAUSE = 300.0
 
@@ -94,7 +95,7 @@ class Worker:
             if self._is_needed(user):
                 self._sync.run(user, wait=0.0)
         except Busy:
-            return  # it does it for us
+            self._put_off(user, BUSY_PAUSE)
         except RateLimited as exc:
             self._put_off(user, float(exc.data["retry_after"]))
         except AppError as exc:
