@@ -82,11 +82,11 @@ def test_pages_follow_one_another(me: Person, query: str) -> None:
     seen: list[str] = []
     after = ""
     while True:
-        page = me.ask("GET", f"/api/notes?{query}&limit=2&after={after}").json()
+        page = me.ask("GET", f"/api/notes?{query}&limit=2{after}").json()
         seen += [note["title"] for note in page["notes"]]
         if page["next"] is None:
             break
-        after = page["next"]
+        after = f"&after={page['next']}"
     assert seen == titles(me, query)
 
 
@@ -110,3 +110,36 @@ def test_what_was_written_last_is_told_of_every_family_and_of_nobody_else(server
     ann = signed_in(server, cli(server.data_dir, "users", "link", "ann")["link"])
     assert ann.ask("GET", "/api/recent").json() == {"writes": [], "incomplete": []}
     assert ann.ask("GET", "/api/notes").json() == {"notes": [], "next": None}
+
+
+def test_a_project_is_drawn_from_its_best_connected_entities(server: Http, me: Person) -> None:
+    call(me, "create_project", name="town")
+    call(
+        me, "create_entities", project="town", entities=[{"name": n, "entity_type": "t"} for n in ("a", "b", "c", "d")]
+    )
+    ties = [{"from": "a", "to": "d", "relation_type": "r"}, {"from": "b", "to": "d", "relation_type": "s"}]
+    call(me, "create_relations", project="town", relations=ties)
+    drawn = me.ask("GET", "/api/graph/town?limit=2").json()
+    assert [node["name"] for node in drawn["nodes"]] == ["d", "a"]
+    assert drawn["edges"] == [{"source": "a", "target": "d", "type": "r"}]
+    assert drawn["total"] == 4
+    assert me.ask("GET", "/api/graph/nowhere").status_code == 404
+
+
+def test_a_file_of_a_store_is_put_back_as_it_was_and_never_over_another(server: Http, me: Person) -> None:
+    place, file = "/api/stores/default/file", server.data_dir / "stores" / "default" / "people" / "eve.md"
+    file.write_bytes("---\ncolour: grün\n---\n\nEve\r\n".encode())
+    before, changed = file.read_bytes(), file.stat().st_mtime_ns
+    was = me.ask("GET", f"{place}?path=people/eve").json()
+    there = me.ask("POST", place, json={"path": "people/eve", **was})
+    assert (there.status_code, there.json()["error"]) == (409, "conflict")
+    call(me, "remove_memory", store="default", path="people/eve")
+    assert me.ask("GET", f"{place}?path=people/eve").status_code == 404
+
+    back = me.ask("POST", place, json={"path": "people/eve", **was})
+    assert (back.status_code, back.json()) == (201, {"store": "default", "path": "people/eve"})
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == (before, changed)
+    for path in ("../eve", "/etc/eve", "people/../../eve"):
+        assert me.ask("POST", place, json={"path": path, **was}).status_code == 422
+    nobodys = me.ask("POST", "/api/stores/nobodys/file", json={"path": "people/eve", **was})
+    assert nobodys.status_code == 404

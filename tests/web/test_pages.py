@@ -19,6 +19,7 @@ PAGES = {
     "/graph": "Graph",
     "/graph?project=house": "Graph",
     "/stores/default/people/ann?file=1": "Stores",
+    "/stores/default/people?new=1": "Stores",
     "/portals": "Portals",
     "/portals/tests/shop?table=refunds": "Portal mem://tests/shop",
     "/portals/tests/shop?tab=schema": "Portal mem://tests/shop",
@@ -256,6 +257,59 @@ def test_the_graph_is_a_picture_and_a_list_and_goes_as_deep_as_asked(page: Page)
     expect(page.get_by_text("has a door")).to_be_visible()
 
 
+def test_a_large_project_is_shown_by_and_by_the_best_connected_first(page: Page, site: Site) -> None:
+    site.call("create_project", name="city")
+    for start in range(0, 1200, 200):
+        entities = [{"name": f"Street {n}", "entity_type": "street"} for n in range(start, start + 200)]
+        site.call("create_entities", project="city", entities=entities)
+    site.call("create_entities", project="city", entities=[{"name": "Market", "entity_type": "square"}])
+    relations = [{"from": f"Street {n}", "to": "Market", "relation_type": "leads to"} for n in range(40)]
+    site.call("create_relations", project="city", relations=relations)
+    page.goto("/graph?project=city")
+    expect(page.get_by_text("500 nodes of 1,201")).to_be_visible()
+    expect(page.get_by_role("list", name="Nodes").get_by_role("link").first).to_have_text("Market")
+    page.get_by_role("button", name="Show more").click()
+    expect(page.get_by_text("1,000 nodes of 1,201")).to_be_visible()
+    expect(page).to_have_url(re.compile("most=1000"))
+    page.get_by_role("button", name="Show more").click()
+    expect(page.get_by_text("1,201 nodes, 40 links")).to_be_visible()
+    expect(page.get_by_role("button", name="Show more")).to_have_count(0)
+    page.get_by_label("Filter the list").fill("market")
+    expect(page.get_by_role("list", name="Nodes").get_by_role("link")).to_have_count(1)
+
+
+def test_one_box_leads_everywhere(page: Page, site: Site) -> None:
+    page.goto("/")
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("combobox", name="Go to a page")
+    expect(box).to_be_focused()
+    is_accessible(page)
+    page.keyboard.type("sess")
+    expect(page.get_by_role("option").first).to_contain_text("Sessions")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Sessions")
+
+    page.keyboard.press("Control+k")
+    page.keyboard.type("Disaster")
+    found = page.get_by_role("option").filter(has_text="Disaster plan")
+    expect(found.first).to_be_visible()
+    expect(page.get_by_role("option").first).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Disaster plan")
+
+    page.get_by_role("button", name="Go to…").click()
+    page.keyboard.type("light and dark")
+    page.keyboard.press("Enter")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.keyboard.press("Control+k")
+    is_accessible(page)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("combobox", name="Go to a page")).to_have_count(0)
+
+
 def test_a_file_of_a_store_is_found_in_the_tree_and_edited(page: Page, site: Site) -> None:
     page.goto("/stores")
     page.get_by_role("link", name="default").click()
@@ -268,6 +322,44 @@ def test_a_file_of_a_store_is_found_in_the_tree_and_edited(page: Page, site: Sit
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Bob has left.")).to_be_visible()
     assert site.call("get_memory", store="default", path="people/team/bob")["content"].strip() == "Bob has left."
+
+
+def test_a_file_is_written_and_deleted_with_undo_by_keyboard_alone(page: Page, site: Site) -> None:
+    page.goto("/stores/default/people")
+    page.get_by_role("link", name="New file").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Path")).to_be_focused()
+    expect(page.get_by_label("Path")).to_have_value("people/")
+    page.keyboard.press("End")
+    page.keyboard.type("cleo")
+    page.get_by_label("Tags").fill("people")
+    page.get_by_label("Markdown").fill("Cleo paints.")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", level=2, name="people/cleo")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Files of default").get_by_role("link", name="cleo")).to_be_visible()
+
+    file = site.server.data_dir / "stores" / "default" / "people" / "cleo.md"
+    mine = "---\ntags: [people]\naliases: [Cleopatra]\n---\n\nCleo paints.\n"  # with something of another program's
+    file.write_text(mine, "utf-8")
+    page.get_by_role("button", name="Delete").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").filter(has_text="people/cleo is deleted")).to_be_visible()
+    expect(page.get_by_role("navigation", name="Files of default").get_by_role("link", name="cleo")).to_have_count(0)
+    assert not file.exists()
+    page.get_by_role("button", name="Undo").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=2, name="people/cleo")).to_be_visible()
+    assert file.read_text("utf-8") == mine
+
+
+def test_a_file_that_cannot_be_written_says_why(page: Page) -> None:
+    page.goto("/stores/default/people?new=1")
+    page.get_by_label("Path").fill("people/ann")
+    page.get_by_label("Markdown").fill("Another Ann")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert")).to_contain_text("already")
+    expect(page.get_by_label("Markdown")).to_have_value("Another Ann")
+    is_accessible(page)
 
 
 def test_a_file_that_an_agent_adds_appears_in_the_tree(page: Page, site: Site) -> None:
@@ -302,7 +394,16 @@ def test_a_key_is_shown_once_with_lines_for_each_client_and_says_when_it_is_used
     page.goto("/keys")
     expect(page.get_by_text(key)).to_have_count(0)
     page.get_by_role("button", name="Revoke laptop").click()
-    page.get_by_role("button", name="Revoke for good").click()
+    question = page.get_by_role("dialog", name="Revoke laptop?")
+    expect(question).to_contain_text("It cannot be undone")
+    expect(question.get_by_role("button", name="Keep it")).to_be_focused()  # Enter by mistake revokes nothing
+    is_accessible(page)
+    page.keyboard.press("Escape")
+    expect(question).to_have_count(0)
+    expect(page.get_by_role("row", name="laptop")).to_contain_text("for good")
+    page.get_by_role("button", name="Revoke laptop").click()
+    question.get_by_role("button", name="Revoke for good").click()
+    expect(page.get_by_role("button", name="Undo")).to_have_count(0)
     expect(page.get_by_role("row", name="laptop")).to_contain_text("revoked")
 
 

@@ -48,6 +48,15 @@ class Imported:
     dangling: int  # relations whose ends nobody knows
 
 
+@dataclass(frozen=True)
+class Sight:
+    """As much of a project as a picture shows."""
+
+    nodes: list[tuple[str, str]]  # name and type, the best connected first
+    edges: list[tuple[str, str, str]]  # from, to, type
+    total: int  # entities there are
+
+
 def ref_of(project: str, entity: str) -> str:
     """How one search over everything names an entity: `memory-mcp show` opens it."""
     return f"graph:{project}/{quote(entity, safe='')}"

@@ -28,6 +28,7 @@ from memory_mcp.graph.model import (
     Projects,
     Related,
     Relation,
+    Sight,
     Status,
     Tie,
     ref_of,
@@ -41,6 +42,7 @@ SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 USE = {"active": "switch_project works in it", "archived": "restore_project brings it back"}
 NO_PROJECT = "No active project. Use switch_project to select one. Or name it in the call: `project`."
 BY_WORDS = 200  # entities that words bring into the running
+MOST_LINES = 4  # relations for each entity in a picture
 
 
 class Graph:
@@ -289,6 +291,13 @@ class Graph:
                 entity = known.get(name)
                 said = [entity.entity_type, *storage.observations(tx, entity.id)] if entity else []
                 yield Text(ref_of(project, name), name, "\n".join(said)) if entity else None
+
+    def sight(self, caller: Caller, project: str, most: int) -> Sight:
+        """The best connected entities of a project and the relations among them, as a picture shows them."""
+        with self._project(caller, None, project).read() as tx:
+            found = storage.best_connected(tx, most)
+            edges = storage.relations_among(tx, [id_ for id_, _, _ in found], MOST_LINES * most)
+            return Sight([(name, kind) for _, name, kind in found], edges, storage.entity_count(tx))
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
         """Entities of active projects; those of any project may be among them, so each is looked at."""

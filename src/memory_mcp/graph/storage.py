@@ -224,6 +224,37 @@ def last_written(tx: Read, limit: int) -> list[tuple[str, str]]:
     )
 
 
+def best_connected(tx: Read, most: int) -> list[tuple[str, str, str]]:
+    """(id, name, type) of the active entities with most relations."""
+    return tx.all(
+        """
+        SELECT id, name, entity_type FROM entities AS entity WHERE deleted_at IS NULL
+        ORDER BY (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND from_entity = entity.id)
+            + (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND to_entity = entity.id) DESC, rowid
+        LIMIT :most
+        """,
+        {"most": most},
+    )
+
+
+def relations_among(tx: Read, ids: Sequence[str], most: int) -> list[tuple[str, str, str]]:
+    """(from, to, type) of active relations between these entities."""
+    return tx.all(
+        """
+        SELECT source.name, target.name, relation_type FROM json_each(:ids) AS wanted
+        CROSS JOIN relations AS relation ON relation.from_entity = wanted.value AND relation.deleted_at IS NULL
+        JOIN entities AS source ON source.id = relation.from_entity
+        JOIN entities AS target ON target.id = relation.to_entity
+        WHERE relation.to_entity IN (SELECT value FROM json_each(:ids)) LIMIT :most
+        """,
+        {"ids": _json(list(ids)), "most": most},
+    )
+
+
+def entity_count(tx: Read) -> int:
+    return tx.number("SELECT count(*) FROM entities WHERE deleted_at IS NULL")
+
+
 def versions(tx: Read) -> dict[str, str]:
     """By the name of each active entity, something that changes whenever it or its observations do."""
     rows = tx.all(

@@ -14,7 +14,7 @@ from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families import Group, LastWrite, Text, within_budget
 from memory_mcp.stores import frontmatter, index_files, paths
 from memory_mcp.stores.catalogue import Catalogue, Tell
-from memory_mcp.stores.folders import LARGEST, SUFFIX, StoreFolder
+from memory_mcp.stores.folders import LARGEST, SUFFIX, StoreFolder, taken
 from memory_mcp.stores.model import (
     Added,
     Arrival,
@@ -182,6 +182,20 @@ class Stores:
             self._index(caller, folder, source[:-1])
             self._index(caller, folder, target[:-1], is_new=True)
         return Moved(store, from_path, to_path, moved=True)
+
+    def text(self, caller: Caller, store: str, path: str) -> tuple[str, int]:
+        """A memory's whole file as it stands, and when it was last changed, in nanoseconds since 1970."""
+        text, (changed_ns, *_) = self._opened(caller, store).read(paths.parsed(path))
+        return text, changed_ns
+
+    def put_back(self, caller: Caller, store: str, path: str, text: str, changed_ns: int) -> None:
+        """Write a file that was removed as it was. Raises Conflict if one is there by now."""
+        parts = paths.parsed(path)
+        folder = self._opened(caller, store)
+        with folder.turn():
+            if not folder.add_file((*parts[:-1], parts[-1] + SUFFIX), text.encode(), changed_ns):
+                raise taken(parts, "path")
+            self._index(caller, folder, parts[:-1], is_new=True)
 
     def prune(self, caller: Caller, store: str) -> Pruned:
         """Delete every memory whose time is over. What cannot be deleted keeps nothing else from it."""

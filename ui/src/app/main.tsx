@@ -13,6 +13,7 @@ import { Sessions } from './pages/sessions'
 import { Settings } from './pages/settings'
 import { Stores } from './pages/stores'
 import { Sync } from './pages/sync'
+import { Palette } from './palette'
 import { go, where } from './router'
 import { shown } from './theme'
 
@@ -28,7 +29,11 @@ const PAGES: Record<string, [string, FunctionComponent]> = {
   settings: ['Settings', Settings],
 }
 
+const IS_MAC = /Mac|iP/.test(navigator.platform) // where Ctrl K cuts a line
+const MOD = IS_MAC ? '⌘' : 'Ctrl'
+
 const SHORTCUTS: [string, string][] = [
+  [MOD + ' K', 'go anywhere: a page, a memory, something to do'],
   ['/', 'search'],
   ['n', 'new note'],
   ['↑ ↓', 'move through what was found, or the rows of a table'],
@@ -54,12 +59,18 @@ function App() {
   const name = where.value.path[0] ?? ''
   const [title, Page] = PAGES[name] ?? ['Not found', Missing]
   const help = useRef<HTMLDialogElement>(null)
+  const [isSeeking, setSeeking] = useState(false)
   useEffect(start, [])
   useEffect(() => {
     document.title = `${title} · Memory`
   }, [title])
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
+      if ((IS_MAC ? event.metaKey : event.ctrlKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === 'k') {
+        event.preventDefault()
+        setSeeking((was) => !was)
+        return
+      }
       const target = event.composedPath()[0] as HTMLElement
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || target.closest?.('input, textarea, select, [contenteditable]')) return
       if (event.key === '/') {
@@ -83,6 +94,7 @@ function App() {
           {Object.entries(PAGES).map(([path, [label]]) => <a key={path} href={'/' + path} aria-current={path === name ? 'page' : undefined}>{label}</a>)}
         </nav>
         <p class={isLive.value ? 'live on' : 'live'}>{isLive.value ? 'live' : 'not connected'}</p>
+        <button class="link" onClick={() => setSeeking(true)}>Go to… <kbd>{MOD} K</kbd></button>
         <button class="link" onClick={() => help.current?.showModal()}>Shortcuts <kbd>?</kbd></button>
       </header>
       <main id="content" tabIndex={-1} key={shown.value}><Page /></main>
@@ -91,6 +103,7 @@ function App() {
         <dl>{SHORTCUTS.map(([keys, what]) => <div key={keys}><dt><kbd>{keys}</kbd></dt><dd>{what}</dd></div>)}</dl>
         <form method="dialog"><button>Close</button></form>
       </dialog>
+      {isSeeking && <Palette pages={Object.entries(PAGES).map(([path, [label]]) => [path, label])} close={() => setSeeking(false)} />}
       <Toasts />
     </div>
   )

@@ -1,25 +1,49 @@
-"""Lists for people: notes by what is known of them, and what was written last."""
+"""What pages show beside the tools: notes by what is known of them, what was written last, a project's picture, a file
+of a store as it stands."""
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated
 
+from fastapi import Path as PathParameter
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from memory_mcp.app import App
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import precise_stamp
 from memory_mcp.doors.rest.answering import refusals
 from memory_mcp.doors.rest.people import TheApp, ThePerson
 from memory_mcp.doors.rest.routes import LARGEST_ID, mine
-from memory_mcp.doors.rest.shapes import FamilyName, NoteListed, NotesPage, Unread, WriteShown, WritesShown
-from memory_mcp.errors import Forbidden, Invalid
+from memory_mcp.doors.rest.shapes import (
+    EntityDrawn,
+    FamilyName,
+    NoteListed,
+    NotesPage,
+    ProjectDrawn,
+    RelationDrawn,
+    StoreFile,
+    StoreFilePutBack,
+    StorePath,
+    Unread,
+    WriteShown,
+    WritesShown,
+)
+from memory_mcp.errors import Forbidden
 from memory_mcp.notes.model import Filter, Place, Question, Source
 from memory_mcp.recall.latest import latest
 
-AFTER = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z),(\d{1,18})")
+AFTER = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{12}Z),([0-9]{1,18})$"
 TEXT = r"^[^\x00]*$"
+
+
+def _written_out(value: object) -> object:
+    """A day as people write it; pydantic would take seconds since 1970 for one, too."""
+    if isinstance(value, str) and not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
+        raise ValueError("a day is written as 2026-01-31")
+    return value
+
+
+Day = Annotated[date, BeforeValidator(_written_out)]
 
 
 class Wish(BaseModel):
@@ -33,10 +57,10 @@ class Wish(BaseModel):
     tag: list[str] = Field([], description="All of these.", max_length=20)
     source: Source | None = None
     min_importance: float = Field(0.0, ge=0, le=1)
-    since: date | None = Field(None, description="Written first on this day or later, in UTC.")
-    until: date | None = Field(None, description="Written first on this day or before.")
+    since: Day | None = Field(None, description="Written first on this day or later, in UTC.")
+    until: Day | None = Field(None, description="Written first on this day or before.")
     archived: bool = Field(False, description="Those that were deleted and can be brought back, instead of all others.")
-    after: str = Field("", description="`next` of the page before.", max_length=60)
+    after: Annotated[str, Field(pattern=AFTER)] | None = Field(None, description="`next` of the page before.")
     limit: int = Field(50, ge=1, le=100)
 
     def filter(self) -> Filter:
@@ -63,7 +87,7 @@ def _end(day: date) -> str | None:
 @mine.get("/notes", responses=refusals(422))
 def list_notes(app: TheApp, person: ThePerson, wish: Annotated[Wish, Query()]) -> NotesPage:
     """Your notes that fit all that is asked for."""
-    _require_notes(app, person)
+    _require(person, "notes", Scope.READ)
     words = wish.q.strip()
     if words and not wish.archived:
         hits, _ = app.notes.hits(person, Question(words, wish.filter(), "hybrid", wish.limit))
@@ -95,14 +119,51 @@ def recent_writes(
     )
 
 
-def _require_notes(app: App, person: Caller) -> None:
-    person.require(Scope.READ)
-    if "notes" not in person.families:
-        raise Forbidden("This server keeps no notes: --families leaves them out.")
+@mine.get("/graph/{project}", responses=refusals(404, 422))
+def draw_project(
+    project: Annotated[str, PathParameter(max_length=200)],
+    app: TheApp,
+    person: ThePerson,
+    limit: Annotated[int, Query(ge=1, le=3000)] = 500,
+) -> ProjectDrawn:
+    """The best connected entities of a project and the relations among them."""
+    _require(person, "graph", Scope.READ)
+    seen = app.graph.sight(person, project, limit)
+    return ProjectDrawn(
+        nodes=[EntityDrawn(name=name, type=kind) for name, kind in seen.nodes],
+        edges=[RelationDrawn(source=source, target=target, type=kind) for source, target, kind in seen.edges],
+        total=seen.total,
+    )
+
+
+StoreName = Annotated[str, PathParameter(max_length=100)]
+
+
+@mine.get("/stores/{store}/file", responses=refusals(404, 413, 422))
+def store_file(
+    store: StoreName, path: Annotated[str, Query(min_length=1, max_length=1024)], app: TheApp, person: ThePerson
+) -> StoreFile:
+    """A file of a store as it stands, to be put back after it was removed."""
+    _require(person, "stores", Scope.READ)
+    text, changed_ns = app.stores.text(person, store, path)
+    return StoreFile(text=text, changed_ns=str(changed_ns))
+
+
+@mine.post("/stores/{store}/file", status_code=201, responses=refusals(404, 409, 413, 422))
+def put_store_file_back(store: StoreName, asked: StoreFilePutBack, app: TheApp, person: ThePerson) -> StorePath:
+    """Write a file that was removed as it was. 409 if there is one by now."""
+    _require(person, "stores", Scope.WRITE)
+    app.stores.put_back(person, store, asked.path, asked.text, min(int(asked.changed_ns), LARGEST_ID))
+    app.changes.tell_pages(person.user, "stores")
+    return StorePath(store=store, path=asked.path)
+
+
+def _require(person: Caller, family: str, scope: Scope) -> None:
+    person.require(scope)
+    if family not in person.families:
+        raise Forbidden(f"This server has no {family} now: --families leaves them out.")
 
 
 def _place(after: str) -> Place:
-    found = AFTER.fullmatch(after)
-    if found is None or int(found[2]) > LARGEST_ID:
-        raise Invalid("after: this is no `next` of a page of notes.", field="after")
-    return Place(found[1], int(found[2]))
+    updated_at, seq = after.split(",")
+    return Place(updated_at, int(seq))

@@ -233,6 +233,39 @@ class WritesShown(BaseModel):
     incomplete: list[Unread] = Field(description="Families that could not be read, and why.")
 
 
+class EntityDrawn(BaseModel):
+    name: str
+    type: str
+
+
+class RelationDrawn(BaseModel):
+    source: str
+    target: str
+    type: str
+
+
+class ProjectDrawn(BaseModel):
+    nodes: list[EntityDrawn] = Field(description="The best connected first.")
+    edges: list[RelationDrawn] = Field(description="Relations among these nodes.")
+    total: int = Field(description="How many entities the project has.")
+
+
+class StoreFile(BaseModel):
+    text: str = Field(description="All of the file, with what stands at its top.")
+    changed_ns: str = Field(description="When it was last changed, in nanoseconds since 1970.")
+
+
+class StoreFilePutBack(Asked):
+    path: str = Field(min_length=1, max_length=1024)
+    text: str = Field(description="As GET gave it.")
+    changed_ns: Annotated[str, Field(pattern=r"^[0-9]{1,19}$")] = Field(description="As GET gave it.")
+
+
+class StorePath(BaseModel):
+    store: str
+    path: str
+
+
 class StoreShown(BaseModel):
     name: str
     is_ours: bool = Field(description="It lies in the data directory.")

@@ -1,5 +1,5 @@
 import { useMemo, useState } from 'preact/hooks'
-import { plural } from '../../shared/words'
+import { number, plural } from '../../shared/words'
 import { get, tool } from '../api'
 import { Awaited, useLoaded } from '../loading'
 import { Picture, type Edge, type Node } from '../picture'
@@ -20,7 +20,17 @@ interface Shown {
   nodes: Node[]
   edges: Edge[]
   isCut: boolean
+  total?: number
 }
+
+interface Drawn {
+  nodes: { name: string; type: string }[]
+  edges: { source: string; target: string; type: string }[]
+  total: number
+}
+
+const AT_FIRST = 500 // nodes
+const MOST = 2000 // that a picture takes; beyond, look around one note or filter
 
 const fromNotes = (found: Notes): Shown => ({
   nodes: found.nodes.map((node) => ({ id: node.id, title: node.title, group: String(node.depth ?? 0) })),
@@ -28,22 +38,24 @@ const fromNotes = (found: Notes): Shown => ({
   isCut: found.truncated,
 })
 
-async function load(project: string, note: string, depth: number): Promise<Shown> {
+async function load(project: string, note: string, depth: number, most: number): Promise<Shown> {
   if (note) return fromNotes(await tool<Notes>('memory_neighbors', { id: note, depth }))
-  if (!project) return fromNotes(await get<Notes>('/api/notes/graph?limit=500'))
-  const found = await tool<{ entities: { name: string; entity_type: string }[]; relations: { from: string; to: string; relation_type: string }[]; notice?: string }>('read_graph', { project })
+  if (!project) return fromNotes(await get<Notes>(`/api/notes/graph?limit=${most}`))
+  const found = await get<Drawn>(`/api/graph/${encodeURIComponent(project)}?limit=${most}`)
   return {
-    nodes: found.entities.map((entity) => ({ id: entity.name, title: entity.name, group: entity.entity_type })),
-    edges: found.relations.map((relation) => ({ from: relation.from, to: relation.to, label: relation.relation_type })),
-    isCut: Boolean(found.notice),
+    nodes: found.nodes.map((entity) => ({ id: entity.name, title: entity.name, group: entity.type })),
+    edges: found.edges.map((relation) => ({ from: relation.source, to: relation.target, label: relation.type })),
+    isCut: found.total > found.nodes.length,
+    total: found.total,
   }
 }
 
 export function Graph() {
   const { project = '', note = '' } = where.value.query
   const depth = Math.min(3, Math.max(1, Number(where.value.query.depth) || 1))
+  const most = Math.min(MOST, Math.max(1, Number(where.value.query.most) || AT_FIRST))
   const projects = useLoaded(() => tool<{ projects: Project[] }>('list_projects', {}), [])
-  const shown = useLoaded(() => load(project, note, depth), [project, note, depth])
+  const shown = useLoaded(() => load(project, note, depth, most), [project, note, depth, most])
   return (
     <>
       <h1>Graph</h1>
@@ -59,12 +71,12 @@ export function Graph() {
           </>
         )}
       </div>
-      <Awaited of={shown}>{(graph) => (graph.nodes.length ? <Seen graph={graph} project={project} note={note} /> : <p class="empty">{project ? 'This project is empty. An agent fills it with create_entities.' : <>There are no notes yet. <a href="/memories/new">Write one</a> and link it with [[Title]].</>}</p>)}</Awaited>
+      <Awaited of={shown}>{(graph) => (graph.nodes.length ? <Seen graph={graph} project={project} note={note} most={most} /> : <p class="empty">{project ? 'This project is empty. An agent fills it with create_entities.' : <>There are no notes yet. <a href="/memories/new">Write one</a> and link it with [[Title]].</>}</p>)}</Awaited>
     </>
   )
 }
 
-function Seen({ graph, project, note }: { graph: Shown; project: string; note: string }) {
+function Seen({ graph, project, note, most }: { graph: Shown; project: string; note: string; most: number }) {
   const [lit, setLit] = useState<string | null>(null)
   const [hovered, setHovered] = useState<string | null>(null)
   const [search, setSearch] = useState('')
@@ -80,9 +92,12 @@ function Seen({ graph, project, note }: { graph: Shown; project: string; note: s
     <div class="split">
       <div>
         <input class="wide" type="search" data-search aria-label="Filter the list" placeholder="Filter" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
-        <p class="mut">{plural(graph.nodes.length, 'node')}, {plural(graph.edges.length, 'link')}{graph.isCut ? '; there are more' : ''}</p>
+        <p class="mut" role="status">
+          {plural(graph.nodes.length, 'node')}{graph.isCut && graph.total ? ` of ${number(graph.total)}` : ''}, {plural(graph.edges.length, 'link')}{graph.isCut ? (project ? '; the best connected' : note ? '; there are more' : '; the last written') : ''}
+        </p>
+        {graph.isCut && !note && (most < MOST ? <p><button onClick={() => turn({ most: String(Math.min(MOST, most + AT_FIRST)) }, true)}>Show more</button></p> : <p class="mut">A picture takes no more. <a href={project ? to(['memories'], { family: 'graph' }) : '/memories'}>Search</a> finds the others.</p>)}
         <ul class="list scrolling" aria-label="Nodes" tabIndex={0}>
-          {listed.slice(0, 500).map((node) => (
+          {listed.slice(0, MOST).map((node) => (
             <li key={node.id} class={node.id === hovered ? 'lit' : ''} onMouseEnter={() => setLit(node.id)} onMouseLeave={() => setLit(null)}>
               <a href={address(node.id)} onFocus={() => setLit(node.id)} onBlur={() => setLit(null)}>{node.title}</a>{' '}
               <span class="mut">{around.get(node.id) ?? 0}</span>{' '}

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { failed, toast } from '../../shared/toast'
 import { ago, message } from '../../shared/words'
 import { get, post, remove } from '../api'
@@ -151,13 +151,27 @@ function List({ keys, again }: { keys: Key[]; again(): void }) {
   )
 }
 
+/** Revoking takes effect at once and cannot be undone, as a key that leaked must not open anything for another second: so it
+ *  is asked first, and there is no Undo after. */
+function Sure({ name, revoke, keep }: { name: string; revoke(): void; keep(): void }) {
+  const place = useRef<HTMLDialogElement>(null)
+  useLayoutEffect(() => place.current?.showModal(), [])
+  return (
+    <dialog ref={place} aria-labelledby="sure" onClose={keep}>
+      <h2 id="sure">Revoke {name}?</h2>
+      <p>Whoever uses it is cut off within a second, and their open streams end. It cannot be undone: a key that was revoked never works again.</p>
+      <div class="bar"><button autoFocus onClick={keep}>Keep it</button><button class="danger" onClick={revoke}>Revoke for good</button></div>
+    </dialog>
+  )
+}
+
 function One({ of: key, again }: { of: Key; again(): void }) {
   const [isSure, setSure] = useState(false)
   const isOver = Boolean(key.revoked_at) || (key.expires_at !== null && Date.parse(key.expires_at) < Date.now())
   async function revoke() {
     try {
       await remove(`/api/mcp/keys/${key.id}`)
-      toast(`${key.name} opens nothing any more`)
+      toast(`${key.name} opens nothing any more. A new key lets its client back in.`)
       again()
     } catch (error) {
       failed(error)
@@ -174,7 +188,7 @@ function One({ of: key, again }: { of: Key; again(): void }) {
       <td>{key.revoked_at ? 'revoked' : isOver ? 'expired' : (key.expires_at?.slice(0, 10) ?? 'for good')}</td>
       <td>
         {isOver ? null : isSure ? (
-          <span class="bar"><button class="danger" autoFocus onClick={revoke}>Revoke for good</button><button onClick={() => setSure(false)}>Keep</button></span>
+          <Sure name={key.name} revoke={revoke} keep={() => setSure(false)} />
         ) : (
           <button class="danger" aria-label={`Revoke ${key.name}`} onClick={() => setSure(true)}>Revoke</button>
         )}

@@ -1,10 +1,10 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { failed, toast } from '../../shared/toast'
-import { ago, plural } from '../../shared/words'
-import { get, tool } from '../api'
+import { ago, message, plural } from '../../shared/words'
+import { get, post, tool } from '../api'
 import { Awaited, useLoaded } from '../loading'
 import { Markdown } from '../markdown'
-import { to, where } from '../router'
+import { go, to, where } from '../router'
 
 interface Category {
   memories: { path: string; token_estimate: number; summary: string; updated_at: string; expired: boolean }[]
@@ -25,32 +25,80 @@ export function Stores() {
   const stores = useLoaded(() => get<{ stores: { name: string }[] }>('/api/stores'), [], STORES)
   return (
     <>
-      <h1>Stores</h1>
+      <div class="bar heading">
+        <h1>Stores</h1>
+        <span class="space" />
+        <a class="button primary" href={to(['stores', store ?? 'default', ...(isFile() ? way.slice(0, -1) : way)], { new: '1' })}>New file</a>
+      </div>
       <Awaited of={stores}>
-        {(found) =>
-          found.stores.length ? (
-            <>
+        {(found) => (
+          <>
+            {found.stores.length > 0 && (
               <nav aria-label="Stores" class="bar">
                 {found.stores.map(({ name }) => <a key={name} class="button" aria-current={name === store ? 'page' : undefined} href={to(['stores', name])}>{name}</a>)}
               </nav>
-              {store ? <Inside key={store} store={store} way={way} /> : <p class="mut">Choose a store. Each is a folder of markdown files that people read, edit and commit.</p>}
-            </>
-          ) : (
-            <p class="empty">There is no store yet. An agent makes one with add_memory; <code>memory-mcp stores add NAME FOLDER</code> adds a folder that is there.</p>
-          )
-        }
+            )}
+            {store && where.value.query.new ? (
+              <NewFile key={store + way} store={store} category={way.join('/')} stores={found.stores.map(({ name }) => name)} />
+            ) : store ? (
+              <Inside key={store} store={store} way={way} />
+            ) : found.stores.length ? (
+              <p class="mut">Choose a store. Each is a folder of markdown files that people read, edit and commit.</p>
+            ) : (
+              <p class="empty">There is no store yet. Write a first file above, or let an agent do so with add_memory; <code>memory-mcp stores add NAME FOLDER</code> adds a folder that is there.</p>
+            )}
+          </>
+        )}
       </Awaited>
     </>
   )
 }
 
+const isFile = () => Boolean(where.value.query.file)
+
+function NewFile({ store, category, stores }: { store: string; category: string; stores: string[] }) {
+  const [draft, setDraft] = useState({ store, path: category && category + '/', content: '', tags: '' })
+  const [trouble, setTrouble] = useState('')
+  const first = useRef<HTMLInputElement>(null)
+  useEffect(() => first.current?.focus(), [])
+  const set = (part: Partial<typeof draft>) => setDraft({ ...draft, ...part })
+  async function save() {
+    const path = draft.path.trim().replace(/\.md$/, '')
+    try {
+      await tool('add_memory', { store: draft.store.trim(), path, content: draft.content, tags: draft.tags.split(/[,\s]+/).filter(Boolean) })
+      toast('Written')
+      go(to(['stores', draft.store.trim(), ...path.split('/')], { file: '1' }), true)
+    } catch (error) {
+      setTrouble(message(error))
+    }
+  }
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && draft.path && draft.content.trim()) save()
+    else if (event.key === 'Escape') history.back()
+    else return
+    event.preventDefault()
+  }
+  return (
+    <form class="editor-form" aria-label="New file" onKeyDown={onKey} onSubmit={(event) => (event.preventDefault(), save())}>
+      <div class="bar">
+        <label>Store <input required value={draft.store} list="stores" onInput={(event) => set({ store: event.currentTarget.value })} /></label>
+        <datalist id="stores">{stores.map((name) => <option key={name} value={name} />)}</datalist>
+        <label>Path <input ref={first} required value={draft.path} placeholder="people/ann" onInput={(event) => set({ path: event.currentTarget.value })} /></label>
+        <label>Tags <input value={draft.tags} placeholder="people, work" onInput={(event) => set({ tags: event.currentTarget.value })} /></label>
+      </div>
+      <label>Markdown<textarea required rows={14} value={draft.content} onInput={(event) => set({ content: event.currentTarget.value })} /></label>
+      {trouble && <p class="trouble" role="alert">{trouble}</p>}
+      <div class="bar"><button class="primary" disabled={!draft.content.trim()}>Save</button><span class="keys"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span><button type="button" onClick={() => history.back()}>Cancel</button></div>
+    </form>
+  )
+}
+
 function Inside({ store, way }: { store: string; way: string[] }) {
-  const isFile = Boolean(where.value.query.file)
   const path = way.join('/')
   return (
     <div class="split">
-      <nav aria-label={`Files of ${store}`} class="tree"><Branch store={store} category="" open={way} file={isFile ? path : ''} /></nav>
-      <div>{isFile ? <FileView key={path} store={store} path={path} /> : <Crumbs store={store} way={way} />}</div>
+      <nav aria-label={`Files of ${store}`} class="tree"><Branch store={store} category="" open={way} file={isFile() ? path : ''} /></nav>
+      <div>{isFile() ? <FileView key={path} store={store} path={path} /> : <Crumbs store={store} way={way} />}</div>
     </div>
   )
 }
@@ -103,6 +151,22 @@ function FileView({ store, path }: { store: string; path: string }) {
       failed(error)
     }
   }
+  async function remove() {
+    const place = `/api/stores/${encodeURIComponent(store)}/file`
+    try {
+      const was = await get<{ text: string; changed_ns: string }>(`${place}?path=${encodeURIComponent(path)}`)
+      await tool('remove_memory', { store, path })
+      const putBack = async () => {
+        await post(place, { path, ...was })
+        toast(`${path} is back, as it was`)
+        go(to(['stores', store, ...path.split('/')], { file: '1' }))
+      }
+      go(to(['stores', store, ...path.split('/').slice(0, -1)]))
+      toast(`${path} is deleted`, { undo: putBack })
+    } catch (error) {
+      failed(error)
+    }
+  }
   return (
     <Awaited of={file}>
       {({ content, metadata }) => (
@@ -111,6 +175,7 @@ function FileView({ store, path }: { store: string; path: string }) {
             <h2>{path}</h2>
             <span class="space" />
             {draft === null && <button onClick={() => setDraft(content)}>Edit</button>}
+            {draft === null && <button class="danger" onClick={remove}>Delete</button>}
           </div>
           <p class="mut">{ago(metadata.updated_at)}{metadata.tags.length ? ' · ' + metadata.tags.map((tag) => '#' + tag).join(' ') : ''}{metadata.citations.length ? ' · ' + plural(metadata.citations.length, 'citation') : ''}</p>
           {draft === null ? (
