@@ -58,11 +58,34 @@ def test_files_nobody_comes_back_for_are_deleted(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "uploads").iterdir()] == ["new"]
 
 
+def test_only_so_many_uploads_wait_at_a_time_and_those_under_way_go_on(tmp_path: Path) -> None:
+    for number in range(pieces.MOST_UPLOADS):
+        pieces.add(tmp_path, f"{number}.csv", 0, encoded(b"1"), most=100)
+    with pytest.raises(Conflict, match="10 uploads are not imported yet"):
+        pieces.add(tmp_path, "one-more.csv", 0, encoded(b"1"), most=100)
+    assert not (tmp_path / "uploads" / "one-more.csv").exists()
+    pieces.add(tmp_path, "3.csv", 1, encoded(b"2"), most=100)
+    pieces.forget(tmp_path, "uploads/4.csv")
+    pieces.forget(tmp_path, "uploads/../uploads/5.csv")  # is no upload's name
+    pieces.add(tmp_path, "one-more.csv", 0, encoded(b"1"), most=100)
+    assert len(list((tmp_path / "uploads").iterdir())) == pieces.MOST_UPLOADS
+
+
+def test_uploads_together_take_up_twice_what_one_may(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        pieces.add(tmp_path, name, 0, encoded(b"x" * 90), most=100)
+    with pytest.raises(Conflict, match="too much"):
+        pieces.add(tmp_path, "c", 0, encoded(b"x" * 30), most=100)
+    pieces.add(tmp_path, "c", 0, encoded(b"x" * 20), most=100)
+
+
 def test_an_upload_is_imported_and_an_export_comes_back_whole(app: App, table: str) -> None:
     transfers = app.portals.transfers
     source = transfers.receive(CALLER, f"{table}.csv", 0, encoded(b"id,a\n1,x\n2,y\n")).source
     imported = transfers.import_file(CALLER, PORTAL, source, "csv", table, {}, lambda *_: None)
     assert imported.imported == 2
+    with pytest.raises(NotFound):
+        transfers.import_file(CALLER, PORTAL, source, "csv", table, {}, lambda *_: None)  # it is gone
     destination = f"downloads/{table}.csv"
     made = transfers.export_file(CALLER, PORTAL, destination, "csv", table, None, lambda *_: None)
     piece = transfers.hand_over(CALLER, destination, 0)

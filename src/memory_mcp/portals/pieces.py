@@ -3,9 +3,10 @@
 import base64
 import binascii
 import os
+import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 
 from memory_mcp.errors import Conflict, Invalid, NotFound
@@ -15,11 +16,16 @@ from memory_mcp.portals.model import Piece, Received
 UPLOADS = "uploads"  # in imports/
 DOWNLOADS = "downloads"  # in exports/
 LASTS = 3600  # seconds a file stays that nobody touches
+MOST_UPLOADS = 10  # files of one user that came in and are not imported yet
+MOST_TOGETHER = 2  # times what one file may have, for all of them
 AT_ONCE = 512 * 1024  # bytes of a piece that goes out
 
 
 def add(imports: Path, name: str, offset: int, data: str, most: int) -> Received:
-    """Append a piece. One that came twice is taken for granted, as a page may not have heard the answer."""
+    """Append a piece. One that came twice is taken for granted, as a page may not have heard the answer.
+
+    Raises Conflict while too many files are here that nobody has imported.
+    """
     piece = _decoded(data)
     if offset + len(piece) > most:
         raise Invalid(f"data: the file is over {most} bytes. Split it.", word="too_large", field="data")
@@ -27,6 +33,7 @@ def add(imports: Path, name: str, offset: int, data: str, most: int) -> Received
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if offset == 0:
         _tidy(folder)
+    _check_room(folder, name, offset + len(piece), most)
     with _place(imports, (UPLOADS, name)) as place, os.fdopen(_opened(place), "r+b") as file:
         size = os.fstat(file.fileno()).st_size
         if size not in (offset, offset + len(piece)) and offset != 0:
@@ -35,6 +42,23 @@ def add(imports: Path, name: str, offset: int, data: str, most: int) -> Received
         file.truncate()
         file.write(piece)
     return Received(f"{UPLOADS}/{name}", offset + len(piece))
+
+
+def forget(imports: Path, source: str) -> None:
+    """Delete an upload that was imported; another file stays."""
+    parts = PurePath(source).parts
+    if len(parts) == 2 and parts[0] == UPLOADS:
+        with suppress(OSError, Invalid), _place(imports, parts) as place:
+            place.remove()
+
+
+def _check_room(folder: Path, name: str, size: int, most: int) -> None:
+    others = [status.st_size for path, status in _files(folder) if path.name != name]
+    advice = f"Import them first; what nobody imports is gone {LASTS // 60} minutes after its last piece."
+    if len(others) >= MOST_UPLOADS:
+        raise Conflict(f"name: {len(others)} uploads are not imported yet. {advice}", field="name", most=MOST_UPLOADS)
+    if others and sum(others) + size > MOST_TOGETHER * most:
+        raise Conflict(f"data: uploads that are not imported yet take up too much. {advice}", field="data")
 
 
 def take(exports: Path, destination: str, offset: int) -> Piece:
@@ -76,6 +100,16 @@ def _place(folder: Path, parts: tuple[str, ...]) -> Iterator[Place]:
 def _tidy(folder: Path) -> None:
     """Files nobody came back for. A folder that is not there has none."""
     too_old = time.time() - LASTS
-    for path in folder.glob("*") if folder.is_dir() else ():
-        if path.is_file() and not path.is_symlink() and path.stat().st_mtime < too_old:
+    for path, status in _files(folder):
+        if status.st_mtime < too_old:
             path.unlink(missing_ok=True)
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        with suppress(OSError):  # gone by now
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                yield path, status

@@ -186,7 +186,8 @@ class Upload(Arguments):
     ui=FOR_THE_VIEWER,
 )
 def portal_upload(call: Call, asked: Upload) -> Received:
-    """Take in a file piece by piece, for portal_import. What nobody imports is gone after an hour."""
+    """Take in a file piece by piece, for portal_import, which deletes it. What nobody imports is gone after an hour;
+    ten such files can wait at a time."""
     return call.app.portals.transfers.receive(call.caller, asked.name, asked.offset, asked.data)
 
 

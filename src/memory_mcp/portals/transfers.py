@@ -77,6 +77,7 @@ class Transfers:
                         count = moving.load(
                             line, path, format_, str(name), mapping, self._keeping.new_schema, cancelled
                         )
+            pieces.forget(self._import_folders(caller)[0], source)
             tell(2, 3, f"{count} records are in.")
             tell(3, 3, "Done.")
         return Imported(address.portal_uri, ", ".join(names), count)
