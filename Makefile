@@ -55,6 +55,9 @@ bench: setup ## Measure speed, as ratios within one run
 bench-notes: setup ## Measure the notes: search, writing, memory, at 1k, 10k and 100k notes
 	$(BIN)/python -m benchmarks.notes $(ARGS)
 
+bench-home: setup ## Measure what the web app's Home asks for, with 100, 10k and 100k notes
+	$(BIN)/python -m benchmarks.home $(ARGS)
+
 bench-graph: setup ## Measure graphs next to @modelcontextprotocol/server-memory (needs the npm registry once)
 	$(BIN)/python -m benchmarks.graph $(ARGS)
 

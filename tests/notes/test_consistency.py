@@ -12,7 +12,23 @@ from memory_mcp.notes.model import ARCHIVED, Author, NewNote, Revision
 from memory_mcp.sqlite import Read
 from tests.notes.calls import CALLER, file
 
+NOTES = "SELECT namespace, coalesce(client, ''), count(*) FROM notes WHERE archived = 0 GROUP BY 1, 2"
+TAGS = """
+    SELECT tag_key, count(*) FROM note_tags JOIN notes ON seq = note_seq WHERE archived = 0 GROUP BY tag_key
+"""
+
+
+def differing(one: str, other: str) -> str:
+    return f"SELECT * FROM ({one} EXCEPT {other}) UNION ALL SELECT * FROM ({other} EXCEPT {one})"
+
+
 AGREES = {
+    "the notes and how many are counted": differing(NOTES, "SELECT namespace, client, notes FROM note_counts"),
+    "the tags and how many notes are counted": differing(TAGS, "SELECT tag_key, notes FROM tag_counts"),
+    "what waits for vectors and how many are counted": """
+        SELECT * FROM vector_counts WHERE waiting <> (SELECT count(*) FROM embed_queue)
+            OR embedded <> (SELECT count(*) FROM note_vectors WHERE part = 0)
+    """,
     "the tags of the column and of the table": """
         SELECT notes.tags, (SELECT group_concat(tag, ',' ORDER BY position) FROM note_tags WHERE note_seq = seq) AS rows
         FROM notes WHERE notes.tags <> coalesce(rows, '')

@@ -7,10 +7,11 @@ import pytest
 from mcp import Client
 
 from memory_mcp.app import App
+from memory_mcp.clock import precise_stamp
 from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.notes.model import Author
 from tests.conftest import Clock, connected
-from tests.notes.calls import NOON, call, create, delete, file, get, named, read, recent, update, write
+from tests.notes.calls import CALLER, NOON, call, create, delete, file, get, named, read, recent, update, write
 
 pytestmark = pytest.mark.anyio
 
@@ -222,3 +223,20 @@ async def test_a_list_stays_within_a_models_means(client: Client, app: App, tool
     assert isinstance(result.structured_content, dict)
     assert len(result.content[0].text.encode()) < 100_000  # type: ignore[union-attr]  # it is a text
     assert "notice" in result.structured_content
+
+
+def test_totals_are_what_counting_gives(app: App, clock: Clock) -> None:
+    """Whatever came, changed, expired and went."""
+    for number in range(40):
+        author = Author(client=("cursor", "zed", None)[number % 3])
+        tags = (f"t{number % 15}", f"u{number // 10}")
+        end = precise_stamp(clock.now + timedelta(seconds=60 * number)) if number % 2 else None
+        note = write(app, f"note {number}", author=author, namespace=f"n{number % 4}", tags=tags, expires_at=end)
+        if number % 7 == 0:
+            app.notes.delete(CALLER, note.id, soft=number % 2 == 0)
+        clock.now += timedelta(seconds=30)
+        stats, totals = app.notes.stats(CALLER, None), app.notes.totals(CALLER)
+        assert (totals.notes, totals.namespaces) == (stats.total, len(stats.by_namespace))
+        assert (totals.top_tags, totals.top_clients) == (stats.top_tags, stats.top_clients)
+        assert totals.kept >= totals.notes
+        assert (totals.embedded, totals.waiting) == (0, totals.kept)

@@ -268,11 +268,19 @@ class Graph:
         with self._project(caller, session, project).read() as tx:
             return answers.page(tx, offset)
 
+    def counts(self, caller: Caller) -> Iterator[int]:
+        """How many entities each active project has."""
+        for project in self._active(caller):
+            with self._project(caller, None, project.name).read() as tx:
+                yield storage.entity_count(tx)
+
+    def _active(self, caller: Caller) -> list[Project]:
+        with self._place(caller.user).registry.read() as tx:
+            return storage.projects(tx, "active")
+
     def groups(self, caller: Caller) -> Iterator[Group]:
         """Every active project as texts, for one search over everything."""
-        with self._place(caller.user).registry.read() as tx:
-            projects = storage.projects(tx, "active")
-        for project in projects:
+        for project in self._active(caller):
             yield Group(
                 project.name,
                 versions=partial(self._versions, caller, project.name),

@@ -252,6 +252,7 @@ def relations_among(tx: Read, ids: Sequence[str], most: int) -> list[tuple[str, 
 
 
 def entity_count(tx: Read) -> int:
+    """How many active entities there are."""
     return tx.number("SELECT count(*) FROM entities WHERE deleted_at IS NULL")
 
 

@@ -301,6 +301,19 @@ class Stats:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """What Home shows of the notes."""
+
+    notes: int
+    kept: int  # with those that have expired
+    namespaces: int
+    embedded: int
+    waiting: int  # for their vectors
+    top_tags: list[Counted]
+    top_clients: list[Counted]
+
+
+@dataclass(frozen=True)
 class EmbedStats:
     queue_size: int
     total: int

@@ -36,13 +36,14 @@ from memory_mcp.notes.model import (
     Stats,
     Tag,
     TagCounts,
+    Totals,
     Unlinked,
     folded,
     tag_key,
 )
 from memory_mcp.notes.replica import Changed, Replica
 from memory_mcp.notes.sizes import left_out, size, within_means
-from memory_mcp.notes.storage import links, lists, notes, queue, vectors, words
+from memory_mcp.notes.storage import counts, links, lists, notes, queue, vectors, words
 from memory_mcp.notes.storage.notes import Stored
 from memory_mcp.notes.waiting import WaitingNotes
 from memory_mcp.search import snippets
@@ -323,6 +324,11 @@ class Notes:
             notice=left_out(names, shown, "Ask for a namespace."),
         )
 
+    def totals(self, caller: Caller) -> Totals:
+        """How many there are, without counting them."""
+        with self._db(caller).read() as tx:
+            return counts.totals(tx)
+
     def imported(self, caller: Caller, format_: str) -> dict[str, ImportedNote]:
         """The notes that imports of a format have made, by the ids they had there."""
         with self._db(caller).read() as tx:
@@ -426,7 +432,7 @@ class Notes:
             space = vectors.space(tx)
             return EmbedStats(
                 queue_size=queue.size(tx),
-                total=lists.count(tx),
+                total=counts.kept(tx),
                 total_with_embedding=vectors.embedded(tx),
                 backend_name=f"{space.kind}/{space.model}" if space else None,
                 backend_dim=space.dimensions if space else None,

@@ -1,23 +1,22 @@
 """How much there is, in every family."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.errors import AppError
-from memory_mcp.families import Groups
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
 
 
 def overview(app: "App", caller: Caller) -> dict[str, Any]:
-    """Counts by family. A family that cannot be read says why instead."""
+    """Counts by family. A family that cannot be read says why instead. Nothing that is kept is read for it."""
     counting: dict[str, Callable[[], dict[str, Any]]] = {
-        "vault": lambda: {"memories": _count(app.vault.groups, caller)[1]},
+        "vault": lambda: {"memories": app.vault.count(caller)},
         "notes": lambda: _notes(app, caller),
-        "stores": lambda: dict(zip(("stores", "memories"), _count(app.stores.groups, caller), strict=True)),
-        "graph": lambda: dict(zip(("projects", "entities"), _count(app.graph.groups, caller), strict=True)),
+        "stores": lambda: _summed("stores", "memories", app.stores.counts(caller)),
+        "graph": lambda: _summed("projects", "entities", app.graph.counts(caller)),
         "portals": lambda: _portals(app, caller),
     }
     return {family: _told(count) for family, count in counting.items() if family in caller.families}
@@ -30,18 +29,18 @@ def _told(count: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         return {"error": exc.message}
 
 
-def _count(groups: Groups, caller: Caller) -> tuple[int, int]:
-    sizes = [len(group.versions()) for group in groups(caller)]
-    return len(sizes), sum(sizes)
+def _summed(groups: str, members: str, counts: Iterable[int]) -> dict[str, Any]:
+    sizes = list(counts)
+    return {groups: len(sizes), members: sum(sizes)}
 
 
 def _notes(app: "App", caller: Caller) -> dict[str, Any]:
-    vectors, stats = app.notes.embed_stats(caller), app.notes.stats(caller, None)
+    totals = app.notes.totals(caller)
     return {
-        "notes": stats.total,
-        "namespaces": len(stats.by_namespace),
-        "embedded": vectors.total_with_embedding,
-        "waiting": vectors.queue_size,
+        "notes": totals.notes,
+        "namespaces": totals.namespaces,
+        "embedded": totals.embedded,
+        "waiting": totals.waiting,
     }
 
 

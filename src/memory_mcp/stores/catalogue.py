@@ -57,6 +57,11 @@ class Catalogue:
         with self._below(()) as (tx, _):
             return storage.versions(tx, self._key, expired_by)
 
+    def count(self, expired_by: datetime) -> int:
+        """How many memories there are, without those expired by a moment."""
+        with self._below(()) as (tx, _):
+            return storage.count(tx, self._key, expired_by)
+
     def refresh(self, tell: Tell) -> tuple[list[Parts], int]:
         """Read every file, whatever its time says. The folders there are, the top first, and how many memories."""
         with self._below((), tell, afresh=True) as (tx, listings):

@@ -307,10 +307,18 @@ class Stores:
 
     def groups(self, caller: Caller) -> Iterator[Group]:
         """Every store as texts, for one search over everything."""
-        for store in self.all(caller):
-            folder = self._folder(store)
-            if not folder.is_missing():
-                yield Group(store.name, partial(self._versions, caller, folder), partial(self._texts, folder))
+        for folder in self._there(caller):
+            yield Group(folder.store.name, partial(self._versions, caller, folder), partial(self._texts, folder))
+
+    def _there(self, caller: Caller) -> Iterator[StoreFolder]:
+        folders = (self._folder(store) for store in self.all(caller))
+        return (folder for folder in folders if not folder.is_missing())
+
+    def counts(self, caller: Caller) -> Iterator[int]:
+        """How many memories each store has that have not expired."""
+        now = self._clock()
+        for folder in self._there(caller):
+            yield self._asked(caller, folder, lambda catalogue: catalogue.count(now))
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
         """Files of every store whose folder is there."""

@@ -150,9 +150,15 @@ def versions(tx: Read, store: str, expired_by: datetime) -> dict[str, str]:
     return dict(rows)
 
 
-def count(tx: Read, store: str) -> int:
-    """How many memories a store has."""
-    return tx.number(f"SELECT count(*) FROM memories WHERE store = {_STORE}", {"store": store})
+def count(tx: Read, store: str, expired_by: datetime | None = None) -> int:
+    """How many memories a store has, without those expired by a moment, if one is given."""
+    return tx.number(
+        f"""
+        SELECT count(*) FROM memories
+        WHERE store = {_STORE} AND (:expired_by IS NULL OR expires_ms IS NULL OR expires_ms > :expired_by)
+        """,
+        {"store": store, "expired_by": _since_1970(expired_by)},
+    )
 
 
 _STORE = "(SELECT number FROM stores WHERE folder = :store)"

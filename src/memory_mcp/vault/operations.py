@@ -128,6 +128,10 @@ class Vault:
         with self._tenants.database(caller.user).read() as tx:
             return storage.keys_after(tx, id_, limit)
 
+    def count(self, caller: Caller) -> int:
+        with self._tenants.database(caller.user).read() as tx:
+            return storage.count(tx, "vault", "", ())
+
     def groups(self, caller: Caller) -> Iterable[Group]:
         """The vault as texts, for one search over everything."""
 

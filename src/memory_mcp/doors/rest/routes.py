@@ -161,19 +161,19 @@ def analytics(
     by: Annotated[Literal["hour", "day"], Query(description="What is put together.")] = "hour",
 ) -> AnalyticsShown:
     """How much is kept and asked, now and over time."""
-    vectors, stats = app.notes.embed_stats(person), app.notes.stats(person, None)
+    notes = app.notes.totals(person)
     history = app.analytics.history(person.user, days)
     if by == "day":
         history = by_the_day(history)
     return AnalyticsShown(
         totals=Totals(
-            memories=vectors.total,
-            namespaces=len(stats.by_namespace),
-            embedded=vectors.total_with_embedding,
-            unembedded=vectors.total - vectors.total_with_embedding,
+            memories=notes.kept,
+            namespaces=notes.namespaces,
+            embedded=notes.embedded,
+            unembedded=notes.kept - notes.embedded,
         ),
-        top_tags=[Named.model_validate(vars(tag)) for tag in stats.top_tags],
-        top_clients=[Named.model_validate(vars(client)) for client in stats.top_clients],
+        top_tags=[Named.model_validate(vars(tag)) for tag in notes.top_tags],
+        top_clients=[Named.model_validate(vars(client)) for client in notes.top_clients],
         coverage=[
             CoverageAt(hour=at.hour, total=at.notes, embedded=at.embedded)
             for at in history

@@ -44,7 +44,7 @@ def page(
     whose time is over are passed over, so there may be fewer than `limit` on a page."""
     conditions = _conditions(chosen) + (["instr(lower(title || ' ' || content), lower(:words))"] if words else [])
     # Without a condition an index alone tells which come first, and no text is read for it.
-    index = "" if conditions or archived else "INDEXED BY idx_notes_recent"
+    index = "" if conditions or archived else "INDEXED BY idx_notes_updated"
     conditions += [f"archived = {int(archived)}", "(updated_at, seq) < (:updated_at, :seq)"]
     start = after or Place("9", 0)
     rows = tx.all(
@@ -139,10 +139,6 @@ def metadata_of(tx: Read, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
 def ids_in(tx: Read, namespace: str) -> set[str]:
     rows = tx.all("SELECT id FROM notes WHERE namespace = :namespace AND archived = 0", {"namespace": namespace})
     return {id_ for (id_,) in rows}
-
-
-def count(tx: Read) -> int:
-    return tx.number("SELECT count(*) FROM notes WHERE archived = 0")
 
 
 def notes_after(tx: Read, seq: int, limit: int) -> list[tuple[int, str, str]]:

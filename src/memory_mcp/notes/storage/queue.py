@@ -46,7 +46,7 @@ def holds(tx: Read, seq: int) -> bool:
 
 
 def size(tx: Read) -> int:
-    return tx.number("SELECT count(*) FROM embed_queue")
+    return tx.number("SELECT waiting FROM vector_counts")
 
 
 def due(tx: Read, most: int) -> list[tuple[int, int, int]]:

@@ -60,7 +60,7 @@ def changed(tx: Read, after: int) -> Iterator[tuple[int, int, bytes | None]]:
 
 
 def embedded(tx: Read) -> int:
-    return tx.number("SELECT count(*) FROM note_vectors WHERE part = 0")
+    return tx.number("SELECT embedded FROM vector_counts")
 
 
 # The space

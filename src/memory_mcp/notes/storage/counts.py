@@ -1,0 +1,69 @@
+"""SQL of what is counted while notes are written: as many rows are read for 100,000 notes as for a hundred, beside
+those that have expired."""
+
+from collections import Counter
+
+from memory_mcp.notes.model import Counted, Totals
+from memory_mcp.notes.storage import queue, vectors
+from memory_mcp.sqlite import Read
+
+TOP = 10
+_EXPIRED = "notes.archived = 0 AND notes.expires_at <= :now"
+
+
+def totals(tx: Read) -> Totals:
+    by_namespace, by_client = Counter[str](), Counter[str]()
+    for namespace, client, notes in _groups(tx):
+        by_namespace[namespace] += notes
+        by_client[client] += notes
+    del by_client[""]
+    return Totals(
+        notes=by_namespace.total(),
+        kept=kept(tx),
+        namespaces=sum(notes > 0 for notes in by_namespace.values()),
+        embedded=vectors.embedded(tx),
+        waiting=queue.size(tx),
+        top_tags=_top_tags(tx),
+        top_clients=_top(by_client),
+    )
+
+
+def kept(tx: Read) -> int:
+    """Notes that are not archived, with those that have expired."""
+    return tx.number("SELECT coalesce(sum(notes), 0) FROM note_counts")
+
+
+def _groups(tx: Read) -> list[tuple[str, str, int]]:
+    """(namespace, client, notes), some of them below zero: what has expired is to be taken off."""
+    return tx.all(
+        f"""
+        SELECT namespace, client, notes FROM note_counts
+        UNION ALL
+        SELECT namespace, coalesce(client, ''), -count(*) FROM notes WHERE {_EXPIRED} GROUP BY 1, 2
+        """,
+        {"now": tx.precise_stamp},
+    )
+
+
+def _top_tags(tx: Read) -> list[Counted]:
+    # CROSS keeps the order: the few notes first, then each one's tags.
+    expired = tx.all(
+        f"""
+        SELECT tag_key, count(*) FROM notes CROSS JOIN note_tags ON note_tags.note_seq = notes.seq
+        WHERE {_EXPIRED} GROUP BY tag_key
+        """,
+        {"now": tx.precise_stamp},
+    )
+    # Each tag that expired notes have may fall out of the top, and no other one can come in before the next of these.
+    rows = tx.all(
+        "SELECT tag_key, tag, notes FROM tag_counts ORDER BY notes DESC, tag_key LIMIT :limit",
+        {"limit": TOP + len(expired)},
+    )
+    gone: dict[str, int] = dict(expired)
+    left = sorted((gone.get(key, 0) - notes, key, tag) for key, tag, notes in rows)
+    return [Counted(tag, -notes) for notes, _, tag in left[:TOP] if notes]
+
+
+def _top(counted: Counter[str]) -> list[Counted]:
+    left = sorted((-notes, name) for name, notes in counted.items() if notes)
+    return [Counted(name, -notes) for notes, name in left[:TOP]]
