@@ -42,6 +42,9 @@ ui: setup ## Build the web app and the viewer from ui/ (needs Node 20.19 or newe
 ui-check: setup ## Whether the committed web app is what ui/ gives; builds it where Node is
 	$(BIN)/python -m tools.ui --check --rebuild
 
+pictures: setup ## Take the pictures of the web app in docs/pictures anew
+	$(BIN)/python -m tests.web.pictures
+
 check: static ui-check test ## What CI runs
 
 format: setup ## Format the code and make the generated docs anew

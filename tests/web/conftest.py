@@ -1,8 +1,8 @@
 """A real server with something in it, and a real browser that is signed in to it."""
 
 import os
-import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,14 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory, chromium: browsers.Chromium) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("web")
     with http_server(folder, "--embedder", "none") as server, httpx.Client(base_url=server.url, timeout=60) as me:
-        link = re.search(r"/sign-in\?token=\S+", server.printed)
-        assert link is not None
-        assert me.get(link[0]).status_code == 303
-        here = Site(server, me)
+        here = signed_in(server, me)
         fill(here, folder)
         yield here
+
+
+def signed_in(server: Http, me: httpx.Client) -> Site:
+    assert me.get(server.link).status_code == 303
+    return Site(server, me)
 
 
 def fill(site: Site, folder: Path) -> None:
@@ -106,14 +108,19 @@ def chromium() -> browsers.Chromium:
 
 @pytest.fixture(scope="session")
 def browser(chromium: browsers.Chromium) -> Iterator[Browser]:
+    with launched(chromium) as started:
+        yield started
+
+
+@contextmanager
+def launched(chromium: browsers.Chromium | None = None) -> Iterator[Browser]:
+    found = chromium or browsers.find()
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(
-            executable_path=chromium.path,
-            args=list(browsers.ARGUMENTS),
-            env={**os.environ, **chromium.environment},
+        started = playwright.chromium.launch(
+            executable_path=found.path, args=list(browsers.ARGUMENTS), env={**os.environ, **found.environment}
         )
-        yield launched
-        launched.close()
+        yield started
+        started.close()
 
 
 @pytest.fixture

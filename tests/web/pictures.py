@@ -1,0 +1,107 @@
+"""Pictures of every page, in light and dark, for docs/pictures: `make pictures`."""
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+import httpx
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
+
+from tests.web import demo
+from tests.web.conftest import Site, launched, signed_in
+from tests.wire import COMMAND, environment, http_server, hub_server
+
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+SIZE: ViewportSize = {"width": 1100, "height": 720}
+CLIENTS = ("claude-code", "cursor", "claude-desktop")
+
+
+def as_it_is(page: Page) -> None:
+    """Most pages need nothing done to them."""
+
+
+def with_rows(page: Page) -> None:
+    expect(page.locator("#row0 input")).to_be_visible()
+    expect(page.locator(".loading")).to_have_count(0)
+
+
+def drawn(page: Page) -> None:
+    expect(page.get_by_role("img", name=re.compile("^Chart of"))).to_be_visible()
+
+
+def settled(page: Page) -> None:
+    page.wait_for_timeout(3_000)  # a picture of notes moves until it has found its shape
+
+
+# A page more is a line more: its picture's name, its address, what to do before the picture is taken.
+SHOWN: dict[str, tuple[str, Callable[[Page], None]]] = {
+    "home": ("/", as_it_is),
+    "memories": ("/memories?q=when+do+we+back+up", as_it_is),
+    "note": ("/memories/note/{note}", as_it_is),
+    "graph": ("/graph", settled),
+    "stores": ("/stores/default/people/ann?file=1", as_it_is),
+    "portals": ("/portals/shop/orders?table=orders&sort=-price", with_rows),
+    "sql": ("/portals/shop/orders?tab=sql&query={query}", drawn),
+    "keys": ("/keys", as_it_is),
+    "sessions": ("/sessions", as_it_is),
+    "sync": ("/sync", as_it_is),
+    "settings": ("/settings", as_it_is),
+}
+QUERY = """
+SELECT toStartOfWeek(bought_at) AS week, sum(price) AS sales, count() AS orders
+FROM orders GROUP BY week ORDER BY week
+""".strip()
+
+
+def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-pictures-") as folder, lively_site(Path(folder)) as site:
+        note = site.call("memory_search", query="Backups", limit=1)["memories"][0]["id"]
+        with launched() as browser:
+            for theme in THEMES:
+                take_all(browser, site, theme, {"note": note, "query": quote(QUERY)})
+
+
+@contextmanager
+def lively_site(folder: Path) -> Iterator[Site]:
+    data_dir = folder / "data"
+    demo.live_a_month(data_dir)
+    with (
+        hub_server(folder / "hub") as hub,
+        http_server(data_dir) as server,
+        httpx.Client(base_url=server.url, timeout=60) as me,
+    ):
+        site = signed_in(server, me)
+        for command in (["link", hub.url, "--key", str(hub.key)], ["enable", "work"], ["enable", "research"], ["now"]):
+            subprocess.run([*COMMAND, "sync", *command, "--data-dir", str(data_dir)], env=environment(), check=True)
+        demo.fill(site)
+        for client in CLIENTS:
+            server.handshake({"name": client, "version": "1"})
+        yield site
+
+
+def take_all(browser: Browser, site: Site, theme: Literal["light", "dark"], words: dict[str, str]) -> None:
+    context: BrowserContext = browser.new_context(
+        base_url=site.url, locale="en-US", timezone_id="UTC", color_scheme=theme, reduced_motion="reduce", viewport=SIZE
+    )
+    context.add_cookies([{"name": name, "value": value, "url": site.url} for name, value in site.me.cookies.items()])
+    page = context.new_page()
+    for name, (address, prepare) in SHOWN.items():
+        page.goto(address.format(**words))
+        expect(page.get_by_role("heading", level=1)).to_be_attached()
+        expect(page.get_by_label("Loading")).to_have_count(0)
+        prepare(page)
+        file = PICTURES / f"{name}-{theme}.png"
+        page.screenshot(path=file, animations="disabled")
+        print(f"{file.name}: {file.stat().st_size // 1024} kB", flush=True)
+    context.close()
+
+
+if __name__ == "__main__":
+    main()
