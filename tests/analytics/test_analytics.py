@@ -93,3 +93,20 @@ def test_history_goes_back_as_far_as_asked_and_ends_after_400_days(db: Database,
     clock.now += timedelta(days=391)
     usage.count("bob", is_error=False)
     assert len(counts(usage, days=1000)) == 1  # the other is over 400 days old
+
+
+def test_however_long_and_however_busy_the_history_has_a_row_for_each_hour_of_400_days(
+    db: Database, clock: Clock
+) -> None:
+    usage = analytics(db, clock, Coverage(3, 1))
+    for _ in range(20):
+        for _ in range(30 * 24):
+            clock.now += timedelta(hours=1)
+            for user in ("ann", "ann", "bob"):
+                usage.count(user, is_error=False)
+        usage.write_down()
+    with db.read() as tx:
+        kept = tx.all("SELECT user_id, count(*), sum(calls) FROM usage GROUP BY user_id ORDER BY user_id")
+    hours = 400 * 24 + 1
+    assert kept == [("ann", hours, 2 * hours), ("bob", hours, hours)]
+    assert len(usage.history("ann", 400)) == hours
