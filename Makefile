@@ -24,6 +24,9 @@ test: setup ## Run the tests
 soak: setup ## 64 clients on one server for five minutes: errors, lost writes, memory, calls a second (SOAK_SECONDS)
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
+soak-sync: setup ## Three nodes and a hub for ten minutes: cut links, kill -9, wrong clocks, 429 (SOAK_SECONDS)
+	$(BIN)/python -m benchmarks.soak_sync $(ARGS)
+
 soak-portals: setup ## Kill the engine of a portal 30 times while rows come in
 	MEMORY_MCP_SOAK_ROUNDS=30 $(BIN)/python -m pytest tests/portals/test_processes.py -k killed $(ARGS)
 
@@ -69,6 +72,9 @@ bench-stores: setup ## Measure stores next to what the file system itself takes,
 
 bench-portals: setup ## Measure portals next to bare chDB and to SQLite
 	$(BIN)/python -m benchmarks.portals $(ARGS)
+
+bench-sync: setup ## Measure syncing next to writing, of 10k and 100k notes
+	$(BIN)/python -m benchmarks.sync $(ARGS)
 
 bench-vectors: setup ## Measure exact vector search and what would take its place beyond 100k notes
 	$(BIN)/python -m benchmarks.vectors $(ARGS)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 PROTOCOL = "2025-11-25"
 SESSION_META = "memory-mcp/sessionId"
@@ -17,13 +17,15 @@ SESSION_META = "memory-mcp/sessionId"
 class ServerProcess:
     """A started server. Leaving the block closes its stdin, as a client does that goes away."""
 
-    def __init__(self, command: Sequence[str | Path], *, quiet: bool = False, **environ: str) -> None:
-        """`quiet` drops what it writes to stderr; `environ` is added to ours."""
+    def __init__(
+        self, command: Sequence[str | Path], *, quiet: bool = False, log: IO[bytes] | None = None, **environ: str
+    ) -> None:
+        """What it writes to stderr goes to `log`, or nowhere if `quiet`; `environ` is added to ours."""
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL if quiet else None,
+            stderr=subprocess.DEVNULL if quiet else log,
             env=_installed(os.environ) | environ,
         )
         assert self._process.stdin is not None
@@ -38,6 +40,10 @@ class ServerProcess:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._process.communicate(timeout=30)
+
+    def kill(self) -> None:
+        """Without a chance to finish anything: SIGKILL."""
+        self._process.kill()
 
     def shake_hands(self) -> None:
         client = {"name": "benchmark", "version": "1"}

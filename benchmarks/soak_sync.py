@@ -1,0 +1,581 @@
+"""Nodes that sync through a hub while everything goes wrong: `make soak-sync`.
+
+Three nodes, one of them with two servers on its folder, and a hub, each a process of its own on a network of its own.
+Clients write through the servers' tools while links are cut, nodes and the hub are killed (SIGKILL), two nodes' clocks
+are an hour off, and another client of the same user takes up all pushes the hub allows. Then it is quiet, and each node
+syncs until nothing is left. All must show the same notes, with everything that was acknowledged and nothing deleted.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from benchmarks import networks
+from benchmarks.figures import introduction, load
+from benchmarks.ledger import Ledger, Refused
+from benchmarks.networks import Network
+from benchmarks.pipe import ServerProcess
+
+SECONDS = 600.0
+SKEWS = (0.0, -3600.0, 3600.0)  # of the nodes' clocks, in seconds
+SERVERS = (0, 0, 1, 2)  # each on the folder of this node
+UNIQUE = ("content", "title", "folder", "metadata", "expires_at")  # fields whose values are written once only
+NAMESPACES = ("default", "work")
+TAGS = ("red", "green", "blue")
+KEYS = ("state", "owner")
+HOT = 60  # notes that most changes are made to, so that nodes run into each other
+PACE = 0.1  # seconds between two calls of a client, at most twice
+TROUBLE = (0.5, 4.0)  # seconds between two troubles
+STORM = 15.0  # seconds
+TELL_EVERY = 30.0
+MOST_ROUNDS = 30  # of syncing at the end
+NOW_SECONDS = 300  # that one `sync now` may take
+SHOWN = 10
+COMPLAINTS = re.compile(r"traceback|left out|failed|damaged", re.IGNORECASE)
+
+
+class Gone(Exception):
+    """The server died before it answered."""
+
+
+def memory_mcp(skew: float, *arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.skewed", str(skew), *map(str, arguments)]
+
+
+def told(command: Sequence[str], seconds: float = 60) -> Any:
+    """What a verb says as JSON, whatever its status. Raises RuntimeError if that is nothing."""
+    done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
+    try:
+        return json.loads(done.stdout)
+    except ValueError as exc:
+        raise RuntimeError(done.stderr.decode()) from exc
+
+
+class Hub:
+    """The hub's process. Killed, it is started again under the same address."""
+
+    def __init__(self, network: Network, folder: Path) -> None:
+        self._network = network
+        self._data_dir = folder / "hub"
+        self._log = folder / "hub.log"
+        self.key = str(
+            told(memory_mcp(0, "keys", "create", "--name", "soak", "--json", "--data-dir", self._data_dir))["key"]
+        )
+        self.start()
+
+    def start(self) -> None:
+        where = ("--host", self._network.hub_host, "--port", str(self._network.hub_port))
+        command = self._network.at(None, memory_mcp(0, "hub", *where, "--data-dir", self._data_dir))
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class Node:
+    """A computer with a data directory and a clock of its own."""
+
+    def __init__(self, network: Network, number: int, folder: Path) -> None:
+        self.name = f"node{number}"
+        self.log = folder / f"{self.name}.log"
+        self._network = network
+        self._number = number
+        self._data_dir = folder / self.name
+
+    def link(self, key: str) -> None:
+        patiently(lambda: self._verb("link", self._network.url(self._number), "--key", key))
+        for namespace in NAMESPACES:
+            self._verb("enable", namespace)
+
+    def start(self) -> ServerProcess:
+        command = memory_mcp(self._skew, "--embedder", "none", "--sync-seconds", "1", "--data-dir", self._data_dir)
+        with self.log.open("ab") as log:
+            return ServerProcess(self._network.at(self._number, command), log=log)
+
+    def now(self) -> dict[str, Any]:
+        answer: dict[str, Any] = self._verb("now")
+        return answer
+
+    def cut(self, how: networks.Cut) -> None:
+        self._network.cut(self._number, how)
+
+    def mend(self) -> None:
+        self._network.mend(self._number)
+
+    def doctor(self) -> str:
+        """What is wrong with its files."""
+        command = memory_mcp(self._skew, "doctor", "--data-dir", self._data_dir)
+        done = subprocess.run(command, capture_output=True, check=False)
+        return done.stdout.decode() + done.stderr.decode() if done.returncode else ""
+
+    @property
+    def file(self) -> Path:
+        [found] = self._data_dir.rglob("notes.db")
+        return found
+
+    @property
+    def _skew(self) -> float:
+        return SKEWS[self._number]
+
+    def _verb(self, *arguments: str) -> Any:
+        command = memory_mcp(self._skew, "sync", *arguments, "--json", "--data-dir", self._data_dir)
+        return told(self._network.at(self._number, command), NOW_SECONDS)
+
+
+def patiently(work: Callable[[], object], seconds: float = 60) -> None:
+    """Until it works: a hub that was just started does not answer at once."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            work()
+        except (RuntimeError, subprocess.TimeoutExpired):
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.5)
+        else:
+            return
+
+
+class Writer(threading.Thread):
+    """A client of a node that writes until told to stop. Its server may be killed at any time; it starts another."""
+
+    def __init__(self, node: Node, number: int, ledger: Ledger, end: float, seed: int) -> None:
+        super().__init__(name=f"writer{number}", daemon=True)
+        self.node = node
+        self.unanswered = 0
+        self.refused = 0
+        self.failure: BaseException | None = None
+        self._ledger = ledger
+        self._end = end
+        self._random = random.Random(f"{seed}/{number}")
+        self._count = 0
+        self._server: ServerProcess | None = None
+        self._acts: list[tuple[int, Callable[[], None]]] = [
+            (10, self._create),
+            (40, self._update),
+            (10, self._tag),
+            (10, self._remark),
+            (8, self._link),
+            (3, self._supersede),
+            (4, self._archive),
+            (4, self._move),
+            (4, self._erase),
+        ]
+
+    def kill(self) -> None:
+        if server := self._server:
+            server.kill()
+
+    def run(self) -> None:
+        try:
+            while time.monotonic() < self._end:
+                self._serve()
+        except BaseException as exc:  # noqa: BLE001  # told at the end
+            self.failure = exc
+
+    def _serve(self) -> None:
+        """Until the server dies or the time is over."""
+        with suppress(Gone), self.node.start() as self._server:
+            self._call_server(self._server.shake_hands)
+            while time.monotonic() < self._end:
+                self._act()
+                time.sleep(self._random.uniform(0, 2 * PACE))
+        self._server = None
+
+    def _act(self) -> None:
+        weights = [weight for weight, _ in self._acts]
+        [(_, act)] = self._random.choices(self._acts, weights)
+        try:
+            act()
+        except Refused:
+            self.refused += 1
+        except Gone:
+            self.unanswered += 1
+            raise
+
+    def _call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        server = self._server
+        assert server is not None
+        answer: dict[str, Any] = self._call_server(lambda: server.answer(tool, arguments))
+        return answer
+
+    @staticmethod
+    def _call_server(work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except (OSError, ValueError) as exc:
+            raise Gone from exc
+        except RuntimeError as exc:
+            raise (Gone if "has left" in str(exc) else Refused)(str(exc)) from exc
+
+    # What it writes
+
+    def _new(self, what: str) -> str:
+        self._count += 1
+        return f"{what} {self._count} of {self.name}"
+
+    def _any(self) -> str:
+        living = self._ledger.living()
+        hot = living[-HOT:] if self._random.random() < 0.8 else living
+        if not hot:
+            raise Refused
+        return self._random.choice(hot)
+
+    def _create(self) -> None:
+        content, title, state = self._new("content"), self._new("title"), self._new("state")
+        namespace, tags = self._random.choice(NAMESPACES), self._random.sample(TAGS, 1)
+        note = self._call(
+            "memory_create", content=content, title=title, namespace=namespace, tags=tags, metadata={KEYS[0]: state}
+        )
+        values = {"content": content, "title": title, "namespace": namespace, f"metadata/{KEYS[0]}": state}
+        self._ledger.created(self.name, note["id"], values | {f"tag/{tag}": True for tag in tags})
+
+    def _update(self) -> None:
+        id_ = self._any()
+        seen = self._call("memory_get", id=id_)
+        names = self._random.sample(("content", "title", "folder", "expires_at"), self._random.randint(1, 2))
+        values = {name: self._value(name) for name in names}
+        with self._ledger.writing(self.name, id_, values, seen):
+            self._call("memory_update", id=id_, **values, **self._importance())
+
+    def _value(self, name: str) -> str:
+        if name == "expires_at":
+            self._count += 1
+            moment = time.gmtime(4_000_000_000 + self._count * 100 + int(self.name.removeprefix("writer")))
+            return time.strftime("%Y-%m-%dT%H:%M:%S.000Z", moment)
+        link = f" [[{self._title()}]]" if name == "content" and self._random.random() < 0.3 else ""
+        return self._new(name) + link
+
+    def _title(self) -> str:
+        return str(self._call("memory_get", id=self._any())["title"])
+
+    def _importance(self) -> dict[str, float]:
+        return {"importance": self._random.randrange(100) / 100} if self._random.random() < 0.2 else {}
+
+    def _tag(self) -> None:
+        id_, tag, add = self._any(), self._random.choice(TAGS), self._random.random() < 0.5
+        with self._ledger.writing(self.name, id_, {f"tag/{tag}": add or None}, {}):
+            self._call("memory_update", id=id_, **{"add_tags" if add else "remove_tags": [tag]})
+
+    def _remark(self) -> None:
+        id_, key = self._any(), self._random.choice(KEYS)
+        value = self._new(key) if self._random.random() < 0.7 else None
+        seen = {f"metadata/{key}": self._call("memory_get", id=id_)["metadata"].get(key)}
+        with self._ledger.writing(self.name, id_, {f"metadata/{key}": value}, seen):
+            self._call("memory_update", id=id_, metadata_patch={key: value})
+
+    def _link(self) -> None:
+        source, target, make = self._any(), self._any(), self._random.random() < 0.6
+        if source == target:
+            raise Refused
+        also = {} if make else {f"supersedes/{target}": None}
+        with self._ledger.writing(self.name, source, {f"link/{target}": make or None, **also}, {}):
+            self._call("memory_link" if make else "memory_unlink", source_id=source, target_id=target)
+
+    def _supersede(self) -> None:
+        newer, older = self._any(), self._any()
+        with self._ledger.writing(self.name, newer, {f"supersedes/{older}": True}, {}):
+            self._call("memory_update", id=newer, supersedes=[older])
+
+    def _archive(self) -> None:
+        id_, archive = self._any(), self._random.random() < 0.5
+        with self._ledger.writing(self.name, id_, {"archived": archive or None}, {}):
+            if archive:
+                self._call("memory_delete", id=id_)
+            else:
+                self._call("memory_update", id=id_, remove_tags=["archived"])
+
+    def _move(self) -> None:
+        id_, namespace = self._any(), self._random.choice(NAMESPACES)
+        with self._ledger.writing(self.name, id_, {"namespace": namespace}, {}):
+            self._call("memory_update", id=id_, namespace=namespace)
+
+    def _erase(self) -> None:
+        id_ = self._any()
+        with self._ledger.deleting(id_):
+            self._call("memory_delete", id=id_, soft=False)
+
+
+class Troubles:
+    """What goes wrong, one thing after the other."""
+
+    def __init__(self, network: Network, hub: Hub, nodes: Sequence[Node], writers: Sequence[Writer], seed: int) -> None:
+        self.made: Counter[str] = Counter()
+        self._network = network
+        self._hub = hub
+        self._nodes = nodes
+        self._writers = writers
+        self._random = random.Random(seed)
+        self._cut: dict[Node, float] = {}  # until when
+        self._storms: list[subprocess.Popen[bytes]] = []
+        self._storm_ends = 0.0
+        self.too_often = 0
+
+    def make(self) -> None:
+        """One, and mend what has lasted long enough."""
+        self._mend(time.monotonic())
+        self._random.choice(
+            (self._kill_node, self._kill_node, self._kill_hub, self._cut_link, self._cut_link, self._storm)
+        )()
+        time.sleep(self._random.uniform(*TROUBLE))
+
+    def end(self) -> None:
+        self._mend(float("inf"))
+        for storm in self._storms:
+            output, _ = storm.communicate(timeout=STORM + 60)
+            self.too_often += int(output or 0)
+
+    def _mend(self, now: float) -> None:
+        for node in [node for node, until in self._cut.items() if until < now]:
+            del self._cut[node]
+            node.mend()
+
+    def _kill_node(self) -> None:
+        self.made["nodes killed"] += 1
+        self._random.choice(self._writers).kill()
+
+    def _kill_hub(self) -> None:
+        self.made["hub killed"] += 1
+        self._hub.kill()
+        time.sleep(self._random.uniform(0, 3))
+        self._hub.start()
+
+    def _cut_link(self) -> None:
+        node = self._random.choice(self._nodes)
+        if node not in self._cut:
+            self.made["links cut"] += 1
+            self._cut[node] = time.monotonic() + self._random.choice((1, 5, 20))
+            node.cut(self._random.choice(("silent", "noticed")))
+
+    def _storm(self) -> None:
+        if time.monotonic() < self._storm_ends + STORM:
+            return
+        self.made["storms"] += 1
+        self._storm_ends = time.monotonic() + STORM
+        url = f"http://127.0.0.1:{self._network.hub_port}"
+        command = [sys.executable, "-m", __spec__.name, "--storm", url, "--key", self._hub.key]
+        self._storms.append(subprocess.Popen(self._network.at(None, command), stdout=subprocess.PIPE))
+
+
+def storm(url: str, key: str) -> int:
+    """Push nothing, as often as it goes. How often that was too often."""
+    too_often, ticket = 0, None
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    node, end = f"{random.getrandbits(64):016x}", time.monotonic() + STORM
+    while time.monotonic() < end:
+        body = json.dumps({"node": node, "ticket": ticket, "records": []}).encode()
+        try:
+            request = urllib.request.Request(f"{url}/api/sync/push", body, headers)  # noqa: S310  # http
+            with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310
+                ticket = json.load(answer)["ticket"]
+        except urllib.error.HTTPError as exc:
+            too_often += exc.code == 429
+            time.sleep(0.05)
+        except (OSError, ValueError):  # the hub was killed
+            time.sleep(0.2)
+    return too_often
+
+
+# At the end
+
+
+def settle(nodes: Sequence[Node]) -> int | None:
+    """Sync all until nothing is left. How many rounds that took, or None if it takes too many."""
+    for number in range(1, MOST_ROUNDS + 1):
+        answers = [node.now() for node in nodes]
+        if not any(answer["pushed"] or answer["pulled"] or answer["refused"] or answer["left"] for answer in answers):
+            return number
+    return None
+
+
+def shown(file: Path) -> dict[str, dict[str, Any]]:
+    """By id, all that a node shows of its notes."""
+    with closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+        cursor = db.execute(
+            """
+            SELECT note.id, note.namespace, note.title, note.content, note.folder, note.importance, note.metadata,
+                note.client, note.created_at, note.updated_at, note.last_referenced_at, note.expires_at, note.archived,
+                newer.id AS superseded_by
+            FROM notes AS note LEFT JOIN notes AS newer ON newer.seq = note.superseded_by
+            """
+        )
+        names = [column[0] for column in cursor.description]
+        notes = {row[0]: dict(zip(names, row, strict=True)) for row in cursor}
+        for note in notes.values():
+            note |= {f"metadata/{key}": value for key, value in json.loads(note.pop("metadata")).items()}
+            note["archived"] = bool(note["archived"]) or None
+        for id_, tag, origin in db.execute("SELECT id, tag, origin FROM note_tags JOIN notes ON notes.seq = note_seq"):
+            notes[id_][f"tag/{tag}" if origin == "user" else f"{origin} tag/{tag}"] = True
+        for id_, kind, other in db.execute(
+            """
+            SELECT source.id, kind, target.id FROM note_links
+            JOIN notes AS source ON source.seq = source_seq JOIN notes AS target ON target.seq = target_seq
+            """
+        ):
+            notes[id_][f"{kind}/{other}"] = True
+        for id_, title, other in db.execute(
+            """
+            SELECT source.id, link.title_key, target.id FROM note_wikilinks AS link
+            JOIN notes AS source ON source.seq = source_seq LEFT JOIN notes AS target ON target.seq = target_seq
+            """
+        ):
+            notes[id_][f"wikilink/{title}"] = other or "nothing"
+    return notes
+
+
+def differences(first: dict[str, dict[str, Any]], other: dict[str, dict[str, Any]], name: str) -> Iterator[str]:
+    for id_ in first.keys() | other.keys():
+        one, two = first.get(id_), other.get(id_)
+        if one is None or two is None:
+            yield f"{id_} is {'only' if one is None else 'not'} on {name}"
+            continue
+        for key in sorted(one.keys() | two.keys()):
+            if one.get(key) != two.get(key):
+                yield f"{id_}: {key} is {two.get(key)!r} on {name}, {one.get(key)!r} on the first"
+
+
+def complaints(folder: Path) -> list[str]:
+    return [
+        f"{log.name}: {line}"
+        for log in sorted(folder.glob("*.log"))
+        for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
+        if COMPLAINTS.search(line)
+    ]
+
+
+# All of it
+
+
+@contextmanager
+def networked(nodes: int) -> Iterator[Network]:
+    network = networks.made(nodes)
+    try:
+        yield network
+    finally:
+        network.close()
+
+
+def soak(network: Network, folder: Path, seconds: float, seed: int) -> bool:
+    """Whether all went well."""
+    hub = Hub(network, folder)
+    with ExitStack() as stack:
+        stack.callback(hub.kill)
+        nodes = [Node(network, number, folder) for number in range(len(SKEWS))]
+        for node in nodes:
+            node.link(hub.key)
+        ledger = Ledger(UNIQUE)
+        end = time.monotonic() + seconds
+        writers = [Writer(nodes[node], number, ledger, end, seed) for number, node in enumerate(SERVERS)]
+        troubles = Troubles(network, hub, nodes, writers, seed)
+        for writer in writers:
+            writer.start()
+        _trouble(troubles, ledger, end)
+        troubles.end()
+        for writer in writers:
+            writer.join(60)
+        rounds = settle(nodes)
+        return _judge(folder, nodes, ledger, writers, troubles, rounds)
+
+
+def _trouble(troubles: Troubles, ledger: Ledger, end: float) -> None:
+    told_at = time.monotonic()
+    while time.monotonic() < end:
+        troubles.make()
+        if time.monotonic() > told_at + TELL_EVERY:
+            told_at += TELL_EVERY
+            print(f"  {ledger.acknowledged.total()} acknowledged, {_counted(troubles.made)}", flush=True)
+
+
+def _judge(
+    folder: Path,
+    nodes: Sequence[Node],
+    ledger: Ledger,
+    writers: Sequence[Writer],
+    troubles: Troubles,
+    rounds: int | None,
+) -> bool:
+    found = [shown(node.file) for node in nodes]
+    wrong = {
+        "Not quiet": [] if rounds else [f"Something was left after {MOST_ROUNDS} rounds of syncing."],
+        "Different": [
+            line for number in range(1, len(nodes)) for line in differences(found[0], found[number], nodes[number].name)
+        ],
+        "Lost": list(ledger.lost(found[0])),
+        "Came back": [id_ for notes in found for id_ in ledger.resurrected(notes)],
+        "Damaged": [said for node in nodes if (said := node.doctor())],
+        "Stuck": [repr(writer.failure) for writer in writers if writer.failure or writer.is_alive()],
+        "In the logs": complaints(folder),
+    }
+    for title, lines in wrong.items():
+        if lines:
+            print(f"\n{title} ({len(lines)}):", *lines[:SHOWN], sep="\n  ")
+    unanswered, refused = sum(writer.unanswered for writer in writers), sum(writer.refused for writer in writers)
+    acknowledged = f"{ledger.acknowledged.total()} writes acknowledged ({_counted(ledger.acknowledged)})"
+    print(
+        f"\n{_counted(troubles.made)}; the storms heard 429 {troubles.too_often} times\n"
+        f"{acknowledged}, {unanswered} unanswered, {refused} refused\n"
+        f"{len(found[0])} notes on each of {len(nodes)} nodes after {rounds} rounds of syncing: "
+        f"{len(wrong['Different'])} differences, {len(wrong['Lost'])} lost, "
+        f"{len(wrong['Came back'])} of {len(ledger.dead)} deleted came back",
+        flush=True,
+    )
+    return not any(wrong.values())
+
+
+def _counted(counter: Counter[str]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in sorted(counter.items()))
+
+
+def main() -> None:
+    asked = _arguments()
+    if asked.storm:
+        print(storm(asked.storm, asked.key))
+        return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the hub and the networks go as well
+    print(introduction(), flush=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="memory-mcp-sync-", dir=asked.dir, ignore_cleanup_errors=True) as folder,
+        networked(len(SKEWS)) as network,
+    ):
+        print(f"{len(SKEWS)} nodes in {network.kind} for {asked.seconds:.0f} s, seed {asked.seed}", flush=True)
+        went_well = soak(network, asked.keep or Path(folder), asked.seconds, asked.seed)
+    print(f"{'All is well' if went_well else 'Failed'}; {load()} at the end")
+    sys.exit(0 if went_well else 1)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make soak-sync", description=__doc__)
+    seconds = float(os.environ.get("SOAK_SECONDS") or SECONDS)
+    parser.add_argument("--seconds", type=float, default=seconds, help="how long [SOAK_SECONDS]")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of what goes wrong when")
+    parser.add_argument("--dir", type=Path, help="where to put the data, such as another disk")
+    parser.add_argument("--keep", type=Path, help="a new folder for the data, which stays there")
+    parser.add_argument("--storm", help=argparse.SUPPRESS)
+    parser.add_argument("--key", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.keep:
+        asked.keep.mkdir(parents=True)
+    return asked
+
+
+if __name__ == "__main__":
+    main()
