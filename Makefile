@@ -24,8 +24,8 @@ test: setup ## Run the tests
 soak: setup ## 64 clients on one server for five minutes: errors, lost writes, memory, calls a second (SOAK_SECONDS)
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
-soak-sync: setup ## Three nodes and a hub for ten minutes: cut links, kill -9, wrong clocks, 429 (SOAK_SECONDS)
-	$(BIN)/python -m benchmarks.soak_sync $(ARGS)
+soak-sync: setup ## Three nodes and a hub for ten minutes: cut links, kill -9, wrong clocks, 429 (SECONDS)
+	$(BIN)/python -m benchmarks.soak_sync $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 soak-portals: setup ## Kill the engine of a portal 30 times while rows come in
 	MEMORY_MCP_SOAK_ROUNDS=30 $(BIN)/python -m pytest tests/portals/test_processes.py -k killed $(ARGS)

@@ -1,0 +1,202 @@
+"""What nodes show once all has been exchanged, where that took more than merging records."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp import settings
+from memory_mcp.app import App, open_app, open_hub
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.clock import utc_now
+from memory_mcp.notes.model import Author, NewNote, Note, Revision
+from memory_mcp.sync import node as nodes
+from memory_mcp.sync import worker as workers
+from memory_mcp.sync.asking import Answer
+from memory_mcp.sync.hub import Hub
+from memory_mcp.sync.records import Record, as_json, parse
+from memory_mcp.sync.worker import Worker
+
+CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
+AUTHOR = Author("mcp", "test")
+NAMESPACES = ("default", "work")
+
+
+class Line:
+    """Asks a hub in this process, by way of JSON."""
+
+    hub: Hub
+
+    def __init__(self, url: str, key: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def push(self, node: str, ticket: str | None, seal: str | None, records: Sequence[Record]) -> Answer:
+        told = json.loads(json.dumps([as_json(record) for record in records]))
+        answer = self.hub.push(CALLER, node, ticket, seal, told)
+        refused = {str(one.id): one.message for one in answer.refused}
+        return Answer(answer.now, answer.ticket, _parsed(answer.merged), refused)
+
+    def pull(
+        self, node: str, ticket: str | None, seal: str | None, namespace: str, after: int, *, own: bool, limit: int
+    ) -> Answer:
+        answer = self.hub.pull(CALLER, node, ticket, seal, namespace, after, own=own, limit=limit)
+        return Answer(answer.now, answer.ticket, _parsed(answer.records), {}, answer.cursor, answer.left)
+
+
+def _parsed(told: list[dict[str, Any]]) -> list[Record]:
+    return [parse(json.loads(json.dumps(one))) for one in told]
+
+
+class Node:
+    """A node that syncs when it is told to."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        app.sync.link(LOCAL_USER, "http://hub", "key")
+        for namespace in NAMESPACES:
+            app.sync.enable(LOCAL_USER, namespace)
+
+    def create(self, content: str, **fields: Any) -> str:
+        return self.app.notes.create(CALLER, AUTHOR, NewNote(content=content, **fields)).id
+
+    def update(self, id_: str, **fields: Any) -> None:
+        self.app.notes.update(CALLER, AUTHOR, id_, Revision(**fields))
+
+    def archive(self, id_: str) -> None:
+        self.app.notes.delete(CALLER, id_, soft=True)
+
+    def note(self, id_: str) -> Note:
+        return self.app.notes.read(CALLER, id_, include_links=True)
+
+    def targets(self, id_: str) -> list[str]:
+        links = self.note(id_).links
+        return [link.id for link in links.outgoing] if links else []
+
+    def sync(self) -> nodes.Exchanged:
+        return self.app.sync.run(LOCAL_USER)
+
+
+@pytest.fixture
+def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Node]]:
+    """The clock of the last one is an hour ahead."""
+
+    def ahead() -> datetime:
+        return utc_now() + timedelta(hours=1)
+
+    with ExitStack() as stack:
+        hub = stack.enter_context(open_hub(_settings(tmp_path / "hub"))).hub
+        monkeypatch.setattr(Line, "hub", hub, raising=False)
+        monkeypatch.setattr(nodes, "Asking", Line)
+        monkeypatch.setattr(workers, "BOOT_SECONDS", 3600.0)
+        apps = [
+            stack.enter_context(open_app(_settings(tmp_path / f"node{number}"), clock=clock))
+            for number, clock in enumerate((utc_now, utc_now, ahead))
+        ]
+        yield [Node(app) for app in apps]
+
+
+def _settings(data_dir: Path) -> settings.Settings:
+    return settings.load({"data_dir": data_dir, "embedder": "none"}, environ={}).settings
+
+
+def settle(*several: Node) -> None:
+    """Sync all until nothing is left."""
+    while any((done := node.sync()).pushed or done.pulled for node in several):
+        pass
+
+
+def shown(node: Node, id_: str) -> dict[str, Any]:
+    """All that is to be the same everywhere."""
+    told = asdict(node.note(id_))
+    for own in ("source", "version", "tags"):
+        del told[own]
+    return told
+
+
+def test_times_of_a_clock_that_runs_ahead_are_the_same_on_every_node(three: list[Node]) -> None:
+    first, second, fast = three
+    id_ = fast.create("written in an hour")
+    fast.app.notes.get(CALLER, id_)
+    settle(*three)
+    assert shown(first, id_) == shown(second, id_) == shown(fast, id_)
+    assert fast.note(id_).updated_at <= utc_now().isoformat()
+
+
+def test_an_archived_note_has_no_importance_on_any_node_and_gets_back_the_greatest(three: list[Node]) -> None:
+    first, second, _ = three
+    id_ = first.create("old", importance=0.5)
+    settle(*three)
+    first.archive(id_)
+    first.update(id_, importance=0.75)
+    settle(*three)
+    assert [node.note(id_).importance for node in three] == [0.0, 0.0, 0.0]
+    second.update(id_, remove_tags=("archived",))
+    settle(*three)
+    assert [node.note(id_).importance for node in three] == [0.75, 0.75, 0.75]
+
+
+def test_a_link_to_a_note_that_moved_away_dangles_in_whatever_order_things_arrive(three: list[Node]) -> None:
+    first, second, third = three
+    target = first.create("the plan", title="Plan")
+    settle(*three)
+    source = second.create("see [[Plan]]")
+    third.update(target, namespace="work")
+    settle(*three)
+    assert [node.targets(source) for node in three] == [[], [], []]
+    first.update(target, title="Other", namespace="default")
+    settle(*three)
+    assert [node.targets(source) for node in three] == [[target], [target], [target]]
+
+
+def test_nodes_that_find_another_note_for_a_link_agree_on_one(three: list[Node]) -> None:
+    first, second, third = three
+    source = first.create("see [[Plan]]")
+    one, other = second.create("one", title="Plan"), third.create("other", title="Plan")
+    settle(*three)
+    assert first.targets(source) in ([one], [other])
+    assert first.targets(source) == second.targets(source) == third.targets(source)
+
+
+def test_a_link_waits_for_the_note_it_means_though_another_of_that_title_is_there(three: list[Node]) -> None:
+    first, second, third = three
+    target = first.create("meant", title="Plan")
+    source = first.create("see [[Plan]]")
+    settle(first, second)
+    first.update(target, title="Plan B")
+    second.update(source, folder="later")  # from now on the hub has it before the other
+    third.create("not meant", title="Plan")
+    settle(*three)
+    assert [node.targets(source) for node in three] == [[target], [target], [target]]
+
+
+def test_of_two_that_supersede_one_the_newest_does_so_everywhere(three: list[Node]) -> None:
+    first, second, third = three
+    old = first.create("old")
+    settle(*three)
+    first.create("newer", supersedes=(old,))
+    newest = second.create("newest", supersedes=(old,))
+    third.sync()
+    settle(*three)
+    assert {node.note(old).superseded_by for node in three} == {newest}
+
+
+def test_a_server_that_finds_another_one_syncing_comes_back_soon_and_says_nothing(
+    three: list[Node], caplog: pytest.LogCaptureFixture
+) -> None:
+    node = three[0]
+    worker = Worker(node.app.sync, lambda: [LOCAL_USER], every=10)
+    node.create("to be sent")
+    with node.app.sync._turn(LOCAL_USER, 0):
+        worker._exchange(LOCAL_USER)
+        with pytest.raises(nodes.Busy):
+            node.app.sync.run(LOCAL_USER, wait=0)
+    assert worker._pause() <= workers.BUSY_PAUSE
+    assert not [record for record in caplog.records if record.name == workers.__name__]
