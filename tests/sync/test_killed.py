@@ -1,0 +1,165 @@
+"""A first sync of many notes that is killed in the middle goes on where it was."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from memory_mcp import settings
+from memory_mcp.app import open_app
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.notes.model import Author, NewNote
+
+NOTES = 3000
+PAGE = 200
+SECONDS = 60.0
+CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "memory_mcp", *map(str, arguments)]
+
+
+class Node:
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+
+    def sync(self, *arguments: str) -> dict[str, Any]:
+        done = subprocess.run(self._command(*arguments), capture_output=True, check=True)
+        said: dict[str, Any] = json.loads(done.stdout)
+        return said
+
+    def start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(self._command("now"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+    def fill(self, count: int) -> None:
+        chosen = settings.load({"data_dir": self._data_dir, "embedder": "none"}, environ={}).settings
+        with open_app(chosen) as app:
+            notes = [NewNote(content=f"note {number}") for number in range(count)]
+            app.notes.create_all(CALLER, Author("mcp", "test"), notes)
+
+    def count(self, table: str) -> int:
+        return count(self._data_dir, "notes.db", table)
+
+    def _command(self, *arguments: str) -> list[str]:
+        return command("sync", *arguments, "--json", "--data-dir", self._data_dir)
+
+
+class Hub:
+    """A process on an address that stays the same."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        made = command("keys", "create", "--name", "test", "--json", "--data-dir", data_dir)
+        self.key = str(json.loads(subprocess.run(made, capture_output=True, check=True).stdout)["key"])
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = free.getsockname()[1]
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        ran = command("hub", "--port", str(self._port), "--data-dir", self._data_dir)
+        self._process = subprocess.Popen(ran, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        eventually(self._answers)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def count(self) -> int:
+        return count(self._data_dir, "hub.db", "records")
+
+    def _answers(self) -> bool:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
+            return True
+        return False
+
+
+def count(data_dir: Path, name: str, table: str) -> int:
+    [path] = data_dir.rglob(name)
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as db:
+        db.set_busy_timeout(5000)
+        [(found,)] = db.execute(f"SELECT count(*) FROM {table}").fetchall()
+        assert isinstance(found, int)
+        return found
+
+
+def eventually(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    made = Hub(tmp_path / "hub")
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, hub: Hub) -> list[Node]:
+    """Two that are linked, the first with all the notes."""
+    first, second = Node(tmp_path / "first"), Node(tmp_path / "second")
+    first.fill(NOTES)
+    for node in (first, second):
+        node.sync("link", hub.url, "--key", hub.key)
+        node.sync("enable", "default")
+    return [first, second]
+
+
+def killed_in_the_middle(node: Node, is_there: Callable[[], bool]) -> None:
+    running = node.start()
+    eventually(lambda: is_there() or running.poll() is not None)
+    running.kill()
+    running.communicate()
+
+
+def test_a_first_sync_goes_on_where_its_node_was_killed(hub: Hub, nodes: list[Node]) -> None:
+    first, second = nodes
+    killed_in_the_middle(first, lambda: first.count("sync_outbox") < NOTES - 3 * PAGE)
+    left = first.count("sync_outbox")
+    assert 0 < left <= NOTES - 3 * PAGE
+    assert first.sync("now")["pushed"] == left
+    assert hub.count() == NOTES
+
+    killed_in_the_middle(second, lambda: second.count("notes") > 3 * PAGE)
+    there = second.count("notes")
+    assert 3 * PAGE < there < NOTES
+    assert second.sync("now")["pulled"] == NOTES - there
+    assert second.count("notes") == NOTES
+
+
+def test_a_first_sync_goes_on_where_its_hub_was_killed(hub: Hub, nodes: list[Node]) -> None:
+    first, second = nodes
+    running = first.start()
+    eventually(lambda: hub.count() > 3 * PAGE)
+    hub.kill()
+    assert b"does not answer" in running.communicate(timeout=SECONDS)[1]
+    assert running.returncode == 1
+    left = first.count("sync_outbox")
+    assert 0 < left <= NOTES - 3 * PAGE
+    hub.start()
+    assert first.sync("now")["pushed"] == left
+
+    running = second.start()
+    eventually(lambda: second.count("notes") > 3 * PAGE)
+    hub.kill()
+    running.communicate(timeout=SECONDS)
+    there = second.count("notes")
+    assert 3 * PAGE < there < NOTES
+    hub.start()
+    assert second.sync("now")["pulled"] == NOTES - there
+    assert second.count("notes") == hub.count() == NOTES
