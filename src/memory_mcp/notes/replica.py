@@ -152,9 +152,13 @@ class Replica:
                     _merge(tx, self._user, record, marks, changed)
                 except Invalid as exc:  # a node of another version, or of another kind: the others still come in
                     log.warning("A note that arrived is left out (%s): %s", record.id, exc.message)
-        if stamps := [stamp for record in records for stamp in record.stamps]:
-            sync.observe(tx, max(stamps))
-        sync.tell_meanings(tx, {note.id for note in changed.notes} | set(changed.linked))
+            if stamps := [stamp for record in records for stamp in record.stamps]:
+                sync.observe(tx, max(stamps))
+            concerned = [*dict.fromkeys([record.id for record in records] + changed.linked)]
+            repointed = sync.point_as_told(tx, concerned)
+        # Whatever nobody has told yet is chosen here, as if it were written here: the others are told.
+        repointed += sync.resolve(tx, concerned)
+        changed.linked += notes.ids_of(tx, repointed)
         return changed
 
 
@@ -243,13 +247,22 @@ def _merge(tx: Write, user: str, record: Record, marks: Marks, changed: Changed)
     if stored and not sync.is_stamped(tx, stored.seq):
         sync.stamp_note(tx, stored.seq)  # what was never told of is as old as it is
     here = _records(tx, [record.id]).get(record.id)
-    merged = merge(here, record) if here else record
+    merged = merge(here.yielding_to(record), record) if here else record
     if merged.dead:
         _bury(tx, stored, merged, changed)
     elif merged != here:
         _keep(tx, user, stored, merged, marks, changed)
-    if here and merged != record and not _is_slim(record):
-        sync.add_to_outbox(tx, record.id)  # the hub knows less than we do
+    if here and _is_news(tx, merged, record):
+        sync.add_to_outbox(tx, record.id)
+
+
+def _is_news(tx: Read, merged: Record, record: Record) -> bool:
+    """Whether there is something to tell a hub that knows `record`."""
+    if merged.dead:
+        return not record.dead
+    if sync.is_tracked(tx, merged.namespace or ""):
+        return merged != record and not _is_slim(record)
+    return merged.registers.get(NAMESPACE) != record.registers.get(NAMESPACE)  # elsewhere only that it went there
 
 
 def _bury(tx: Write, stored: Stored | None, merged: Record, changed: Changed) -> None:
@@ -269,14 +282,9 @@ def _keep(tx: Write, user: str, stored: Stored | None, merged: Record, marks: Ma
     else:
         stored = _rewrite(tx, stored, merged, marks, changed)
     _set_times(tx, stored, merged)
+    sync.set_fields(tx, stored.seq, {name: _kept(name, register) for name, register in merged.registers.items()})
     _link(tx, stored.seq, merged.registers, changed)
-    meaning = [*sync.point_as_told(tx, stored.seq), *links.resolve_wikilinks(tx, stored.seq)]
-    changed.linked += notes.ids_of(tx, meaning)
     changed.notes.append(stored.note)
-
-
-def _set_stamps(tx: Write, seq: int, merged: Record) -> None:
-    sync.set_fields(tx, seq, {name: _kept(name, register) for name, register in merged.registers.items()})
 
 
 def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Changed) -> Stored:
@@ -284,9 +292,10 @@ def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Changed
     stored = notes.insert(tx, note, has_own_title=has_own_title, previous=None, session_id=None)
     if note.archived:
         notes.update(tx, stored)
-    _set_stamps(tx, stored.seq, merged)
     notes.set_tags(tx, stored.seq, tags)
-    links.set_wikilinks(tx, stored.seq, _marks_of(note.content, marks).links)
+    body = _marks_of(note.content, marks)
+    links.set_wikilinks(tx, stored.seq, body.links)
+    changed.linked += notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
     words.index(tx, stored.seq)
     if not note.archived:
         queue.add(tx, stored.seq)
@@ -298,7 +307,6 @@ def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Changed
 def _rewrite(tx: Write, former: Stored, merged: Record, marks: Marks, changed: Changed) -> Stored:
     had = notes.tags_of(tx, former.seq)
     note, has_own_title, tags = _told(merged, former.note, had, marks)
-    _set_stamps(tx, former.seq, merged)
     stored = replace(former, note=note, has_own_title=has_own_title)
     if stored != former or tags != had:
         changed.linked += writing.rewrite(tx, former, stored, tags, _marks_of(note.content, marks))

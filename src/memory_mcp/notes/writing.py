@@ -40,7 +40,8 @@ def rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: m
     following = notes.close_gap(tx, seq) if moved or came_or_went else notes.followers(tx, seq)
     _replace(tx, former, replace(stored, previous=None if moved or came_or_went else stored.previous), tags)
     links.set_wikilinks(tx, seq, marks.links)
-    linking = [*linking, *sync.point_as_told(tx, seq)]
+    if moved or came_or_went:
+        sync.point_back(tx, seq)
     for source in (seq, *linking):
         linking = [*linking, *links.resolve_wikilinks(tx, source)]
     if came_or_went:

@@ -94,17 +94,19 @@ class Hub:
     ) -> Pulled:
         """What changed in a namespace since a cursor; `own`: also what this node told itself."""
         _require(caller, Scope.READ)
-        but_of = None if own else node
         with self._db.read() as tx:
-            _check(tx, caller.user, node, ticket)
+            is_latest = _check(tx, caller.user, node, ticket)
+            last = storage.last_change(tx, caller.user)
             _check_seal(tx, caller.user, namespace, seal)
-            if after > storage.last_change(tx, caller.user):
+            if after > last:
                 raise _forked()
-            records, cursor = _page(tx, caller.user, namespace, after, but_of, limit)
-            left = storage.count(tx, caller.user, namespace, cursor, but_of) if records else 0
+            doubt = storage.doubt(tx, caller.user, node) if is_latest else last
+            wanted = storage.Wanted(caller.user, namespace, None if own else node, doubt)
+            records, cursor = _page(tx, wanted, after, limit)
+            left = storage.count(tx, wanted, cursor) if records else 0
             now = tx.precise_stamp
         given = ticket
-        if records or ticket is None:
+        if records or not is_latest:
             with self._db.write() as tx:
                 given = _exchanged(tx, caller.user, node, ticket)
         return Pulled(now, str(given), cursor, records, left)
@@ -163,34 +165,35 @@ def _id(told: object) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _page(
-    tx: Read, user: str, namespace: str, after: int, but_of: str | None, limit: int
-) -> tuple[list[dict[str, Any]], int]:
+def _page(tx: Read, wanted: storage.Wanted, after: int, limit: int) -> tuple[list[dict[str, Any]], int]:
     """As many as fit, and the number of the last; past the end, that of the user's last change."""
     page: list[dict[str, Any]] = []
     size, cursor = 0, after
-    for seq, is_now_in, text in storage.changes(tx, user, namespace, after, but_of):
+    for seq, is_now_in, text in storage.changes(tx, wanted, after):
         size += len(text)
         if len(page) == limit or (page and size > MOST_BYTES):
             return page, cursor
         told = json.loads(text)
-        page.append(told if is_now_in == namespace else as_json(parse(told).slim))
+        page.append(told if is_now_in == wanted.namespace else as_json(parse(told).slim))
         cursor = seq
-    return page, max(cursor, storage.last_change(tx, user))
+    return page, max(cursor, storage.last_change(tx, wanted.user))
 
 
-def _check(tx: Read, user: str, node: str, ticket: str | None) -> None:
-    """Raises Conflict for a node that is not where the hub last saw it."""
+def _check(tx: Read, user: str, node: str, ticket: str | None) -> bool:
+    """Whether it is the latest ticket. Raises Conflict for a node that is not where the hub last saw it."""
     known = storage.tickets(tx, user, node)
     if (known is None and ticket is not None) or (known and ticket not in known):
         raise _forked()
+    return known is not None and ticket == known[0]
 
 
 def _exchanged(tx: Write, user: str, node: str, ticket: str | None) -> str:
     """The ticket for the next exchange."""
-    _check(tx, user, node, ticket)
+    is_latest = _check(tx, user, node, ticket)
     given = new_id()
     storage.give_ticket(tx, user, node, given, former=ticket)
+    if not is_latest:
+        storage.set_doubt(tx, user, node)
     return given
 
 

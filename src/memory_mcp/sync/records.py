@@ -58,6 +58,16 @@ class Record:
             self.id, {name: value for name, value in self.registers.items() if name == NAMESPACE}, dead=self.dead
         )
 
+    def yielding_to(self, hub: "Record") -> "Record":
+        """The same, but what was written at the same stamp, by a node that is there twice, is as the hub has it: it
+        orders such values as it sees them, which may be sealed."""
+        decided = {
+            name: register
+            for name, register in hub.registers.items()
+            if name in self.registers and self.registers[name][0] == register[0]
+        }
+        return replace(self, registers={**self.registers, **decided})
+
 
 def merge(one: Record, other: Record) -> Record:
     """What follows from both. A deletion wins for good, and takes everything with it."""
@@ -93,19 +103,24 @@ def _later(one: V | None, other: V | None) -> V | None:
 
 
 def _earlier(one: tuple[str, str | None] | None, other: tuple[str, str | None] | None) -> tuple[str, str | None] | None:
-    return min((value for value in (one, other) if value), key=lambda born: (born[0], born[1] or ""), default=None)
+    return min((value for value in (one, other) if value), key=_birth, default=None)
+
+
+def _birth(created: tuple[str, str | None]) -> tuple[str, bool, str]:
+    when, client = created
+    return when, client is not None, client or ""
 
 
 def milliseconds(stamp: str) -> int:
     return int(stamp[:15])
 
 
-def at_most(record: Record, now: str) -> Record:
-    """Times of a clock that runs ahead are of now: otherwise nobody could ever be later."""
+def at_most(record: Record, latest: str) -> Record:
+    """Times of a clock that runs far ahead are cut: otherwise nobody could ever be later."""
     return replace(
         record,
-        last_referenced_at=record.last_referenced_at and min(record.last_referenced_at, now),
-        updated_at=record.updated_at and min(record.updated_at, now),
+        last_referenced_at=record.last_referenced_at and min(record.last_referenced_at, latest),
+        updated_at=record.updated_at and min(record.updated_at, latest),
     )
 
 

@@ -148,9 +148,10 @@ WHEN new.namespace IN (SELECT namespace FROM sync_namespaces) AND NOT (SELECT ar
     INSERT INTO sync_outbox (note_id) VALUES (new.id);
 END;
 
+-- Also of a note that others were told of before it moved away: they have it still.
 CREATE TRIGGER sync_notes_bd BEFORE DELETE ON notes
 WHEN (
-    old.namespace IN (SELECT namespace FROM sync_namespaces) OR EXISTS (SELECT 1 FROM sync_outbox WHERE note_id = old.id)
+    old.namespace IN (SELECT namespace FROM sync_namespaces) OR EXISTS (SELECT 1 FROM sync_fields WHERE note_seq = old.seq)
 ) AND NOT (SELECT arriving FROM sync_node) BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_tombstones (id, namespace, stamp) SELECT old.id, old.namespace, stamp FROM sync_stamp
@@ -198,12 +199,27 @@ WHEN NOT (SELECT arriving FROM sync_node) AND old.source_seq IN sync_stamped BEG
     ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp, value = excluded.value;
 END;
 
--- Which note a [[title]] means is told, since a note that is renamed later keeps the links it has.
+-- Which note a [[title]] means is told, since a note that is renamed later keeps the links it has; and that it means
+-- none any more.
 CREATE TRIGGER sync_wikilinks_au AFTER UPDATE OF target_seq ON note_wikilinks
-WHEN new.target_seq IS NOT NULL AND new.target_seq IS NOT old.target_seq
+WHEN new.target_seq IS NOT old.target_seq
     AND NOT (SELECT arriving FROM sync_node) AND new.source_seq IN sync_stamped BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp, value)
-    SELECT new.source_seq, 'wikilink/' || new.title_key, stamp, id FROM notes, sync_stamp WHERE seq = new.target_seq
+    SELECT new.source_seq, 'wikilink/' || new.title_key, stamp, (SELECT id FROM notes WHERE seq = new.target_seq)
+    FROM sync_stamp WHERE true
     ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp, value = excluded.value;
+END;
+-- A title that the body no longer names, or names again, starts without a meaning.
+CREATE TRIGGER sync_wikilinks_ad AFTER DELETE ON note_wikilinks
+WHEN NOT (SELECT arriving FROM sync_node) AND old.source_seq IN sync_stamped BEGIN
+    UPDATE sync_node SET ticks = ticks + 1;
+    UPDATE sync_fields SET stamp = (SELECT stamp FROM sync_stamp), value = NULL
+    WHERE note_seq = old.source_seq AND field = 'wikilink/' || old.title_key AND value IS NOT NULL;
+END;
+CREATE TRIGGER sync_wikilinks_ai AFTER INSERT ON note_wikilinks
+WHEN NOT (SELECT arriving FROM sync_node) AND new.source_seq IN sync_stamped BEGIN
+    UPDATE sync_node SET ticks = ticks + 1;
+    UPDATE sync_fields SET stamp = (SELECT stamp FROM sync_stamp), value = NULL
+    WHERE note_seq = new.source_seq AND field = 'wikilink/' || new.title_key AND value IS NOT NULL;
 END;

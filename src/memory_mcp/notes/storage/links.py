@@ -236,8 +236,7 @@ def set_wikilinks(tx: Write, seq: int, titles: Iterable[str]) -> None:
 
 def resolve_wikilinks(tx: Write, seq: int) -> list[int]:
     """Point what dangles at the oldest live note of that title in the namespace: the links in this note, and those of
-    other notes that mean it. One that was told to mean a note which has not arrived yet waits for it. Returns the
-    other notes whose links changed."""
+    other notes that mean it. Returns the other notes whose links changed."""
     rows = tx.all(
         """
         UPDATE note_wikilinks SET target_seq = found.target FROM (
@@ -247,13 +246,6 @@ def resolve_wikilinks(tx: Write, seq: int) -> list[int]:
             JOIN notes AS target ON target.title_key = link.title_key AND target.namespace = source.namespace
             WHERE link.target_seq IS NULL AND target.archived = 0 AND target.seq <> link.source_seq
                 AND (link.source_seq = :seq OR link.title_key = (SELECT title_key FROM notes WHERE seq = :seq))
-                AND NOT EXISTS (
-                    SELECT 1 FROM sync_fields AS told
-                    WHERE told.note_seq = link.source_seq AND told.field = 'wikilink/' || link.title_key
-                        AND told.value IS NOT NULL
-                        AND NOT EXISTS (SELECT 1 FROM notes WHERE id = told.value)
-                        AND NOT EXISTS (SELECT 1 FROM sync_tombstones WHERE id = told.value)
-                )
             GROUP BY link.source_seq, link.title_key
         ) AS found
         WHERE note_wikilinks.source_seq = found.source_seq AND note_wikilinks.title_key = found.title_key

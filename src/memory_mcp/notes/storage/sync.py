@@ -333,69 +333,99 @@ def seqs_of(tx: Read, ids: Sequence[str]) -> dict[str, int]:
 
 
 def links_to(tx: Read, id_: str) -> list[tuple[int, str]]:
-    """(note, field) of every link that means a note, which may have been told of before it."""
-    rows = tx.all("SELECT note_seq, field FROM sync_fields WHERE value = :id", {"id": id_})
+    """(note, field) of every link to a note, which may have been told of before it."""
+    rows = tx.all(
+        "SELECT note_seq, field FROM sync_fields WHERE value = :id AND field NOT LIKE 'wikilink/%'", {"id": id_}
+    )
     return [(seq, field) for seq, field in rows]
 
 
-def point_as_told(tx: Write, seq: int) -> list[int]:
-    """Let each [[title]] in a note mean what was told of it, and those in other notes that were told to mean this one:
-    if that is here, in the same namespace and not archived. Returns the other notes whose links changed."""
-    tx.all(
-        """
-        UPDATE note_wikilinks SET target_seq = NULL
-        WHERE source_seq = :seq AND target_seq IS NOT NULL AND (SELECT id FROM notes WHERE seq = target_seq) <> (
-            SELECT value FROM sync_fields WHERE note_seq = :seq AND field = 'wikilink/' || title_key
-        )
-        """,
-        {"seq": seq},
+# What a [[title]] means
+
+_CONCERNED = """
+    WITH of(seq, id) AS (SELECT notes.seq, value FROM json_each(:ids) LEFT JOIN notes ON notes.id = value),
+    concerned(holder, named) AS (
+        SELECT source_seq, title_key FROM note_wikilinks WHERE source_seq IN (SELECT seq FROM of)
+        UNION
+        SELECT source_seq, title_key FROM note_wikilinks WHERE target_seq IN (SELECT seq FROM of)
+        UNION
+        SELECT note_seq, substr(field, length('wikilink/') + 1) FROM sync_fields
+        WHERE value IN (SELECT id FROM of) AND field LIKE 'wikilink/%'
+        UNION
+        SELECT source_seq, link.title_key FROM note_wikilinks AS link
+        WHERE link.target_seq IS NULL
+            AND link.title_key IN (SELECT title_key FROM notes WHERE notes.seq IN (SELECT seq FROM of))
     )
+"""
+
+
+def point_as_told(tx: Write, ids: Collection[str]) -> list[int]:
+    """Let every [[title]] in these notes, and every one that means one of them, mean the note that was told, if that is
+    here, in the same namespace and not archived. Returns the notes whose links changed."""
     rows = tx.all(
-        """
-        UPDATE note_wikilinks SET target_seq = told.target_seq FROM (
-            SELECT told.note_seq, told.field, target.seq AS target_seq
-            FROM (
-                SELECT note_seq, field, value FROM sync_fields WHERE note_seq = :seq AND value IS NOT NULL
-                UNION ALL
-                SELECT note_seq, field, value FROM sync_fields WHERE value = (SELECT id FROM notes WHERE seq = :seq)
-            ) AS told
-            JOIN notes AS source ON source.seq = told.note_seq
-            JOIN notes AS target ON target.id = told.value AND target.namespace = source.namespace
-            WHERE target.archived = 0 AND target.seq <> source.seq
+        f"""
+        {_CONCERNED}
+        UPDATE note_wikilinks SET target_seq = told.target FROM (
+            SELECT holder, named, (
+                SELECT target.seq FROM sync_fields JOIN notes AS target ON target.id = value
+                WHERE note_seq = holder AND field = 'wikilink/' || named AND target.seq <> holder
+                    AND target.archived = 0 AND target.namespace = note.namespace
+            ) AS target
+            FROM concerned JOIN notes AS note ON note.seq = holder
+            WHERE note.namespace IN (SELECT namespace FROM sync_namespaces)
         ) AS told
-        WHERE note_wikilinks.source_seq = told.note_seq AND 'wikilink/' || note_wikilinks.title_key = told.field
-            AND note_wikilinks.target_seq IS NOT told.target_seq
+        WHERE source_seq = told.holder AND title_key = told.named AND target_seq IS NOT told.target
         RETURNING source_seq
         """,
+        {"ids": json.dumps(list(ids))},
+    )
+    return [seq for (seq,) in rows]
+
+
+def resolve(tx: Write, ids: Collection[str]) -> list[int]:
+    """Point what dangles among the same at the oldest live note of that title in the namespace; not what was told to
+    mean a note that is not here yet. Returns the notes whose links changed."""
+    rows = tx.all(
+        f"""
+        {_CONCERNED}
+        UPDATE note_wikilinks SET target_seq = found.target FROM (
+            SELECT holder, named, target.seq AS target, min(target.created_at || target.id)
+            FROM concerned JOIN notes AS note ON note.seq = holder
+            JOIN notes AS target ON target.title_key = named AND target.namespace = note.namespace
+            WHERE target.archived = 0 AND target.seq <> holder
+                AND note.namespace IN (SELECT namespace FROM sync_namespaces)
+                AND NOT EXISTS (
+                    SELECT 1 FROM sync_fields AS told WHERE note_seq = holder AND field = 'wikilink/' || named
+                        AND value NOT IN (SELECT id FROM notes WHERE id = told.value)
+                        AND value NOT IN (SELECT id FROM sync_tombstones WHERE id = told.value)
+                )
+            GROUP BY holder, named
+        ) AS found
+        WHERE source_seq = found.holder AND title_key = found.named AND target_seq IS NULL
+        RETURNING source_seq
+        """,
+        {"ids": json.dumps(list(ids))},
+    )
+    return [seq for (seq,) in rows]
+
+
+def point_back(tx: Write, seq: int) -> None:
+    """Let what others say means a note mean it, now that it has come, or come back."""
+    tx.all(
+        """
+        UPDATE note_wikilinks SET target_seq = :seq
+        WHERE target_seq IS NULL AND source_seq <> :seq
+            AND (SELECT archived, namespace FROM notes WHERE seq = :seq)
+                = (0, (SELECT namespace FROM notes WHERE seq = source_seq))
+            AND (source_seq, 'wikilink/' || title_key) IN (
+                SELECT note_seq, field FROM sync_fields WHERE value = (SELECT id FROM notes WHERE seq = :seq)
+            )
+        """,
         {"seq": seq},
     )
-    return [source for (source,) in rows if source != seq]
 
 
-def tell_meanings(tx: Write, ids: Collection[str]) -> None:
-    """Stamp what a [[title]] in these notes has come to mean here, where nobody has told that yet."""
-    chosen = """
-        SELECT link.source_seq, 'wikilink/' || link.title_key AS field, target.id
-        FROM json_each(:ids) JOIN notes AS source ON source.id = json_each.value
-        JOIN note_wikilinks AS link ON link.source_seq = source.seq
-        JOIN notes AS target ON target.seq = link.target_seq
-        WHERE source.namespace IN (SELECT namespace FROM sync_namespaces) AND NOT EXISTS (
-            SELECT 1 FROM sync_fields AS told
-            WHERE told.note_seq = source.seq AND told.field = 'wikilink/' || link.title_key AND told.value = target.id
-        )
-    """
-    values = {"ids": json.dumps(list(ids))}
-    if not tx.all(f"{chosen} LIMIT 1", values):
-        return
-    tx.all("UPDATE sync_node SET ticks = ticks + 1")
-    tx.all(
-        f"""
-        INSERT INTO sync_fields (note_seq, field, value, stamp)
-        SELECT chosen.*, stamp FROM ({chosen}) AS chosen, sync_stamp WHERE true
-        ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp, value = excluded.value
-        """,
-        values,
-    )
+# Times
 
 
 def set_times(tx: Write, seq: int, created_at: str, updated_at: str, last_referenced_at: str | None) -> None:

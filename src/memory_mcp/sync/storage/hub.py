@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from memory_mcp.sqlite import Read, Write
 from memory_mcp.sync.records import Record, as_json, parse
@@ -45,25 +46,35 @@ def last_change(tx: Read, user: str) -> int:
     return row[0] if row else 0
 
 
-_CHANGED = "places.user_id = :user AND places.namespace = :namespace AND seq > :after AND node IS NOT :but"
+_CHANGED = """
+    places.user_id = :user AND places.namespace = :namespace AND seq > :after
+        AND (node IS NOT :but_of OR seq <= :doubt)
+"""
 
 
-def changes(
-    tx: Read, user: str, namespace: str, after: int, but_of: str | None
-) -> Iterator[tuple[int, str | None, str]]:
-    """(number, where it is now, the record as JSON), in their order, of all nodes but one."""
+@dataclass(frozen=True)
+class Wanted:
+    """Which records a node has not got."""
+
+    user: str
+    namespace: str
+    but_of: str | None  # the node, which knows what it told itself
+    doubt: int  # but not of changes up to this one
+
+
+def changes(tx: Read, wanted: Wanted, after: int) -> Iterator[tuple[int, str | None, str]]:
+    """(number, where it is now, the record as JSON), in their order."""
     return tx.each(
         f"""
         SELECT seq, records.namespace, record FROM places JOIN records USING (user_id, id)
         WHERE {_CHANGED} ORDER BY seq
         """,
-        {"user": user, "namespace": namespace, "after": after, "but": but_of},
+        {**vars(wanted), "after": after},
     )
 
 
-def count(tx: Read, user: str, namespace: str, after: int, but_of: str | None) -> int:
-    values = {"user": user, "namespace": namespace, "after": after, "but": but_of}
-    return tx.number(f"SELECT count(*) FROM places WHERE {_CHANGED}", values)
+def count(tx: Read, wanted: Wanted, after: int) -> int:
+    return tx.number(f"SELECT count(*) FROM places WHERE {_CHANGED}", {**vars(wanted), "after": after})
 
 
 def tickets(tx: Read, user: str, node: str) -> tuple[str, str | None] | None:
@@ -82,6 +93,19 @@ def give_ticket(tx: Write, user: str, node: str, ticket: str, former: str | None
         SET ticket = excluded.ticket, former = excluded.former, seen_at = excluded.seen_at
         """,
         {"user": user, "node": node, "ticket": ticket, "former": former, "now": tx.precise_stamp},
+    )
+
+
+def doubt(tx: Read, user: str, node: str) -> int:
+    row = tx.one("SELECT doubt FROM nodes WHERE user_id = :user AND node = :node", {"user": user, "node": node})
+    return row[0] if row else 0
+
+
+def set_doubt(tx: Write, user: str, node: str) -> None:
+    """Up to now, it is not certain that the node knows what it told."""
+    tx.all(
+        "UPDATE nodes SET doubt = :last WHERE user_id = :user AND node = :node",
+        {"user": user, "node": node, "last": last_change(tx, user)},
     )
 
 

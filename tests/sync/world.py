@@ -1,0 +1,373 @@
+"""A hub and its nodes in one process: real files, a time of our own, and a network that fails when told."""
+
+import json
+import random
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+from uuid import UUID
+
+import apsw
+
+from memory_mcp.access import Limits, Tenants
+from memory_mcp.access.model import Allowance
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.changes import Change, Changes
+from memory_mcp.embedding import Embedders
+from memory_mcp.embedding.choice import Options
+from memory_mcp.errors import AppError, Invalid, RateLimited, Unavailable
+from memory_mcp.notes import Notes
+from memory_mcp.notes.schema import SCHEMA
+from memory_mcp.sqlite import Database
+from memory_mcp.sync import hub as hubs
+from memory_mcp.sync import node as nodes
+from memory_mcp.sync.asking import Asking, Forked
+from memory_mcp.sync.node import Exchanged, Sync
+
+START = datetime(2030, 1, 1, 12, tzinfo=UTC)
+URL = "http://hub.test"
+MOST_QUESTIONS = 150  # in one exchange: more is without end
+SYNCED = ("one", "two")
+PRIVATE = "private"
+ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}), namespace="one")
+
+Note = dict[str, Any]
+
+
+class Silent(Changes):
+    """Tells nobody."""
+
+    def __init__(self) -> None:
+        pass
+
+    def listen(self, listener: Any) -> None:
+        pass
+
+    def tell(self, user: str, uris: Iterable[str], *, list_changed: bool) -> None:
+        Change(user, tuple(uris), list_changed)
+
+    def close(self) -> None:
+        pass
+
+
+class Unlimited(Limits):
+    def __init__(self) -> None:
+        pass
+
+    def take(self, who: str, limit: int, seconds: float = 60.0) -> Allowance:
+        return Allowance(limit, limit, 0.0, 0.0)
+
+
+class Lost(Unavailable):
+    """A question or its answer that got lost on the way."""
+
+
+class World:
+    """One hub, its nodes, and the time they live in, which only moves when something happens."""
+
+    def __init__(self) -> None:
+        shm = Path("/dev/shm")  # noqa: S108  # memory is faster than a disk, and nothing here needs to last
+        self.folder = Path(tempfile.mkdtemp(prefix="sync-", dir=shm if shm.is_dir() else None))
+        self.ms = 0
+        self.skew = 0  # of whoever is at work
+        self.random = random.Random(0)
+        self.faults: dict[int, str] = {}  # of the next questions to the hub, by their number
+        self.asked = 0
+        self.secret: str | None = None  # of all nodes
+        self._patches: list[Any] = [
+            mock.patch.object(nodes, "Asking", partial(Line, self)),
+            mock.patch("memory_mcp.notes.writing.uuid4", self._uuid),
+        ]
+        for patch in self._patches:
+            patch.start()
+        apsw.connection_hooks.append(self._own_time)
+        self.hub = HubFile(self)
+        self.nodes: list[Node] = []
+
+    def close(self) -> None:
+        for node in self.nodes:
+            node.close()
+        self.hub.db.close()
+        apsw.connection_hooks.remove(self._own_time)
+        for patch in self._patches:
+            patch.stop()
+        shutil.rmtree(self.folder)
+
+    def add(self, *, copy_of: "Node | None" = None) -> "Node":
+        node = Node(self, self.folder / f"node{len(self.nodes)}", copy_of)
+        self.nodes.append(node)
+        return node
+
+    def now(self) -> datetime:
+        return START + timedelta(milliseconds=self.ms + self.skew)
+
+    @property
+    def wall_ms(self) -> int:
+        return int(START.timestamp()) * 1000 + self.ms + self.skew
+
+    def pass_time(self, ms: int) -> None:
+        self.ms += ms
+
+    @contextmanager
+    def clock_of(self, skew: int) -> Iterator[None]:
+        former, self.skew = self.skew, skew
+        try:
+            yield
+        finally:
+            self.skew = former
+
+    def _own_time(self, connection: apsw.Connection) -> None:
+        """SQLite's clock and dice are ours."""
+        connection.create_scalar_function("unixepoch", self._unixepoch)
+        connection.create_scalar_function("randomblob", self._randomblob)
+
+    def _unixepoch(self, *said: Any) -> float:
+        if said == ("subsec",):
+            return self.wall_ms / 1000
+        return datetime.fromisoformat(said[0]).timestamp()
+
+    def _uuid(self) -> UUID:
+        return UUID(int=self.random.getrandbits(128), version=4)
+
+    def _randomblob(self, *size: Any) -> Any:
+        return self.random.randbytes(size[0])
+
+
+class HubFile:
+    """The hub, whose file can be put back to an earlier state."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.path = world.folder / "hub" / "hub.db"
+        _from_template(self.path, hubs.SCHEMA)
+        self._open()
+
+    def _open(self) -> None:
+        self.db = Database(self.path, hubs.SCHEMA, backups=self.path.parent, durability="normal", clock=self._world.now)
+        self.hub = hubs.Hub(self.db, Unlimited())
+
+    def copy(self, target: Path) -> Path:
+        self.db.close()
+        shutil.copy(self.path, target)
+        return target
+
+    def put_back(self, copy: Path) -> None:
+        self.db.close()
+        self.path.unlink()
+        shutil.copy(copy, self.path)
+        self._open()
+
+    def records(self) -> dict[str, Any]:
+        with self.db.read() as tx:
+            return {id_: json.loads(record) for id_, record in tx.all("SELECT id, record FROM records")}
+
+
+class Line(Asking):
+    """The way from a node to the hub, in JSON as over HTTP."""
+
+    def __init__(self, world: World, url: str, key: str) -> None:
+        self._world = world
+        self._left = MOST_QUESTIONS
+
+    def close(self) -> None:
+        pass
+
+    def _ask(self, verb: str, asked: dict[str, Any]) -> Any:
+        self._world.asked += 1
+        self._left -= 1
+        assert self._left, f"An exchange does not come to an end: {asked}"
+        fault = self._world.faults.pop(self._world.asked, None)
+        text = json.dumps(asked, ensure_ascii=False)
+        if fault == "question lost":
+            raise Lost("The question got lost.")
+        if fault == "asked twice":
+            with suppress(AppError):
+                self._answer(verb, json.loads(text))
+        answer = self._answer(verb, json.loads(text))
+        if fault == "heard twice":
+            with suppress(AppError):
+                self._answer(verb, json.loads(text))
+        if fault == "answer lost":
+            raise Lost("The answer got lost.")
+        return json.loads(json.dumps(answer))
+
+    def _answer(self, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
+        hub, world = self._world.hub.hub, self._world
+        with world.clock_of(0):
+            world.pass_time(1)
+            try:
+                if verb == "push":
+                    return asdict(hub.push(ME, asked["node"], asked["ticket"], asked["seal"], asked["records"]))
+                first = (asked.pop("node"), asked.pop("ticket"), asked.pop("seal"), asked.pop("namespace"))
+                return asdict(hub.pull(ME, *first, asked.pop("after"), **asked))
+            except RateLimited:
+                raise
+            except AppError as exc:
+                raise (Forked if exc.error == hubs.FORKED else Invalid)(exc.message) from exc
+
+
+class Node:
+    """One computer with notes, whose clock may be wrong."""
+
+    def __init__(self, world: World, folder: Path, copy_of: "Node | None") -> None:
+        self.world = world
+        self.folder = folder
+        self.skew: int = copy_of.skew if copy_of else 0
+        self.path = folder / "notes.db"
+        _from_template(self.path, SCHEMA)
+        if copy_of:
+            copy_of.close()
+            shutil.copy(copy_of.path, self.path)
+        self._open()
+        with self.at_work():
+            self.sync.link(LOCAL_USER, URL, "key", secret=world.secret)
+
+    def _open(self) -> None:
+        world = self.world
+        opening = partial(self._database)
+        self._files = Tenants(self.folder, self.path, opening)
+        options = Options("none", None, "", "", None, self.folder)
+        self.notes = Notes(self._files, Silent(), Embedders(options))
+        self.sync = Sync(lambda user: self.folder, self.notes.replica, lambda: world.wall_ms, lambda seconds: None)
+
+    def _database(self, path: Path) -> Database:
+        return Database(path, SCHEMA, backups=self.folder, durability="normal", clock=self.world.now)
+
+    @property
+    def db(self) -> Database:
+        return self._files.database(LOCAL_USER)
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        self.world.pass_time(7)
+        with self.world.clock_of(self.skew):
+            yield
+
+    def close(self) -> None:
+        self._files.close()
+
+    def copy(self, target: Path) -> Path:
+        self.close()
+        shutil.copy(self.path, target)
+        return target
+
+    def put_back(self, copy: Path) -> None:
+        self.close()
+        self.path.unlink()
+        shutil.copy(copy, self.path)
+        self._open()
+
+    def exchange(self, most_records: int = 200, **faults: str) -> Exchanged:
+        """`faults`: what goes wrong with which question, as `at_1="answer lost"`."""
+        self.world.faults = {self.world.asked + int(name[3:]): fault for name, fault in faults.items()}
+        try:
+            with self.at_work(), mock.patch.object(nodes, "MOST_RECORDS", most_records):
+                return self.sync.run(LOCAL_USER)
+        finally:
+            self.world.faults = {}
+
+    def shown(self) -> dict[str, Note]:
+        """Everything a person sees of the notes, by id."""
+        with self.db.read() as tx:
+            found = {
+                id_: {
+                    "title": title,
+                    "own_title": bool(own),
+                    "content": content,
+                    "folder": folder,
+                    "namespace": namespace,
+                    "importance": importance,
+                    "metadata": json.loads(metadata),
+                    "archived": bool(archived),
+                    "expires_at": expires_at,
+                    "last_referenced_at": referenced,
+                    "created_at": created,
+                    "updated_at": updated,
+                    "superseded_by": superseded_by,
+                    "tags": set(),
+                    "links": set(),
+                    "wikilinks": {},
+                }
+                for (
+                    id_,
+                    title,
+                    own,
+                    content,
+                    folder,
+                    namespace,
+                    importance,
+                    metadata,
+                    archived,
+                    expires_at,
+                    referenced,
+                    created,
+                    updated,
+                    superseded_by,
+                ) in tx.all(
+                    """
+                    SELECT note.id, note.title, note.has_own_title, note.content, note.folder, note.namespace,
+                        note.importance, note.metadata, note.archived, note.expires_at, note.last_referenced_at,
+                        note.created_at, note.updated_at, newer.id
+                    FROM notes AS note LEFT JOIN notes AS newer ON newer.seq = note.superseded_by
+                    """
+                )
+            }
+            for id_, tag, origin in tx.all("SELECT id, tag, origin FROM note_tags JOIN notes ON seq = note_seq"):
+                found[id_]["tags"].add((tag, origin))
+            for id_, target, kind in tx.all(
+                """
+                SELECT source.id, target.id, kind FROM note_links
+                JOIN notes AS source ON source.seq = source_seq JOIN notes AS target ON target.seq = target_seq
+                """
+            ):
+                found[id_]["links"].add((kind, target))
+            for id_, key, target in tx.all(
+                """
+                SELECT source.id, link.title_key, target.id FROM note_wikilinks AS link
+                JOIN notes AS source ON source.seq = source_seq LEFT JOIN notes AS target ON target.seq = target_seq
+                """
+            ):
+                found[id_]["wikilinks"][key] = target
+        return found
+
+    def synced(self) -> dict[str, Note]:
+        """The notes that everybody is to have, and what they have to do with each other."""
+        every = self.shown()
+        here = {id_ for id_, note in every.items() if note["namespace"] in SYNCED}
+        return {
+            id_: {
+                **note,
+                "links": {(kind, target) for kind, target in note["links"] if target in here},
+                "superseded_by": note["superseded_by"] if note["superseded_by"] in here else None,
+                "wikilinks": {key: target if target in here else None for key, target in note["wikilinks"].items()},
+            }
+            for id_, note in every.items()
+            if id_ in here
+        }
+
+    def waiting(self) -> int:
+        with self.at_work():
+            return self.sync.status(LOCAL_USER).outbox
+
+
+_TEMPLATES: dict[int, bytes] = {}
+
+
+def _from_template(path: Path, schema: Any) -> None:
+    """A new file, without making each one's tables anew."""
+    path.parent.mkdir(parents=True)
+    if schema.application_id not in _TEMPLATES:
+        Database(path, schema, backups=path.parent, durability="normal").close()
+        _TEMPLATES[schema.application_id] = path.read_bytes()
+    path.write_bytes(_TEMPLATES[schema.application_id])
+    if schema is SCHEMA:
+        with apsw.Connection(str(path)) as connection:  # each node has an id of its own
+            connection.execute("UPDATE sync_node SET node = lower(hex(randomblob(8)))")
+        connection.close()
