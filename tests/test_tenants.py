@@ -6,10 +6,12 @@ one with Ann's identifiers, one with identifiers nobody has, one with Ann's agai
 answers must be the same bytes.
 """
 
+import io
 import json
 import re
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -676,6 +678,111 @@ def test_a_stranger_hears_nothing_of_anothers_writes(house: House, era: str) -> 
         call(stranger.http, "commit_memory", scope="vault", key="mine", content="no longer")
         heard = [next(strangers_ear), next(strangers_ear)]
     assert heard == [("notifications/resources/updated", uri) for uri in ("memory://vault", own)]
+
+
+# Over REST
+
+
+def at(route: str, **query: str) -> tuple[str, Arguments | None]:
+    return f"{route}?{httpx.QueryParams(query)}" if query else route, None
+
+
+REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
+    "POST /api/sign-in": [],  # tests/doors/test_rest.py
+    "POST /api/sign-out": [],
+    "GET /api/events": [],
+    "GET /api/me": [lambda its: at("/api/me")],
+    "GET /api/mcp/keys": [lambda its: at("/api/mcp/keys")],
+    "POST /api/mcp/keys": [],  # makes one of one's own
+    "DELETE /api/mcp/keys/{key_id}": [lambda its: at(f"/api/mcp/keys/{its.word}")],
+    "GET /api/mcp/sessions": [lambda its: at("/api/mcp/sessions")],
+    "DELETE /api/mcp/sessions/{session_id}": [lambda its: at(f"/api/mcp/sessions/{its.connection_session}")],
+    "GET /api/mcp/memory/embed-stats": [lambda its: at("/api/mcp/memory/embed-stats")],
+    "POST /api/mcp/memory/reindex": [lambda its: at("/api/mcp/memory/reindex")],
+    "GET /api/mcp/memory/analytics": [
+        lambda its: at("/api/mcp/memory/analytics"),
+        lambda its: at("/api/mcp/memory/analytics", days="400", by="day"),
+    ],
+    "GET /api/mcp/audit": [lambda its: at("/api/mcp/audit", limit="1000")],
+    "GET /api/notes": [
+        lambda its: at("/api/notes"),
+        lambda its: at("/api/notes", archived="true"),
+        lambda its: at("/api/notes", q=its.word),
+        lambda its: at("/api/notes", archived="true", q=its.word),
+        lambda its: at("/api/notes", namespace=its.namespace, tag=its.tag),
+        lambda its: at("/api/notes", after="9999-01-01T00:00:00.000Z,99"),
+    ],
+    "GET /api/notes/graph": [lambda its: at("/api/notes/graph")],
+    "GET /api/recent": [lambda its: at("/api/recent", limit="100"), lambda its: at("/api/recent", family="graph")],
+    "GET /api/overview": [lambda its: at("/api/overview")],
+    "GET /api/open": [
+        lambda its: at("/api/open", ref=f"memory://note/{its.note}"),
+        lambda its: at("/api/open", ref=f"stores:{its.store}/{its.path}"),
+        lambda its: at("/api/open", ref=f"graph:{its.project}/{its.entity}"),
+        lambda its: at("/api/open", ref=f"{its.portal}/{its.table}"),
+    ],
+    "GET /api/graph/{project}": [lambda its: at(f"/api/graph/{its.project}")],
+    "GET /api/stores": [lambda its: at("/api/stores")],
+    "GET /api/stores/{store}/file": [lambda its: at(f"/api/stores/{its.store}/file", path=its.path)],
+    "POST /api/stores/{store}/file": [
+        lambda its: (f"/api/stores/{its.store}/file", {"path": its.path, "text": "mine", "changed_ns": "1"})
+    ],
+    "GET /api/portals": [lambda its: at("/api/portals")],
+    "POST /api/tools/{name}": [  # all of them are asked above, by a key
+        lambda its: ("/api/tools/memory_get", {"id": its.note}),
+        lambda its: ("/api/tools/recall_memories", {"query": its.word}),
+    ],
+    "GET /api/mcp/sync/status": [lambda its: at("/api/mcp/sync/status")],
+    "POST /api/mcp/sync/link": [lambda its: ("/api/mcp/sync/link", {"url": "http://127.0.0.1:9", "key": its.word})],
+    "POST /api/mcp/sync/enable": [lambda its: ("/api/mcp/sync/enable", {"namespace": its.namespace})],
+    "POST /api/mcp/sync/disable": [lambda its: ("/api/mcp/sync/disable", {"namespace": its.namespace})],
+    "POST /api/mcp/sync/resync": [lambda its: ("/api/mcp/sync/resync", {"namespace": its.namespace})],
+    "POST /api/mcp/sync/clear-state": [lambda its: ("/api/mcp/sync/clear-state", {"namespace": its.namespace})],
+    "POST /api/mcp/sync/now": [lambda its: at("/api/mcp/sync/now")],
+    "POST /api/mcp/sync/unlink": [lambda its: at("/api/mcp/sync/unlink")],
+    "POST /api/export": [lambda its: at("/api/export")],
+    "POST /api/backup": [lambda its: at("/api/backup")],
+}
+
+
+def person(server: Http) -> tuple[Visitor, httpx.Client]:
+    """A stranger who is signed in, and has nothing."""
+    name = f"stranger-{uuid4().hex[:8]}"
+    user = made(server.data_dir, "users", "add", name)["id"]
+    browser = httpx.Client(base_url=server.url, timeout=60)
+    token = made(server.data_dir, "users", "link", name)["link"].partition("?")[2]
+    assert browser.get(f"/sign-in?{token}").status_code == 303
+    return Visitor(server, user, "2026-07-28"), browser
+
+
+def whole(answer: httpx.Response) -> str:
+    """The answer; of a zip what is in it."""
+    if answer.headers["content-type"] != "application/zip":
+        return f"{answer.status_code} {answer.text}"
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        return "\n".join(f"{name}: {archive.read(name).decode()}" for name in archive.namelist())
+
+
+def test_over_rest_what_is_anothers_is_as_unknown_as_what_is_nobodys(house: House) -> None:
+    told: list[list[str]] = []
+    for its in (house.names, house.names.as_nobodys()):
+        who, browser = person(house.server)
+        with closing(browser):
+            answers = []
+            for operation, asking in REST.items():
+                for ask in asking:
+                    path, body = ask(its)
+                    answer = whole(browser.request(operation.split()[0], path, json=body))
+                    assert SECRET not in answer, path
+                    answers.append(f"{operation}: {comparable(answer, who, its, house.names)}")
+            told.append([re.sub(r"stranger-[0-9a-f]{8}|(?<=\"node\":\")\w+", "<own>", one) for one in answers])
+    assert told[0] == told[1]
+
+
+def test_every_route_of_rest_is_asked_by_strangers(house: House) -> None:
+    document = house.server.client.get("/api/openapi.json").json()
+    there = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
+    assert there == set(REST), "Say in REST what a stranger asks of each route, with Ann's identifiers."
 
 
 # Narrow keys

@@ -89,6 +89,9 @@ def test_a_number_on_home_leads_to_its_list(page: Page) -> None:
 def test_home_shows_a_time_that_is_chosen_and_what_was_written_last_in_every_family(page: Page, site: Site) -> None:
     page.goto("/")
     expect(page.get_by_role("img", name="Calls over 30 days")).to_be_visible()
+    expect(page.get_by_role("img", name="Calls over 30 days").locator(".u-label")).to_have_text(["calls", "errors"])
+    heights = page.get_by_role("group", name="How far back").evaluate("group => group.offsetHeight")
+    assert heights < 50  # in a row
     page.get_by_role("group", name="How far back").get_by_role("button", name="24 hours").click()
     expect(page).to_have_url(re.compile(r"\?range=24h$"))
     expect(page.get_by_role("img", name="Calls over 24 hours")).to_be_visible()

@@ -27,7 +27,7 @@ const ACTIONS: Choice[] = [
   { kind: 'do', title: 'New file in a store', run: () => go('/stores/default?new=1') },
   { kind: 'do', title: 'Connect a client', run: () => go('/keys') },
   { kind: 'do', title: 'Deleted notes', run: () => go('/memories?archived=true') },
-  { kind: 'do', title: 'Download my memories', run: () => go('/settings') },
+  { kind: 'do', title: 'Take my memories along: downloads in Settings', run: () => go('/settings') },
   { kind: 'do', title: 'Change between light and dark', run: () => choose(shown.value === 'dark' ? 'light' : 'dark') },
 ]
 

@@ -11,8 +11,9 @@ export interface Series {
 
 const HEIGHT = 200
 
-/** Lines or bars over time (numbers are seconds) or over names (texts). The numbers are a table for who cannot see it. */
-export function Chart({ x, series, label }: { x: (number | string)[]; series: Series[]; label: string }) {
+/** Lines or bars over time (numbers are seconds; `span` is what the axis shows) or over names (texts). The numbers are a table for
+ *  who cannot see it. */
+export function Chart({ x, series, label, span }: { x: (number | string)[]; series: Series[]; label: string; span?: [number, number] }) {
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const at = place.current!
@@ -23,7 +24,7 @@ export function Chart({ x, series, label }: { x: (number | string)[]; series: Se
         width: at.clientWidth || 400,
         height: HEIGHT,
         legend: { show: series.length > 1, live: false },
-        scales: { x: { time: isTime, range: isTime ? undefined : (_, from, to) => [from - 0.5, to + 0.5] }, y: { range: (_, from, to) => [Math.min(0, from), (to || 1) * 1.1] } },
+        scales: { x: { time: isTime, range: !isTime ? (_, from, to) => [from - 0.5, to + 0.5] : span ? () => span : undefined }, y: { range: (_, from, to) => [Math.min(0, from), (to || 1) * 1.1] } },
         axes: [
           { stroke: color('--mut'), grid: { show: false }, ...(isTime ? {} : { values: (_: uPlot, marks: number[]) => marks.map((mark) => (Number.isInteger(mark) ? String(x[mark] ?? '').slice(0, 16) : '')) }) },
           { stroke: color('--mut'), grid: { stroke: color('--line'), width: 1 }, size: 60 },
@@ -48,7 +49,7 @@ export function Chart({ x, series, label }: { x: (number | string)[]; series: Se
       resized.disconnect()
       plot.destroy()
     }
-  }, [x, series])
+  }, [x, series, span?.[0], span?.[1]])
   return (
     <>
       <div ref={place} class="chart" role="img" aria-label={label} />

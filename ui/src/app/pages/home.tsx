@@ -18,12 +18,12 @@ interface Analytics {
 type Overview = Record<string, Record<string, number | string>>
 
 /** How far back charts go. Over months, the hours of a day are put together. */
-const RANGES: Record<string, [string, string]> = {
-  '24h': ['24 hours', 'days=1'],
-  '7d': ['7 days', 'days=7'],
-  '30d': ['30 days', 'days=30'],
-  '90d': ['90 days', 'days=90&by=day'],
-  '1y': ['a year', 'days=365&by=day'],
+const RANGES: Record<string, [string, number, string]> = {
+  '24h': ['24 hours', 1, 'hour'],
+  '7d': ['7 days', 7, 'hour'],
+  '30d': ['30 days', 30, 'hour'],
+  '90d': ['90 days', 90, 'day'],
+  '1y': ['a year', 365, 'day'],
 }
 const USUAL = '30d'
 const WRITES = { ...MEMORIES, topics: ['stores'] }
@@ -31,22 +31,24 @@ const WRITES = { ...MEMORIES, topics: ['stores'] }
 export function Home() {
   const asked = where.value.query.range ?? USUAL
   const range = asked in RANGES ? asked : USUAL
-  const [words, query] = RANGES[range]!
+  const [words, days, by] = RANGES[range]!
   const overview = useLoaded(() => get<Overview>('/api/overview'), [], WRITES)
-  const analytics = useLoaded(() => get<Analytics>(`/api/mcp/memory/analytics?${query}`), [query])
+  const analytics = useLoaded(() => get<Analytics>(`/api/mcp/memory/analytics?days=${days}&by=${by}`), [days])
   const recent = useLoaded(() => get<{ writes: Write[]; incomplete: { family: string; error: string }[] }>('/api/recent?limit=12'), [], WRITES)
   return (
     <>
       <h1>Home</h1>
       <Awaited of={overview}>{(all) => <Totals all={all} />}</Awaited>
-      <div role="group" aria-label="How far back" class="choice wrap">
-        {Object.entries(RANGES).map(([name, [shown]]) => <button key={name} aria-pressed={name === range} onClick={() => turn({ range: name === USUAL ? '' : name })}>{shown}</button>)}
+      <div class="bar">
+        <div role="group" aria-label="How far back" class="choice wrap">
+          {Object.entries(RANGES).map(([name, [shown]]) => <button key={name} aria-pressed={name === range} onClick={() => turn({ range: name === USUAL ? '' : name })}>{shown}</button>)}
+        </div>
       </div>
       <Awaited of={analytics}>
         {(found) => (
           <div class="columns">
-            <Over title="Embedding coverage" over={words} empty="Nothing in this time. Notes are counted every hour." points={found.coverage} lines={{ total: 'notes', embedded: 'with a vector' }} link={<a href="/settings">Embedder</a>} />
-            <Over title="Calls" over={words} empty="No calls in this time. Connect a client on the page Keys." points={found.calls} lines={{ calls: 'calls', errors: 'errors' }} link={<a href="/sessions">Sessions</a>} />
+            <Over title="Embedding coverage" over={words} days={days} empty="Nothing in this time. Notes are counted every hour." points={found.coverage} lines={{ total: 'notes', embedded: 'with a vector' }} link={<a href="/settings">Embedder</a>} />
+            <Over title="Calls" over={words} days={days} empty="No calls in this time. Connect a client on the page Keys." points={found.calls} lines={{ calls: 'calls', errors: 'errors' }} link={<a href="/sessions">Sessions</a>} />
             <Top title="Top tags" rows={found.top_tags} empty="No tags yet. Write #tag in a note." />
             <Top title="Top clients" rows={found.top_clients} empty="No client has written a note yet." />
           </div>
@@ -100,16 +102,17 @@ function Totals({ all }: { all: Overview }) {
 
 type Points = Record<string, number | string>[]
 
-function Over({ title, over, empty, points, lines, link }: { title: string; over: string; empty: string; points: unknown; lines: Record<string, string>; link: preact.VNode }) {
+function Over({ title, over, days, empty, points, lines, link }: { title: string; over: string; days: number; empty: string; points: unknown; lines: Record<string, string>; link: preact.VNode }) {
   const given = points as Points
   const [x, series] = useMemo(() => {
     const hours = given.map((point) => Date.parse(String(point.hour)) / 1000)
     return [hours, Object.entries(lines).map(([name, label]) => ({ label, values: given.map((point) => Number(point[name])), color: name === 'errors' ? '--bad' : undefined }))] as const
   }, [JSON.stringify(given)])
+  const now = Math.ceil(Date.now() / 3_600_000) * 3600
   return (
     <section class="card">
       <h2>{title} <span class="aside">{link}</span></h2>
-      {given.length ? <Chart x={x as number[]} series={series as never} label={`${title} over ${over}`} /> : <p class="empty">{empty}</p>}
+      {given.length ? <Chart x={x as number[]} series={series as never} span={[now - days * 86_400, now]} label={`${title} over ${over}`} /> : <p class="empty">{empty}</p>}
     </section>
   )
 }
