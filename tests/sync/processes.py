@@ -1,0 +1,120 @@
+"""Hubs, nodes and the command line as processes."""
+
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import httpx
+
+from memory_mcp import settings
+from memory_mcp.app import open_access
+from memory_mcp.caller import ALL_SCOPES, Scope
+from tests.wire import COMMAND, environment
+
+SECONDS = 30.0  # that something may take to arrive on a busy machine
+
+
+@dataclass
+class Hub:
+    """A hub and a plain HTTP client at its door."""
+
+    process: subprocess.Popen[str]
+    url: str
+    data_dir: Path
+    printed: str
+
+    def key(self, user: str = "local", scopes: Iterable[Scope] = ALL_SCOPES) -> str:
+        """A new key of the hub's, for a user who is new if need be. Not by the command line, which takes a second."""
+        with open_access(settings.load({"data_dir": self.data_dir}, environ={}).settings) as access:
+            if user not in {one.name for one in access.users.all()}:
+                access.users.add(user)
+            made = access.keys.create(name="node", user=access.users.get(user).id, scopes=frozenset(scopes))
+        return made.raw
+
+    def ask(self, verb: str, key: str | None, **asked: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        body = {"node": "a", "ticket": None, "seal": None, **asked}
+        return httpx.post(f"{self.url}/api/sync/{verb}", json=body, headers=headers, timeout=SECONDS)
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        cast(IO[str], self.process.stdout).close()
+
+
+def start_hub(data_dir: Path, port: int = 0) -> Hub:
+    process = subprocess.Popen(
+        [*COMMAND, "hub", "--port", str(port), "--data-dir", str(data_dir)],
+        stdout=subprocess.PIPE,
+        env=environment(),
+        encoding="utf-8",
+    )
+    printed = ""
+    for line in cast(IO[str], process.stdout):
+        printed += line
+        if "sync link" in line:
+            break
+    url = re.search(r"http://\S+?:\d+", printed)
+    assert url is not None, printed
+    hub = Hub(process, url[0], data_dir, printed)
+    eventually(lambda: _is_up(hub))
+    return hub
+
+
+@contextmanager
+def running_hub(data_dir: Path, port: int = 0) -> Iterator[Hub]:
+    hub = start_hub(data_dir, port)
+    try:
+        yield hub
+    finally:
+        hub.stop()
+
+
+def _is_up(hub: Hub) -> bool:
+    try:
+        return httpx.get(f"{hub.url}/healthz").is_success
+    except httpx.TransportError:
+        return False
+
+
+def command(*words: str, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*COMMAND, *words], capture_output=True, encoding="utf-8", env=environment(**env), timeout=60)
+    if check:
+        assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@dataclass(frozen=True)
+class Node:
+    """A data directory, and what a person says to it."""
+
+    data_dir: Path
+
+    def say(self, *words: str, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
+        return command("sync", *words, "--data-dir", str(self.data_dir), check=check, **env)
+
+    def told(self, *words: str, check: bool = True) -> Any:
+        """The same, as programs read it."""
+        done = self.say(*words, "--json", check=check)
+        return json.loads(done.stdout)
+
+    def join(self, hub: Hub, key: str, *namespaces: str, link: tuple[str, ...] = ()) -> "Node":
+        self.say("link", hub.url, "--key", key, *link)
+        for namespace in namespaces:
+            self.say("enable", namespace)
+        return self
+
+
+def eventually(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
+    """What is true in the end. Nothing tells a test when another process is done, so it looks again and again."""
+    until = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < until, "It does not come about."
+        time.sleep(0.05)
+    return found

@@ -1,0 +1,338 @@
+"""The hub's HTTP door, over the raw wire."""
+
+import gzip
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import apsw
+import httpx
+import pytest
+
+from memory_mcp.caller import Scope
+from tests.sync.processes import Hub, command, running_hub
+
+numbers = count()
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    with running_hub(tmp_path_factory.mktemp("hub")) as running:
+        yield running
+
+
+@pytest.fixture
+def key(hub: Hub) -> str:
+    """Of a user of its own, so that no test is in another's way."""
+    return hub.key(f"user{next(numbers)}")
+
+
+def stamp(seconds_ahead: float = -1, node: str = "a") -> str:
+    return f"{int((time.time() + seconds_ahead) * 1000):015d}:00000:{node}"
+
+
+def record(id_: str = "n1", content: Any = "text", namespace: str = "default", **more: Any) -> dict[str, Any]:
+    at = stamp()
+    return {"id": id_, "registers": {"content": [at, content], "namespace": [at, namespace]}, **more}
+
+
+def test_it_says_how_to_begin(hub: Hub) -> None:
+    assert "keys create" in hub.printed
+    assert f"sync link {hub.url}" in hub.printed
+
+
+@pytest.mark.parametrize("verb", ["push", "pull"])
+@pytest.mark.parametrize(
+    ("header", "word"),
+    [
+        ({}, "missing_bearer"),
+        ({"Authorization": "Basic abc"}, "missing_bearer"),
+        ({"Authorization": "Bearer mmcp_nobody_knows"}, "invalid_token"),
+    ],
+)
+def test_whoever_comes_shows_a_key(hub: Hub, verb: str, header: dict[str, str], word: str) -> None:
+    refused = httpx.post(f"{hub.url}/api/sync/{verb}", json={}, headers=header)
+    assert (refused.status_code, refused.json()["error"]) == (401, word)
+    assert "WWW-Authenticate" in refused.headers
+
+
+def test_a_revoked_key_opens_nothing(hub: Hub, key: str) -> None:
+    assert hub.ask("push", key, records=[]).is_success
+    command("keys", "revoke", key.split("_")[1], "--data-dir", str(hub.data_dir))
+    refused = hub.ask("push", key, records=[])
+    assert (refused.status_code, refused.json()["error"]) == (401, "revoked")
+
+
+def test_who_may_only_read_pushes_nothing(hub: Hub) -> None:
+    key = hub.key("reader", [Scope.READ])
+    refused = hub.ask("push", key, records=[record()])
+    assert (refused.status_code, refused.json()["error"]) == (403, "scope_required")
+    assert hub.ask("pull", key, namespace="default").is_success
+
+
+def test_what_one_node_pushes_another_pulls(hub: Hub, key: str) -> None:
+    told = [record("n1", "one"), record("n2", "two"), record("n3", "elsewhere", namespace="other")]
+    pushed = hub.ask("push", key, node="a", records=told).json()
+    assert (pushed["refused"], pushed["merged"]) == ([], [])
+    pulled = hub.ask("pull", key, node="b", namespace="default").json()
+    assert [one["id"] for one in pulled["records"]] == ["n1", "n2"]
+    assert pulled["records"][0] == told[0]
+    assert pulled["left"] == 0
+    again = hub.ask("pull", key, node="b", ticket=pulled["ticket"], namespace="default", after=pulled["cursor"]).json()
+    assert again["records"] == []
+
+
+def test_pages_follow_each_other_and_lose_nothing(hub: Hub, key: str) -> None:
+    hub.ask("push", key, node="a", records=[record(f"n{number}") for number in range(7)])
+    seen, after, ticket = [], 0, None
+    while True:
+        page = hub.ask("pull", key, node="b", ticket=ticket, namespace="default", after=after, limit=3).json()
+        seen += [one["id"] for one in page["records"]]
+        after, ticket = page["cursor"], page["ticket"]
+        assert page["left"] == 7 - len(seen)
+        if not page["left"]:
+            break
+    assert seen == [f"n{number}" for number in range(7)]
+
+
+def test_a_node_is_not_told_what_it_told_unless_it_asks(hub: Hub, key: str) -> None:
+    ticket = hub.ask("push", key, records=[record()]).json()["ticket"]
+    asked = {"ticket": ticket, "namespace": "default"}
+    assert hub.ask("pull", key, **asked).json()["records"] == []
+    assert len(hub.ask("pull", key, **asked, own=True).json()["records"]) == 1
+
+
+def test_a_note_that_went_elsewhere_is_only_named(hub: Hub, key: str) -> None:
+    ticket = hub.ask("push", key, records=[record("n1", "secret plan")]).json()["ticket"]
+    hub.ask("push", key, ticket=ticket, records=[{"id": "n1", "registers": {"namespace": [stamp(), "private"]}}])
+    [told] = hub.ask("pull", key, node="b", namespace="default").json()["records"]
+    assert list(told["registers"]) == ["namespace"]
+
+
+def test_one_users_notes_are_invisible_to_another(hub: Hub, key: str) -> None:
+    mine, theirs = key, hub.key("another")
+    hub.ask("push", mine, node="a", records=[record("n1", "mine")])
+    assert hub.ask("pull", theirs, node="zz", namespace="default", own=True).json()["records"] == []
+    pushed = hub.ask("push", theirs, node="zy", records=[record("n1", "theirs")]).json()
+    assert pushed["merged"] == []  # nothing of mine comes back
+    [kept] = hub.ask("pull", mine, node="b", namespace="default").json()["records"]
+    assert kept["registers"]["content"][1] == "mine"
+    # Nor do tickets, or namespaces that are sealed, know of each other.
+    assert hub.ask("push", theirs, node="a", records=[]).is_success
+
+
+def test_a_users_notes_go_with_the_user(hub: Hub) -> None:
+    hub.ask("push", hub.key("leaving"), records=[record("n1", "of one who leaves")])
+    assert b"of one who leaves" in _file(hub)
+    command("users", "remove", "leaving", "--delete-data", "--data-dir", str(hub.data_dir))
+    assert hub.ask("pull", hub.key("leaving"), node="b", namespace="default").json()["records"] == []
+    hub.ask("push", hub.key("staying"), records=[record()])  # the WAL is written over
+    with closing(apsw.Connection(str(hub.data_dir / "hub.db"))) as connection:
+        connection.pragma("wal_checkpoint", "truncate")
+    assert b"of one who leaves" not in _file(hub)
+
+
+def _file(hub: Hub) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(hub.data_dir.glob("hub.db*")) if path.suffix != ".lock")
+
+
+def test_more_than_120_pushes_a_minute_are_refused_and_say_when_to_come_back(hub: Hub, key: str) -> None:
+    with httpx.Client(base_url=hub.url, headers={"Authorization": f"Bearer {key}"}, timeout=30) as client:
+        ticket, allowed, refused = None, 0, None
+        started = time.monotonic()
+        while refused is None and allowed < 400:
+            answer = client.post("/api/sync/push", json={"node": "a", "ticket": ticket, "records": []})
+            if answer.status_code == 429:
+                refused = answer
+            else:
+                ticket = answer.json()["ticket"]
+                allowed += 1
+        regained = 2 * (time.monotonic() - started)  # two a second
+        assert refused is not None
+        assert 120 <= allowed <= 121 + regained
+        assert refused.json()["error"] == "rate_limited"
+        assert 1 <= int(refused.headers["Retry-After"]) <= 60
+        # Pulling goes on, and the ticket is still good.
+        pulled = client.post("/api/sync/pull", json={"node": "a", "ticket": ticket, "namespace": "default"})
+        assert pulled.is_success
+
+
+def test_more_than_200_records_are_refused_and_200_taken(hub: Hub, key: str) -> None:
+    refused = hub.ask("push", key, records=[record(f"n{number}") for number in range(201)])
+    assert refused.status_code == 422
+    assert "200" in refused.json()["detail"]
+    assert hub.ask("push", key, records=[record(f"n{number}") for number in range(200)]).json()["refused"] == []
+
+
+def test_a_record_ahead_of_the_hubs_clock_is_refused_by_name_and_the_others_taken(hub: Hub, key: str) -> None:
+    late = record("late")
+    late["registers"]["content"][0] = stamp(75)
+    dead = {"id": "dead", "dead": stamp(3600)}
+    fine = record("fine")
+    fine["registers"]["content"][0] = stamp(45)
+    pushed = hub.ask("push", key, records=[late, record("other"), dead, fine]).json()
+    assert {one["id"]: one["error"] for one in pushed["refused"]} == {"late": "clock_ahead", "dead": "clock_ahead"}
+    assert re.search(r"7\d s ahead", pushed["refused"][0]["message"])
+    pulled = hub.ask("pull", key, node="b", namespace="default").json()
+    assert [one["id"] for one in pulled["records"]] == ["other", "fine"]
+
+
+def test_times_ahead_of_the_hub_are_cut(hub: Hub, key: str) -> None:
+    future = "2099-01-01T00:00:00.000Z"
+    hub.ask("push", key, records=[record(updated_at=future, last_referenced_at=future)])
+    [kept] = hub.ask("pull", key, node="b", namespace="default").json()["records"]
+    assert kept["updated_at"] < "2099"
+    assert kept["last_referenced_at"] < "2099"
+
+
+def test_what_is_no_record_is_refused_and_the_others_taken(hub: Hub, key: str) -> None:
+    bad = [7, None, {}, {"id": "x", "registers": {"content": ["soon", "x"]}}, {"id": "y", "registers": {}}]
+    pushed = hub.ask("push", key, records=[*bad, record("fine")]).json()
+    assert [one["id"] for one in pushed["refused"]] == [None, None, None, "x", "y"]
+    assert all(one["message"] for one in pushed["refused"])
+    assert [one["id"] for one in hub.ask("pull", key, node="b", namespace="default").json()["records"]] == ["fine"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b'{"node": "a"}', b'{"node": "A B", "records": []}']
+)
+def test_what_is_no_question_is_refused_and_says_why(hub: Hub, key: str, body: bytes) -> None:
+    refused = httpx.post(f"{hub.url}/api/sync/push", content=body, headers=_headers(key))
+    assert refused.status_code in (400, 422)
+    assert refused.json()["error"] == "invalid"
+    assert refused.json()["detail"]
+
+
+def _headers(key: str, **more: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}", "Content-Type": "application/json", **more}
+
+
+def test_bodies_in_nested_arrays_without_end_are_refused(hub: Hub, key: str) -> None:
+    deep = b"[" * 200_000 + b"]" * 200_000
+    body = b'{"node": "a", "records": [{"id": "n1", "registers": {"content": ["' + stamp().encode() + b'", ' + deep
+    refused = httpx.post(f"{hub.url}/api/sync/push", content=body + b"]}}]}", headers=_headers(key))
+    assert refused.status_code in (200, 400, 422)
+    if refused.is_success:
+        assert refused.json()["refused"]
+    assert hub.ask("push", key, records=[]).status_code != 500
+
+
+def test_bodies_and_answers_travel_in_gzip(hub: Hub, key: str) -> None:
+    asked = {"node": "a", "records": [record(content="words " * 10_000)]}
+    packed = gzip.compress(json.dumps(asked).encode())
+    pushed = httpx.post(
+        f"{hub.url}/api/sync/push", content=packed, headers=_headers(key, **{"Content-Encoding": "gzip"})
+    )
+    assert pushed.json()["refused"] == []
+    with httpx.stream(
+        "POST", f"{hub.url}/api/sync/pull", json={"node": "b", "namespace": "default"}, headers=_headers(key)
+    ) as pulled:
+        raw = b"".join(pulled.iter_raw())
+    assert pulled.headers["Content-Encoding"] == "gzip"
+    assert len(raw) < 5_000
+    assert json.loads(gzip.decompress(raw))["records"][0]["registers"]["content"][1] == "words " * 10_000
+
+
+def test_what_is_too_large_once_unpacked_is_refused(hub: Hub, key: str) -> None:
+    bomb = gzip.compress(b" " * 200_000_000, compresslevel=9)
+    assert len(bomb) < 300_000
+    for body, headers in (
+        (bomb, _headers(key, **{"Content-Encoding": "gzip"})),
+        (b" " * (33 * 1024 * 1024), _headers(key)),
+    ):
+        refused = httpx.post(f"{hub.url}/api/sync/push", content=body, headers=headers, timeout=60)
+        assert (refused.status_code, refused.json()["error"]) == (413, "too_large")
+    assert _memory(hub) < 600_000_000
+
+
+def _memory(hub: Hub) -> int:
+    """The most it has ever taken, in bytes."""
+    status = Path(f"/proc/{hub.process.pid}/status")
+    if not status.exists():
+        pytest.skip("needs /proc")
+    [peak] = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")]
+    return int(peak) * 1024
+
+
+def test_what_is_not_gzip_is_refused(hub: Hub, key: str) -> None:
+    refused = httpx.post(
+        f"{hub.url}/api/sync/push", content=b"{}" * 20, headers=_headers(key, **{"Content-Encoding": "gzip"})
+    )
+    assert refused.status_code in (400, 422)
+    assert "gzip" in refused.json()["detail"]
+
+
+def test_a_namespace_is_sealed_with_one_secret_or_with_none(hub: Hub, key: str) -> None:
+    one, other = "0" * 16, "1" * 16
+    assert hub.ask("push", key, seal=one, records=[record()]).json()["refused"] == []
+    for node, seal in (("b1", other), ("b2", None)):
+        [refused] = hub.ask("push", key, node=node, seal=seal, records=[record("n2")]).json()["refused"]
+        assert (refused["id"], refused["error"]) == ("n2", "other_secret")
+        assert "--secret" in refused["message"]
+        refusal = hub.ask("pull", key, node="c", seal=seal, namespace="default")
+        assert (refusal.status_code, refusal.json()["error"]) == (409, "other_secret")
+    assert hub.ask("pull", key, node="d", seal=one, namespace="default").is_success
+    assert hub.ask("pull", key, node="e", seal=None, namespace="another").is_success
+
+
+def test_who_shows_a_ticket_of_long_ago_is_told_so(hub: Hub, key: str) -> None:
+    first = hub.ask("push", key, records=[record("n1")]).json()["ticket"]
+    second = hub.ask("push", key, ticket=first, records=[record("n2")]).json()["ticket"]
+    hub.ask("push", key, ticket=second, records=[record("n3")])
+    for verb, asked in (("push", {"records": [record("n4")]}), ("pull", {"namespace": "default"})):
+        for ticket in (first, None, "made up"):
+            refused = hub.ask(verb, key, ticket=ticket, **asked)
+            assert (refused.status_code, refused.json()["error"]) == (409, "node_forked")
+    assert len(hub.ask("pull", key, node="b", namespace="default").json()["records"]) == 3
+
+
+def test_a_lost_answer_may_be_asked_for_again(hub: Hub, key: str) -> None:
+    first = hub.ask("push", key, records=[record("n1")]).json()["ticket"]
+    hub.ask("push", key, ticket=first, records=[record("n2")])  # whose answer gets lost
+    again = hub.ask("push", key, ticket=first, records=[record("n2")])
+    assert again.is_success
+    assert hub.ask("push", key, ticket=again.json()["ticket"], records=[]).is_success
+
+
+def test_a_copy_of_a_node_is_told_what_the_other_told_and_one_of_them_is_noticed(hub: Hub, key: str) -> None:
+    ticket = hub.ask("push", key, records=[record("before")]).json()["ticket"]
+    # Both have the ticket now. One goes on, the other comes later, page by page.
+    mine = hub.ask("push", key, ticket=ticket, records=[record("n1"), record("n2"), record("n3")]).json()["ticket"]
+    page = hub.ask("pull", key, ticket=ticket, namespace="default", after=1, limit=1).json()
+    seen = [one["id"] for one in page["records"]]
+    while page["left"]:
+        page = hub.ask("pull", key, ticket=page["ticket"], namespace="default", after=page["cursor"], limit=1).json()
+        seen += [one["id"] for one in page["records"]]
+    assert seen == ["n1", "n2", "n3"]
+    assert hub.ask("push", key, ticket=mine, records=[]).json()["error"] == "node_forked"
+
+
+def test_a_ticket_or_a_cursor_the_hub_never_gave_is_of_another_hub(hub: Hub, key: str) -> None:
+    assert hub.ask("push", key, ticket="of another", records=[]).json()["error"] == "node_forked"
+    assert hub.ask("pull", key, namespace="default", after=5).json()["error"] == "node_forked"
+
+
+def test_a_deletion_wins_whoever_comes_later(hub: Hub, key: str) -> None:
+    ticket = hub.ask("push", key, records=[record("n1")]).json()["ticket"]
+    ticket = hub.ask("push", key, ticket=ticket, records=[{"id": "n1", "dead": stamp()}]).json()["ticket"]
+    [merged] = hub.ask("push", key, ticket=ticket, records=[record("n1", "again")]).json()["merged"]
+    assert merged["dead"]
+    assert "content" not in merged["registers"]
+    [told] = hub.ask("pull", key, node="b", namespace="default").json()["records"]
+    assert told["dead"]
+
+
+def test_there_is_nothing_else_to_see(hub: Hub) -> None:
+    assert httpx.get(f"{hub.url}/healthz").is_success
+    for path in ("/", "/mcp", "/api/mcp/search", "/metrics", "/api/sync/push"):
+        assert httpx.get(f"{hub.url}{path}").status_code in (401, 404, 405)
+
+
+def test_it_says_in_openapi_what_it_answers(hub: Hub) -> None:
+    paths = httpx.get(f"{hub.url}/api/openapi.json").json()["paths"]
+    assert {"/api/sync/push", "/api/sync/pull"} <= paths.keys()
