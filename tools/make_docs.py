@@ -12,13 +12,14 @@ import apsw
 from memory_mcp import live_db, server_db
 from memory_mcp.app import FAMILIES
 from memory_mcp.doors import schemas
-from memory_mcp.errors import KEY_WORDS, WORDS
+from memory_mcp.errors import HUB_WORDS, KEY_WORDS, WORDS
 from memory_mcp.families import Prompt, Tool
 from memory_mcp.graph import schema as graph_schema
 from memory_mcp.notes import schema as notes_schema
 from memory_mcp.settings import SECRETS, Settings, env_name, env_names, flag
 from memory_mcp.sqlite.migrations import Schema
 from memory_mcp.stores import schema as stores_schema
+from memory_mcp.sync import hub
 from memory_mcp.vault import schema as vault_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -31,6 +32,7 @@ FILES = {
     "stores.db": stores_schema.SCHEMA,
     "_meta.db": graph_schema.REGISTRY,
     "projects/<id>.db": graph_schema.PROJECT,
+    "hub.db": hub.SCHEMA,
 }
 
 
@@ -135,6 +137,10 @@ def errors() -> Iterator[str]:
         "not ours with 403, a body over 4 MiB with 413."
     )
     for word, meaning in KEY_WORDS.items():
+        yield f"## {word}\n\n{meaning}"
+    yield "# Of a hub"
+    yield "A hub ([sync.md](sync.md)) answers with the words above, and with these."
+    for word, meaning in HUB_WORDS.items():
         yield f"## {word}\n\n{meaning}"
 
 

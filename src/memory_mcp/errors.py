@@ -38,7 +38,17 @@ KEY_WORDS = {
     "revoked": "The key was revoked. Make a new one with `memory-mcp keys create`.",
     "not_signed_in": "Over REST: nobody is signed in, or the name, the password or the link is not right.",
 }
-"""The words of a 401 answer, before MCP is reached. docs/errors.md is made from these two."""
+"""The words of a 401 answer, before MCP is reached."""
+
+HUB_WORDS = {
+    "clock_ahead": "Of one record: its stamp is more than 60 s ahead of the hub's clock. Set the clock of the computer that "
+    "wrote it; the note stays in the outbox.",
+    "node_forked": "The hub last saw this node in another state: a copy, or one put back. The node takes a new id and sends "
+    "everything again, by itself.",
+    "other_secret": "The notes of this namespace are sealed with another secret at the hub, or with none. Link every node with "
+    "the same `--secret`.",
+}
+"""The words of a hub, beside the others. docs/errors.md is made from these three."""
 
 
 class AppError(Exception):

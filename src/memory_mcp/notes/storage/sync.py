@@ -146,7 +146,6 @@ def track(tx: Write, namespace: str) -> None:
         {"namespace": namespace, "now": tx.precise_stamp},
     )
     tx.all("UPDATE sync_node SET ticks = ticks + 1")
-    _stamp_those_who_were_elsewhere(tx, namespace)
     seqs = "SELECT seq FROM notes WHERE namespace = :namespace"
     _stamp_as_old_as_they_are(tx, seqs, {"namespace": namespace})
     tell_again(tx, namespace)
@@ -155,27 +154,6 @@ def track(tx: Write, namespace: str) -> None:
 def is_stamped(tx: Read, seq: int) -> bool:
     found = tx.one("SELECT 1 FROM sync_fields WHERE note_seq = :seq AND field = 'content'", {"seq": seq})
     return found is not None
-
-
-def _stamp_those_who_were_elsewhere(tx: Write, namespace: str) -> None:
-    """Notes that have stamps came from another namespace that is synced, and nobody stamped what happened to them since:
-    all of it is new, as if they came only now."""
-    here = "SELECT note_seq FROM sync_fields JOIN notes ON seq = note_seq WHERE namespace = :namespace"
-    values = {"namespace": namespace}
-    tx.all(
-        f"""
-        UPDATE sync_fields SET stamp = (SELECT stamp FROM sync_stamp), value = NULL WHERE note_seq IN ({here})
-        """,
-        values,
-    )
-    tx.all(
-        f"""
-        INSERT INTO sync_fields (note_seq, field, stamp, value)
-        SELECT seq, field, stamp, value FROM sync_told, sync_stamp WHERE seq IN ({here})
-        ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp, value = excluded.value
-        """,
-        values,
-    )
 
 
 def stamp_note(tx: Write, seq: int) -> None:

@@ -90,7 +90,7 @@ function Linking({ linked }: { linked(secret: string | null): void }) {
         On the computer that is the hub, run <code>memory-mcp hub --port 8766 --data-dir ~/hub</code>, and make a key there with{' '}
         <code>memory-mcp keys create --name laptop --data-dir ~/hub</code>. Nothing is sent until you enable a namespace.
       </p>
-      <label>Address <input name="url" type="url" required placeholder="https://hub.example.com" /></label>
+      <label>Address <input name="url" type="url" required placeholder="as the hub prints it" /></label>
       <label>Key <input name="key" type="password" autocomplete="off" required placeholder="mmcp_…" /></label>
       <label>
         Encryption{' '}
