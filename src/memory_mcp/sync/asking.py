@@ -3,7 +3,8 @@
 import gzip
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,8 +36,15 @@ class Answer:
 def checked_url(url: str) -> str:
     """Raises Invalid."""
     if not re.match(URL, url.strip()):
-        raise Invalid("A hub's address is like https://hub.example.com or http://127.0.0.1:8766.", field="url")
+        raise _no_address()
     return url.strip().rstrip("/")
+
+
+def checked_key(key: str) -> str:
+    """Raises Invalid."""
+    if not re.fullmatch(r"[!-~]+", key.strip()):
+        raise Invalid("This is no key. Give one that `memory-mcp keys create` printed at the hub.", field="key")
+    return key.strip()
 
 
 def is_in_the_open(url: str) -> bool:
@@ -54,7 +62,10 @@ class Asking:
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Content-Encoding": "gzip"}
         timeout = httpx2.Timeout(SECONDS, connect=CONNECT_SECONDS)
         self._url = url
-        self._client = httpx2.Client(base_url=url, headers=headers, timeout=timeout)
+        try:
+            self._client = httpx2.Client(base_url=url, headers=headers, timeout=timeout)
+        except httpx2.InvalidURL as exc:
+            raise _no_address() from exc
 
     def close(self) -> None:
         self._client.close()
@@ -64,15 +75,17 @@ class Asking:
         told = self._ask(
             "push", {"node": node, "ticket": ticket, "seal": seal, "records": [as_json(one) for one in records]}
         )
-        refused = {one["id"]: one["message"] for one in told["refused"] if one["id"]}
-        return Answer(told["now"], told["ticket"], _parsed(told["merged"]), refused)
+        with self._understood():
+            refused = {one["id"]: one["message"] for one in told["refused"] if one["id"]}
+            return Answer(told["now"], told["ticket"], _parsed(told["merged"]), refused)
 
     def pull(
         self, node: str, ticket: str | None, seal: str | None, namespace: str, after: int, *, own: bool, limit: int
     ) -> Answer:
         where = {"namespace": namespace, "after": after, "own": own, "limit": limit}
         told = self._ask("pull", {"node": node, "ticket": ticket, "seal": seal, **where})
-        return Answer(told["now"], told["ticket"], _parsed(told["records"]), {}, told["cursor"], told["left"])
+        with self._understood():
+            return Answer(told["now"], told["ticket"], _parsed(told["records"]), {}, told["cursor"], told["left"])
 
     def _ask(self, verb: str, asked: dict[str, Any]) -> Any:
         import httpx2
@@ -83,11 +96,31 @@ class Asking:
             told = answer.json() if answer.content else {}
         except httpx2.TransportError as exc:
             raise Unavailable(f"The hub at {self._url} does not answer ({exc}). It is tried again by itself.") from exc
-        except ValueError as exc:
-            raise Unavailable(f"What answers at {self._url} is not a hub. Check the address.") from exc
+        except (ValueError, httpx2.DecodingError) as exc:
+            raise self._no_hub() from exc
         if answer.is_success:
             return told
         raise _refusal(self._url, answer.status_code, answer.headers.get("Retry-After"), told)
+
+    @contextmanager
+    def _understood(self) -> Iterator[None]:
+        """Read an answer. Raises Unavailable if it is not a hub's, or one of a version that says more than we know."""
+        try:
+            yield
+        except (KeyError, TypeError) as exc:
+            raise self._no_hub() from exc
+        except Invalid as exc:
+            raise Unavailable(
+                f"The hub at {self._url} tells of a note in words unknown here ({exc.message}) Is it of a newer "
+                "version? Update this node."
+            ) from exc
+
+    def _no_hub(self) -> Unavailable:
+        return Unavailable(f"What answers at {self._url} is not a hub. Check the address.")
+
+
+def _no_address() -> Invalid:
+    return Invalid("A hub's address is like https://hub.example.com or http://127.0.0.1:8766.", field="url")
 
 
 def _parsed(told: Any) -> list[Record]:

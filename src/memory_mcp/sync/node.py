@@ -6,20 +6,23 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from memory_mcp.clock import instant
 from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited, Unavailable, Unusable
+from memory_mcp.files import whole
+from memory_mcp.files.beneath import Root
 from memory_mcp.files.turns import LONGEST_WAIT, Turns
 from memory_mcp.sync import sealing
-from memory_mcp.sync.asking import Answer, Asking, Forked, checked_url
+from memory_mcp.sync.asking import Answer, Asking, Forked, checked_key, checked_url
+from memory_mcp.sync.hub import MOST_RECORDS
 from memory_mcp.sync.model import Place, Replica, Standing, Synced
 from memory_mcp.sync.records import Record
 from memory_mcp.sync.sealing import Seal
 
 LINK_FILE = "sync.json"  # in a user's folder: never part of notes, of a backup or of an export
 LONGEST_NAMESPACE = 128
-MOST_RECORDS = 200  # in one push or pull
 MOST_BYTES = 2_000_000  # of records in one push, about
 MOST_STARTS = 3  # of an exchange that begins anew
 MOST_WAITS = 20  # in a row, for a hub that says it is too often
@@ -90,7 +93,7 @@ class Sync:
         secret = sealing.new_secret() if encrypt and not secret else secret
         if secret:
             sealing.Seal(secret)
-        chosen = Link(checked_url(url), key.strip(), secret)
+        chosen = Link(checked_url(url), checked_key(key), secret)
         former, replica = self.linked(user), self._replica_of(user)
         with self._turn(user, LONGEST_WAIT):
             self._try(chosen, replica.standing())
@@ -105,6 +108,7 @@ class Sync:
         if self.linked(user) is None:
             raise _not_linked()
         self._path(user).unlink(missing_ok=True)
+        self._told(user)
 
     def linked(self, user: str) -> Link | None:
         try:
@@ -112,22 +116,26 @@ class Sync:
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError) as exc:
-            raise Unusable(f"{self._path(user).name} cannot be read. Link again, or delete it.") from exc
+            raise Unusable(f"{self._path(user).name} cannot be read. Delete it, and link again.") from exc
 
     def enable(self, user: str, namespace: str) -> None:
         """Stamp the notes of a namespace, and exchange them from now on."""
         self._require_link(user)
         self._replica_of(user).enable(_checked_namespace(namespace))
+        self._told(user)
 
     def disable(self, user: str, namespace: str) -> None:
         """Nothing leaves and nothing comes. Changes wait until it is enabled again."""
         self._replica_of(user).disable(namespace)
+        self._told(user)
 
     def resync(self, user: str, namespace: str) -> None:
         self._replica_of(user).resync(namespace)
+        self._told(user)
 
     def clear_state(self, user: str, namespace: str) -> None:
         self._replica_of(user).clear(namespace)
+        self._told(user)
 
     def status(self, user: str) -> Status:
         link, replica = self.linked(user), self._replica_of(user)
@@ -199,11 +207,8 @@ class Sync:
         return self._folder_of(user) / LINK_FILE
 
     def _write(self, user: str, link: Link) -> None:
-        path = self._path(user)
-        part = path.with_name(path.name + ".part")
-        part.touch(mode=0o600)
-        part.write_text(json.dumps(asdict(link)), encoding="utf-8")
-        part.replace(path)
+        with Root(self._folder_of(user)).place([LINK_FILE]) as place:
+            whole.write(place, json.dumps(asdict(link)).encode(), mode=0o600)
 
 
 class _Exchange:
@@ -237,12 +242,13 @@ class _Exchange:
         taken, cursor = 0, place.cursor
         while True:
             answer = self._asked(
-                lambda after=cursor: self._asking.pull(  # type: ignore[misc]
+                partial(
+                    self._asking.pull,
                     self._node,
                     self._ticket,
                     self._fingerprint,
                     place.namespace,
-                    after,
+                    cursor,
                     own=place.rereading,
                     limit=MOST_RECORDS,
                 )
@@ -258,9 +264,7 @@ class _Exchange:
         waiting = self._replica.standing().to_send
         while outgoing := self._replica.outgoing(after, MOST_RECORDS, MOST_BYTES):
             records = self._sealed([one.record for one in outgoing])
-            answer = self._asked(
-                lambda told=records: self._asking.push(self._node, self._ticket, self._fingerprint, told)  # type: ignore[misc]
-            )
+            answer = self._asked(partial(self._asking.push, self._node, self._ticket, self._fingerprint, records))
             merged = self._opened(answer.records)
             self._replica.sent(outgoing, answer.refused, merged, answer.ticket, answer.hub_now)
             after = outgoing[-1].ticket
