@@ -1,10 +1,11 @@
 """The thread that syncs by itself, for every user who has linked a hub."""
 
 import logging
+import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 
@@ -57,6 +58,12 @@ class Worker:
                 self._due[user] = min(self._due.get(user, 0.0), time.monotonic() + GATHER)
         self._wake.set()
 
+    def try_again(self, user: str) -> None:
+        """What kept an exchange from ending well may be mended."""
+        with self._guard:
+            self._failures.pop(user, None)
+        self.wake(user)
+
     def behind(self) -> tuple[int, float]:
         """How many changes wait, of all users, and for how many seconds the one who is furthest behind has been so."""
         outbox, lag = 0, 0.0
@@ -73,11 +80,20 @@ class Worker:
         self._stopping.wait(BOOT_SECONDS)
         while not self._stopping.is_set():
             self._wake.clear()
-            for user in self._linked():
+            linked = list(self._linked())
+            self._forget_all_but(linked)
+            for user in linked:
                 if not self._stopping.is_set() and self._is_due(user):
                     self._exchange(user)
             self._wake.wait(self._pause())
             self._stopping.wait(GATHER if self._wake.is_set() else 0)
+
+    def _forget_all_but(self, linked: Sequence[str]) -> None:
+        """Nobody's turn is waited for who is linked no more, or never was."""
+        with self._guard:
+            for user in self._due.keys() - set(linked):
+                del self._due[user]
+                self._failures.pop(user, None)
 
     def _is_due(self, user: str) -> bool:
         with self._guard:
@@ -86,8 +102,8 @@ class Worker:
     def _pause(self) -> float:
         """Until the next user's turn, and not longer than a newly linked one waits."""
         with self._guard:
-            soonest = min(self._due.values(), default=0.0)
-        return max(0.1, min(soonest - time.monotonic(), self._every)) if soonest else self._every
+            soonest = min(self._due.values(), default=math.inf)
+        return max(0.1, min(soonest - time.monotonic(), self._every))
 
     def _exchange(self, user: str) -> None:
         self._put_off(user, self._every)
@@ -104,7 +120,8 @@ class Worker:
             log.exception("Syncing failed")
             self._put_off(user, LONGEST_PAUSE)
         else:
-            self._failures.pop(user, None)
+            with self._guard:
+                self._failures.pop(user, None)
 
     def _is_needed(self, user: str) -> bool:
         """Not if nothing is enabled, nor if another process has just been there and nothing waits."""
@@ -118,7 +135,8 @@ class Worker:
 
     def _failed(self, user: str, error: AppError) -> None:
         """Full jitter: nodes that failed together do not come back together."""
-        failures = self._failures[user] = self._failures.get(user, 0) + 1
+        with self._guard:
+            failures = self._failures[user] = self._failures.get(user, 0) + 1
         longest = min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** min(failures, 10))
         self._put_off(user, random.uniform(SHORTEST_PAUSE / 2, longest))  # noqa: S311  # no secret
         (log.warning if failures == 1 else log.debug)("Syncing waits: %s", error.message)
