@@ -4,7 +4,9 @@ from typing import Any
 
 from fastapi import Response
 
+from memory_mcp.caller import Caller, Scope
 from memory_mcp.doors.problems import Problem
+from memory_mcp.errors import Forbidden
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -14,3 +16,9 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def unstored(response: Response) -> None:
     """Nobody keeps a copy on the way: answers may hold a key."""
     response.headers["Cache-Control"] = "no-store"
+
+
+def require(person: Caller, family: str, scope: Scope) -> None:
+    person.require(scope)
+    if family not in person.families:
+        raise Forbidden(f"This server has no {family} now: --families leaves them out.")

@@ -9,9 +9,9 @@ from fastapi import Path as PathParameter
 from fastapi import Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from memory_mcp.caller import Caller, Scope
+from memory_mcp.caller import Scope
 from memory_mcp.clock import precise_stamp
-from memory_mcp.doors.rest.answering import refusals
+from memory_mcp.doors.rest.answering import refusals, require
 from memory_mcp.doors.rest.people import TheApp, ThePerson
 from memory_mcp.doors.rest.routes import LARGEST_ID, mine
 from memory_mcp.doors.rest.shapes import (
@@ -28,7 +28,6 @@ from memory_mcp.doors.rest.shapes import (
     WriteShown,
     WritesShown,
 )
-from memory_mcp.errors import Forbidden
 from memory_mcp.notes.model import Filter, Place, Question, Source
 from memory_mcp.recall.latest import latest
 
@@ -87,7 +86,7 @@ def _end(day: date) -> str | None:
 @mine.get("/notes", responses=refusals(422))
 def list_notes(app: TheApp, person: ThePerson, wish: Annotated[Wish, Query()]) -> NotesPage:
     """Your notes that fit all that is asked for."""
-    _require(person, "notes", Scope.READ)
+    require(person, "notes", Scope.READ)
     words = wish.q.strip()
     if words and not wish.archived:
         hits, _ = app.notes.hits(person, Question(words, wish.filter(), "hybrid", wish.limit))
@@ -127,7 +126,7 @@ def draw_project(
     limit: Annotated[int, Query(ge=1, le=3000)] = 500,
 ) -> ProjectDrawn:
     """The best connected entities of a project and the relations among them."""
-    _require(person, "graph", Scope.READ)
+    require(person, "graph", Scope.READ)
     seen = app.graph.sight(person, project, limit)
     return ProjectDrawn(
         nodes=[EntityDrawn(name=name, type=kind) for name, kind in seen.nodes],
@@ -144,7 +143,7 @@ def store_file(
     store: StoreName, path: Annotated[str, Query(min_length=1, max_length=1024)], app: TheApp, person: ThePerson
 ) -> StoreFile:
     """A file of a store as it stands, to be put back after it was removed."""
-    _require(person, "stores", Scope.READ)
+    require(person, "stores", Scope.READ)
     text, changed_ns = app.stores.text(person, store, path)
     return StoreFile(text=text, changed_ns=str(changed_ns))
 
@@ -152,16 +151,10 @@ def store_file(
 @mine.post("/stores/{store}/file", status_code=201, responses=refusals(404, 409, 413, 422))
 def put_store_file_back(store: StoreName, asked: StoreFilePutBack, app: TheApp, person: ThePerson) -> StorePath:
     """Write a file that was removed as it was. 409 if there is one by now."""
-    _require(person, "stores", Scope.WRITE)
+    require(person, "stores", Scope.WRITE)
     app.stores.put_back(person, store, asked.path, asked.text, min(int(asked.changed_ns), LARGEST_ID))
     app.changes.tell_pages(person.user, "stores")
     return StorePath(store=store, path=asked.path)
-
-
-def _require(person: Caller, family: str, scope: Scope) -> None:
-    person.require(scope)
-    if family not in person.families:
-        raise Forbidden(f"This server has no {family} now: --families leaves them out.")
 
 
 def _place(after: str) -> Place:

@@ -1,5 +1,6 @@
 """What a person says about syncing their notes, as `memory-mcp sync` does on the command line."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated
 
@@ -7,12 +8,13 @@ from fastapi import APIRouter, Body, Depends
 from pydantic import BaseModel, Field
 
 from memory_mcp.access.keys import READABLE
+from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
-from memory_mcp.doors.rest.answering import refusals, unstored
+from memory_mcp.doors.rest.answering import refusals, require, unstored
 from memory_mcp.doors.rest.people import TheApp, ThePerson
 from memory_mcp.doors.rest.shapes import Asked
 from memory_mcp.errors import Forbidden
-from memory_mcp.sync import Status
+from memory_mcp.sync import Status, Sync
 from memory_mcp.sync.asking import URL
 from memory_mcp.sync.sealing import SECRET
 
@@ -75,6 +77,7 @@ Namespace = Annotated[
 @router.get("/status")
 def status(app: TheApp, person: ThePerson) -> SyncStatus:
     """The hub, and of each namespace what waits."""
+    require(person, "notes", Scope.READ)
     return SyncStatus.of(app.sync.status(person.user))
 
 
@@ -83,6 +86,7 @@ def link(asked: LinkAsked, app: TheApp, person: ThePerson) -> Linked:
     """Choose the hub. The server asks it first; nothing is sent until a namespace is enabled."""
     _require_owner(person)
     made = app.sync.link(person.user, asked.url, asked.key, secret=asked.secret, encrypt=asked.encrypt)
+    app.syncing.try_again(person.user)
     return Linked(url=made.url, encrypted=bool(made.secret), secret=None if asked.secret else made.secret)
 
 
@@ -97,47 +101,45 @@ def unlink(app: TheApp, person: ThePerson) -> SyncStatus:
 @router.post("/enable", responses=refusals(400, 409, 413, 422))
 def enable(namespace: Namespace, app: TheApp, person: ThePerson) -> SyncStatus:
     """Sync a namespace from now on."""
-    person.require(Scope.WRITE)
-    app.sync.enable(person.user, namespace)
-    app.syncing.wake(person.user)
-    return SyncStatus.of(app.sync.status(person.user))
+    return _told(app, person, Sync.enable, namespace)
 
 
 @router.post("/disable", responses=refusals(400, 404, 413, 422))
 def disable(namespace: Namespace, app: TheApp, person: ThePerson) -> SyncStatus:
     """Stop syncing a namespace. Changes wait until it is enabled again."""
-    person.require(Scope.WRITE)
-    app.sync.disable(person.user, namespace)
-    return SyncStatus.of(app.sync.status(person.user))
+    return _told(app, person, Sync.disable, namespace)
 
 
 @router.post("/resync", responses=refusals(400, 404, 413, 422))
 def resync(namespace: Namespace, app: TheApp, person: ThePerson) -> SyncStatus:
     """Send and take in everything again. Nothing is lost by it."""
-    person.require(Scope.WRITE)
-    app.sync.resync(person.user, namespace)
-    app.syncing.wake(person.user)
-    return SyncStatus.of(app.sync.status(person.user))
+    return _told(app, person, Sync.resync, namespace)
 
 
 @router.post("/clear-state", responses=refusals(400, 404, 413, 422))
 def clear_state(namespace: Namespace, app: TheApp, person: ThePerson) -> SyncStatus:
     """Forget all about syncing a namespace, and stop. Its notes stay."""
-    person.require(Scope.WRITE)
-    app.sync.clear_state(person.user, namespace)
-    return SyncStatus.of(app.sync.status(person.user))
+    return _told(app, person, Sync.clear_state, namespace)
 
 
 @router.post("/now", responses=refusals(409, 422, 429))
 def now(app: TheApp, person: ThePerson) -> Exchanged:
     """Push and pull once."""
-    person.require(Scope.WRITE)
+    require(person, "notes", Scope.WRITE)
     done = app.sync.run(person.user)
     return Exchanged(**asdict(done), left=app.sync.status(person.user).left)
 
 
+def _told(app: App, person: Caller, verb: Callable[[Sync, str, str], None], namespace: str) -> SyncStatus:
+    require(person, "notes", Scope.WRITE)
+    verb(app.sync, person.user, namespace)
+    app.syncing.wake(person.user)
+    return SyncStatus.of(app.sync.status(person.user))
+
+
 def _require_owner(person: Caller) -> None:
     """A hub is an address that the server itself then talks to."""
+    require(person, "notes", Scope.WRITE)
     if person.user != LOCAL_USER:
         raise Forbidden(
             "Only the owner of this server chooses a hub. Ask them for "
