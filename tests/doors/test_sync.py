@@ -107,6 +107,9 @@ def test_a_hub_that_is_none_is_noticed_when_it_is_linked(hub: Http, here: Http) 
     for body, code in (
         ({"url": "http://127.0.0.1:9", "key": "x"}, 503),
         ({"url": hub.url, "key": "mmcp_wrong"}, 422),
+        ({"url": hub.url, "key": "schlüssel"}, 422),
+        ({"url": hub.url + "/healthz#", "key": "x"}, 422),
+        ({"url": "http://[:::]:8766", "key": "x"}, 422),
         ({"url": "ftp://somewhere", "key": "x"}, 422),
         ({"url": hub.url, "key": hub.key, "secret": "short"}, 422),
     ):
@@ -115,6 +118,21 @@ def test_a_hub_that_is_none_is_noticed_when_it_is_linked(hub: Http, here: Http) 
     assert not status(person)["linked"]
     assert person.ask("POST", "/api/mcp/sync/enable", json={"namespace": "x"}).json()["error"] == "conflict"
     assert person.ask("POST", "/api/mcp/sync/now").json()["error"] == "conflict"
+
+
+def test_without_notes_there_is_nothing_to_sync(tmp_path: Path) -> None:
+    with http_server(tmp_path, "--families", "vault", "--embedder", "none") as server:
+        person = signed_in(server, server.link)
+        for method, verb in (("GET", "status"), ("POST", "now"), ("POST", "unlink")):
+            refused = person.ask(method, f"/api/mcp/sync/{verb}")
+            assert (refused.status_code, refused.json()["error"]) == (403, "scope_required")
+
+
+def test_a_hub_says_what_is_wrong_with_a_body(hub: Http) -> None:
+    headers = {**hub.headers(), "Content-Encoding": "gzip", "Content-Type": "application/json"}
+    refused = hub.client.post("/api/sync/push", content=b"{}", headers=headers)
+    assert (refused.status_code, refused.json()["error"]) == (422, "invalid")
+    assert "not gzip" in refused.json()["detail"]
 
 
 def test_a_secret_is_shown_once(hub: Http, here: Http, there: Http) -> None:

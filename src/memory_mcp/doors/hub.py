@@ -159,7 +159,7 @@ def _unpacked(unpacker: Any, packed: bytes) -> bytes:
     try:
         unpacked: bytes = unpacker.decompress(packed, LARGEST_BODY + 1)
     except zlib.error as exc:
-        raise HTTPException(400, "The body is not gzip.") from exc
+        raise HTTPException(422, "The body is not gzip, as its Content-Encoding says. Send it so, or plainly.") from exc
     return unpacked
 
 
