@@ -7,9 +7,12 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
+from starlette.types import Message
 
+from memory_mcp.doors.rest.downloads import Handed
 from tests.doors.test_rest import COOKIE, Person, cli, signed_in, until
 from tests.wire import Http, http_server
 
@@ -156,3 +159,19 @@ def test_who_leaves_while_it_is_made_leaves_nothing(server: Http, me: Person) ->
         httpx.post(f"{server.url}/api/export", headers=headers, timeout=httpx.Timeout(30, read=0.05))
     assert until(lambda: not leftovers(server), 20)
     assert until(lambda: me.ask("POST", "/api/export", timeout=60).status_code == 200, 20)
+
+
+def test_what_cannot_be_sent_is_put_away_all_the_same(tmp_path: Path) -> None:
+    put_away: list[bool] = []
+    gone = Handed(tmp_path / "gone.zip", "gone.zip", {}, lambda: put_away.append(True))
+
+    async def silence() -> Message:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        """Nobody listens."""
+
+    with pytest.raises(RuntimeError, match="does not exist"):
+        anyio.run(gone, {"type": "http", "method": "POST", "headers": []}, silence, send)
+    assert put_away == [True]

@@ -82,11 +82,12 @@ class Handed(FileResponse):
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
             with anyio.CancelScope(shield=True):
-                for task in (sending, leaving):
-                    task.cancel()
-                    with suppress(asyncio.CancelledError, OSError):
-                        await task
+                sending.cancel()
+                leaving.cancel()
+                await asyncio.wait((sending, leaving))
                 await to_thread.run_sync(self.put_away)
+        with suppress(asyncio.CancelledError, OSError):  # nobody is there any more
+            sending.result()
 
 
 @mine.post("/export", response_class=FileResponse, responses={**ZIP, **refusals(409)})
