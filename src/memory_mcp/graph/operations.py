@@ -309,10 +309,8 @@ class Graph:
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
         """Entities of active projects; those of any project may be among them, so each is looked at."""
-        with self._place(caller.user).registry.read() as tx:
-            projects = storage.projects(tx, "active")
         found = []
-        for project in projects:
+        for project in self._active(caller):
             with self._project(caller, None, project.name).read() as tx:
                 rows = storage.last_written(tx, limit)
             found += [LastWrite(ref_of(project.name, name), name, at) for name, at in rows]

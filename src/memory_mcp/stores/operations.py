@@ -323,11 +323,10 @@ class Stores:
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
         """Files of every store whose folder is there."""
         found = []
-        for store in self.all(caller):
-            folder = self._folder(store)
-            if not folder.is_missing():
-                latest = self._asked(caller, folder, lambda catalogue: catalogue.recent((), limit, None))
-                found += [LastWrite(ref_of(store.name, one.path), one.path, one.updated_at or "") for one in latest]
+        for folder in self._there(caller):
+            name = folder.store.name
+            latest = self._asked(caller, folder, lambda catalogue: catalogue.recent((), limit, None))
+            found += [LastWrite(ref_of(name, one.path), one.path, one.updated_at or "") for one in latest]
         return [one for one in found if one.at]
 
     def _versions(self, caller: Caller, folder: StoreFolder) -> dict[str, str]:
