@@ -1,6 +1,7 @@
 """Everything as open formats, and back again without duplicates."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from memory_mcp.notes.model import Author, NewNote
 from memory_mcp.stores.folders import LARGEST
 from memory_mcp.upkeep.exporting import Exporting
 from memory_mcp.upkeep.importing import read_export
+from memory_mcp.upkeep.packing import unpacked
 from tests.upkeep.house import LOCAL, PORTAL, answer, furnish, opened, run, tree
 
 
@@ -211,3 +213,10 @@ def test_refusals(tmp_path: Path) -> None:
         done = Exporting(app, stranger).run(tmp_path / "empty")
     assert set(done.counts.values()) == {0}
     assert run("export", tmp_path / "x", "--user", "nobody", "--data-dir", tmp_path / "data").returncode == 1
+
+
+def test_a_zip_that_says_no_day_is_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        archive.writestr(zipfile.ZipInfo("export.json", (1980, 0, 0, 0, 0, 0)), "{}")
+    with unpacked(tmp_path / "packed.zip") as folder:
+        assert (folder / "export.json").read_text() == "{}"

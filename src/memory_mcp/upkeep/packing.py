@@ -50,12 +50,20 @@ def _unpack(path: Path, folder: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             for part in archive.infolist():
                 made = archive.extract(part, folder)
-                when = calendar.timegm((*part.date_time, 0, 0, 0))
+                when = _seconds(part.date_time)
                 os.utime(made, (when, when))
     except DAMAGE as exc:
         raise Invalid(
             f"{path} is neither a folder nor a whole zip that `memory-mcp export` or the web app made."
         ) from exc
+
+
+def _seconds(said: tuple[int, int, int, int, int, int]) -> int:
+    """Since 1970. Some who pack say no day at all, which a zip can only say as 1980-00-00."""
+    try:
+        return calendar.timegm((*said, 0, 0, 0))
+    except ValueError:
+        return calendar.timegm((*OLDEST, 0, 0, 0))
 
 
 def _top(folder: Path) -> Path:
