@@ -53,9 +53,10 @@ def link(
         typer.echo(
             f"\nThe secret, for --secret on your other nodes. Nobody can read the notes without it:\n\n  {made.secret}"
         )
-    if not made.secret and is_in_the_open(made.url):
+    if is_in_the_open(made.url):
+        what = "the key" if made.secret else "the key and the notes"
         typer.echo(
-            "Anybody on the way can read this: http without TLS. Put a proxy with TLS in front of the hub.", err=True
+            f"Anybody on the way can read {what}: http without TLS. Put a proxy with TLS in front of the hub.", err=True
         )
 
 
