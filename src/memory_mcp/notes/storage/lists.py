@@ -37,6 +37,9 @@ def archived(tx: Read, limit: int) -> list[Slim]:
     return [_slim(*row) for row in rows]
 
 
+_THE_START = Place("9", 0)  # later than any time
+
+
 def page(
     tx: Read, chosen: Filter, words: str, after: Place | None, limit: int, *, archived: bool
 ) -> tuple[list[Slim], Place | None]:
@@ -46,7 +49,7 @@ def page(
     # Without a condition an index alone tells which come first, and no text is read for it.
     index = "" if conditions or archived else "INDEXED BY idx_notes_updated"
     conditions += [f"archived = {int(archived)}", "(updated_at, seq) < (:updated_at, :seq)"]
-    start = after or Place("9", 0)
+    start = after or _THE_START
     rows = tx.all(
         f"""
         WITH some AS MATERIALIZED (
