@@ -138,8 +138,8 @@ def errors() -> Iterator[str]:
     )
     for word, meaning in KEY_WORDS.items():
         yield f"## {word}\n\n{meaning}"
-    yield "# Of a hub"
-    yield "A hub ([sync.md](sync.md)) answers with the words above, and with these."
+    yield "# From a hub"
+    yield "What a hub says to a node beside these ([sync](sync.md))."
     for word, meaning in HUB_WORDS.items():
         yield f"## {word}\n\n{meaning}"
 

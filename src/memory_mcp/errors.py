@@ -41,14 +41,11 @@ KEY_WORDS = {
 """The words of a 401 answer, before MCP is reached."""
 
 HUB_WORDS = {
-    "clock_ahead": "Of one record: its stamp is more than 60 s ahead of the hub's clock. Set the clock of the computer that "
-    "wrote it; the note stays in the outbox.",
-    "node_forked": "The hub last saw this node in another state: a copy, or one put back. The node takes a new id and sends "
-    "everything again, by itself.",
-    "other_secret": "The notes of this namespace are sealed with another secret at the hub, or with none. Link every node with "
-    "the same `--secret`.",
+    "clock_ahead": "Of a record: its stamps are ahead of the hub's clock. Set the clock of the computer that wrote it.",
+    "node_forked": "The hub last saw this node in another state. The node sees to it itself: it begins anew.",
+    "other_secret": "The namespace is encrypted with another secret, or not at all. Link every node with the same one.",
 }
-"""The words of a hub, beside the others. docs/errors.md is made from these three."""
+"""The words that only a hub says to a node. docs/errors.md is made from these three."""
 
 
 class AppError(Exception):
