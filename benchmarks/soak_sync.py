@@ -121,11 +121,12 @@ class Node:
     def mend(self) -> None:
         self._network.mend(self._number)
 
-    def doctor(self) -> str:
-        """What is wrong with its files."""
+    def damages(self) -> list[str]:
+        """What is wrong with its files, but for the locks that killed servers leave."""
         command = memory_mcp(self._skew, "doctor", "--data-dir", self._data_dir)
-        done = subprocess.run(command, capture_output=True, check=False)
-        return done.stdout.decode() + done.stderr.decode() if done.returncode else ""
+        said = subprocess.run(command, capture_output=True, check=False, encoding="utf-8").stdout
+        problems = [line.strip() for line in said.splitlines() if line.strip().startswith("problem ")]
+        return [problem for problem in problems if not problem.startswith("problem lock:")]
 
     @property
     def file(self) -> Path:
@@ -521,7 +522,7 @@ def _judge(
         ],
         "Lost": list(ledger.lost(found[0])),
         "Came back": [id_ for notes in found for id_ in ledger.resurrected(notes)],
-        "Damaged": [said for node in nodes if (said := node.doctor())],
+        "Damaged": [f"{node.name}: {problem}" for node in nodes for problem in node.damages()],
         "Stuck": [repr(writer.failure) for writer in writers if writer.failure or writer.is_alive()],
         "In the logs": complaints(folder),
     }
