@@ -25,7 +25,7 @@ class Synced:
 
     namespace: str
     enabled: bool
-    notes: int
+    notes: int  # that are not archived
     outbox: int
     to_pull: int  # at the hub when it was last asked
     refused: list[str]  # what the hub has against some of the outbox

@@ -110,7 +110,8 @@ def namespaces(tx: Read) -> list[Synced]:
             SELECT synced.namespace, count(*) AS outbox, json_group_array(DISTINCT refused) AS refused
             FROM {_OUTBOX} GROUP BY synced.namespace
         )
-        SELECT namespace, enabled, (SELECT count(*) FROM notes WHERE notes.namespace = synced.namespace),
+        SELECT namespace, enabled,
+            (SELECT coalesce(sum(notes), 0) FROM note_counts WHERE note_counts.namespace = synced.namespace),
             coalesce(outbox, 0), ahead, coalesce(refused, '[]'), cursor, enabled_at, pushed_at, pulled_at
         FROM sync_namespaces AS synced LEFT JOIN waiting USING (namespace) ORDER BY namespace
         """
