@@ -101,10 +101,12 @@ class Node:
         self._number = number
         self._data_dir = folder / self.name
 
-    def link(self, key: str) -> None:
-        patiently(lambda: self._verb("link", self._network.url(self._number), "--key", key))
+    def link(self, key: str, *how: str) -> dict[str, Any]:
+        url = self._network.url(self._number)
+        said: dict[str, Any] = patiently(lambda: self._verb("link", url, "--key", key, *how))
         for namespace in NAMESPACES:
             self._verb("enable", namespace)
+        return said
 
     def start(self) -> ServerProcess:
         command = memory_mcp(self._skew, "--embedder", "none", "--sync-seconds", "1", "--data-dir", self._data_dir)
@@ -142,18 +144,16 @@ class Node:
         return told(self._network.at(self._number, command), NOW_SECONDS)
 
 
-def patiently(work: Callable[[], object], seconds: float = 60) -> None:
+def patiently(work: Callable[[], Any], seconds: float = 60) -> Any:
     """Until it works: a hub that was just started does not answer at once."""
     end = time.monotonic() + seconds
     while True:
         try:
-            work()
+            return work()
         except (RuntimeError, subprocess.TimeoutExpired):
             if time.monotonic() > end:
                 raise
             time.sleep(0.5)
-        else:
-            return
 
 
 class Writer(threading.Thread):
@@ -467,22 +467,28 @@ def complaints(folder: Path) -> list[str]:
 
 
 @contextmanager
-def networked(nodes: int) -> Iterator[Network]:
-    network = networks.made(nodes)
+def networked(nodes: int, *, proxies: bool) -> Iterator[Network]:
+    network = networks.made(nodes, proxies=proxies)
     try:
         yield network
     finally:
         network.close()
 
 
-def soak(network: Network, folder: Path, seconds: float, seed: int) -> bool:
+def link(nodes: Sequence[Node], key: str, *, encrypt: bool) -> None:
+    first, *others = nodes
+    said = first.link(key, *(["--encrypt"] if encrypt else []))
+    for node in others:
+        node.link(key, *(["--secret", said["secret"]] if encrypt else []))
+
+
+def soak(network: Network, folder: Path, seconds: float, seed: int, *, encrypt: bool) -> bool:
     """Whether all went well."""
     hub = Hub(network, folder)
     with ExitStack() as stack:
         stack.callback(hub.kill)
         nodes = [Node(network, number, folder) for number in range(len(SKEWS))]
-        for node in nodes:
-            node.link(hub.key)
+        link(nodes, hub.key, encrypt=encrypt)
         ledger = Ledger(UNIQUE)
         end = time.monotonic() + seconds
         writers = [Writer(nodes[node], number, ledger, end, seed) for number, node in enumerate(SERVERS)]
@@ -555,10 +561,10 @@ def main() -> None:
     print(introduction(), flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="memory-mcp-sync-", dir=asked.dir, ignore_cleanup_errors=True) as folder,
-        networked(len(SKEWS)) as network,
+        networked(len(SKEWS), proxies=asked.proxies) as network,
     ):
         print(f"{len(SKEWS)} nodes in {network.kind} for {asked.seconds:.0f} s, seed {asked.seed}", flush=True)
-        went_well = soak(network, asked.keep or Path(folder), asked.seconds, asked.seed)
+        went_well = soak(network, asked.keep or Path(folder), asked.seconds, asked.seed, encrypt=asked.encrypt)
     print(f"{'All is well' if went_well else 'Failed'}; {load()} at the end")
     sys.exit(0 if went_well else 1)
 
@@ -570,6 +576,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="of what goes wrong when")
     parser.add_argument("--dir", type=Path, help="where to put the data, such as another disk")
     parser.add_argument("--keep", type=Path, help="a new folder for the data, which stays there")
+    parser.add_argument("--encrypt", action="store_true", help="end to end")
+    parser.add_argument("--proxies", action="store_true", help="cut links with TCP proxies, as without root")
     parser.add_argument("--storm", help=argparse.SUPPRESS)
     parser.add_argument("--key", help=argparse.SUPPRESS)
     asked = parser.parse_args()
