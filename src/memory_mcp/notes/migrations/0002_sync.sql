@@ -102,6 +102,7 @@ WHEN NOT (SELECT arriving FROM sync_node) AND (
 END;
 
 -- Notes that are stamped: those of synced namespaces, and those that were in one, wherever they are now.
+-- To be asked for one note with EXISTS: for IN, SQLite would read all of it each time.
 CREATE VIEW sync_stamped AS SELECT note_seq FROM sync_fields WHERE field = 'content';
 
 CREATE TRIGGER sync_notes_ai AFTER INSERT ON notes
@@ -113,7 +114,7 @@ END;
 
 CREATE TRIGGER sync_notes_au
 AFTER UPDATE OF content, title, has_own_title, folder, mcp_namespace, archived, expires_at, metadata, importance ON notes
-WHEN NOT (SELECT arriving FROM sync_node) AND new.seq IN sync_stamped BEGIN
+WHEN NOT (SELECT arriving FROM sync_node) AND EXISTS (SELECT 1 FROM sync_stamped WHERE note_seq = new.seq) BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp)
     SELECT new.seq, field, stamp FROM sync_stamp, (
@@ -136,7 +137,7 @@ END;
 -- A note that moves to where others see it for the first time: all of it is new to them.
 CREATE TRIGGER sync_notes_moved AFTER UPDATE OF mcp_namespace ON notes
 WHEN new.namespace IN (SELECT namespace FROM sync_namespaces) AND NOT (SELECT arriving FROM sync_node)
-    AND new.seq NOT IN sync_stamped BEGIN
+    AND NOT EXISTS (SELECT 1 FROM sync_stamped WHERE note_seq = new.seq) BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp, value)
     SELECT seq, field, stamp, value FROM sync_told, sync_stamp WHERE seq = new.seq;
@@ -162,7 +163,7 @@ END;
 
 CREATE TRIGGER sync_tags_ai AFTER INSERT ON note_tags
 WHEN (new.origin = 'user' OR (new.origin = 'system' AND new.tag_key NOT LIKE 'ns/%'))
-    AND NOT (SELECT arriving FROM sync_node) AND new.note_seq IN sync_stamped BEGIN
+    AND NOT (SELECT arriving FROM sync_node) AND EXISTS (SELECT 1 FROM sync_stamped WHERE note_seq = new.note_seq) BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp) SELECT new.note_seq, 'tag/' || new.tag_key, stamp FROM sync_stamp
     WHERE true ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp;
@@ -170,21 +171,21 @@ END;
 CREATE TRIGGER sync_tags_au AFTER UPDATE OF tag, origin ON note_tags
 WHEN (old.tag <> new.tag OR old.origin <> new.origin)
     AND ('user' IN (old.origin, new.origin) OR ('system' IN (old.origin, new.origin) AND new.tag_key NOT LIKE 'ns/%'))
-    AND NOT (SELECT arriving FROM sync_node) AND new.note_seq IN sync_stamped BEGIN
+    AND NOT (SELECT arriving FROM sync_node) AND EXISTS (SELECT 1 FROM sync_stamped WHERE note_seq = new.note_seq) BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp) SELECT new.note_seq, 'tag/' || new.tag_key, stamp FROM sync_stamp
     WHERE true ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp;
 END;
 CREATE TRIGGER sync_tags_ad AFTER DELETE ON note_tags
 WHEN (old.origin = 'user' OR (old.origin = 'system' AND old.tag_key NOT LIKE 'ns/%'))
-    AND NOT (SELECT arriving FROM sync_node) AND old.note_seq IN sync_stamped BEGIN
+    AND NOT (SELECT arriving FROM sync_node) AND EXISTS (SELECT 1 FROM sync_stamped WHERE note_seq = old.note_seq) BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp) SELECT old.note_seq, 'tag/' || old.tag_key, stamp FROM sync_stamp
     WHERE true ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp;
 END;
 
 CREATE TRIGGER sync_links_ai AFTER INSERT ON note_links
-WHEN NOT (SELECT arriving FROM sync_node) AND new.source_seq IN sync_stamped BEGIN
+WHEN NOT (SELECT arriving FROM sync_node) AND EXISTS (SELECT 1 FROM sync_stamped WHERE note_seq = new.source_seq) BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp, value)
     SELECT new.source_seq, new.kind || '/' || id, stamp, id FROM notes, sync_stamp WHERE seq = new.target_seq
@@ -192,7 +193,7 @@ WHEN NOT (SELECT arriving FROM sync_node) AND new.source_seq IN sync_stamped BEG
 END;
 -- Not when the other note was deleted: then its row is gone by now, and the link goes with it everywhere.
 CREATE TRIGGER sync_links_ad AFTER DELETE ON note_links
-WHEN NOT (SELECT arriving FROM sync_node) AND old.source_seq IN sync_stamped BEGIN
+WHEN NOT (SELECT arriving FROM sync_node) AND EXISTS (SELECT 1 FROM sync_stamped WHERE note_seq = old.source_seq) BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp, value)
     SELECT old.source_seq, old.kind || '/' || id, stamp, NULL FROM notes, sync_stamp WHERE seq = old.target_seq
@@ -203,7 +204,7 @@ END;
 -- none any more.
 CREATE TRIGGER sync_wikilinks_au AFTER UPDATE OF target_seq ON note_wikilinks
 WHEN new.target_seq IS NOT old.target_seq
-    AND NOT (SELECT arriving FROM sync_node) AND new.source_seq IN sync_stamped BEGIN
+    AND NOT (SELECT arriving FROM sync_node) AND EXISTS (SELECT 1 FROM sync_stamped WHERE note_seq = new.source_seq) BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     INSERT INTO sync_fields (note_seq, field, stamp, value)
     SELECT new.source_seq, 'wikilink/' || new.title_key, stamp, (SELECT id FROM notes WHERE seq = new.target_seq)
@@ -212,13 +213,13 @@ WHEN new.target_seq IS NOT old.target_seq
 END;
 -- A title that the body no longer names, or names again, starts without a meaning.
 CREATE TRIGGER sync_wikilinks_ad AFTER DELETE ON note_wikilinks
-WHEN NOT (SELECT arriving FROM sync_node) AND old.source_seq IN sync_stamped BEGIN
+WHEN NOT (SELECT arriving FROM sync_node) AND EXISTS (SELECT 1 FROM sync_stamped WHERE note_seq = old.source_seq) BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     UPDATE sync_fields SET stamp = (SELECT stamp FROM sync_stamp), value = NULL
     WHERE note_seq = old.source_seq AND field = 'wikilink/' || old.title_key AND value IS NOT NULL;
 END;
 CREATE TRIGGER sync_wikilinks_ai AFTER INSERT ON note_wikilinks
-WHEN NOT (SELECT arriving FROM sync_node) AND new.source_seq IN sync_stamped BEGIN
+WHEN NOT (SELECT arriving FROM sync_node) AND EXISTS (SELECT 1 FROM sync_stamped WHERE note_seq = new.source_seq) BEGIN
     UPDATE sync_node SET ticks = ticks + 1;
     UPDATE sync_fields SET stamp = (SELECT stamp FROM sync_stamp), value = NULL
     WHERE note_seq = new.source_seq AND field = 'wikilink/' || new.title_key AND value IS NOT NULL;
