@@ -11,6 +11,7 @@ import pytest
 from memory_mcp.app import FAMILIES
 from memory_mcp.errors import HUB_WORDS, KEY_WORDS, WORDS
 from memory_mcp.settings import SECRETS, Settings, env_name, flag
+from memory_mcp.sync.protocol import CLOCK_AHEAD, FORKED, OTHER_SECRET
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -38,6 +39,7 @@ def test_every_error_word_raised_in_the_code_has_its_heading() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.keyword) and node.arg == "word" and isinstance(node.value, ast.Constant):
                 raised.add(str(node.value.value))
+    assert {CLOCK_AHEAD, FORKED, OTHER_SECRET} == set(HUB_WORDS)
     assert raised <= {*WORDS, *KEY_WORDS, *HUB_WORDS} <= headings("errors.md")
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 PEOPLES = [["--help"], ["-h"], ["--version"], ["--install-completion"], ["--show-completion"]]
 COMPLETING = "_MEMORY_MCP_COMPLETE"  # what a shell sets to ask how a line could go on
 DESCRIPTION = "Serve MCP over stdio, or over HTTP with --transport http."
+HUB_SETTINGS = ("host", "port", "data_dir", "public_url", "forwarded_allow_ips", "durability", "log_level")
+HUB_PORT = 8766  # beside a server's own
 HUB_DESCRIPTION = "Serve the hub that nodes sync through, over plain HTTP. Its data directory is its own."
 
 
@@ -43,9 +45,11 @@ def serve_hub(argv: Sequence[str]) -> int:
     """The same for a hub, whose data lies in a folder of its own unless told."""
     from memory_mcp import settings
 
-    given = vars(settings.parser("memory-mcp hub", HUB_DESCRIPTION).parse_args(argv))
-    if given["data_dir"] is None and not os.environ.get(settings.env_name("data_dir")):
-        given["data_dir"] = settings.default_data_dir("memory-mcp-hub")
+    given = vars(settings.parser("memory-mcp hub", HUB_DESCRIPTION, HUB_SETTINGS).parse_args(argv))
+    usual = {"data_dir": settings.default_data_dir("memory-mcp-hub"), "port": HUB_PORT}
+    for name, value in usual.items():
+        if given[name] is None and not os.environ.get(settings.env_name(name)):
+            given[name] = value
     return _serve(given, _open_hub)
 
 

@@ -7,7 +7,7 @@ directory, the default. `memory-mcp config` shows which.
 import argparse
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -209,11 +209,11 @@ def env_names(name: str) -> list[str]:
     return [env_name(name), *([OTHER_ENV[name]] if name in OTHER_ENV else [])]
 
 
-def parser(prog: str, description: str) -> argparse.ArgumentParser:
-    """The flags of every setting, under the names the specs give them."""
+def parser(prog: str, description: str, names: Iterable[str] | None = None) -> argparse.ArgumentParser:
+    """The flags of settings, of all or of those named, under the names the specs give them."""
     flags = argparse.ArgumentParser(prog=prog, description=description, allow_abbrev=False)
     for name, field in Settings.model_fields.items():
-        if name in SECRETS:
+        if name in SECRETS or (names is not None and name not in names):
             continue
         is_switch = field.annotation is bool  # such as --session-persist, which may also be given a value
         flags.add_argument(

@@ -210,7 +210,7 @@ class Line(Asking):
             except RateLimited:
                 raise
             except AppError as exc:
-                raise (Forked if exc.error == hubs.FORKED else Invalid)(exc.message) from exc
+                raise (Forked if exc.error == FORKED else Invalid)(exc.message) from exc
 
 
 class Node:

@@ -49,7 +49,7 @@ def link(
         print_json({"url": made.url, "encrypted": bool(made.secret), "secret": made.secret if encrypt else None})
         return
     typer.echo(f"Linked to {made.url}. `memory-mcp sync enable NAMESPACE` says what to sync.")
-    if encrypt and not secret:
+    if encrypt:
         typer.echo(
             f"\nThe secret, for --secret on your other nodes. Nobody can read the notes without it:\n\n  {made.secret}"
         )

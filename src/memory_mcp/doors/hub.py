@@ -21,7 +21,8 @@ from memory_mcp.doors.bearer import BearerGuard
 from memory_mcp.doors.problems import Problem
 from memory_mcp.doors.refusals import PlainRefusals
 from memory_mcp.settings import Settings
-from memory_mcp.sync.hub import MOST_RECORDS, Hub, Pulled, Pushed
+from memory_mcp.sync.hub import Hub, Pulled, Pushed
+from memory_mcp.sync.protocol import LONGEST_NAMESPACE, MOST_RECORDS
 
 LARGEST_BODY = 32 * 1024 * 1024  # bytes, once unpacked: one note is at most a few MiB
 
@@ -47,8 +48,8 @@ def asgi(app: HubApp) -> FastAPI:
         redoc_url=None,
         routes=[Route("/healthz", serving.health, methods=["GET"])],
         middleware=[
-            Middleware(PlainRefusals),
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=3),
+            Middleware(PlainRefusals),
             Middleware(
                 BearerGuard, keys=app.access.keys, families=["notes"], protects="/api/sync", anyone=None, limited=False
             ),
@@ -83,7 +84,7 @@ class PushAsked(Asked):
 
 
 class PullAsked(Asked):
-    namespace: str = Field(min_length=1, max_length=128)
+    namespace: str = Field(min_length=1, max_length=LONGEST_NAMESPACE)
     after: int = Field(0, ge=0, le=2**53, description="The cursor of the last answer.")
     own: bool = Field(False, description="Also what this node has pushed itself.")
     limit: int = Field(MOST_RECORDS, ge=1, le=MOST_RECORDS)

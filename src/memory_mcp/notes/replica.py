@@ -17,6 +17,7 @@ from memory_mcp.notes.storage import links, notes, queue, sync, words
 from memory_mcp.notes.storage.notes import Stored
 from memory_mcp.sqlite import Database, Read, Write
 from memory_mcp.sync.model import Outgoing, Place, Standing, Synced
+from memory_mcp.sync.protocol import LONGEST_NAMESPACE, MOST_AHEAD
 from memory_mcp.sync.records import NAMESPACE, Record, Register, merge
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,6 @@ PLAIN = ("content", "folder", "archived", "expires_at", NAMESPACE)
 LINKS: tuple[Literal["link", "supersedes"], ...] = ("link", "supersedes")
 WIKILINK = "wikilink"
 LONGEST_TEXT = 1024 * 1024
-MOST_AHEAD = 60_000  # milliseconds by which the hub takes stamps that are ahead of its clock
 STEADY = 500  # milliseconds that two clocks may differ from one exchange to the next without a word
 
 Marks = Mapping[str, markdown.Marks]
@@ -118,7 +118,7 @@ class Replica:
         with self._db.write() as tx:
             changed = self._merged(tx, records, marks)
             sync.set_ticket(tx, ticket)
-            sync.set_read(tx, place.namespace, cursor, left)
+            sync.set_read(tx, place, cursor, left)
         self._tell(changed)
 
     def start_over(self, hub: str | None, *, new_node: bool) -> None:
@@ -150,7 +150,7 @@ class Replica:
             for record in records:
                 try:
                     _merge(tx, self._user, record, marks, changed)
-                except Invalid as exc:  # a node of another version, or of another kind: the others still come in
+                except Invalid as exc:  # raised before anything is written: the others still come in
                     log.warning("A note that arrived is left out (%s): %s", record.id, exc.message)
             if stamps := [stamp for record in records for stamp in record.stamps]:
                 sync.observe(tx, max(stamps))
@@ -282,7 +282,9 @@ def _keep(tx: Write, user: str, stored: Stored | None, merged: Record, marks: Ma
     else:
         stored = _rewrite(tx, stored, merged, marks, changed)
     _set_times(tx, stored, merged)
-    sync.set_fields(tx, stored.seq, {name: _kept(name, register) for name, register in merged.registers.items()})
+    sync.set_fields(
+        tx, stored.seq, {name: _kept(name, register) for name, register in merged.registers.items() if _is_known(name)}
+    )
     _link(tx, stored.seq, merged.registers, changed)
     changed.notes.append(stored.note)
 
@@ -324,7 +326,7 @@ def _told(merged: Record, former: Note, had: Sequence[Tag], marks: Marks) -> tup
     """The note that a record tells of, whether its title is its own, and its tags. What it does not tell stays."""
     content = _text(merged, "content", former.content, LONGEST_TEXT)
     own_title = _text(merged, "title", None, LONGEST_TEXT)
-    namespace = _text(merged, NAMESPACE, former.namespace, 128)
+    namespace = _namespace(merged, former.namespace)
     archived = bool(_value(merged, "archived"))
     tags = _tags(merged, had, namespace, _marks_of(content, marks).tags)
     tags = writing.with_state(tags) if archived else tags
@@ -338,7 +340,7 @@ def _told(merged: Record, former: Note, had: Sequence[Tag], marks: Marks) -> tup
         tags=[tag.name for tag in tags],
         importance=0.0 if archived else importance,
         metadata=_metadata(merged, former),
-        expires_at=_text(merged, "expires_at", None, 64) or None,
+        expires_at=_expiry(merged),
         archived=archived,
     )
     return note, bool(own_title), tags
@@ -413,6 +415,11 @@ def _kept(name: str, register: Register) -> tuple[str, str | None]:
     return register[0], str(register[1]) if is_link and len(register) == 2 else None
 
 
+def _is_known(name: str) -> bool:
+    """What a newer version tells beside stays at the hub: we could only tell it without its value."""
+    return name in (*PLAIN, "title") or name.partition("/")[0] in ("tag", "metadata", WIKILINK, *LINKS)
+
+
 def _is_slim(record: Record) -> bool:
     return "content" not in record.registers
 
@@ -430,6 +437,21 @@ def _keyed(record: Record, kind: str) -> Iterator[tuple[str, Any]]:
 def _value(record: Record, name: str) -> Any:
     register = record.registers.get(name, ("",))
     return register[1] if len(register) == 2 else None
+
+
+def _namespace(record: Record, otherwise: str) -> str:
+    found: str = _text(record, NAMESPACE, otherwise, LONGEST_NAMESPACE)
+    if not found or "," in found or "\n" in found:
+        raise Invalid("Its namespace is none.")
+    return found
+
+
+def _expiry(record: Record) -> str | None:
+    found = _text(record, "expires_at", None, 64)
+    try:
+        return _moment(found) if found else None
+    except ValueError as exc:
+        raise Invalid("It expires at no time there is.") from exc
 
 
 def _text(record: Record, name: str, otherwise: Any, longest: int) -> Any:

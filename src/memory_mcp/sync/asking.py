@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,13 +11,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited, Unavailable
-from memory_mcp.sync.hub import FORKED
+from memory_mcp.sync.protocol import FORKED
 from memory_mcp.sync.records import Record, as_json, parse
 
 URL = r"^https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$"
 SECONDS = 60.0
 CONNECT_SECONDS = 10.0
 RETRY_SECONDS = 5.0  # when a hub says that it is too often, and not for how long
+
+
+log = logging.getLogger(__name__)
 
 
 class Forked(Conflict):
@@ -104,16 +108,11 @@ class Asking:
 
     @contextmanager
     def _understood(self) -> Iterator[None]:
-        """Read an answer. Raises Unavailable if it is not a hub's, or one of a version that says more than we know."""
+        """Read an answer. Raises Unavailable if it is not a hub's."""
         try:
             yield
         except (KeyError, TypeError) as exc:
             raise self._no_hub() from exc
-        except Invalid as exc:
-            raise Unavailable(
-                f"The hub at {self._url} tells of a note in words unknown here ({exc.message}) Is it of a newer "
-                "version? Update this node."
-            ) from exc
 
     def _no_hub(self) -> Unavailable:
         return Unavailable(f"What answers at {self._url} is not a hub. Check the address.")
@@ -123,8 +122,15 @@ def _no_address() -> Invalid:
     return Invalid("A hub's address is like https://hub.example.com or http://127.0.0.1:8766.", field="url")
 
 
-def _parsed(told: Any) -> list[Record]:
-    return [parse(one) for one in told]
+def _parsed(told: Sequence[object]) -> list[Record]:
+    """Those we understand: a newer version may tell of more, and `resync` asks for it again."""
+    records = []
+    for one in told:
+        try:
+            records.append(parse(one))
+        except Invalid as exc:
+            log.warning("A note from the hub is left out, for its record is not understood here: %s", exc.message)
+    return records
 
 
 def _refusal(url: str, status: int, retry_after: str | None, told: Any) -> AppError:

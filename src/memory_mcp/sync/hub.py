@@ -11,16 +11,13 @@ from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import new_id
 from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, RateLimited
 from memory_mcp.sqlite import Database, Read, Write, migrations
+from memory_mcp.sync.protocol import CLOCK_AHEAD, FORKED, MOST_AHEAD, MOST_RECORDS, OTHER_SECRET
 from memory_mcp.sync.records import Record, as_json, at_most, merge, milliseconds, parse
 from memory_mcp.sync.storage import hub as storage
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4348)  # "MMCH"
 PUSHES_A_MINUTE = 120  # of one user
-MOST_RECORDS = 200  # in one push or pull
 MOST_BYTES = 4_000_000  # of records in one answer, about
-MOST_AHEAD = 60_000  # milliseconds that a stamp may be ahead of the hub's clock
-FORKED = "node_forked"
-OTHER_SECRET = "other_secret"  # noqa: S105  # a word of an error
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ def _take(tx: Write, user: str, node: str, seal: str | None, told: object) -> Re
         raise Invalid(
             f"Its clock is {ahead / 1000:,.0f} s ahead of the hub's; {MOST_AHEAD // 1000} s are allowed. "
             "Set the clock of the computer that wrote it.",
-            word="clock_ahead",
+            word=CLOCK_AHEAD,
             ahead_ms=ahead,
         )
     known = storage.record(tx, user, record.id)

@@ -1,11 +1,12 @@
 """The node: what a person says about syncing their notes, and the exchange with their hub."""
 
 import json
+import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,16 +17,17 @@ from memory_mcp.files.beneath import Root
 from memory_mcp.files.turns import LONGEST_WAIT, Turns
 from memory_mcp.sync import sealing
 from memory_mcp.sync.asking import Answer, Asking, Forked, checked_key, checked_url
-from memory_mcp.sync.hub import MOST_RECORDS
 from memory_mcp.sync.model import Place, Replica, Standing, Synced
+from memory_mcp.sync.protocol import LONGEST_NAMESPACE, MOST_RECORDS
 from memory_mcp.sync.records import Record
 from memory_mcp.sync.sealing import Seal
 
 LINK_FILE = "sync.json"  # in a user's folder: never part of notes, of a backup or of an export
-LONGEST_NAMESPACE = 128
 MOST_BYTES = 2_000_000  # of records in one push, about
 MOST_STARTS = 3  # of an exchange that begins anew
 MOST_WAITS = 20  # in a row, for a hub that says it is too often
+
+log = logging.getLogger(__name__)
 
 Tell = Callable[[str, int, int | None], None]
 """Told of work under way: what it is, how much is done, of how much."""
@@ -76,21 +78,21 @@ class Sync:
         folder_of: Callable[[str], Path],
         replica_of: Callable[[str], Replica],
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        pause: Callable[[float], None] = time.sleep,
         tell: Callable[[str], None] = lambda user: None,
     ) -> None:
         """`tell` is called with the user whenever a status may have changed."""
         self._folder_of = folder_of
         self._replica_of = replica_of
         self._wall_ms = wall_ms
-        self._pause = pause
         self._told = tell
 
     # What a person says
 
     def link(self, user: str, url: str, key: str, *, secret: str | None = None, encrypt: bool = False) -> Link:
         """Choose the hub. It is asked first, so that an address or a key that is wrong is noticed."""
-        secret = sealing.new_secret() if encrypt and not secret else secret
+        if encrypt and secret:
+            raise Invalid("Encrypt with a new secret or with the one you have, not with both.", field="secret")
+        secret = sealing.new_secret() if encrypt else secret
         if secret:
             sealing.Seal(secret)
         chosen = Link(checked_url(url), checked_key(key), secret)
@@ -153,14 +155,29 @@ class Sync:
 
     # The exchange
 
-    def run(self, user: str, tell: Tell = lambda what, done, whole: None, *, wait: float = LONGEST_WAIT) -> Exchanged:
+    def is_needed(self, user: str, since: str) -> bool:
+        """Whether anything waits, or nobody has asked the hub since."""
+        replica = self._replica_of(user)
+        standing = replica.standing()
+        if standing.to_send or not replica.places():
+            return bool(standing.to_send)
+        return standing.error is not None or standing.synced_at is None or standing.synced_at < since
+
+    def run(
+        self,
+        user: str,
+        tell: Tell = lambda what, done, whole: None,
+        *,
+        wait: float = LONGEST_WAIT,
+        pause: Callable[[float], object] = time.sleep,
+    ) -> Exchanged:
         """Send and take in everything there is. Raises Busy if another process is at it for longer than `wait` seconds,
-        and whatever the hub has against it."""
+        and whatever the hub has against it. `pause` is how to wait for a hub that says it is too often."""
         link = self._require_link(user)
         replica = self._replica_of(user)
         with self._turn(user, wait):
             try:
-                done = self._exchange(link, replica, tell)
+                done = self._exchange(link, replica, pause, tell)
             except AppError as exc:
                 with suppress(Unavailable):
                     replica.ended(exc.message)
@@ -181,13 +198,13 @@ class Sync:
                 raise Busy("Another process is syncing these notes. Try again in a moment.") from exc
             yield
 
-    def _exchange(self, link: Link, replica: Replica, tell: Tell) -> Exchanged:
+    def _exchange(self, link: Link, replica: Replica, pause: Callable[[float], object], tell: Tell) -> Exchanged:
         with closing(Asking(link.url, link.key)) as asking:
             for _ in range(MOST_STARTS):
                 if replica.standing().hub != link.url:
                     replica.start_over(link.url, new_node=False)
                 try:
-                    return _Exchange(asking, replica, _seal(link), self._wall_ms, self._pause, tell).run()
+                    return _Exchange(asking, replica, _seal(link), self._wall_ms, pause, tell).run()
                 except Forked:
                     replica.start_over(link.url, new_node=True)
         raise Unavailable("The hub does not recognise this node, again and again. Is another one using its id?")
@@ -220,7 +237,7 @@ class _Exchange:
         replica: Replica,
         seal: Seal | None,
         wall_ms: Callable[[], int],
-        pause: Callable[[float], None],
+        pause: Callable[[float], object],
         tell: Tell,
     ) -> None:
         self._asking = asking
@@ -239,7 +256,7 @@ class _Exchange:
         return Exchanged(pushed, pulled, refused)
 
     def _pull(self, place: Place) -> int:
-        taken, cursor = 0, place.cursor
+        taken = 0
         while True:
             answer = self._asked(
                 partial(
@@ -248,13 +265,13 @@ class _Exchange:
                     self._ticket,
                     self._fingerprint,
                     place.namespace,
-                    cursor,
+                    place.cursor,
                     own=place.rereading,
                     limit=MOST_RECORDS,
                 )
             )
             self._replica.take_in(place, self._opened(answer.records), answer.cursor, answer.ticket, answer.left)
-            taken, cursor = taken + len(answer.records), answer.cursor
+            taken, place = taken + len(answer.records), replace(place, cursor=answer.cursor)
             self._tell(f"{place.namespace}: taking in", taken, taken + answer.left)
             if not answer.left:
                 return taken
@@ -298,7 +315,15 @@ class _Exchange:
         return [self._seal.seal(record) for record in records] if self._seal else list(records)
 
     def _opened(self, records: Sequence[Record]) -> list[Record]:
-        return [self._seal.open(record) for record in records] if self._seal else list(records)
+        return list(self._those_that_open(self._seal, records)) if self._seal else list(records)
+
+    @staticmethod
+    def _those_that_open(seal: Seal, records: Sequence[Record]) -> Iterator[Record]:
+        for record in records:
+            try:
+                yield seal.open(record)
+            except Invalid as exc:  # the hub lets no node in with another secret: somebody has changed it there
+                log.warning("A note from the hub is left out (%s): %s", record.id, exc.message)
 
 
 def _seal(link: Link) -> Seal | None:

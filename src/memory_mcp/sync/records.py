@@ -116,7 +116,7 @@ def milliseconds(stamp: str) -> int:
 
 
 def at_most(record: Record, latest: str) -> Record:
-    """Times of a clock that runs far ahead are cut: otherwise nobody could ever be later."""
+    """Times of a clock that runs ahead are cut: otherwise nobody could ever be later."""
     return replace(
         record,
         last_referenced_at=record.last_referenced_at and min(record.last_referenced_at, latest),

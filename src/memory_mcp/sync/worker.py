@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from memory_mcp.changes import Change
-from memory_mcp.clock import instant, utc_now
+from memory_mcp.clock import instant, precise_stamp, utc_now
 from memory_mcp.errors import AppError, RateLimited
 from memory_mcp.sync.node import Busy, Sync
 
@@ -108,8 +108,8 @@ class Worker:
     def _exchange(self, user: str) -> None:
         self._put_off(user, self._every)
         try:
-            if self._is_needed(user):
-                self._sync.run(user, wait=0.0)
+            if self._sync.is_needed(user, since=self._just_now()):
+                self._sync.run(user, wait=0.0, pause=self._stopping.wait)
         except Busy:
             self._put_off(user, BUSY_PAUSE)
         except RateLimited as exc:
@@ -123,15 +123,9 @@ class Worker:
             with self._guard:
                 self._failures.pop(user, None)
 
-    def _is_needed(self, user: str) -> bool:
-        """Not if nothing is enabled, nor if another process has just been there and nothing waits."""
-        status = self._sync.status(user)
-        if status.outbox:
-            return True
-        if not any(one.enabled for one in status.namespaces):
-            return False
-        just_now = utc_now() - timedelta(seconds=self._every * 0.9)
-        return status.error is not None or status.synced_at is None or instant(status.synced_at) < just_now
+    def _just_now(self) -> str:
+        """Whoever asked the hub since then asked for all processes on the same data."""
+        return precise_stamp(utc_now() - timedelta(seconds=self._every * 0.9))
 
     def _failed(self, user: str, error: AppError) -> None:
         """Full jitter: nodes that failed together do not come back together."""

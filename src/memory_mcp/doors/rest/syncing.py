@@ -16,6 +16,7 @@ from memory_mcp.doors.rest.shapes import Asked
 from memory_mcp.errors import Forbidden
 from memory_mcp.sync import Status, Sync
 from memory_mcp.sync.asking import URL
+from memory_mcp.sync.protocol import LONGEST_NAMESPACE
 from memory_mcp.sync.sealing import SECRET
 
 router = APIRouter(prefix="/api/mcp/sync", dependencies=[Depends(unstored)], responses=refusals(401, 403, 421, 503))
@@ -70,7 +71,8 @@ class Exchanged(BaseModel):
 
 
 Namespace = Annotated[
-    str, Body(embed=True, min_length=1, max_length=128, pattern=READABLE, description="A namespace of notes.")
+    str,
+    Body(embed=True, min_length=1, max_length=LONGEST_NAMESPACE, pattern=READABLE, description="A namespace of notes."),
 ]
 
 
@@ -87,7 +89,7 @@ def link(asked: LinkAsked, app: TheApp, person: ThePerson) -> Linked:
     _require_owner(person)
     made = app.sync.link(person.user, asked.url, asked.key, secret=asked.secret, encrypt=asked.encrypt)
     app.syncing.try_again(person.user)
-    return Linked(url=made.url, encrypted=bool(made.secret), secret=None if asked.secret else made.secret)
+    return Linked(url=made.url, encrypted=bool(made.secret), secret=made.secret if asked.encrypt else None)
 
 
 @router.post("/unlink", responses=refusals(409))

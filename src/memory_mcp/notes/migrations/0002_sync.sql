@@ -26,7 +26,7 @@ CREATE TRIGGER sync_node_ticks AFTER UPDATE OF ticks ON sync_node BEGIN
 END;
 
 -- Fixed width, so that stamps sort as text.
-CREATE VIEW sync_stamp AS SELECT printf('%015d:%05d:%s', ms, counter, node) AS stamp, arriving FROM sync_node;
+CREATE VIEW sync_stamp AS SELECT printf('%015d:%05d:%s', ms, counter, node) AS stamp FROM sync_node;
 
 -- Namespaces whose notes are stamped.
 CREATE TABLE sync_namespaces (

@@ -71,10 +71,19 @@ def set_offset(tx: Write, offset_ms: int) -> None:
 
 
 def stamp_anew(tx: Write, latest_ms: int, now_ms: int) -> None:
-    """Give what was stamped later than `latest_ms` a stamp of now."""
-    tx.all("UPDATE sync_node SET ms = :now, counter = 0", {"now": now_ms})
+    """Give what was stamped later than `latest_ms` a stamp of now, which is later than all the others."""
+    values = {"latest": f"{latest_ms:015d}:99999", "now": now_ms}
+    tx.all(
+        """
+        UPDATE sync_node SET counter = 99999, ms = max(:now, coalesce((
+            SELECT max(CAST(stamp AS INTEGER)) FROM (
+                SELECT stamp FROM sync_fields UNION ALL SELECT stamp FROM sync_tombstones
+            ) WHERE stamp <= :latest
+        ), 0))
+        """,
+        values,
+    )
     tx.all("UPDATE sync_node SET ticks = ticks + 1")
-    values = {"latest": f"{latest_ms:015d}:99999"}
     tx.all("UPDATE sync_fields SET stamp = (SELECT stamp FROM sync_stamp) WHERE stamp > :latest", values)
     tx.all(
         """
@@ -143,7 +152,7 @@ def set_enabled(tx: Write, namespace: str, enabled: bool) -> bool:
 def track(tx: Write, namespace: str) -> None:
     """Stamp every note of a namespace from now on, and those there are as old as their last change."""
     tx.all(
-        "INSERT INTO sync_namespaces (namespace, enabled, enabled_at) VALUES (:namespace, 1, :now)",
+        "INSERT INTO sync_namespaces (namespace, enabled, rereading, enabled_at) VALUES (:namespace, 1, 1, :now)",
         {"namespace": namespace, "now": tx.precise_stamp},
     )
     tx.all("UPDATE sync_node SET ticks = ticks + 1")
@@ -178,7 +187,12 @@ def _stamp_as_old_as_they_are(tx: Write, seqs: str, values: Mapping[str, Any]) -
 def forget(tx: Write, namespace: str) -> None:
     values = {"namespace": namespace}
     tx.all(
-        "DELETE FROM sync_outbox WHERE note_id IN (SELECT id FROM notes WHERE namespace = :namespace)",
+        """
+        DELETE FROM sync_outbox WHERE note_id IN (
+            SELECT id FROM notes WHERE namespace = :namespace
+            UNION ALL SELECT id FROM sync_tombstones WHERE namespace = :namespace
+        )
+        """,
         values,
     )
     tx.all("DELETE FROM sync_fields WHERE note_seq IN (SELECT seq FROM notes WHERE namespace = :namespace)", values)
@@ -212,14 +226,21 @@ def tell_again(tx: Write, namespace: str | None) -> None:
     )
 
 
-def set_read(tx: Write, namespace: str, cursor: int, left: int) -> None:
+def set_read(tx: Write, place: Place, cursor: int, left: int) -> None:
+    """Unless somebody has asked meanwhile to read it all again."""
     tx.all(
         """
         UPDATE sync_namespaces
         SET cursor = :cursor, ahead = :left, pulled_at = :now, rereading = CASE :left WHEN 0 THEN 0 ELSE rereading END
-        WHERE namespace = :namespace
+        WHERE namespace = :namespace AND cursor = :read_from
         """,
-        {"namespace": namespace, "cursor": cursor, "left": left, "now": tx.precise_stamp},
+        {
+            "namespace": place.namespace,
+            "read_from": place.cursor,
+            "cursor": cursor,
+            "left": left,
+            "now": tx.precise_stamp,
+        },
     )
 
 

@@ -33,7 +33,6 @@ CREATE TABLE nodes (
     node    TEXT NOT NULL,
     ticket  TEXT NOT NULL,  -- the latest
     former  TEXT,           -- the one it was given for, in case the answer got lost; NULL: the first
-    seen_at TEXT NOT NULL,
     -- Number of the change when it last showed the former ticket. It may be a copy of the node that was given the latest,
     -- and know nothing of what that one told up to here.
     doubt   INTEGER NOT NULL DEFAULT 0,

@@ -88,11 +88,11 @@ def tickets(tx: Read, user: str, node: str) -> tuple[str, str | None] | None:
 def give_ticket(tx: Write, user: str, node: str, ticket: str, former: str | None) -> None:
     tx.all(
         """
-        INSERT INTO nodes (user_id, node, ticket, former, seen_at) VALUES (:user, :node, :ticket, :former, :now)
+        INSERT INTO nodes (user_id, node, ticket, former) VALUES (:user, :node, :ticket, :former)
         ON CONFLICT (user_id, node) DO UPDATE
-        SET ticket = excluded.ticket, former = excluded.former, seen_at = excluded.seen_at
+        SET ticket = excluded.ticket, former = excluded.former
         """,
-        {"user": user, "node": node, "ticket": ticket, "former": former, "now": tx.precise_stamp},
+        {"user": user, "node": node, "ticket": ticket, "former": former},
     )
 
 

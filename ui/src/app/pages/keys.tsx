@@ -1,4 +1,6 @@
-import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
+import { Copied } from '../../shared/copied'
+import { Sure } from '../../shared/sure'
 import { failed, toast } from '../../shared/toast'
 import { ago, message } from '../../shared/words'
 import { get, post, remove } from '../api'
@@ -99,23 +101,6 @@ function Once({ made, close }: { made: NewKey; close(): void }) {
   )
 }
 
-function Copied({ text, label }: { text: string; label: string }) {
-  async function copy() {
-    try {
-      await navigator.clipboard.writeText(text)
-      toast(`Copied ${label}`)
-    } catch {
-      failed('Your browser does not let us copy. Select the text and copy it yourself.')
-    }
-  }
-  return (
-    <div class="copied">
-      <pre tabIndex={0}>{text}</pre>
-      <button aria-label={`Copy ${label}`} onClick={copy}>Copy</button>
-    </div>
-  )
-}
-
 interface Caller {
   key_id: string | null
   client: string
@@ -151,20 +136,6 @@ function List({ keys, again }: { keys: Key[]; again(): void }) {
   )
 }
 
-/** Revoking takes effect at once and cannot be undone, as a key that leaked must not open anything for another second: so it
- *  is asked first, and there is no Undo after. */
-function Sure({ name, revoke, keep }: { name: string; revoke(): void; keep(): void }) {
-  const place = useRef<HTMLDialogElement>(null)
-  useLayoutEffect(() => place.current?.showModal(), [])
-  return (
-    <dialog ref={place} aria-labelledby="sure" onClose={keep}>
-      <h2 id="sure">Revoke {name}?</h2>
-      <p>Whoever uses it is cut off within a second, and their open streams end. It cannot be undone: a key that was revoked never works again.</p>
-      <div class="bar"><button autoFocus onClick={keep}>Keep it</button><button class="danger" onClick={revoke}>Revoke for good</button></div>
-    </dialog>
-  )
-}
-
 function One({ of: key, again }: { of: Key; again(): void }) {
   const [isSure, setSure] = useState(false)
   const isOver = Boolean(key.revoked_at) || (key.expires_at !== null && Date.parse(key.expires_at) < Date.now())
@@ -188,7 +159,7 @@ function One({ of: key, again }: { of: Key; again(): void }) {
       <td>{key.revoked_at ? 'revoked' : isOver ? 'expired' : (key.expires_at?.slice(0, 10) ?? 'for good')}</td>
       <td>
         {isOver ? null : isSure ? (
-          <Sure name={key.name} revoke={revoke} keep={() => setSure(false)} />
+          <Sure title={`Revoke ${key.name}?`} text="Whoever uses it is cut off within a second, and their open streams end. It cannot be undone: a key that was revoked never works again." no="Keep it" yes="Revoke for good" act={revoke} leave={() => setSure(false)} />
         ) : (
           <button class="danger" aria-label={`Revoke ${key.name}`} onClick={() => setSure(true)}>Revoke</button>
         )}

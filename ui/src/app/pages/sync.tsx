@@ -1,4 +1,6 @@
 import { useState } from 'preact/hooks'
+import { Copied } from '../../shared/copied'
+import { Sure } from '../../shared/sure'
 import { failed, toast } from '../../shared/toast'
 import { ago, message, number } from '../../shared/words'
 import { get, post, tool } from '../api'
@@ -108,19 +110,11 @@ function Linking({ linked }: { linked(secret: string | null): void }) {
 }
 
 function Secret({ text, close }: { text: string; close(): void }) {
-  async function copy() {
-    try {
-      await navigator.clipboard.writeText(text)
-      toast('Copied the secret')
-    } catch {
-      failed('Your browser does not let us copy. Select the text and copy it yourself.')
-    }
-  }
   return (
     <section class="card once" aria-label="Your secret">
       <h2>The secret for your other computers</h2>
       <p class="warn">This is the only time you see it. Nobody can read the hub’s copy without it.</p>
-      <div class="copied"><pre tabIndex={0}>{text}</pre><button onClick={copy}>Copy</button></div>
+      <Copied text={text} label="the secret" />
       <p><button onClick={close}>I have stored it</button></p>
     </section>
   )
@@ -128,6 +122,7 @@ function Secret({ text, close }: { text: string; close(): void }) {
 
 function Hub({ status, again }: { status: Status; again(): void }) {
   const [isBusy, setBusy] = useState(false)
+  const [isSure, setSure] = useState(false)
   async function sync() {
     setBusy(true)
     try {
@@ -141,7 +136,6 @@ function Hub({ status, again }: { status: Status; again(): void }) {
     }
   }
   async function unlink() {
-    if (!confirm('Sync with this hub no more? Notes stay, here and there.')) return
     try {
       await post('/api/mcp/sync/unlink')
       again()
@@ -158,8 +152,9 @@ function Hub({ status, again }: { status: Status; again(): void }) {
       </dl>
       {status.error && <p class="trouble" role="status">{status.error}</p>}
       <p class="bar">
+        {isSure && <Sure title="Unlink this hub?" text="Nothing is synced any more. Notes stay, here and at the hub; link it again to go on." no="Keep it" yes="Unlink" act={unlink} leave={() => setSure(false)} />}
         <button class="primary" disabled={isBusy} onClick={sync}>{isBusy ? 'Syncing…' : 'Sync now'}</button>
-        <button onClick={unlink}>Unlink</button>
+        <button onClick={() => setSure(true)}>Unlink</button>
       </p>
     </section>
   )
@@ -171,12 +166,13 @@ function Namespaces({ status, there, again }: { status: Status; there: { namespa
   async function tell(verb: string, namespace: string) {
     try {
       await post(`/api/mcp/sync/${verb}`, { namespace })
-      toast(TELLS[verb]!(namespace), verb === 'clear-state' || verb === 'disable' ? { undo: () => tell('enable', namespace) } : {})
+      toast(TELLS[verb]!(namespace), verb === 'disable' ? { undo: () => tell('enable', namespace) } : {})
     } catch (error) {
       failed(error)
     }
     again()
   }
+  const [clearing, setClearing] = useState<string | null>(null)
   async function add(event: SubmitEvent) {
     event.preventDefault()
     const form = event.currentTarget as HTMLFormElement
@@ -185,6 +181,7 @@ function Namespaces({ status, there, again }: { status: Status; there: { namespa
   }
   return (
     <>
+      {clearing !== null && <Sure title={`Clear the state of ${clearing}?`} text="What is known about syncing it is forgotten, and it is synced no more. Its notes stay, here and at the hub." no="Keep it" yes="Clear state" act={() => void tell('clear-state', clearing)} leave={() => setClearing(null)} />}
       {names.length ? (
         <div class="scroll" tabIndex={0} role="region" aria-label="Namespaces">
           <table>
@@ -205,7 +202,7 @@ function Namespaces({ status, there, again }: { status: Status; there: { namespa
                       <div class="bar">
                         {one?.enabled ? <button aria-label={`Disable ${name}`} onClick={() => tell('disable', name)}>Disable</button> : <button aria-label={`Enable ${name}`} onClick={() => tell('enable', name)}>Enable</button>}
                         {one && <button aria-label={`Resync ${name}`} onClick={() => tell('resync', name)}>Resync</button>}
-                        {one && <button class="danger" aria-label={`Clear state of ${name}`} onClick={() => tell('clear-state', name)}>Clear state</button>}
+                        {one && <button class="danger" aria-label={`Clear state of ${name}`} onClick={() => setClearing(name)}>Clear state</button>}
                       </div>
                     </td>
                   </tr>

@@ -1,0 +1,24 @@
+import { useLayoutEffect, useRef } from 'preact/hooks'
+
+interface Question {
+  title: string
+  text: string
+  no: string
+  yes: string
+  act(): void
+  leave(): void
+}
+
+/** Asks before what cannot be undone, such as revoking a key: one that leaked must not open anything for another second. */
+export function Sure({ title, text, no, yes, act, leave }: Question) {
+  const place = useRef<HTMLDialogElement>(null)
+  useLayoutEffect(() => place.current?.showModal(), [])
+  const go = () => (leave(), act())
+  return (
+    <dialog ref={place} aria-labelledby="sure" onClose={leave}>
+      <h2 id="sure">{title}</h2>
+      <p>{text}</p>
+      <div class="bar"><button autoFocus onClick={leave}>{no}</button><button class="danger" onClick={go}>{yes}</button></div>
+    </dialog>
+  )
+}
