@@ -30,6 +30,7 @@ from memory_mcp.sync import hub as hubs
 from memory_mcp.sync import node as nodes
 from memory_mcp.sync.asking import Asking, Forked
 from memory_mcp.sync.node import Exchanged, Sync
+from memory_mcp.sync.protocol import FORKED
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 URL = "http://hub.test"

@@ -91,7 +91,8 @@ def clear_state(
     namespace: Namespace, user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Forget all about syncing a namespace, and stop. Its notes stay, here and at the hub."""
-    _tell(Sync.clear_state, namespace, user, data_dir, f"{namespace} was never synced.", as_json=as_json)
+    message = f"All about syncing {namespace} is forgotten. Its notes stay."
+    _tell(Sync.clear_state, namespace, user, data_dir, message, as_json=as_json)
 
 
 @cli.command()

@@ -43,7 +43,7 @@ from memory_mcp.notes.model import (
 )
 from memory_mcp.notes.replica import Changed, Replica
 from memory_mcp.notes.sizes import left_out, size, within_means
-from memory_mcp.notes.storage import counts, links, lists, notes, queue, vectors, words
+from memory_mcp.notes.storage import counts, links, lists, notes, queue, sync, vectors, words
 from memory_mcp.notes.storage.notes import Stored
 from memory_mcp.notes.waiting import WaitingNotes
 from memory_mcp.search import snippets
@@ -372,7 +372,8 @@ class Notes:
         self, caller: Caller, note: Note, tags: Sequence[str], *, has_own_title: bool, dry_run: bool = False
     ) -> bool:
         """Keep a note that comes from elsewhere under its id, with its times and the number of its version; `tags` are
-        the user's. False, and nothing is changed, if there is one of this id. A dry run says the same."""
+        the user's. False, and nothing is changed, if there is one of this id, or was one that others know to be deleted
+        for good. A dry run says the same."""
         writing.check_text(note.content)
         marks = markdown.marks(note.content)
         every = writing.merged_tags(
@@ -387,9 +388,10 @@ class Notes:
             metadata=writing.checked_metadata(note.metadata),
         )
         if dry_run:
-            return not self.has(caller, note.id)
+            with self._db(caller).read() as tx:
+                return not _is_or_was_here(tx, note.id)
         with self._db(caller).write() as tx:
-            if notes.get(tx, note.id) is not None:
+            if _is_or_was_here(tx, note.id):
                 return False
             stored = notes.insert(tx, kept, has_own_title=has_own_title, previous=None, session_id=None)
             if kept.archived or kept.version != 1:
@@ -512,6 +514,10 @@ def _version(tx: Read, stored: Stored, version: int) -> Note:
     if former is None:
         raise NotFound(f"This note has the versions 1 to {stored.note.version}.")
     return former
+
+
+def _is_or_was_here(tx: Read, id_: str) -> bool:
+    return notes.get(tx, id_) is not None or bool(sync.tombstones(tx, [id_]))
 
 
 def _is_queued(db: Database, seq: int) -> bool:

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 PLAIN = ("content", "folder", "archived", "expires_at", NAMESPACE)
 LINKS: tuple[Literal["link", "supersedes"], ...] = ("link", "supersedes")
 WIKILINK = "wikilink"
+IMPORTANCE = "importance"  # has no stamp: the greatest counts
 LONGEST_TEXT = 1024 * 1024
 STEADY = 500  # milliseconds that two clocks may differ from one exchange to the next without a word
 
@@ -189,8 +190,8 @@ def _record(
     note = stored.note
     return Record(
         note.id,
-        {name: _register(stored, tags, name, *stamp) for name, stamp in stamps.items()},
-        importance=note.importance,
+        {name: _register(stored, tags, name, *stamp) for name, stamp in stamps.items() if name != IMPORTANCE},
+        importance=max(note.importance, float(stamps.get(IMPORTANCE, ("", None))[1] or 0.0)),
         last_referenced_at=_moment(note.last_referenced_at) if note.last_referenced_at else None,
         updated_at=_moment(note.updated_at),
         created=(_moment(note.created_at), note.client),
@@ -282,15 +283,13 @@ def _keep(tx: Write, user: str, stored: Stored | None, merged: Record, marks: Ma
     else:
         stored = _rewrite(tx, stored, merged, marks, changed)
     _set_times(tx, stored, merged)
-    sync.set_fields(
-        tx, stored.seq, {name: _kept(name, register) for name, register in merged.registers.items() if _is_known(name)}
-    )
+    sync.set_fields(tx, stored.seq, _stamps(merged))
     _link(tx, stored.seq, merged.registers, changed)
     changed.notes.append(stored.note)
 
 
 def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Changed) -> Stored:
-    note, has_own_title, tags = _told(merged, _nothing(user, merged), (), marks)
+    note, has_own_title, tags = _told(merged, _nothing(user, merged), marks)
     stored = notes.insert(tx, note, has_own_title=has_own_title, previous=None, session_id=None)
     if note.archived:
         notes.update(tx, stored)
@@ -308,7 +307,7 @@ def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Changed
 
 def _rewrite(tx: Write, former: Stored, merged: Record, marks: Marks, changed: Changed) -> Stored:
     had = notes.tags_of(tx, former.seq)
-    note, has_own_title, tags = _told(merged, former.note, had, marks)
+    note, has_own_title, tags = _told(merged, former.note, marks)
     stored = replace(former, note=note, has_own_title=has_own_title)
     if stored != former or tags != had:
         changed.linked += writing.rewrite(tx, former, stored, tags, _marks_of(note.content, marks))
@@ -322,13 +321,13 @@ def _set_times(tx: Write, stored: Stored, merged: Record) -> None:
     sync.set_times(tx, stored.seq, created_at, updated_at, merged.last_referenced_at)
 
 
-def _told(merged: Record, former: Note, had: Sequence[Tag], marks: Marks) -> tuple[Note, bool, list[Tag]]:
+def _told(merged: Record, former: Note, marks: Marks) -> tuple[Note, bool, list[Tag]]:
     """The note that a record tells of, whether its title is its own, and its tags. What it does not tell stays."""
     content = _text(merged, "content", former.content, LONGEST_TEXT)
     own_title = _text(merged, "title", None, LONGEST_TEXT)
     namespace = _namespace(merged, former.namespace)
     archived = bool(_value(merged, "archived"))
-    tags = _tags(merged, had, namespace, _marks_of(content, marks).tags)
+    tags = _tags(merged, namespace, _marks_of(content, marks).tags)
     tags = writing.with_state(tags) if archived else tags
     importance = former.importance if merged.importance is None else merged.importance
     note = replace(
@@ -371,11 +370,10 @@ def _nothing(user: str, merged: Record) -> Note:
     )
 
 
-def _tags(merged: Record, had: Sequence[Tag], namespace: str, inline: Collection[str]) -> list[Tag]:
-    """Those that are told, in the order they had here, then in that of their stamps."""
+def _tags(merged: Record, namespace: str, inline: Collection[str]) -> list[Tag]:
+    """Those that are told, in the order in which they were."""
     told = dict(_keyed(merged, "tag"))
-    order = [tag.key for tag in had if tag.key in told]
-    order += sorted(told.keys() - set(order), key=lambda key: (merged.registers[f"tag/{key}"][0], key))
+    order = sorted(told, key=lambda key: (merged.registers[f"tag/{key}"][0], key))
     tags = [_tag(told[key]) for key in order]
     user = [tag.name for tag in tags if tag.origin == "user"]
     system = [tag.name for tag in tags if tag.origin == "system"]
@@ -408,6 +406,12 @@ def _link(tx: Write, seq: int, registers: Mapping[str, Register], changed: Chang
         if kind == "supersedes":
             links.refresh_superseded(tx, target)
         changed.linked += notes.ids_of(tx, [seq, target]) if made else []
+
+
+def _stamps(merged: Record) -> dict[str, tuple[str, str | None]]:
+    """As they are kept, with the greatest importance anybody gave it: an archived note shows none."""
+    kept = {name: _kept(name, register) for name, register in merged.registers.items() if _is_known(name)}
+    return kept | {IMPORTANCE: ("", str(merged.importance or 0.0))}
 
 
 def _kept(name: str, register: Register) -> tuple[str, str | None]:

@@ -99,9 +99,9 @@ class Asking:
             answer = self._client.post(f"/api/sync/{verb}", content=body)
             told = answer.json() if answer.content else {}
         except httpx2.TransportError as exc:
-            raise Unavailable(f"The hub at {self._url} does not answer ({exc}). It is tried again by itself.") from exc
+            raise Unavailable(f"The hub at {self._url} does not answer ({exc}).") from exc
         except (ValueError, httpx2.DecodingError) as exc:
-            raise self._no_hub() from exc
+            raise _no_hub(self._url) from exc
         if answer.is_success:
             return told
         raise _refusal(self._url, answer.status_code, answer.headers.get("Retry-After"), told)
@@ -112,14 +112,15 @@ class Asking:
         try:
             yield
         except (KeyError, TypeError) as exc:
-            raise self._no_hub() from exc
-
-    def _no_hub(self) -> Unavailable:
-        return Unavailable(f"What answers at {self._url} is not a hub. Check the address.")
+            raise _no_hub(self._url) from exc
 
 
 def _no_address() -> Invalid:
     return Invalid("A hub's address is like https://hub.example.com or http://127.0.0.1:8766.", field="url")
+
+
+def _no_hub(url: str) -> Unavailable:
+    return Unavailable(f"What answers at {url} is not a hub. Check the address.")
 
 
 def _parsed(told: Sequence[object]) -> list[Record]:
@@ -143,6 +144,8 @@ def _refusal(url: str, status: int, retry_after: str | None, told: Any) -> AppEr
         return RateLimited(f"The hub at {url} says: {message}", retry_after=wait)
     if status == 401:
         return Invalid(f"The hub at {url} does not take the key: {message} Link again with one that it made.")
+    if status == 404:
+        return _no_hub(url)
     if status >= 500 or not said.get("error"):
         return Unavailable(f"The hub at {url} does not answer as one: {message}")
     return Invalid(f"The hub at {url} says: {message}")

@@ -186,7 +186,7 @@ class Backup:
             cut = _Cut("")
             tenants = self._layout.tenants()
             registries = [self._layout.registry(tenant) for tenant in tenants]
-            self._pin([self._layout.server_file(), *registries], cut, turns, pinned)
+            self._pin([self._layout.server_file(), self._layout.hub_file(), *registries], cut, turns, pinned)
             for tenant in tenants:
                 # Looked for in the registry's turn: nobody makes, moves or deletes a project now.
                 self._pin([*self._layout.memories(tenant), *self._layout.projects(tenant)], cut, turns, pinned)

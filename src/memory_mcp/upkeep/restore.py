@@ -22,6 +22,7 @@ from memory_mcp.portals.address import Address
 from memory_mcp.portals.folders import PORTALS, PortalFolder
 from memory_mcp.sqlite.checking import check_copy
 from memory_mcp.stores.registry import Registry
+from memory_mcp.sync import LINK_FILE
 from memory_mcp.upkeep import archive
 from memory_mcp.upkeep.layout import STORES, USERS, Kinds, Layout
 from memory_mcp.upkeep.model import Elsewhere, Entry, Manifest, Restored, Tell, quietly
@@ -35,7 +36,7 @@ KEYS_TOO = (
     "list shows them, memory-mcp keys revoke takes one back."
 )
 SPARE = 50 * 1024 * 1024  # bytes that are left free
-STAYS = {LOCK, RESTORING, "backups", "imports", "exports"}  # what no backup holds
+STAYS = {LOCK, RESTORING, "backups", "imports", "exports", LINK_FILE}  # what no backup holds
 _BESIDE = ("", "-wal", "-shm", ".lock")  # what belongs to a SQLite file
 
 

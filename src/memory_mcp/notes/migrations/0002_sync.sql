@@ -44,9 +44,9 @@ CREATE TABLE sync_namespaces (
 CREATE TABLE sync_fields (
     note_seq INTEGER NOT NULL REFERENCES notes(seq) ON DELETE CASCADE,
     field    TEXT    NOT NULL,  -- content, title, folder, namespace, archived, expires_at, tag/<key>, metadata/<key>,
-                                -- link/<id>, supersedes/<id>, wikilink/<title key>
+                                -- link/<id>, supersedes/<id>, wikilink/<title key>; importance, without a stamp
     stamp    TEXT    NOT NULL,
-    value    TEXT,              -- of a link: the other note's id, even if that note is not here (yet); NULL: no link
+    value    TEXT,              -- of a link: the other note's id, even if that note is not here (yet); of importance: its maximum
     PRIMARY KEY (note_seq, field)
 ) WITHOUT ROWID;
 CREATE INDEX idx_sync_fields_value ON sync_fields(value) WHERE value IS NOT NULL;
