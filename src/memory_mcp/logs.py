@@ -42,6 +42,6 @@ def configure(level: str) -> None:
     handler.setFormatter(JsonLines())
     handler.addFilter(_is_worth_a_line)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    for chatty in ("mcp", "uvicorn", "sse_starlette"):  # the libraries report every request at info
+    for chatty in ("mcp", "uvicorn", "sse_starlette", "httpx2"):  # the libraries report every request at info
         logging.getLogger(chatty).setLevel("DEBUG" if level == "debug" else "WARNING")
     logging.getLogger("mcp.server.sse").setLevel("WARNING")  # at debug it repeats what people write

@@ -15,7 +15,7 @@ from memory_mcp.errors import AppError, NotFound
 from memory_mcp.notes.model import Author, NewNote, Revision
 from tests.sync.world import ME, PRIVATE, SYNCED, Lost, Node, Note, World
 
-EXAMPLES = int(os.environ.get("MEMORY_MCP_SYNC_EXAMPLES", "25"))  # `make soak-sync-model` takes many
+EXAMPLES = int(os.environ.get("MEMORY_MCP_SYNC_EXAMPLES", "60"))  # `make soak-sync-model` takes many
 STEPS = 40
 ROUNDS = 12  # of exchanges until nothing is left to say
 
@@ -58,6 +58,7 @@ class Syncing(RuleBasedStateMachine):
         self.strayed: set[str] = set()  # notes that were in a namespace that is not synced
         self.written: dict[str, dict[Any, Any]] = {}  # by note and field: what was written last
         self.is_exact = True  # whether the last to write is also the last by everybody's clock
+        self.was_a_node_restored = False
         self.copies: list[tuple[Node | None, Any]] = []
 
     @initialize(sealed=st.booleans())
@@ -174,12 +175,15 @@ class Syncing(RuleBasedStateMachine):
         node, copy = self.copies[c % len(self.copies)]
         if node is None:
             self.world.hub.put_back(copy)
-            return
-        if told:
-            node.exchange()
-        if not told or node.waiting() or self._is_off(node):
-            self.is_exact = False
-        node.put_back(copy)
+            self.is_exact = self.is_exact and not self.was_a_node_restored  # the hub alone may have had what that lost
+        else:
+            if told:
+                node.exchange()
+            if not told or node.waiting() or self._is_off(node):
+                self.is_exact = False
+            node.put_back(copy)
+            self.was_a_node_restored = True
+        self.dead &= self._known_to_be_dead()
 
     # How it ends
 
@@ -240,6 +244,14 @@ class Syncing(RuleBasedStateMachine):
                 assert shown.get(field) == value, f"{id_}: {field} is {shown.get(field)!r} and was {value!r}"
 
     # Helpers
+
+    def _known_to_be_dead(self) -> set[str]:
+        """To anybody: a deletion that went with the only state that had it is nobody's any more."""
+        known = {id_ for id_, record in self.world.hub.records().items() if record.get("dead")}
+        for node in self.world.nodes:
+            with node.db.read() as tx:
+                known |= {id_ for (id_,) in tx.all("SELECT id FROM sync_tombstones")}
+        return known
 
     def _node(self, n: int) -> Node:
         return self.world.nodes[n % len(self.world.nodes)]

@@ -140,8 +140,8 @@ def _take(tx: Write, user: str, node: str, seal: str | None, told: object) -> Re
         if not _check_seal(tx, user, str(namespace), seal):
             storage.set_seal(tx, user, str(namespace), seal)
     merged = merge(known, record) if known else merge(record, record)
-    if merged != known:
-        storage.keep(tx, user, node, merged)
+    if merged != known or not storage.is_placed(tx, user, record):
+        storage.keep(tx, user, node, merged, also_in=record.namespace)
     return merged if merged != record else None
 
 

@@ -13,8 +13,17 @@ def record(tx: Read, user: str, id_: str) -> Record | None:
     return parse(json.loads(row[0])) if row else None
 
 
-def keep(tx: Write, user: str, node: str, merged: Record) -> None:
-    """Put a record in place of the former one, as the user's latest change."""
+def is_placed(tx: Read, user: str, told: Record) -> bool:
+    """Whether those who sync the namespace that a record tells of learn what becomes of the note."""
+    row = tx.one(
+        "SELECT 1 FROM places WHERE user_id = :user AND id = :id AND namespace = :namespace",
+        {"user": user, "id": told.id, "namespace": told.namespace},
+    )
+    return told.namespace is None or row is not None
+
+
+def keep(tx: Write, user: str, node: str, merged: Record, also_in: str | None) -> None:
+    """Put a record in place of the former one, as the user's latest change. `also_in`: where somebody else had it."""
     values = {
         "user": user,
         "id": merged.id,
@@ -37,8 +46,11 @@ def keep(tx: Write, user: str, node: str, merged: Record) -> None:
         values,
     )
     tx.all("UPDATE places SET seq = :seq, node = :node WHERE user_id = :user AND id = :id", values)
-    if merged.namespace is not None:
-        tx.all("INSERT OR IGNORE INTO places VALUES (:user, :id, :namespace, :seq, :node)", values)
+    for namespace in {merged.namespace, also_in} - {None}:
+        tx.all(
+            "INSERT OR IGNORE INTO places VALUES (:user, :id, :namespace, :seq, :node)",
+            {**values, "namespace": namespace},
+        )
 
 
 def last_change(tx: Read, user: str) -> int:
