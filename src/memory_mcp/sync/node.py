@@ -23,7 +23,7 @@ from memory_mcp.sync.records import Record
 from memory_mcp.sync.sealing import Seal
 
 LINK_FILE = "sync.json"  # in a user's folder: never part of notes, of a backup or of an export
-ANY_NAMESPACE = "default"
+NO_NAMESPACE = "?"  # to ask whether a key may pull
 MOST_BYTES = 2_000_000  # of records in one push, about
 MOST_STARTS = 5  # of an exchange that begins anew
 MOST_WAITS = 20  # in a row, for a hub that says it is too often
@@ -214,8 +214,7 @@ class Sync:
         ticket = standing.ticket if standing.hub == link.url else None
         with closing(Asking(link.url, link.key)) as asking, suppress(Forked):  # the first exchange sees to it
             asking.push(standing.node, ticket, None, [])
-            with suppress(Conflict):  # only whether the key may pull matters here
-                asking.pull(standing.node, ticket, None, ANY_NAMESPACE, 0, own=False, limit=1)
+            asking.pull(standing.node, ticket, None, NO_NAMESPACE, 0, own=False, limit=1)
 
     def _require_link(self, user: str) -> Link:
         link = self.linked(user)

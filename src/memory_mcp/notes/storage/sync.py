@@ -97,13 +97,18 @@ def stamp_anew(tx: Write, latest_ms: int, now_ms: int) -> None:
 
 def be_as_at_the_hub(tx: Write, ids: Collection[str], now: str) -> None:
     """What the hub made of notes it took at `now`, and the other nodes get: times of a clock that runs ahead are of
-    now, and archived notes have no importance, even if somebody gave them one since."""
+    now; importance is the greatest it ever had, but archived notes have none, even if somebody gave them one since."""
     tx.all(
         """
         UPDATE notes SET updated_at = min(updated_at, :now), last_referenced_at = min(last_referenced_at, :now),
-            importance = iif(archived, 0.0, importance)
-        WHERE id IN (SELECT value FROM json_each(:ids))
-            AND (updated_at > :now OR last_referenced_at > :now OR (archived AND importance > 0))
+            importance = known.importance
+        FROM (
+            SELECT seq, iif(archived, 0.0, max(importance, coalesce(CAST(sync_fields.value AS REAL), 0.0))) AS importance
+            FROM json_each(:ids) AS wanted JOIN notes ON id = wanted.value
+            LEFT JOIN sync_fields ON note_seq = seq AND field = 'importance'
+        ) AS known
+        WHERE notes.seq = known.seq
+            AND (updated_at > :now OR last_referenced_at > :now OR notes.importance <> known.importance)
         """,
         {"ids": json.dumps(list(ids)), "now": now},
     )
