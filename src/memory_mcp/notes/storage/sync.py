@@ -103,9 +103,10 @@ def be_as_at_the_hub(tx: Write, ids: Collection[str], now: str) -> None:
         UPDATE notes SET updated_at = min(updated_at, :now), last_referenced_at = min(last_referenced_at, :now),
             importance = known.importance
         FROM (
-            SELECT seq, iif(archived, 0.0, max(importance, coalesce(CAST(sync_fields.value AS REAL), 0.0))) AS importance
-            FROM json_each(:ids) AS wanted JOIN notes ON id = wanted.value
-            LEFT JOIN sync_fields ON note_seq = seq AND field = 'importance'
+            SELECT note.seq,
+                iif(note.archived, 0.0, max(note.importance, coalesce(CAST(told.value AS REAL), 0.0))) AS importance
+            FROM json_each(:ids) AS wanted JOIN notes AS note ON note.id = wanted.value
+            LEFT JOIN sync_fields AS told ON told.note_seq = note.seq AND told.field = 'importance'
         ) AS known
         WHERE notes.seq = known.seq
             AND (updated_at > :now OR last_referenced_at > :now OR notes.importance <> known.importance)
