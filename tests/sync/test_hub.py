@@ -291,6 +291,17 @@ def test_who_shows_a_ticket_of_long_ago_is_told_so(hub: Hub, key: str) -> None:
     assert len(hub.ask("pull", key, node="b", namespace="default").json()["records"]) == 3
 
 
+def test_who_has_read_on_has_another_ticket_by_which_a_hub_put_back_is_noticed(hub: Hub, key: str) -> None:
+    first = hub.ask("pull", key, node="b", namespace="default").json()
+    hub.ask("push", key, node="a", records=[record(namespace="another")])
+    moved = hub.ask("pull", key, node="b", ticket=first["ticket"], namespace="default").json()
+    assert moved["records"] == []
+    assert moved["cursor"] > first["cursor"]
+    assert moved["ticket"] != first["ticket"]
+    asked = {"ticket": moved["ticket"], "namespace": "default", "after": moved["cursor"]}
+    assert hub.ask("pull", key, node="b", **asked).json()["ticket"] == moved["ticket"]
+
+
 def test_a_lost_answer_may_be_asked_for_again(hub: Hub, key: str) -> None:
     first = hub.ask("push", key, records=[record("n1")]).json()["ticket"]
     hub.ask("push", key, ticket=first, records=[record("n2")])  # whose answer gets lost

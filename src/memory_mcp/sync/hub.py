@@ -103,7 +103,7 @@ class Hub:
             left = storage.count(tx, wanted, cursor) if records else 0
             now = tx.precise_stamp
         given = ticket
-        if records or not is_latest:
+        if cursor != after or not is_latest:  # a hub put back to before this must not take the cursor for its own
             with self._db.write() as tx:
                 given = _exchanged(tx, caller.user, node, ticket)
         return Pulled(now, str(given), cursor, records, left)
