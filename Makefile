@@ -34,7 +34,7 @@ soak-fuzz: setup ## Send 10,000 bad messages over each transport (MEMORY_MCP_FUZ
 	MEMORY_MCP_FUZZ_MESSAGES=10000 $(BIN)/python -m pytest -n 2 tests/doors/test_fuzz.py $(ARGS)
 
 soak-sync-model: setup ## Nodes and a hub that lose, double, restore and clone: 2,000 random stories (MEMORY_MCP_SYNC_EXAMPLES)
-	MEMORY_MCP_SYNC_EXAMPLES=$${MEMORY_MCP_SYNC_EXAMPLES:-2000} $(BIN)/python -m pytest tests/sync/test_converging.py $(ARGS)
+	MEMORY_MCP_SYNC_EXAMPLES=$${MEMORY_MCP_SYNC_EXAMPLES:-2000} $(BIN)/python -m pytest tests/sync/test_converging.py tests/sync/test_stories.py $(ARGS)
 
 static: setup ## Format, lint, strict typing, generated docs up to date
 	$(BIN)/ruff format --check .
