@@ -1,20 +1,24 @@
-"""Hubs, nodes and the command line as processes."""
+"""Hubs as processes, nodes, and the command line."""
 
+import io
 import json
+import os
 import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
 import httpx
+import pytest
 
 from memory_mcp import settings
 from memory_mcp.app import open_access
 from memory_mcp.caller import ALL_SCOPES, Scope
+from memory_mcp.cli import command_line
 from tests.wire import COMMAND, environment
 
 SECONDS = 30.0  # that something may take to arrive on a busy machine
@@ -84,7 +88,23 @@ def _is_up(hub: Hub) -> bool:
 
 
 def command(*words: str, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([*COMMAND, *words], capture_output=True, encoding="utf-8", env=environment(**env), timeout=60)
+    """The command line in this process, whose start would take a second."""
+    said, complained = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patched,
+        redirect_stdout(said),
+        redirect_stderr(complained),
+    ):
+        for name in os.environ.keys() - environment().keys():
+            patched.delenv(name)
+        for name, value in env.items():
+            patched.setenv(name, value)
+        try:
+            command_line(words)
+            code = 0
+        except SystemExit as left:
+            code = int(left.code or 0)
+    done = subprocess.CompletedProcess(words, code, said.getvalue(), complained.getvalue())
     if check:
         assert done.returncode == 0, done.stdout + done.stderr
     return done
