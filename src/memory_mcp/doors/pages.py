@@ -21,7 +21,7 @@ from memory_mcp.errors import AppError, Unavailable
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with no-referrer a browser says "Origin: null" of our own forms
     "Cache-Control": "no-store",
 }
 WEB = Path(__file__).parents[1] / "web"
@@ -91,14 +91,14 @@ async def sign_in(request: Request) -> Response:
         return HTMLResponse(headers=HEADERS)
     token = request.query_params.get("token")
     if request.method == "GET" and token is None:
-        return _page(FORM.format(then=""))
+        return _page(_form(request))
     if request.method == "GET" and token is not None and _comes_from_elsewhere(request):
         return _page(CONFIRM.format(token=html.escape(token)))
     try:
         cookie = await _cookie(request, token)
     except AppError as error:
         alert = f"<p role=alert>{html.escape(error.message)}</p>"
-        return _page(alert + FORM.format(then=""), problems.status_of(error), error)
+        return _page(alert + _form(request), problems.status_of(error), error)
     response = RedirectResponse(_next(request), 303, HEADERS)
     set_cookie(request, response, cookie)
     return response
@@ -107,6 +107,12 @@ async def sign_in(request: Request) -> Response:
 def _comes_from_elsewhere(request: Request) -> bool:
     """Whether another page led here: it must not sign anybody in, least of all as somebody else."""
     return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
+def _form(request: Request) -> str:
+    """By name and password, and then on to where somebody wanted to go."""
+    wanted = _next(request)
+    return FORM.format(then=html.escape(f"?next={quote(wanted, safe='/')}") if wanted != "/" else "")
 
 
 def _next(request: Request) -> str:
