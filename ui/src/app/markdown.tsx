@@ -1,42 +1,128 @@
-// Markdown as elements, never as HTML: what agents write down is not to be trusted.
+// Markdown as elements, never as HTML: what agents write down is not to be trusted. Nothing here looks twice over a
+// text: what opens something excludes what opens it again, or has a bound.
 import type { ComponentChildren, VNode } from 'preact'
+import { useMemo } from 'preact/hooks'
 import { to } from './router'
 
-const INLINE = /(`[^`]+`)|(\*\*[^*]+\*\*)|(\*[^*\s][^*]*\*)|(\[\[[^\][]+\]\])|(\[[^\]]+\]\([^)\s]+\))|(https?:\/\/[^\s<>")\]]+)|((?<=^|\s)#[\p{L}\p{N}_/-]+)/gu
+const INLINE = new RegExp(
+  [
+    /\\([!-/:-@[-`{-~])/u, // an escape
+    /`([^`]+)`/u,
+    /\*\*(?=\S)((?:[^*]|\*(?!\*(?!\*))){1,2000})\*\*|(?<![\p{L}\p{N}_])__(?=\S)([^_]{1,2000})__(?![\p{L}\p{N}_])/u, // strong
+    /\*(?=[^*\s])([^*]{1,2000})\*|(?<![\p{L}\p{N}_])_(?=[^_\s])([^_]{1,2000})(?<=\S)_(?![\p{L}\p{N}_])/u, // emphasis
+    /~~(?=\S)([^~]{1,2000})~~/u,
+    /\[\[([^\][]{1,1000})\]\]/u, // a note's title
+    /\[([^\][]{1,1000})\]\(([^()\s]{1,2000}(?:\([^()\s]{0,2000}\)[^()\s]{0,2000})?)(?:\s+"[^"\n]{0,1000}")?\)/u,
+    /(https?:\/\/[^\s<>"\]]+)/u,
+    /(?<=^|\s)#([\p{L}\p{N}_/-]+)/u,
+  ]
+    .map((part) => part.source)
+    .join('|'),
+  'gu',
+)
 
-function inline(text: string): ComponentChildren[] {
+/** What a sentence puts after an address is not of it, nor is the bracket around it. */
+function trimmed(url: string): string {
+  const after = ".,;:!?'*_~" + (url.includes('(') ? '' : ')')
+  let end = url.length
+  while (after.includes(url[end - 1]!)) end--
+  return url.slice(0, end)
+}
+
+function inline(text: string, namespace?: string): ComponentChildren[] {
   const parts: ComponentChildren[] = []
   let end = 0
   for (const match of text.matchAll(INLINE)) {
-    const [all, code, strong, emphasis, wiki, link, url, tag] = match
+    const [all, escaped, code, strong, strong2, emphasis, emphasis2, struck, wiki, label, target, url, tag] = match
+    const again = (inner: string) => inline(inner, namespace)
     parts.push(text.slice(end, match.index))
     end = match.index + all.length
-    if (code) parts.push(<code>{code.slice(1, -1)}</code>)
-    else if (strong) parts.push(<strong>{inline(strong.slice(2, -2))}</strong>)
-    else if (emphasis) parts.push(<em>{inline(emphasis.slice(1, -1))}</em>)
+    if (escaped) parts.push(escaped)
+    else if (code) parts.push(<code>{code}</code>)
+    else if (strong ?? strong2) parts.push(<strong>{again((strong ?? strong2)!)}</strong>)
+    else if (emphasis ?? emphasis2) parts.push(<em>{again((emphasis ?? emphasis2)!)}</em>)
+    else if (struck) parts.push(<s>{again(struck)}</s>)
     else if (wiki) {
-      const [title, shown] = wiki.slice(2, -2).split('|')
-      parts.push(<a href={to(['memories'], { title })}>{shown ?? title}</a>)
-    } else if (link) {
-      const [, shown, target] = /^\[(.+)\]\((.+)\)$/.exec(link)!
-      parts.push(/^(https?:|mailto:)/.test(target!) ? <a href={target} rel="noreferrer" target="_blank">{shown}</a> : `${shown} (${target})`)
-    } else if (url) parts.push(<a href={url} rel="noreferrer" target="_blank">{url}</a>)
-    else if (tag) parts.push(<a href={to(['memories'], { tag: tag.slice(1) })}>{tag}</a>)
+      const [title, shown] = wiki.split('|')
+      parts.push(<a href={to(['memories'], { title, namespace })}>{shown ?? title}</a>)
+    } else if (label) parts.push(/^(https?:|mailto:)/.test(target!) ? <a href={target} rel="noreferrer" target="_blank">{label}</a> : `${label} (${target})`)
+    else if (url) {
+      const address = trimmed(url)
+      parts.push(<a href={address} rel="noreferrer" target="_blank">{address}</a>, url.slice(address.length))
+    } else if (tag) parts.push(<a href={to(['memories'], { tag })}>#{tag}</a>)
   }
   parts.push(text.slice(end))
   return parts
 }
 
 const HEADINGS = ['h3', 'h4', 'h5', 'h6', 'h6', 'h6'] as const // below the page's own
+const ITEM = /^(\s*)(?:[-*+]|(\d{1,9})[.)])\s+(.*)$/
+const DEEPEST = 8 // lists in lists
 
-export function Markdown({ text }: { text: string }) {
+interface Item {
+  indent: number
+  number: number | null
+  text: string
+  inner: Item[]
+}
+
+/** The items of a list that begins at a line, and where it ends. Lines that are indented go on with their item. */
+function items(lines: string[], from: number): [Item[], number] {
+  const top: Item[] = []
+  const open: Item[] = []
+  let at = from
+  for (; at < lines.length; at++) {
+    const line = lines[at]!
+    const found = ITEM.exec(line)
+    if (!found && (!/^\s+\S/.test(line) || !open.length)) break
+    if (!found) {
+      open.at(-1)!.text += '\n' + line.trim()
+      continue
+    }
+    const item: Item = { indent: found[1]!.replaceAll('\t', '    ').length, number: found[2] ? Number(found[2]) : null, text: found[3]!, inner: [] }
+    while (open.length && (open.length >= DEEPEST || open.at(-1)!.indent + 1 >= item.indent)) {
+      const isDeep = open.length >= DEEPEST && open.at(-1)!.indent < item.indent
+      open.pop()
+      if (isDeep) break
+    }
+    ;(open.at(-1)?.inner ?? top).push(item)
+    open.push(item)
+  }
+  return [top, at]
+}
+
+function Items({ of, namespace }: { of: Item[]; namespace?: string }): VNode {
+  const runs: Item[][] = []
+  for (const item of of) {
+    const run = runs.at(-1)
+    if (run && (run[0]!.number === null) === (item.number === null)) run.push(item)
+    else runs.push([item])
+  }
+  const drawn = (item: Item) => {
+    const task = /^\[([ xX])\]\s/.exec(item.text)
+    return (
+      <li>
+        {task && <span role="img" aria-label={task[1] === ' ' ? 'to do' : 'done'}>{task[1] === ' ' ? '☐ ' : '☑ '}</span>}
+        {inline(task ? item.text.slice(4) : item.text, namespace)}
+        {item.inner.length > 0 && <Items of={item.inner} namespace={namespace} />}
+      </li>
+    )
+  }
+  return <>{runs.map((run) => (run[0]!.number === null ? <ul>{run.map(drawn)}</ul> : <ol start={run[0]!.number}>{run.map(drawn)}</ol>))}</>
+}
+
+const cells = (line: string) => line.trim().replace(/^\|/, '').replace(/(?<!\\)\|$/, '').split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll('\\|', '|'))
+const isRule = (line: string | undefined) => line !== undefined && line.includes('-') && line.includes('|') && cells(line).every((cell) => /^:?-+:?$/.test(cell))
+const isTable = (lines: string[], at: number) => lines[at]!.includes('|') && isRule(lines[at + 1]) && cells(lines[at]!).length === cells(lines[at + 1]!).length
+
+function blocks(text: string, namespace?: string): VNode[] {
   const lines = text.replaceAll('\r\n', '\n').split('\n')
-  const blocks: VNode[] = []
+  const made: VNode[] = []
   for (let at = 0; at < lines.length; ) {
     const line = lines[at]!
-    const take = (pattern: RegExp) => {
+    const take = (pattern: RegExp, isOver: (at: number) => boolean = () => false) => {
       const taken: string[] = []
-      while (at < lines.length && pattern.test(lines[at]!)) taken.push(lines[at++]!)
+      while (at < lines.length && pattern.test(lines[at]!) && !isOver(at)) taken.push(lines[at++]!)
       return taken
     }
     const heading = /^(#{1,6})\s+(.*)$/.exec(line)
@@ -45,22 +131,40 @@ export function Markdown({ text }: { text: string }) {
       const code: string[] = []
       for (at++; at < lines.length && !lines[at]!.startsWith(fence); at++) code.push(lines[at]!)
       at++
-      blocks.push(<pre tabIndex={0}><code>{code.join('\n')}</code></pre>)
+      made.push(<pre tabIndex={0}><code>{code.join('\n')}</code></pre>)
     } else if (heading) {
       const Heading = HEADINGS[heading[1]!.length - 1]!
-      blocks.push(<Heading>{inline(heading[2]!)}</Heading>)
+      made.push(<Heading>{inline(heading[2]!, namespace)}</Heading>)
       at++
-    } else if (/^\s*[-*+]\s/.test(line)) {
-      blocks.push(<ul>{take(/^\s*[-*+]\s/).map((item) => <li>{inline(item.replace(/^\s*[-*+]\s+/, ''))}</li>)}</ul>)
-    } else if (/^\s*\d+[.)]\s/.test(line)) {
-      blocks.push(<ol>{take(/^\s*\d+[.)]\s/).map((item) => <li>{inline(item.replace(/^\s*\d+[.)]\s+/, ''))}</li>)}</ol>)
+    } else if (/^(-{3,}|\*{3,}|_{3,})\s*$/.test(line)) {
+      made.push(<hr />)
+      at++
+    } else if (ITEM.test(line)) {
+      const [found, end] = items(lines, at)
+      made.push(<Items of={found} namespace={namespace} />)
+      at = end
     } else if (/^>/.test(line)) {
-      blocks.push(<blockquote>{inline(take(/^>/).map((quoted) => quoted.replace(/^>\s?/, '')).join('\n'))}</blockquote>)
-    } else if (/^(-{3,}|\*{3,})\s*$/.test(line)) {
-      blocks.push(<hr />)
-      at++
+      made.push(<blockquote>{inline(take(/^>/).map((quoted) => quoted.replace(/^>\s?/, '')).join('\n'), namespace)}</blockquote>)
+    } else if (isTable(lines, at)) {
+      const head = cells(line)
+      const rows: string[][] = []
+      for (at += 2; at < lines.length && lines[at]!.includes('|'); at++) rows.push(cells(lines[at]!))
+      made.push(
+        <div class="scroll" tabIndex={0} role="group" aria-label="Table">
+          <table>
+            <thead><tr>{head.map((cell) => <th scope="col">{inline(cell, namespace)}</th>)}</tr></thead>
+            <tbody>{rows.map((row) => <tr>{head.map((_, column) => <td>{inline(row[column] ?? '', namespace)}</td>)}</tr>)}</tbody>
+          </table>
+        </div>,
+      )
     } else if (!line.trim()) at++
-    else blocks.push(<p>{inline([lines[at++]!, ...take(/^(?!\s*$|#{1,6}\s|```|~~~|>|\s*[-*+]\s|\s*\d+[.)]\s)/)].join('\n'))}</p>)
+    else made.push(<p>{inline([lines[at++]!, ...take(/^(?!\s*$|#{1,6}\s|```|~~~|>|\s*[-*+]\s|\s*\d{1,9}[.)]\s)/, (at) => isTable(lines, at))].join('\n'), namespace)}</p>)
   }
-  return <div class="markdown">{blocks}</div>
+  return made
+}
+
+/** `namespace` is where its [[Titles]] are looked for first. */
+export function Markdown({ text, namespace }: { text: string; namespace?: string }) {
+  const drawn = useMemo(() => blocks(text, namespace), [text, namespace])
+  return <div class="markdown">{drawn}</div>
 }
