@@ -90,7 +90,7 @@ class HttpDoor:
                 *pages.routes(),
             ],
             middleware=self._middleware(hosts),
-            exception_handlers=serving.REFUSALS,
+            exception_handlers=serving.REFUSALS | {404: pages.missing},
             lifespan=self._lifespan,
         )
         self.app.state.app = app

@@ -13,7 +13,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from memory_mcp.app import App
-from memory_mcp.doors import problems, welcome
+from memory_mcp.doors import problems, serving, welcome
 from memory_mcp.doors.asking import ip_of
 from memory_mcp.doors.rest.people import COOKIE, person, set_cookie
 from memory_mcp.errors import AppError, Unavailable
@@ -83,6 +83,17 @@ async def front(request: Request) -> HTMLResponse:
         base = app.settings.public_url or str(request.base_url)
         return HTMLResponse(welcome.page(app.settings, base, FORM.format(then=html.escape(then))), headers=HEADERS)
     return HTMLResponse((WEB / "app" / "index.html").read_text(encoding="utf-8"), headers=APP_HEADERS)
+
+
+async def missing(request: Request, error: Exception) -> Response:
+    """What is not there: for people a page that says so, for programs what every refusal looks like."""
+    first = request.url.path.split("/")[1]
+    wants_page = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
+    if not wants_page or first in ("api", "mcp", "assets"):
+        return await serving.refuse_plainly(request, error)
+    shown = await front(request)
+    shown.status_code = 404
+    return shown
 
 
 async def sign_in(request: Request) -> Response:

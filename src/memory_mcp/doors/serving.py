@@ -65,7 +65,7 @@ async def _refuse(_: Request, error: Exception) -> Response:
     return problems.problem(cast(AppError, error))
 
 
-async def _refuse_plainly(request: Request, error: Exception) -> Response:
+async def refuse_plainly(request: Request, error: Exception) -> Response:
     """As a text, which PlainRefusals brings into shape."""
     refused = cast(HTTPException, error)
     if refused.status_code == 400:  # FastAPI could not read the body
@@ -105,7 +105,7 @@ async def health(_: Request) -> JSONResponse:
 
 REFUSALS: dict[Any, Any] = {
     AppError: _refuse,
-    HTTPException: _refuse_plainly,
+    HTTPException: refuse_plainly,
     RequestValidationError: _refuse_shape,
     Exception: _fail,
 }

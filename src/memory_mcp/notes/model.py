@@ -111,6 +111,7 @@ class Filter:
     source: Source | None = None
     created_after: str | None = None  # from this instant on
     created_before: str | None = None  # until just before this one
+    title: str | None = None  # the whole of it, as [[wikilinks]] compare it
 
     @property
     def is_empty(self) -> bool:

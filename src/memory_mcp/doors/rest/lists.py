@@ -51,6 +51,9 @@ class Wish(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     q: str = Field("", description="Words or a question.", max_length=10_000, pattern=TEXT)
+    title: str | None = Field(
+        None, description="The whole title, whatever its case, as [[Title]] means it.", max_length=1000, pattern=TEXT
+    )
     namespace: str | None = Field(None, max_length=128, pattern=TEXT)
     folder: str | None = Field(None, max_length=512, pattern=TEXT)
     tag: list[str] = Field([], description="All of these.", max_length=20)
@@ -71,6 +74,7 @@ class Wish(BaseModel):
             source=self.source,
             created_after=_start(self.since) if self.since else None,
             created_before=_end(self.until) if self.until else None,
+            title=self.title,
         )
 
 

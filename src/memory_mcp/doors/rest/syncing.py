@@ -15,7 +15,6 @@ from memory_mcp.doors.rest.people import TheApp, ThePerson
 from memory_mcp.doors.rest.shapes import Asked
 from memory_mcp.errors import Forbidden
 from memory_mcp.sync import Status, Sync
-from memory_mcp.sync.asking import URL
 from memory_mcp.sync.protocol import LONGEST_NAMESPACE
 from memory_mcp.sync.sealing import SECRET
 
@@ -51,7 +50,7 @@ class SyncStatus(BaseModel):
 
 
 class LinkAsked(Asked):
-    url: str = Field(description="Where `memory-mcp hub` listens.", max_length=2000, pattern=URL)
+    url: str = Field(description="Where `memory-mcp hub` listens.", max_length=2000)
     key: str = Field(description="A key made at the hub.", min_length=1, max_length=200, pattern=READABLE)
     encrypt: bool = Field(False, description="Seal notes before they leave, with a new secret.")
     secret: Annotated[str, Field(pattern=SECRET)] | None = Field(None, description="The secret of your other nodes.")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.notes.model import Counted, Filter, Namespace, Place, Slim, Stats, TagCount, tag_key
+from memory_mcp.notes.model import Counted, Filter, Namespace, Place, Slim, Stats, TagCount, folded, tag_key
 from memory_mcp.notes.storage.notes import LIVE, tag_names
 from memory_mcp.sqlite import Read
 
@@ -259,6 +259,8 @@ def _conditions(chosen: Filter) -> list[str]:
         conditions.append("created_at >= :created_after")
     if chosen.created_before is not None:
         conditions.append("created_at < :created_before")
+    if chosen.title is not None:
+        conditions.append("title_key = :title_key")
     for number in range(len(chosen.tags)):
         conditions.append(f"notes.seq IN (SELECT note_seq FROM note_tags WHERE tag_key = :tag{number})")
     return conditions
@@ -273,5 +275,6 @@ def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:
         "source": chosen.source,
         "created_after": chosen.created_after,
         "created_before": chosen.created_before,
+        "title_key": folded(chosen.title) if chosen.title is not None else None,
         **{f"tag{number}": tag_key(tag) for number, tag in enumerate(chosen.tags)},
     }
