@@ -19,6 +19,12 @@ def cli(site: Site, *arguments: str, stdin: str = "") -> str:
     return done.stdout
 
 
+def link(site: Site) -> str:
+    found = re.search(r"/sign-in\?token=\S+", cli(site, "link"))
+    assert found is not None
+    return found[0]
+
+
 @pytest.fixture(scope="module")
 def ann(site: Site) -> None:
     cli(site, "add", NAME)
@@ -45,9 +51,7 @@ def test_a_password_signs_in_and_leads_to_where_somebody_wanted_to_go(browser: B
 
 
 def test_a_link_on_another_page_signs_in_after_a_question(browser: Browser, site: Site) -> None:
-    found = re.search(r"/sign-in\?token=\S+", cli(site, "link"))
-    assert found is not None
-    mail = f'<!doctype html><title>Mail</title><a href="{site.url}{found[0]}">Your link</a>'
+    mail = f'<!doctype html><title>Mail</title><a href="{site.url}{link(site)}">Your link</a>'
     page = browser.new_page()
 
     def answer(route: Route) -> None:

@@ -1,9 +1,19 @@
 // REST of this server, as the person who is signed in.
+import { hasUnsaved } from '../shared/draft'
+import { isSignedOut } from './live'
 
 export class Refused extends Error {
   constructor(message: string, readonly status: number, readonly word: string) {
     super(message)
   }
+}
+
+const NAMES_A_TOOL = /\b(memory|portal|recall|commit|search|prune|add|get|update|remove|move|list|reindex|create|delete|open|read|switch|restore)_[a-z]/
+
+/** Without the sentences that tell agents which tool to use. */
+function forPeople(text: string): string {
+  const left = text.split(/(?<=[.!?])\s+/).filter((sentence) => !NAMES_A_TOOL.test(sentence))
+  return left.length ? left.join(' ') : text
 }
 
 async function answered(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
@@ -19,10 +29,13 @@ async function answered(method: string, path: string, body?: unknown, signal?: A
     if (signal?.aborted) throw error
     throw new Refused('The server does not answer. Is it running?', 0, 'unavailable')
   }
-  if (response.status === 401) location.reload() // the server shows how to sign in
+  if (response.status === 401) {
+    isSignedOut.value = true
+    if (!hasUnsaved()) location.reload() // the server shows how to sign in
+  }
   if (!response.ok) {
     const answer = await response.json().catch(() => ({}))
-    throw new Refused(answer.detail ?? answer.message ?? response.statusText, response.status, answer.error ?? '')
+    throw new Refused(forPeople(answer.detail ?? answer.message ?? response.statusText), response.status, answer.error ?? '')
   }
   return response
 }

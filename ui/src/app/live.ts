@@ -3,6 +3,7 @@ import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 
 export const isLive = signal(false)
+export const isSignedOut = signal(false)
 
 interface Change {
   uris: string[]
@@ -27,6 +28,7 @@ function follow(): void {
   stream = new EventSource('/api/events')
   stream.addEventListener('hello', () => {
     isLive.value = true
+    isSignedOut.value = false
     if (wasLive) tell(null)
     wasLive = true
   })
@@ -35,8 +37,15 @@ function follow(): void {
     isLive.value = false
     if (stream?.readyState !== EventSource.CLOSED) return // else it comes back by itself
     stream = null
-    setTimeout(follow, 2000)
+    void comeBack()
   }
+}
+
+/** Soon, unless nobody is signed in: then when somebody comes back to this tab, maybe from signing in. */
+async function comeBack(): Promise<void> {
+  const answer = await fetch('/api/me').catch(() => null)
+  isSignedOut.value = answer?.status === 401
+  if (!isSignedOut.value) setTimeout(follow, 2000)
 }
 
 function tell(change: Change | null): void {
@@ -45,6 +54,7 @@ function tell(change: Change | null): void {
 
 export function start(): void {
   document.addEventListener('visibilitychange', follow)
+  addEventListener('focus', follow)
   follow()
 }
 

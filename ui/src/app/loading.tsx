@@ -24,7 +24,7 @@ export function useLoaded<T>(load: () => Promise<T>, needs: unknown[], concerns?
     const settle = (value: T | undefined, trouble: string | null) => {
       if (mine !== asked.current) return
       asked.current = null
-      setFound({ value, trouble, key })
+      setFound((was) => ({ value: trouble !== null && was.key === key ? was.value : value, trouble, key }))
       if (mine.isAskedAgain) again()
     }
     load().then((value) => settle(value, null), (error) => settle(undefined, message(error)))
@@ -43,8 +43,9 @@ export function useMinutes(): void {
   }, [])
 }
 
-export function Awaited<T>({ of, children }: { of: Loaded<T>; children(value: T): ComponentChildren }) {
-  if (of.trouble) {
+/** With `keep`, what is shown stays when asking for it again fails: somebody may be writing in it. */
+export function Awaited<T>({ of, keep, children }: { of: Loaded<T>; keep?: boolean; children(value: T): ComponentChildren }) {
+  if (of.trouble && !(keep && of.value !== undefined)) {
     return (
       <p class="empty" role="alert">
         {of.trouble} <button class="link" onClick={of.again}>Try again</button>

@@ -1,10 +1,11 @@
 import { render, type FunctionComponent } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { hasUnsaved } from '../shared/draft'
 import '../shared/style.css'
 import { Toasts } from '../shared/toast'
 import { message } from '../shared/words'
 import './app.css'
-import { isLive, start } from './live'
+import { isLive, isSignedOut, start } from './live'
 import { Graph } from './pages/graph'
 import { Home } from './pages/home'
 import { Keys } from './pages/keys'
@@ -16,6 +17,7 @@ import { Sync } from './pages/sync'
 import { Palette } from './palette'
 import { go, where } from './router'
 import { shown } from './theme'
+import { ownTitle } from './title'
 
 const PAGES: Record<string, [string, FunctionComponent]> = {
   '': ['Home', Home],
@@ -51,8 +53,13 @@ function LazyPortals() {
   useEffect(() => {
     import('./pages/portals').then((module) => setPage(() => module.default), (error) => setTrouble(message(error)))
   }, [])
-  if (trouble) return <p class="empty" role="alert">{trouble}</p>
-  return Page ? <Page /> : <div class="skeleton" />
+  if (Page) return <Page />
+  return (
+    <>
+      <h1>Portals</h1>
+      {trouble ? <p class="empty" role="alert">{trouble}</p> : <div class="skeleton" />}
+    </>
+  )
 }
 
 function App() {
@@ -61,9 +68,10 @@ function App() {
   const help = useRef<HTMLDialogElement>(null)
   const [isSeeking, setSeeking] = useState(false)
   useEffect(start, [])
+  const called = ownTitle.value || placeName() || title
   useEffect(() => {
-    document.title = `${title} · Memory`
-  }, [title])
+    document.title = `${called} · Memory`
+  }, [called])
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if ((IS_MAC ? event.metaKey : event.ctrlKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === 'k') {
@@ -93,7 +101,7 @@ function App() {
         <nav aria-label="Pages">
           {Object.entries(PAGES).map(([path, [label]]) => <a key={path} href={'/' + path} aria-current={path === name ? 'page' : undefined}>{label}</a>)}
         </nav>
-        <p class={isLive.value ? 'live on' : 'live'}>{isLive.value ? 'live' : 'not connected'}</p>
+        <Connection />
         <button class="link" onClick={() => setSeeking(true)}>Go to… <kbd>{MOD} K</kbd></button>
         <button class="link" onClick={() => help.current?.showModal()}>Shortcuts <kbd>?</kbd></button>
       </header>
@@ -109,8 +117,26 @@ function App() {
   )
 }
 
+/** A file of a store, or a portal, as it is called in its address. */
+function placeName(): string {
+  const [page, first, ...rest] = where.value.path
+  if (page === 'stores' && where.value.query.file) return rest.join('/')
+  return page === 'portals' && rest.length ? `mem://${first}/${rest[0]}` : ''
+}
+
+function Connection() {
+  if (!isSignedOut.value) return <p class={isLive.value ? 'live on' : 'live'}>{isLive.value ? 'live' : 'not connected'}</p>
+  const here = '/sign-in?next=' + encodeURIComponent(location.pathname + location.search)
+  return <p class="live" role="status">You are signed out. <a href={here} target={hasUnsaved() ? '_blank' : undefined}>Sign in</a></p> // beside what is being written
+}
+
 function Missing() {
-  return <p class="empty">There is no such page. <a href="/">Home</a></p>
+  return (
+    <>
+      <h1>There is no such page</h1>
+      <p><a href="/">Home</a></p>
+    </>
+  )
 }
 
 render(<App />, document.getElementById('app')!)

@@ -63,6 +63,7 @@ export function Palette({ pages, close }: { pages: [string, string][]; close(): 
     if (!choice) return
     close()
     choice.run()
+    requestAnimationFrame(() => document.activeElement === document.body && document.getElementById('content')?.focus())
   }
   const onKey = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]

@@ -1,4 +1,4 @@
-import { to } from './router'
+import { decoded, to } from './router'
 
 export const noteRef = (id: string) => `memory://note/${id}`
 
@@ -7,7 +7,7 @@ export function address(ref: string): string {
   const note = /^memory:\/\/note\/(.+)$/.exec(ref)
   if (note) return to(['memories', 'note', note[1]!])
   const file = /^stores:([^/]+)\/(.+)$/.exec(ref)
-  if (file) return to(['stores', file[1]!, ...decodeURIComponent(file[2]!).split('/')], { file: '1' })
+  if (file) return to(['stores', file[1]!, ...decoded(file[2]!).split('/')], { file: '1' })
   const portal = /^mem:\/\/([^/]+)\/([^/?]+)\/?([^?]*)/.exec(ref)
   if (portal) return to(['portals', portal[1]!, portal[2]!], { table: portal[3] })
   return to(['memories', 'open'], { ref })

@@ -6,8 +6,17 @@ interface Where {
   query: Record<string, string>
 }
 
+/** As it stands, where its % signs mean nothing. */
+export function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
 function read(): Where {
-  const path = location.pathname.split('/').filter(Boolean).map(decodeURIComponent)
+  const path = location.pathname.split('/').filter(Boolean).map(decoded)
   return { path, query: Object.fromEntries(new URLSearchParams(location.search)) }
 }
 
@@ -24,9 +33,19 @@ export function to(path: string[], query: Record<string, string | undefined> = {
 
 export function go(address: string, replace = false): void {
   if (address === location.pathname + location.search) return
-  history[replace ? 'replaceState' : 'pushState']({}, '', address)
+  const steps = stepsHere()
+  if (replace) history.replaceState({ steps }, '', address)
+  else history.pushState({ steps: steps + 1 }, '', address)
   where.value = read()
   if (!replace) scrollTo(0, 0)
+}
+
+const stepsHere = () => (history.state as { steps?: number } | null)?.steps ?? 0
+
+/** To where somebody came from in this app; who came from outside goes to `otherwise`. */
+export function back(otherwise: string): void {
+  if (stepsHere()) history.back()
+  else go(otherwise, true)
 }
 
 /** Change the query alone; typing replaces, choosing adds a step. */

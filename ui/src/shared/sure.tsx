@@ -12,7 +12,11 @@ interface Question {
 /** Asks before what cannot be undone, such as revoking a key: one that leaked must not open anything for another second. */
 export function Sure({ title, text, no, yes, act, leave }: Question) {
   const place = useRef<HTMLDialogElement>(null)
-  useLayoutEffect(() => place.current?.showModal(), [])
+  useLayoutEffect(() => {
+    const before = document.activeElement as HTMLElement | null
+    place.current?.showModal()
+    return () => requestAnimationFrame(() => giveFocus(before))
+  }, [])
   const go = () => (leave(), act())
   return (
     <dialog ref={place} aria-labelledby="sure" onClose={leave}>
@@ -21,4 +25,11 @@ export function Sure({ title, text, no, yes, act, leave }: Question) {
       <div class="bar"><button autoFocus onClick={leave}>{no}</button><button class="danger" onClick={go}>{yes}</button></div>
     </dialog>
   )
+}
+
+/** Back to what was in use, or to the page, so that the keyboard goes on from there. */
+function giveFocus(before: HTMLElement | null): void {
+  if (document.activeElement !== document.body) return
+  if (before?.isConnected && before !== document.body) before.focus()
+  else document.getElementById('content')?.focus()
 }

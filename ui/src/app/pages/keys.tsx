@@ -158,11 +158,10 @@ function One({ of: key, again }: { of: Key; again(): void }) {
       <td>{ago(key.last_used_at)}</td>
       <td>{key.revoked_at ? 'revoked' : isOver ? 'expired' : (key.expires_at?.slice(0, 10) ?? 'for good')}</td>
       <td>
-        {isOver ? null : isSure ? (
+        {isSure && (
           <Sure title={`Revoke ${key.name}?`} text="Whoever uses it is cut off within a second, and their open streams end. It cannot be undone: a key that was revoked never works again." no="Keep it" yes="Revoke for good" act={revoke} leave={() => setSure(false)} />
-        ) : (
-          <button class="danger" aria-label={`Revoke ${key.name}`} onClick={() => setSure(true)}>Revoke</button>
         )}
+        {!isOver && <button class="danger" aria-label={`Revoke ${key.name}`} onClick={() => setSure(true)}>Revoke</button>}
       </td>
     </tr>
   )

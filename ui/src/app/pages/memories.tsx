@@ -6,7 +6,8 @@ import { MEMORIES } from '../live'
 import { Awaited, useLoaded } from '../loading'
 import { Markdown } from '../markdown'
 import { address, noteRef, type Write } from '../refs'
-import { go, to, turn, where } from '../router'
+import { decoded, go, to, turn, where } from '../router'
+import { useTitle } from '../title'
 import { Filters, filtersOf, type Wish } from './filters'
 import { NewNote, NotePage } from './note'
 
@@ -58,17 +59,20 @@ export function Memories() {
   if (part === 'new') return <NewNote />
   if (part === 'note' && id) return <NotePage key={id} id={id} />
   if (part === 'open') return <Opened key={where.value.query.ref} reference={where.value.query.ref ?? ''} />
-  if (where.value.query.title) return <ByTitle key={where.value.query.title} title={where.value.query.title} />
+  if (where.value.query.title) return <ByTitle key={where.value.query.title} title={where.value.query.title} namespace={where.value.query.namespace} />
   return <Searching />
 }
 
+/** The note that has a title, first of all in the namespace of the note that names it. */
+async function titled(title: string, namespace: string | undefined): Promise<Slim | undefined> {
+  const find = async (asked: Record<string, string>) => (await get<{ notes: Slim[] }>('/api/notes?' + new URLSearchParams({ title, limit: '1', ...asked }))).notes[0]
+  return (namespace && (await find({ namespace }))) || find({})
+}
+
 /** A [[Title]]: the note that has it, or a new one. */
-function ByTitle({ title }: { title: string }) {
+function ByTitle({ title, namespace }: { title: string; namespace: string | undefined }) {
   useEffect(() => {
-    tool<{ memories: Slim[] }>('memory_search', { query: title, search_mode: 'lexical', limit: 20 }).then(({ memories }) => {
-      const found = memories.find((note) => note.title.toLowerCase() === title.toLowerCase())
-      go(found ? to(['memories', 'note', found.id]) : to(['memories', 'new'], { called: title }), true)
-    }, failed)
+    titled(title, namespace).then((found) => go(found ? to(['memories', 'note', found.id]) : to(['memories', 'new'], { called: title, namespace }), true), failed)
   }, [])
   return <h1>{title}</h1>
 }
@@ -173,7 +177,8 @@ function Hits({ now, more }: { now: Found; more(after: string): Promise<Pick<Fou
 /** Anything else a search finds: a fact of the vault, an entity. */
 function Opened({ reference }: { reference: string }) {
   const found = useLoaded(() => open<Record<string, unknown>>(reference), [reference])
-  const title = decodeURIComponent(reference.split('/').pop() ?? reference)
+  const title = decoded(reference.split('/').pop() ?? reference)
+  useTitle(title)
   const project = /^graph:([^/]+)\//.exec(reference)?.[1]
   return (
     <>

@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { forgetAll } from '../../shared/draft'
 import { failed, toast } from '../../shared/toast'
 import { ago, bytes, number, plural } from '../../shared/words'
 import { download, get, post } from '../api'
@@ -35,6 +36,7 @@ export function Settings() {
   async function signOut() {
     try {
       await post('/api/sign-out')
+      forgetAll()
       location.assign('/')
     } catch (error) {
       failed(error)

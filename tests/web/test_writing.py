@@ -1,0 +1,221 @@
+"""Writing notes: nothing that somebody wrote is lost, neither mine nor another's."""
+
+import re
+
+import pytest
+from playwright.sync_api import BrowserContext, Dialog, Page, Route, expect
+
+from tests.web.conftest import Site
+from tests.web.looking import is_accessible
+
+
+def note(site: Site, title: str, **more: object) -> str:
+    made = site.call("memory_create", **{"title": title, "content": "The first text.", **more})
+    return str(made["id"])
+
+
+def edit(page: Page, id_: str) -> None:
+    page.goto(f"/memories/note/{id_}?edit=1")
+    expect(page.get_by_label("Markdown")).to_be_focused()
+
+
+def saved(page: Page) -> None:
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("status").filter(has_text="Saved")).to_be_visible()
+
+
+@pytest.fixture
+def asks(page: Page) -> list[str]:
+    """What the browser asks before it leaves; it is told to leave."""
+    asked: list[str] = []
+
+    def leave(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.accept()
+
+    page.on("dialog", leave)
+    return asked
+
+
+def test_saving_sends_my_changes_alone(page: Page, site: Site) -> None:
+    id_ = note(site, "Shared", importance=0.3)
+    edit(page, id_)
+    page.get_by_label("Tags").fill("mine")
+    site.call("memory_update", id=id_, content="What an agent wrote.", title="Shared by two", importance=0.9)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Shared by two")
+    saved(page)
+    now = site.call("memory_get", id=id_)
+    assert (now["content"], now["title"], now["importance"]) == ("What an agent wrote.", "Shared by two", 0.9)
+    assert "mine" in now["tags"]
+
+
+def test_who_changes_what_another_changed_is_asked(page: Page, site: Site) -> None:
+    id_ = note(site, "In two tabs")
+    edit(page, id_)
+    page.get_by_label("Markdown").fill("My text.")
+    site.call("memory_update", id=id_, content="Their text.")
+    page.keyboard.press("Control+Enter")
+    clash = page.get_by_role("alert", name="Changed meanwhile")
+    expect(clash).to_contain_text("Their text.")
+    is_accessible(page)
+    assert site.call("memory_get", id=id_)["content"] == "Their text."
+    clash.get_by_role("button", name="Go on writing").click()
+    expect(page.get_by_label("Markdown")).to_have_value("My text.")
+    page.get_by_role("button", name="Save", exact=True).click()
+    clash.get_by_role("button", name="Overwrite with mine").click()
+    expect(page.get_by_role("article")).to_contain_text("My text.")
+
+    page.get_by_role("link", name="Edit").click()
+    page.get_by_label("Markdown").fill("Mine again.")
+    site.call("memory_update", id=id_, content="Theirs again.")
+    page.get_by_role("button", name="Save", exact=True).click()
+    clash.get_by_role("button", name="Discard mine").click()
+    expect(page.get_by_role("article")).to_contain_text("Theirs again.")
+
+
+@pytest.mark.parametrize("where", ["/memories/new", "note"])
+def test_escape_asks_before_it_discards(page: Page, site: Site, where: str) -> None:
+    page.goto("/memories")
+    if where == "note":
+        edit(page, note(site, "To be left"))
+    else:
+        page.get_by_role("link", name="New note").click()
+    text = page.get_by_label("Markdown")
+    text.fill("Half a thought")
+    page.keyboard.press("Escape")
+    question = page.get_by_role("dialog", name="Discard what you wrote?")
+    expect(question.get_by_role("button", name="Go on writing")).to_be_focused()
+    is_accessible(page)
+    page.keyboard.press("Escape")
+    expect(question).to_have_count(0)
+    expect(text).to_have_value("Half a thought")
+    expect(text).to_be_focused()
+    page.keyboard.press("Escape")
+    question.get_by_role("button", name="Discard").click()
+    expect(text).to_have_count(0)
+    page.goto(page.url.split("?")[0] + "?edit=1" if where == "note" else "/memories/new")
+    expect(text).not_to_have_value("Half a thought")
+
+
+def test_a_draft_waits_where_it_was_written(page: Page, asks: list[str]) -> None:
+    page.goto("/memories/new")
+    text = page.get_by_label("Markdown")
+    text.fill("Half a thought")
+    page.get_by_role("link", name="Keys").click()
+    expect(page.get_by_role("status").filter(has_text="Not saved yet")).to_be_visible()
+    page.go_back()
+    expect(text).to_have_value("Half a thought")
+    text.press("End")
+    text.press_sequentially(", and more")
+    page.reload()
+    assert asks == ["beforeunload"]
+    expect(text).to_have_value("Half a thought, and more")
+    is_accessible(page)
+    page.get_by_role("button", name="Discard it").click()
+    expect(text).to_have_value("")
+    page.reload()
+    expect(text).to_have_value("")
+    assert asks == ["beforeunload"]
+
+
+def test_who_is_signed_out_meanwhile_keeps_the_draft_and_saves_it_later(page: Page, site: Site) -> None:
+    page.goto("/memories/new")
+    text = page.get_by_label("Markdown")
+    text.fill("Written before I was signed out")
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("status").filter(has_text="You are signed out")).to_be_visible()
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(text).to_have_value("Written before I was signed out")
+    is_accessible(page)
+    page.context.add_cookies(
+        [{"name": name, "value": value, "url": site.url} for name, value in site.me.cookies.items()]
+    )
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Written before I was signed out")
+
+
+def test_a_note_that_is_deleted_under_my_pen_can_be_kept_as_a_new_one(page: Page, site: Site) -> None:
+    id_ = note(site, "Soon gone")
+    edit(page, id_)
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    page.get_by_label("Markdown").fill("But I had more to say.")
+    with page.expect_response("**/api/tools/memory_get"):
+        site.call("memory_delete", id=id_, soft=False)
+    expect(page.get_by_label("Markdown")).to_have_value("But I had more to say.")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_role("button", name="Save as a new note").click()
+    expect(page.get_by_role("article")).to_contain_text("But I had more to say.")
+    assert id_ not in page.url
+
+
+def test_a_tag_with_spaces_stays_one_and_one_like_a_longer_one_in_the_text_is_shown(page: Page, site: Site) -> None:
+    id_ = note(site, "Tagged", content="For #ops-team, and `#code`.", tags=["first idea", "ops", "code"])
+    edit(page, id_)
+    expect(page.get_by_label("Tags")).to_have_value("first idea, ops, code")
+    page.get_by_label("Tags").fill("first idea, second idea, ops")
+    saved(page)
+    tags = site.call("memory_get", id=id_)["tags"]
+    assert {"first idea", "second idea", "ops", "ops-team"} <= set(tags)
+    assert not {"first", "idea", "code"} & set(tags)
+
+
+def test_saving_twice_keeps_one_note(page: Page, site: Site) -> None:
+    sent: list[Route] = []
+    page.route("**/api/tools/memory_create", lambda route: sent.append(route))
+    page.goto("/memories/new")
+    page.get_by_label("Markdown").fill("Only once, please")
+    page.keyboard.press("Control+Enter")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("button", name="Saving…")).to_be_disabled()
+    page.wait_for_timeout(300)
+    assert len(sent) == 1
+    sent[0].continue_()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Only once, please")
+
+
+def test_cancel_leads_to_the_list_for_who_came_by_a_link(context: BrowserContext) -> None:
+    page = context.new_page()
+    page.goto("/memories/new?called=Plan")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page).to_have_url(re.compile("/memories$"))
+    page.get_by_role("link", name="Keys").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Keys")
+    page.keyboard.press("n")
+    expect(page.get_by_label("Markdown")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page).to_have_url(re.compile("/keys$"))
+    page.close()
+
+
+def test_a_version_that_changed_only_tags_says_so_and_is_restored_whole(page: Page, site: Site) -> None:
+    id_ = note(site, "Only tags", tags=["before"], importance=0.2)
+    site.call("memory_update", id=id_, tags=["after"], importance=0.7)
+    page.goto(f"/memories/note/{id_}?history=1")
+    expect(page.locator("ins")).to_have_text([re.compile("tags: after"), re.compile("importance: 0.7")])
+    expect(page.locator("del")).to_have_text([re.compile("tags: before"), re.compile("importance: 0.2")])
+    page.get_by_role("button", name="Older").click()
+    page.get_by_role("button", name="Restore version 1").click()
+    expect(page.get_by_role("link", name="#before")).to_be_visible()
+    now = site.call("memory_get", id=id_)
+    assert now["importance"] == 0.2
+    assert "after" not in now["tags"]
+
+
+def test_the_preview_of_a_long_note_waits_until_nobody_types(page: Page, site: Site) -> None:
+    edit(page, note(site, "Long", content="A *line* of **text** with [[Links]] #tag\n\n" * 1000))
+    drawn = page.evaluate(
+        """async () => {
+          const area = document.querySelector('textarea'), preview = document.querySelector('.preview')
+          const seen = new Set([preview.textContent.length])
+          for (let key = 0; key < 10; key++) {
+            area.setRangeText('x', 0, 0, 'end')
+            area.dispatchEvent(new InputEvent('input', { bubbles: true }))
+            await new Promise((done) => setTimeout(done, 20))
+            seen.add(preview.textContent.length)
+          }
+          return seen.size
+        }"""
+    )
+    assert drawn <= 3  # a busy machine may pause
+    expect(page.get_by_role("region", name="Preview")).to_contain_text("xxxxxxxxxxA line")
