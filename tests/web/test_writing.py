@@ -105,6 +105,9 @@ def test_a_draft_waits_where_it_was_written(page: Page, asks: list[str]) -> None
     expect(page.get_by_role("status").filter(has_text="Not saved yet")).to_be_visible()
     page.go_back()
     expect(text).to_have_value("Half a thought")
+    page.emulate_media(color_scheme="dark")  # draws the page anew
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(text).to_have_value("Half a thought")
     text.press("End")
     text.press_sequentially(", and more")
     page.reload()

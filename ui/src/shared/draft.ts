@@ -19,24 +19,21 @@ export interface Draft<T> extends Kept<T> {
 
 const PREFIX = 'draft:'
 const SOON = 300 // milliseconds after a key
-const kept = new Map<string, string>() // where a browser has no room, or no storage
+const kept = new Map<string, Kept<unknown>>() // to the last letter, and where a browser has no room, or no storage
 const unsaved = new Set<string>() // what is being written now
 
 function read<T>(key: string): Kept<T> | null {
-  let found = kept.get(key) ?? null
+  if (kept.has(key)) return kept.get(key) as Kept<T>
   try {
-    found ??= sessionStorage.getItem(PREFIX + key)
+    return JSON.parse(sessionStorage.getItem(PREFIX + key) ?? 'null') as Kept<T> | null
   } catch {
-    // Without storage there is what this page remembers.
+    return null // without storage there is what this page remembers
   }
-  return found === null ? null : (JSON.parse(found) as Kept<T>)
 }
 
-function write(key: string, value: unknown): void {
-  const text = JSON.stringify(value)
-  kept.set(key, text)
+function write(key: string): void {
   try {
-    sessionStorage.setItem(PREFIX + key, text)
+    sessionStorage.setItem(PREFIX + key, JSON.stringify(kept.get(key)))
   } catch {
     // Too long for the storage: it lives as long as the page, and closing that asks.
   }
@@ -75,14 +72,12 @@ const isSame = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(
  *  somebody goes elsewhere in the app without saving. */
 export function useDraft<T>(key: string, start: T, left?: () => void): Draft<T> {
   const [now, setNow] = useState(() => ({ base: start, draft: start, isBack: false, ...found<T>(key) }))
-  const latest = useRef(now)
   const timer = useRef(0)
   const isChanged = !isSame(now.base, now.draft)
-  latest.current = now
+  if (isChanged) kept.set(key, { base: now.base, draft: now.draft })
   const keep = () => {
     clearTimeout(timer.current)
-    const { base, draft } = latest.current
-    if (unsaved.has(key)) write(key, { base, draft })
+    if (unsaved.has(key)) write(key)
   }
   useEffect(() => {
     if (isChanged) {
