@@ -725,7 +725,10 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
     "GET /api/stores": [lambda its: at("/api/stores")],
     "GET /api/stores/{store}/file": [lambda its: at(f"/api/stores/{its.store}/file", path=its.path)],
     "POST /api/stores/{store}/file": [
-        lambda its: (f"/api/stores/{its.store}/file", {"path": its.path, "text": "mine", "changed_ns": "1"})
+        lambda its: (f"/api/stores/{its.store}/file", {"path": its.path, "data": "bWluZQ==", "changed_ns": "1"})
+    ],
+    "POST /api/stores/{store}/edit": [
+        lambda its: (f"/api/stores/{its.store}/edit", {"path": its.path, "content": "mine", "was": "theirs"})
     ],
     "GET /api/portals": [lambda its: at("/api/portals")],
     "POST /api/tools/{name}": [  # all of them are asked above, by a key

@@ -22,6 +22,7 @@ WORDS = {
     "conflict": "Something by that name exists, or somebody else changed it first.",
     "no_active_project": "The session works in no project. Use `switch_project`, or name the `project` in the call.",
     "store_not_registered": "No store has this name. `add_memory` makes it, `memory-mcp stores add` registers one.",
+    "changed": "Somebody else wrote to the file while it was edited. Read it again, and write what is right now.",
     "expired": "The memory's time is over. Ask with `include_expired` to see it.",
     "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",
     "read_only_query": "A query is one SELECT over the tables of its portal. The message says what of it is not.",

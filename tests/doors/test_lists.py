@@ -129,11 +129,17 @@ def test_a_project_is_drawn_from_its_best_connected_entities(server: Http, me: P
     assert me.ask("GET", "/api/graph/nowhere").status_code == 404
 
 
+def kept(me: Person, address: str) -> dict[str, str]:
+    """A file of a store, as it can be put back."""
+    was = me.ask("GET", address).json()
+    return {"data": was["data"], "changed_ns": was["changed_ns"]}
+
+
 def test_a_file_of_a_store_is_put_back_as_it_was_and_never_over_another(server: Http, me: Person) -> None:
     place, file = "/api/stores/default/file", server.data_dir / "stores" / "default" / "people" / "eve.md"
     file.write_bytes("---\ncolour: grün\n---\n\nEve\r\n".encode())
     before, changed = file.read_bytes(), file.stat().st_mtime_ns
-    was = me.ask("GET", f"{place}?path=people/eve").json()
+    was = kept(me, f"{place}?path=people/eve")
     there = me.ask("POST", place, json={"path": "people/eve", **was})
     assert (there.status_code, there.json()["error"]) == (409, "conflict")
     call(me, "remove_memory", store="default", path="people/eve")
@@ -146,3 +152,47 @@ def test_a_file_of_a_store_is_put_back_as_it_was_and_never_over_another(server: 
         assert me.ask("POST", place, json={"path": path, **was}).status_code == 422
     nobodys = me.ask("POST", "/api/stores/nobodys/file", json={"path": "people/eve", **was})
     assert nobodys.status_code == 404
+
+
+def test_a_file_that_is_not_utf_8_comes_back_byte_for_byte(server: Http, me: Person) -> None:
+    place, file = "/api/stores/default/file", server.data_dir / "stores" / "default" / "people" / "latin.md"
+    file.write_bytes("Zoë".encode("latin-1"))
+    was = kept(me, f"{place}?path=people/latin")
+    call(me, "remove_memory", store="default", path="people/latin")
+    assert me.ask("POST", place, json={"path": "people/latin", **was}).status_code == 201
+    assert file.read_bytes() == "Zoë".encode("latin-1")
+
+
+def test_what_is_no_file_of_a_store_is_not_put_back(server: Http, me: Person) -> None:
+    place = "/api/stores/default/file"
+    half = r'{"path": "%s", "data": "%s", "changed_ns": "1"}'
+    for path, data in ((r"people/\ud800", "YQ=="), ("people/half", r"\ud800"), ("people/half", "no base64")):
+        answer = me.ask("POST", place, content=half % (path, data), headers={"Content-Type": "application/json"})
+        assert answer.status_code == 422, answer.text
+    assert me.ask("POST", place, json={"path": "C:\\x", "data": "YQ==", "changed_ns": "1"}).status_code == 422
+
+
+def test_a_file_whose_name_or_size_keeps_it_from_coming_back_says_so(server: Http, me: Person) -> None:
+    folder = server.data_dir / "stores" / "default"
+    (folder / f"{'n' * 130}.md").write_text("named elsewhere", encoding="utf-8")
+    (folder / "long.md").write_text("x" * 4_000_000, encoding="utf-8")
+    (folder / "plain.md").write_text("x", encoding="utf-8")
+    told = {
+        path: me.ask("GET", "/api/stores/default/file", params={"path": path}).json()["comes_back"]
+        for path in ("n" * 130, "long", "plain")
+    }
+    assert told == {"n" * 130: False, "long": False, "plain": True}
+
+
+def test_an_edit_never_goes_over_what_somebody_else_wrote_meanwhile(server: Http, me: Person) -> None:
+    place = "/api/stores/default/edit"
+    call(me, "add_memory", store="default", path="people/kim", content="One")
+    was = call(me, "get_memory", store="default", path="people/kim")["content"]
+    mine = {"path": "people/kim", "content": "Two", "was": was}
+    assert me.ask("POST", place, json=mine).status_code == 200
+    late = me.ask("POST", place, json=mine | {"content": "Three"})
+    assert (late.status_code, late.json()["error"]) == (409, "changed")
+    assert call(me, "get_memory", store="default", path="people/kim")["content"].strip() == "Two"
+    half = r'{"path": "people/kim", "content": "\ud800", "was": ""}'
+    refused = me.ask("POST", place, content=half, headers={"Content-Type": "application/json"})
+    assert refused.status_code == 422

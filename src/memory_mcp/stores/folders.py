@@ -61,6 +61,11 @@ class StoreFolder:
         with self._telling(parts), self._memory(parts) as place:
             return _text(place, parts)
 
+    def read_bytes(self, parts: Parts) -> tuple[bytes, Signature]:
+        """The same, as it is on disk."""
+        with self._telling(parts), self._memory(parts) as place:
+            return _bytes(place, parts)
+
     def add(self, parts: Parts, text: str) -> Signature:
         """Write a new memory, with the categories it needs. Raises Conflict if one is there."""
         with self._telling(parts), self._making(parts, "path"):
@@ -318,10 +323,15 @@ def _file(parts: Parts) -> Parts:
 
 
 def _text(place: Place, parts: Parts, largest: int = LARGEST) -> tuple[str, Signature]:
+    data, signature = _bytes(place, parts, largest)
+    return data.decode("utf-8", "replace"), signature
+
+
+def _bytes(place: Place, parts: Parts, largest: int = LARGEST) -> tuple[bytes, Signature]:
     data, status = place.read(largest + 1)
     if len(data) > largest:
         raise Invalid(f"{'/'.join(parts)!r} is over {largest} bytes long. Split the file.", word="too_large")
-    return data.decode("utf-8", "replace"), _signature(status)
+    return data, _signature(status)
 
 
 def _is_text(name: str) -> bool:

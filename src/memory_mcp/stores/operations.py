@@ -103,8 +103,11 @@ class Stores:
             raise NotFound(f"{path!r} has expired. Ask with include_expired to see it.", word="expired", field="path")
         return Memory(store, path, file.content, file.metadata)
 
-    def update(self, caller: Caller, store: str, path: str, change: Change) -> Updated:
-        """Change what is given and leave all else as it is. Without a difference the file is not touched."""
+    def update(self, caller: Caller, store: str, path: str, change: Change, *, was: str | None = None) -> Updated:
+        """Change what is given and leave all else as it is. Without a difference the file is not touched.
+
+        Raises Conflict with the word `changed` if `was` is given and its content is another by now.
+        """
         if change == Change():
             raise Invalid("Nothing to change: give content, tags, expires_at, clear_expiry or citations.")
         if change.clear_expiry and change.expires_at is not None:
@@ -114,6 +117,8 @@ class Stores:
         with folder.turn():
             for _ in range(MOST_TRIES):
                 text, seen = self._settled(folder, parts)
+                if was is not None and frontmatter.parse(text).content != was:
+                    raise Conflict(f"Somebody has changed {path!r} meanwhile.", word="changed", field="path")
                 changed = self._changed(text, change)
                 if changed is None:
                     return Updated(store, path, updated=True)
@@ -183,17 +188,27 @@ class Stores:
             self._index(caller, folder, target[:-1], is_new=True)
         return Moved(store, from_path, to_path, moved=True)
 
-    def text(self, caller: Caller, store: str, path: str) -> tuple[str, int]:
+    def content(self, caller: Caller, store: str, path: str) -> tuple[bytes, int]:
         """A memory's whole file as it stands, and when it was last changed, in nanoseconds since 1970."""
-        text, (changed_ns, *_) = self._opened(caller, store).read(paths.parsed(path))
-        return text, changed_ns
+        content, (changed_ns, *_) = self._opened(caller, store).read_bytes(paths.parsed(path))
+        return content, changed_ns
 
-    def put_back(self, caller: Caller, store: str, path: str, text: str, changed_ns: int) -> None:
+    @staticmethod
+    def may_be_added(path: str) -> bool:
+        """Whether a new file may have this path: one that is there may be called as its system allows."""
+        try:
+            paths.check_new(paths.parsed(path))
+        except Invalid:
+            return False
+        return True
+
+    def put_back(self, caller: Caller, store: str, path: str, content: bytes, changed_ns: int) -> None:
         """Write a file that was removed as it was. Raises Conflict if one is there by now."""
         parts = paths.parsed(path)
         folder = self._opened(caller, store)
+        paths.check_new(parts)
         with folder.turn():
-            if not folder.add_file((*parts[:-1], parts[-1] + SUFFIX), text.encode(), changed_ns):
+            if not folder.add_file((*parts[:-1], parts[-1] + SUFFIX), content, changed_ns):
                 raise taken(parts, "path")
             self._index(caller, folder, parts[:-1], is_new=True)
 

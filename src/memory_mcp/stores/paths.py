@@ -41,6 +41,8 @@ def parsed(path: str, field: str = "path") -> Parts:
             raise Invalid(f"{field}: {part!r} is hidden. Names that start with a dot are not memories.", field=field)
         if "\0" in part:
             raise Invalid(f"{field}: a name cannot hold a NUL character.", field=field)
+        if any("\ud800" <= sign <= "\udfff" for sign in part):
+            raise Invalid(f"{field}: a name cannot hold half of a surrogate pair, which is not text.", field=field)
     return parts
 
 

@@ -1,7 +1,9 @@
 """What pages show beside the tools: notes by what is known of them, what was written last, a project's picture, a file
 of a store as it stands."""
 
+import base64
 import re
+import unicodedata
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated
 
@@ -11,6 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from memory_mcp.caller import Scope
 from memory_mcp.clock import precise_stamp
+from memory_mcp.doors.bodies import LARGEST_BODY
 from memory_mcp.doors.rest.answering import refusals, require
 from memory_mcp.doors.rest.people import TheApp, ThePerson
 from memory_mcp.doors.rest.routes import LARGEST_ID, mine
@@ -22,17 +25,21 @@ from memory_mcp.doors.rest.shapes import (
     ProjectDrawn,
     RelationDrawn,
     StoreFile,
+    StoreFileEdited,
     StoreFilePutBack,
     StorePath,
     Unread,
     WriteShown,
     WritesShown,
 )
+from memory_mcp.errors import Invalid
 from memory_mcp.notes.model import Filter, Place, Question, Source
 from memory_mcp.recall.latest import latest
+from memory_mcp.stores.model import Change
 
 AFTER = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{12}Z),([0-9]{1,18})$"
 TEXT = r"^[^\x00]*$"
+ROOM_FOR_THE_REST = 4096  # bytes of a request beside a file
 
 
 def _written_out(value: object) -> object:
@@ -148,17 +155,37 @@ def store_file(
 ) -> StoreFile:
     """A file of a store as it stands, to be put back after it was removed."""
     require(person, "stores", Scope.READ)
-    text, changed_ns = app.stores.text(person, store, path)
-    return StoreFile(text=text, changed_ns=str(changed_ns))
+    content, changed_ns = app.stores.content(person, store, path)
+    data = base64.b64encode(content).decode()
+    comes_back = app.stores.may_be_added(path) and len(data) < LARGEST_BODY - ROOM_FOR_THE_REST
+    return StoreFile(data=data, changed_ns=str(changed_ns), comes_back=comes_back)
 
 
 @mine.post("/stores/{store}/file", status_code=201, responses=refusals(404, 409, 413, 422))
 def put_store_file_back(store: StoreName, asked: StoreFilePutBack, app: TheApp, person: ThePerson) -> StorePath:
     """Write a file that was removed as it was. 409 if there is one by now."""
     require(person, "stores", Scope.WRITE)
-    app.stores.put_back(person, store, asked.path, asked.text, min(int(asked.changed_ns), LARGEST_ID))
+    app.stores.put_back(person, store, asked.path, base64.b64decode(asked.data), min(int(asked.changed_ns), LARGEST_ID))
     app.changes.tell_pages(person.user, "stores")
     return StorePath(store=store, path=asked.path)
+
+
+@mine.post("/stores/{store}/edit", responses=refusals(404, 409, 413, 422))
+def edit_store_file(store: StoreName, asked: StoreFileEdited, app: TheApp, person: ThePerson) -> StorePath:
+    """Write a file's markdown anew. 409 if it is not what was edited any more."""
+    require(person, "stores", Scope.WRITE)
+    app.stores.update(person, store, asked.path, Change(content=_text(asked.content)), was=asked.was)
+    app.changes.tell_pages(person.user, "stores")
+    return StorePath(store=store, path=asked.path)
+
+
+def _text(given: str) -> str:
+    """As tools take it."""
+    try:
+        given.encode()
+    except UnicodeEncodeError as exc:
+        raise Invalid("content: it holds half of a surrogate pair, which is not text.", field="content") from exc
+    return unicodedata.normalize("NFC", given)
 
 
 def _place(after: str) -> Place:

@@ -7,10 +7,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from memory_mcp.access import Entry, IssuedKey, Key, Plan
 from memory_mcp.access.keys import LIFETIME, LONGEST_NAME, LONGEST_NAMESPACE, READABLE
 from memory_mcp.caller import Scope
+from memory_mcp.doors.arguments import MOST_BYTES
 from memory_mcp.portals.folders import PortalFolder
 from memory_mcp.sessions import Client, Transport
 
 FamilyName = Literal["vault", "notes", "stores", "graph", "portals", "recall"]
+
+
+BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
 
 class Asked(BaseModel):
@@ -251,14 +255,21 @@ class ProjectDrawn(BaseModel):
 
 
 class StoreFile(BaseModel):
-    text: str = Field(description="All of the file, with what stands at its top.")
+    data: str = Field(description="All bytes of the file, in base64.")
     changed_ns: str = Field(description="When it was last changed, in nanoseconds since 1970.")
+    comes_back: bool = Field(description="Whether POST would take it: by its name, and as small as a request.")
 
 
 class StoreFilePutBack(Asked):
     path: str = Field(min_length=1, max_length=1024)
-    text: str = Field(description="As GET gave it.")
+    data: Annotated[str, Field(pattern=BASE64)] = Field(description="As GET gave it.")
     changed_ns: Annotated[str, Field(pattern=r"^[0-9]{1,19}$")] = Field(description="As GET gave it.")
+
+
+class StoreFileEdited(Asked):
+    path: str = Field(min_length=1, max_length=1024)
+    content: str = Field(description="The markdown as it is to be.", min_length=1, max_length=MOST_BYTES)
+    was: str = Field(description="The markdown that was edited.", max_length=MOST_BYTES)
 
 
 class StorePath(BaseModel):

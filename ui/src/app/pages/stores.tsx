@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { Sure } from '../../shared/sure'
 import { failed, toast } from '../../shared/toast'
 import { ago, message, plural } from '../../shared/words'
 import { get, post, tool } from '../api'
@@ -139,6 +140,7 @@ function Branch({ store, category, open, file }: { store: string; category: stri
 function FileView({ store, path }: { store: string; path: string }) {
   const file = useLoaded(() => tool<File>('get_memory', { store, path, include_expired: true }), [store, path], STORES)
   const [draft, setDraft] = useState<string | null>(null)
+  const [isAsking, setAsking] = useState(false)
   useEffect(() => setDraft(null), [path])
   async function save(event: Event) {
     event.preventDefault()
@@ -151,18 +153,22 @@ function FileView({ store, path }: { store: string; path: string }) {
       failed(error)
     }
   }
-  async function remove() {
+  async function remove(isSure: boolean) {
     const place = `/api/stores/${encodeURIComponent(store)}/file`
     try {
-      const was = await get<{ text: string; changed_ns: string }>(`${place}?path=${encodeURIComponent(path)}`)
+      const { data, changed_ns, comes_back } = await get<{ data: string; changed_ns: string; comes_back: boolean }>(`${place}?path=${encodeURIComponent(path)}`)
+      if (!comes_back && !isSure) {
+        setAsking(true)
+        return
+      }
       await tool('remove_memory', { store, path })
       const putBack = async () => {
-        await post(place, { path, ...was })
+        await post(place, { path, data, changed_ns })
         toast(`${path} is back, as it was`)
         go(to(['stores', store, ...path.split('/')], { file: '1' }))
       }
       go(to(['stores', store, ...path.split('/').slice(0, -1)]))
-      toast(`${path} is deleted`, { undo: putBack })
+      toast(`${path} is deleted`, comes_back ? { undo: putBack } : {})
     } catch (error) {
       failed(error)
     }
@@ -174,8 +180,9 @@ function FileView({ store, path }: { store: string; path: string }) {
           <div class="bar heading">
             <h2>{path}</h2>
             <span class="space" />
+            {isAsking && <Sure title={`Delete ${last(path)}?`} text="It cannot be undone: the file is too large, or has a name that only some systems allow." no="Keep it" yes="Delete for good" act={() => remove(true)} leave={() => setAsking(false)} />}
             {draft === null && <button onClick={() => setDraft(content)}>Edit</button>}
-            {draft === null && <button class="danger" onClick={remove}>Delete</button>}
+            {draft === null && <button class="danger" onClick={() => remove(false)}>Delete</button>}
           </div>
           <p class="mut">{ago(metadata.updated_at)}{metadata.tags.length ? ' · ' + metadata.tags.map((tag) => '#' + tag).join(' ') : ''}{metadata.citations.length ? ' · ' + plural(metadata.citations.length, 'citation') : ''}</p>
           {draft === null ? (
