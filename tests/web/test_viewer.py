@@ -188,6 +188,88 @@ def test_a_whole_table_goes_only_if_its_name_is_typed(page: Page, here: Site) ->
     assert "doomed" not in [table["name"] for table in here.call("portal_view", portalUri=PORTAL)["tables"]]
 
 
+@pytest.mark.parametrize("carrier", ["web app", "host"])
+def test_equal_rows_without_an_id_go_together_after_that_is_said_and_come_back(
+    page: Page, here: Site, carrier: str
+) -> None:
+    cut = [{"name": "Ann", "at": "2026-01-31T12:00:00.123Z", "sum": 0.1, "more": {"n": n}} for n in range(3)]
+    others = [{"name": "Ann", "at": None, "sum": 0.1}, {"name": "Bob", "at": None, "sum": None}]
+    here.call("portal_write", portalUri=PORTAL, table="twins", data=[*cut, *others])
+    asked = {"portalUri": PORTAL, "sql": "SELECT * FROM twins ORDER BY name, at, toString(more)"}
+    before = here.call("portal_query", **asked)["rows"]
+    where = in_the_web_app(page) if carrier == "web app" else shown_in_a_host(page, here, "light")
+    choose_table(where, "twins")
+    where.get_by_label("Select row 2", exact=True).check()
+    where.get_by_role("button", name="Delete 1 row").click()
+    question = where.get_by_role("dialog", name="Delete 3 rows?")
+    expect(question).to_contain_text("1 row is selected")
+    expect(question).to_contain_text("equal go together")
+    is_accessible(page.frames[-1] if carrier == "host" else page)
+    question.get_by_role("button", name="Keep them").click()
+    assert here.call("portal_query", **asked)["rows"] == before
+    where.get_by_role("button", name="Delete 1 row").click()
+    question.get_by_role("button", name="Delete them all").click()
+    expect(where.get_by_text("3 rows deleted")).to_be_visible()
+    assert len(here.call("portal_query", **asked)["rows"]) == 2
+    where.get_by_role("button", name="Undo").click()
+    expect(where.get_by_text("3 rows restored")).to_be_visible()
+    assert here.call("portal_query", **asked)["rows"] == before
+
+    where.get_by_label("Search all columns").fill("Bob")
+    expect(where.locator("#row1")).to_have_count(0)
+    where.get_by_label("Select row 1", exact=True).check()
+    where.get_by_role("button", name="Delete 1 row").click()
+    expect(where.get_by_text("1 row deleted")).to_be_visible()  # there is one of it: nothing is asked
+    assert {row["name"] for row in here.call("portal_query", **asked)["rows"]} == {"Ann"}
+
+
+def test_rows_stay_selected_while_somebody_writes_to_another_table(page: Page, here: Site) -> None:
+    in_the_web_app(page, "?table=refunds")
+    page.get_by_label("Select row 3", exact=True).check()
+    here.call("portal_write", portalUri=PORTAL, table="elsewhere", data=[{"id": 1}])
+    expect(page.get_by_label("Table", exact=True)).to_contain_text("elsewhere (1)")
+    expect(page.get_by_label("Select row 3", exact=True)).to_be_checked()
+    expect(page.get_by_role("button", name="Delete 1 row")).to_be_visible()
+    here.call("portal_write", portalUri=PORTAL, table="refunds", data=[{"id": -1, "order_id": 0, "reason": None}])
+    expect(page.get_by_label("Table", exact=True)).to_contain_text("refunds (21)")
+    expect(page.get_by_role("button", name="Delete 1 row")).to_have_count(0)  # another row is the third now
+    here.call("portal_delete", portalUri=PORTAL, table="refunds", where={"id": -1})
+
+
+def test_back_undoes_a_step(page: Page, here: Site) -> None:
+    in_the_web_app(page, "?table=orders")
+    expect(page.get_by_text("100,000 rows", exact=True)).to_be_visible()
+    page.get_by_role("button", name="id", exact=True).click()
+    page.get_by_role("button", name="id", exact=True).click()
+    expect(page.locator("#row0")).to_contain_text(f"order {ROWS - 1}")
+    page.get_by_label("Search all columns").type("order 77")  # typing is no step
+    expect(page.get_by_text("100,000 rows", exact=True)).to_have_count(0)
+    choose_table(page, "refunds")
+    page.get_by_role("button", name="SQL").click()
+    write(page, page.get_by_label("SQL query"), "SELECT 1 AS one")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("region", name="Query result")).to_contain_text("one")
+    write(page, page.get_by_label("SQL query"), "SELECT 2 AS two")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("region", name="Query result")).to_contain_text("two")
+
+    page.go_back()
+    expect(page.get_by_role("region", name="Query result")).to_contain_text("one")
+    expect(page.get_by_label("SQL query")).to_contain_text("SELECT 1 AS one")
+    page.go_back()
+    expect(page.get_by_role("region", name="Query result")).to_have_count(0)
+    page.go_back()
+    expect(page.get_by_role("grid", name="Rows of refunds")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("grid", name="Rows of orders")).to_be_visible()
+    expect(page.get_by_label("Search all columns")).to_have_value("order 77")
+    page.go_back()
+    expect(page.locator("#row0")).to_contain_text("order 0")
+    expect(page.get_by_role("columnheader", name="id", exact=False).first).to_have_attribute("aria-sort", "ascending")
+    page.go_forward()
+    expect(page.get_by_label("Search all columns")).to_have_value("order 77")
+
+
 # 4. Data import
 
 
@@ -212,6 +294,30 @@ def test_a_file_larger_than_a_request_comes_in_pieces(page: Page, here: Site, tm
     expect(page.get_by_text("Imported 60,000 rows into large")).to_be_visible()
 
 
+def test_each_chosen_file_goes_to_a_table_of_its_own_and_may_be_chosen_again(
+    page: Page, here: Site, tmp_path: Path
+) -> None:
+    for name in ("first.csv", "2026-report.csv", "_hidden.csv"):
+        (tmp_path / name).write_text("a,b\n1,2\n", encoding="utf-8")
+    in_the_web_app(page)
+    chooser, panel = page.get_by_label("File to import"), page.get_by_role("group", name="Import")
+    chooser.set_input_files(tmp_path / "first.csv")
+    expect(panel.get_by_label("into the table")).to_have_value("first")
+    chooser.set_input_files(tmp_path / "_hidden.csv")
+    expect(panel.get_by_label("into the table")).to_have_value("hidden")
+    panel.get_by_label("into the table").fill("_hidden")
+    expect(panel.get_by_text("a letter first")).to_be_visible()  # the server keeps such names for itself
+    expect(panel.get_by_role("button", name="Import")).to_be_disabled()
+    chooser.set_input_files(tmp_path / "2026-report.csv")
+    panel.get_by_role("button", name="Cancel").click()
+    expect(panel).to_have_count(0)
+    assert chooser.evaluate("chooser => chooser.files.length") == 0  # else a browser tells of no second choice
+    chooser.set_input_files(tmp_path / "2026-report.csv")
+    expect(panel.get_by_label("into the table")).to_have_value("table_2026_report")
+    panel.get_by_role("button", name="Import").click()
+    expect(page.get_by_text("Imported 1 row into table_2026_report")).to_be_visible()
+
+
 # 5. Query execution
 
 
@@ -229,6 +335,9 @@ def test_a_query_is_run_and_drawn_and_a_bad_one_says_why(page: Page, here: Site,
     write(page, editor, "SELECT nothing FROM orders")
     where.get_by_role("button", name="Run").click()
     expect(where.get_by_role("alert")).to_contain_text("nothing")
+    expect(where.get_by_text("4 rows")).to_have_count(0)  # nothing of the result before stands beside it
+    expect(where.get_by_role("button", name="Export the result as csv")).to_have_count(0)
+    expect(where.get_by_role("region", name="Query result")).to_have_count(0)
 
 
 # 7. Export

@@ -12,6 +12,7 @@ interface Question {
 /** Asks before what cannot be undone, such as revoking a key: one that leaked must not open anything for another second. */
 export function Sure({ title, text, no, yes, act, leave }: Question) {
   const place = useRef<HTMLDialogElement>(null)
+  // The first button gets the focus by itself. autofocus would be refused in the frame of a host.
   useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null
     place.current?.showModal()
@@ -22,7 +23,7 @@ export function Sure({ title, text, no, yes, act, leave }: Question) {
     <dialog ref={place} aria-labelledby="sure" onClose={leave}>
       <h2 id="sure">{title}</h2>
       <p>{text}</p>
-      <div class="bar"><button autoFocus onClick={leave}>{no}</button><button class="danger" onClick={go}>{yes}</button></div>
+      <div class="bar"><button onClick={leave}>{no}</button><button class="danger" onClick={go}>{yes}</button></div>
     </dialog>
   )
 }

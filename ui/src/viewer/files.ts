@@ -9,8 +9,11 @@ export const ACCEPTED = Object.keys(FORMATS).map((ending) => '.' + ending).join(
 
 const ending = (name: string) => name.split('.').pop()?.toLowerCase() ?? ''
 
-/** The table a file goes to, if nobody says otherwise. */
-export const tableName = (name: string) => name.replace(/\.[^.]*$/, '').replace(/\W+/g, '_').replace(/^(?=\d)/, '_').slice(0, 64) || 'imported'
+/** The table a file goes to, if nobody says otherwise. Names that start with _ are the server's own. */
+export const tableName = (name: string) =>
+  name.replace(/\.[^.]*$/, '').replace(/\W+/g, '_').replace(/^_+/, '').replace(/^(?=\d)/, 'table_').slice(0, 64) || 'imported'
+
+export const isTableName = (name: string) => /^[A-Za-z][A-Za-z0-9_]{0,63}$/.test(name)
 
 export const formatOf = (name: string) => FORMATS[ending(name)]
 

@@ -112,6 +112,12 @@ export function Grid({ bridge, portalUri, table, wish, setWish, revision, select
   const to = (shown.at(-1)?.index ?? -1) + 1
   useEffect(() => rows.want(from, to))
 
+  useEffect(() => {
+    // Somebody else's write may have moved the rows: what is not where it was selected is not selected any more.
+    const kept = [...selected].filter(([index, row]) => isSame(rows.row(index) ?? row, row))
+    if (kept.length < selected.size) setSelected(new Map(kept))
+  })
+
   const toggle = (index: number) => {
     const row = rows.row(index)
     if (!row) return
@@ -221,6 +227,8 @@ export function Grid({ bridge, portalUri, table, wish, setWish, revision, select
     </>
   )
 }
+
+const isSame = (one: Row, other: Row) => one === other || JSON.stringify(one) === JSON.stringify(other)
 
 function Cell({ value, isLoading }: { value: unknown; isLoading: boolean }) {
   if (isLoading) return <span role="gridcell"><i class="loading" /></span>

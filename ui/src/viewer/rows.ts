@@ -16,7 +16,7 @@ export const isPlain = (column: Column) => !/JSON|Array|Dynamic|Map|Tuple|Object
 const quoted = (name: string) => '`' + name.replaceAll('`', '') + '`'
 
 /** A condition and its values. `>5`, `<=5`, `=a`, `!=a`, `null`, `!null`; anything else is looked for in the text. */
-export function condition(table: Table, wish: Wish): { sql: string; parameters: Row } {
+export function condition(table: Table, wish: Wish): Asked {
   const parts: string[] = []
   const parameters: Row = {}
   const bind = (value: string | number, type: string) => {
@@ -43,15 +43,23 @@ export function condition(table: Table, wish: Wish): { sql: string; parameters: 
   return { sql: parts.length ? ' WHERE ' + parts.join(' AND ') : '', parameters }
 }
 
-/** The rows a wish means, as a SELECT without bounds. */
-export function select(table: Table, wish: Wish): { sql: string; parameters: Row } {
-  const { sql, parameters } = condition(table, wish)
+interface Asked {
+  sql: string
+  parameters: Row
+}
+
+function order(table: Table, wish: Wish): string {
   const keys = table.columns.filter((column) => column.primary).map((column) => column.name)
   const others = table.columns.filter((column) => isPlain(column) && !column.primary).map((column) => column.name)
-  const order = [...keys, ...others].filter((name) => name !== wish.sort).map(quoted)
-  if (wish.sort) order.unshift(quoted(wish.sort) + (wish.descending ? ' DESC' : ''))
-  const by = order.length ? ' ORDER BY ' + order.join(', ') : '' // every column, so that pages do not overlap
-  return { sql: `SELECT * FROM ${quoted(table.name)}${sql}${by}`, parameters }
+  const by = [...keys, ...others].filter((name) => name !== wish.sort).map(quoted)
+  if (wish.sort) by.unshift(quoted(wish.sort) + (wish.descending ? ' DESC' : ''))
+  return by.length ? ' ORDER BY ' + by.join(', ') : '' // every column, so that pages do not overlap
+}
+
+/** The rows a wish means, as a SELECT without bounds. */
+export function select(table: Table, wish: Wish): Asked {
+  const { sql, parameters } = condition(table, wish)
+  return { sql: `SELECT * FROM ${quoted(table.name)}${sql}${order(table, wish)}`, parameters }
 }
 
 export async function count(bridge: Bridge, portalUri: string, table: Table, wish: Wish): Promise<number> {
@@ -63,8 +71,11 @@ export async function count(bridge: Bridge, portalUri: string, table: Table, wis
 }
 
 /** Up to `limit` rows from `offset` on. Long rows come in several answers; one too long for any is cut. */
-export async function page(bridge: Bridge, portalUri: string, table: Table, wish: Wish, offset: number, limit: number): Promise<Row[]> {
-  const { sql, parameters } = select(table, wish)
+export function page(bridge: Bridge, portalUri: string, table: Table, wish: Wish, offset: number, limit: number): Promise<Row[]> {
+  return fetched(bridge, portalUri, table, select(table, wish), offset, limit)
+}
+
+async function fetched(bridge: Bridge, portalUri: string, table: Table, { sql, parameters }: Asked, offset: number, limit: number): Promise<Row[]> {
   const rows: Row[] = []
   while (rows.length < limit) {
     const bounds = ` LIMIT ${limit - rows.length} OFFSET ${offset + rows.length}`
@@ -88,12 +99,35 @@ async function cut(bridge: Bridge, portalUri: string, table: Table, sql: string,
   return row
 }
 
+const [KEY, AT] = ['`the key`', '`the place`'] // no column has a space in its name
+
+const keyOf = (table: Table) => table.columns.find((column) => column.primary)
+
+/** What two rows are told apart by where there is no id. */
+const identity = (table: Table, row: Row) => JSON.stringify(table.columns.filter(isPlain).map((column) => row[column.name] ?? null))
+
+/** The rows that go when these do: in a table without an id, all that are equal to one of them, as far as `limit`. */
+export async function together(bridge: Bridge, portalUri: string, table: Table, wish: Wish, rows: Map<number, Row>, limit: number): Promise<Row[]> {
+  const chosen = [...rows.values()]
+  if (keyOf(table)) return chosen
+  const values = table.columns.filter(isPlain).map((column) => `ifNull(concat('=', toString(${quoted(column.name)})), '')`)
+  const key = `toString([${values.join(', ')}])`
+  const { sql, parameters } = condition(table, wish)
+  const numbered = `SELECT ${key} AS ${KEY}, row_number() OVER (${order(table, wish).trim()}) AS ${AT} FROM ${quoted(table.name)}${sql}`
+  const places = [...rows.keys()].map((index) => index + 1).join(', ')
+  const asked = { sql: `SELECT * FROM ${quoted(table.name)} WHERE ${key} IN (SELECT ${KEY} FROM (${numbered}) WHERE ${AT} IN (${places}))`, parameters }
+  const found = await fetched(bridge, portalUri, table, asked, 0, limit)
+  const there = new Set(found.map((row) => identity(table, row)))
+  if (found.length < limit && chosen.some((row) => !there.has(identity(table, row)))) throw new Error('The table has changed meanwhile. Select the rows again.')
+  return found
+}
+
 /** Conditions that mean these rows: by `id` at once, or each by all its plain values. */
 export function meaning(table: Table, rows: Row[]): Row[] {
   if (rows.some((row) => Object.values(row).some((value) => typeof value === 'string' && value.endsWith(WAS_CUT)))) {
     throw new Error('One of these rows is too long to be shown whole. Delete it with a condition, by portal_delete.')
   }
-  const key = table.columns.find((column) => column.primary)
+  const key = keyOf(table)
   if (key) return [{ [key.name]: rows.map((row) => row[key.name]) }]
   const plain = table.columns.filter(isPlain)
   return rows.map((row) => Object.fromEntries(plain.map((column) => [column.name, row[column.name] ?? null])))

@@ -55,24 +55,29 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
   const place = useRef<HTMLDivElement>(null)
   const editor = useRef<EditorView>(undefined)
   const asked = useRef(0)
+  const ran = useRef(query) // what the result answers, and the address has
   const [result, setResult] = useState<Result | null>(null)
   const [trouble, setTrouble] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
   const [asChart, setAsChart] = useState(false)
+  const first = tables[0] ? `SELECT *\nFROM ${tables[0].name}\nLIMIT 100` : 'SELECT 1'
   const text = () => editor.current!.state.doc.toString().trim().replace(/;$/, '')
 
   async function run() {
     const mine = ++asked.current
     setBusy(true)
     setTrouble(null)
-    setQuery(text())
+    ran.current = text()
+    setQuery(ran.current)
     try {
-      const found = await bridge.call<Result>('portal_query', { portalUri, sql: text() })
+      const found = await bridge.call<Result>('portal_query', { portalUri, sql: ran.current })
       if (mine !== asked.current) return
       setResult(found)
       setAsChart(isChartable(found))
     } catch (error) {
-      if (mine === asked.current) setTrouble(message(error))
+      if (mine !== asked.current) return
+      setResult(null)
+      setTrouble(message(error))
     } finally {
       if (mine === asked.current) setBusy(false)
     }
@@ -85,12 +90,11 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
     const root = place.current!.shadowRoot ?? place.current!.attachShadow({ mode: 'open' })
     const schema = Object.fromEntries(tables.map((table) => [table.name, table.columns.map((column) => column.name)]))
     const runs = { key: 'Mod-Enter', run: () => (void runNow.current(), true) }
-    const start = query || (tables[0] ? `SELECT *\nFROM ${tables[0].name}\nLIMIT 100` : 'SELECT 1')
     editor.current = new EditorView({
       root,
       parent: root,
       state: EditorState.create({
-        doc: start,
+        doc: query || first,
         extensions: [
           lineNumbers(),
           history(),
@@ -113,9 +117,18 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
     return () => editor.current?.destroy()
   }, [])
 
+  useEffect(() => {
+    if (query === ran.current) return // else Back has led to another query
+    ran.current = query
+    editor.current?.dispatch({ changes: { from: 0, to: editor.current.state.doc.length, insert: query || first } })
+    setResult(null)
+    setTrouble(null)
+    if (query) void run()
+  }, [query])
+
   async function save(format: string) {
     try {
-      toast(await exportFile(bridge, portalUri, 'query', format, { query: text() }))
+      toast(await exportFile(bridge, portalUri, 'query', format, { query: ran.current }))
     } catch (error) {
       failed(error)
     }

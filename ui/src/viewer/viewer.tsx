@@ -1,11 +1,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Bridge, Row, View } from '../shared/bridge'
+import { Sure } from '../shared/sure'
 import { failed, toast } from '../shared/toast'
-import { bytes, plural } from '../shared/words'
+import { bytes, number, plural } from '../shared/words'
 import { Schema, Statistics } from './about'
-import { ACCEPTED, exportFile, formatOf, importFile, tableName } from './files'
+import { ACCEPTED, exportFile, formatOf, importFile, isTableName, tableName } from './files'
 import { Grid } from './grid'
-import { EVERYTHING, meaning, type Wish } from './rows'
+import { EVERYTHING, meaning, together, type Wish } from './rows'
 import { Sql } from './sql'
 
 export const TABS = { data: 'Data', schema: 'Schema', sql: 'SQL', statistics: 'Statistics' } as const
@@ -19,13 +20,17 @@ export interface Place {
   query: string
 }
 
+const MOST_KEPT = 1000 // rows that Undo writes again
+
+const told = ({ table, tab, wish, query }: Place) => JSON.stringify([table, tab, wish.sort, wish.descending, wish.search, wish.filters, query])
+
 interface Props {
   bridge: Bridge
   first: View
   pages?: boolean
   fullscreen?: boolean // undefined where that is not for us to choose
   place?: Place
-  onPlace?(place: Place): void
+  onPlace?(place: Place, isTyping: boolean): void
   revision?: number // grows when somebody else has changed the portal
 }
 
@@ -34,30 +39,36 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
   const [place, setPlace] = useState<Place>(start ?? { tab: 'data', wish: EVERYTHING, query: '' })
   const [revision, setRevision] = useState(0)
   const [selected, setSelected] = useState(new Map<number, Row>())
-  const [file, setFile] = useState<File | null>(null)
+  const [chosen, setChosen] = useState<{ file: File; time: number } | null>(null)
+  const [doomed, setDoomed] = useState<Row[] | null>(null) // more than were selected: asked first
   const [isDropping, setDropping] = useState(false)
   const search = useRef<HTMLInputElement>(null)
   const chooser = useRef<HTMLInputElement>(null)
   const uri = view.portalUri
   const table = view.tables.find((one) => one.name === place.table) ?? view.tables.find((one) => one.rows) ?? view.tables[0]
 
-  const turn = (change: Partial<Place>) => {
+  const turn = (change: Partial<Place>, isTyping = false) => {
     const next = { ...place, ...change }
     setPlace(next)
-    onPlace?.(next)
+    onPlace?.(next, isTyping)
   }
-  const setWish = (wish: Wish) => {
+  const setWish = (wish: Wish, isTyping = false) => {
     setSelected(new Map())
-    turn({ wish })
+    turn({ wish }, isTyping)
   }
   const refresh = async () => {
     setView(await bridge.call<View>('portal_view', { portalUri: uri }))
-    setSelected(new Map())
     setRevision((times) => times + 1)
   }
   useEffect(() => {
     if (outside) refresh().catch(failed)
   }, [outside])
+  useEffect(() => {
+    if (!start || told(start) === told(place)) return // else Back has led elsewhere
+    setSelected(new Map())
+    setPlace(start)
+  }, [start && told(start)])
+  const choose = (file: File | undefined) => file && setChosen({ file, time: Date.now() })
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const isTyping = (event.composedPath()[0] as HTMLElement).closest?.('input, textarea, [contenteditable]')
@@ -71,13 +82,22 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
     return () => document.removeEventListener('keydown', onKey)
   }, [])
 
-  async function deleteSelected() {
-    const rows = [...selected.values()]
+  async function askToDelete() {
+    try {
+      const rows = await together(bridge, uri, table!, place.wish, selected, MOST_KEPT + 1)
+      if (rows.length > selected.size) setDoomed(rows)
+      else await deleteRows(rows)
+    } catch (error) {
+      failed(error)
+    }
+  }
+  async function deleteRows(rows: Row[]) {
     try {
       let deleted = 0
-      for (const where of meaning(table!, rows)) {
+      for (const where of meaning(table!, [...selected.values()])) {
         deleted += (await bridge.call<{ deleted: number }>('portal_delete', { portalUri: uri, table: table!.name, where })).deleted
       }
+      setSelected(new Map())
       await refresh()
       const undo = async () => {
         await bridge.call('portal_write', { portalUri: uri, table: table!.name, data: rows })
@@ -92,7 +112,8 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
   async function dropTable() {
     try {
       const { deleted } = await bridge.call<{ deleted: number }>('portal_delete', { portalUri: uri, table: table!.name, confirm: true })
-      turn({ table: undefined, wish: EVERYTHING, tab: 'data' })
+      setSelected(new Map())
+      turn({ table: undefined, wish: EVERYTHING, tab: 'data' }, true)
       await refresh()
       toast(`The table ${table!.name} with ${plural(deleted, 'row')} is deleted`)
     } catch (error) {
@@ -110,7 +131,7 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
   const drop = (event: DragEvent) => {
     event.preventDefault()
     setDropping(false)
-    setFile(event.dataTransfer?.files[0] ?? null)
+    choose(event.dataTransfer?.files[0])
   }
   return (
     <div
@@ -129,7 +150,7 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
           {(Object.keys(TABS) as Tab[]).map((tab) => <button key={tab} aria-pressed={place.tab === tab} onClick={() => turn({ tab })}>{TABS[tab]}</button>)}
         </div>
         <span class="space" />
-        <input ref={chooser} class="hidden" type="file" accept={ACCEPTED} aria-label="File to import" tabIndex={-1} onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)} />
+        <input ref={chooser} class="hidden" type="file" accept={ACCEPTED} aria-label="File to import" tabIndex={-1} onChange={(event) => (choose(event.currentTarget.files?.[0]), (event.currentTarget.value = ''))} />
         <button onClick={() => chooser.current?.click()}>Import…</button>
         <select aria-label="Export" value="" onChange={(event) => (save(event.currentTarget.value), (event.currentTarget.value = ''))}>
           <option value="" disabled>Export…</option>
@@ -140,19 +161,42 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
           <button aria-label={fullscreen ? 'Leave fullscreen' : 'Fullscreen'} onClick={() => void bridge.setFullscreen!(!fullscreen).catch(failed)}>⤢</button>
         )}
       </div>
-      {file && <Importing bridge={bridge} uri={uri} file={file} close={() => setFile(null)} done={async (name) => { turn({ table: name, wish: EVERYTHING, tab: 'data' }); await refresh() }} />}
+      {chosen && (
+        <Importing
+          key={chosen.time}
+          bridge={bridge}
+          uri={uri}
+          file={chosen.file}
+          close={() => setChosen((now) => (now === chosen ? null : now))}
+          done={async (name) => {
+            setSelected(new Map())
+            turn({ table: name, wish: EVERYTHING, tab: 'data' })
+            await refresh()
+          }}
+        />
+      )}
+      {doomed && (
+        <Sure
+          title={`Delete ${doomed.length > MOST_KEPT ? `more than ${number(MOST_KEPT)} rows` : plural(doomed.length, 'row')}?`}
+          text={`${plural(selected.size, 'row is', 'rows are')} selected. This table has no id, so all rows that are equal go together.${doomed.length > MOST_KEPT ? ' So many do not come back with Undo.' : ''}`}
+          no="Keep them"
+          yes="Delete them all"
+          act={() => deleteRows(doomed)}
+          leave={() => setDoomed(null)}
+        />
+      )}
       {!table ? (
         <p class="empty">This portal has no tables. Import a file to make one.</p>
       ) : place.tab === 'data' ? (
         <>
           <div class="bar">
-            <input ref={search} type="search" aria-label="Search all columns" placeholder="Search all columns" value={place.wish.search} onInput={(event) => setWish({ ...place.wish, search: event.currentTarget.value })} />
+            <input ref={search} type="search" aria-label="Search all columns" placeholder="Search all columns" value={place.wish.search} onInput={(event) => setWish({ ...place.wish, search: event.currentTarget.value }, true)} />
             <span class="keys"><kbd>/</kbd></span>
-            {selected.size > 0 && <button class="danger" onClick={deleteSelected}>Delete {plural(selected.size, 'row')}</button>}
+            {selected.size > 0 && <button class="danger" onClick={askToDelete}>Delete {plural(selected.size, 'row')}</button>}
             <span class="space" />
             <Dropping key={table.name} name={table.name} drop={dropTable} />
           </div>
-          <Grid key={`${table.name} ${pages}`} bridge={bridge} portalUri={uri} table={table} wish={place.wish} setWish={setWish} revision={revision} selected={selected} setSelected={setSelected} onDelete={deleteSelected} pages={pages} />
+          <Grid key={`${table.name} ${pages}`} bridge={bridge} portalUri={uri} table={table} wish={place.wish} setWish={setWish} revision={revision} selected={selected} setSelected={setSelected} onDelete={askToDelete} pages={pages} />
         </>
       ) : place.tab === 'schema' ? (
         <Schema bridge={bridge} view={view} table={table} />
@@ -188,7 +232,7 @@ function Importing({ bridge, uri, file, close, done }: { bridge: Bridge; uri: st
   const [table, setTable] = useState(tableName(file.name))
   const [progress, setProgress] = useState<number | null>(null)
   const isPortal = formatOf(file.name) === 'db'
-  const isNamed = isPortal || /^[A-Za-z_][A-Za-z0-9_]{0,63}$/.test(table)
+  const isNamed = isPortal || isTableName(table)
   async function start() {
     if (!isNamed || progress !== null) return
     setProgress(0)
@@ -206,7 +250,7 @@ function Importing({ bridge, uri, file, close, done }: { bridge: Bridge; uri: st
     <div class="bar panel" role="group" aria-label="Import">
       <span>{file.name} ({bytes(file.size)})</span>
       {!isPortal && <label>into the table <input aria-invalid={!isNamed} value={table} onInput={(event) => setTable(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Enter' && start()} /></label>}
-      {!isNamed && <span class="trouble">letters, digits and _ only</span>}
+      {!isNamed && <span class="trouble">letters, digits and _ only, a letter first</span>}
       <button class="primary" disabled={progress !== null || !isNamed} onClick={start}>Import</button>
       <button onClick={close}>Cancel</button>
       {progress !== null && <progress max={1} value={progress} aria-label="Upload" />}

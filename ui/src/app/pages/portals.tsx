@@ -79,8 +79,11 @@ function place(): Place {
   }
 }
 
-function remember({ table, tab, wish, query }: Place): void {
+/** Choosing adds a step that Back undoes, typing does not. */
+function remember({ table, tab, wish, query }: Place, isTyping: boolean): void {
   const filters = Object.fromEntries(Object.entries(wish.filters).map(([name, value]) => ['is.' + name, value]))
   const sort = wish.sort && (wish.descending ? '-' : '') + wish.sort
-  go(to(where.value.path, { table, tab: tab === 'data' ? undefined : tab, sort, search: wish.search, query, ...filters }), true)
+  const height = scrollY
+  go(to(where.value.path, { table, tab: tab === 'data' ? undefined : tab, sort, search: wish.search, query, ...filters }), isTyping)
+  scrollTo(0, height)
 }
