@@ -9,6 +9,7 @@ interface Question {
   leave(): void
 }
 
+// Without autofocus, which the frame of a host refuses: the first button of a dialog gets the focus anyway.
 /** Asks before what cannot be undone, such as revoking a key: one that leaked must not open anything for another second. */
 export function Sure({ title, text, no, yes, act, leave }: Question) {
   const place = useRef<HTMLDialogElement>(null)
