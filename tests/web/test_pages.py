@@ -320,7 +320,7 @@ def test_a_file_of_a_store_is_found_in_the_tree_and_edited(page: Page, site: Sit
     page.get_by_role("link", name="team/").click()
     page.get_by_role("link", name="bob").click()
     expect(page.get_by_text("Bob leads the team.")).to_be_visible()
-    page.get_by_role("button", name="Edit").click()
+    page.get_by_role("link", name="Edit").click()
     page.get_by_label("Markdown").fill("Bob has left.")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Bob has left.")).to_be_visible()

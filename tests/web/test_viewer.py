@@ -318,6 +318,19 @@ def test_each_chosen_file_goes_to_a_table_of_its_own_and_may_be_chosen_again(
     expect(page.get_by_text("Imported 1 row into table_2026_report")).to_be_visible()
 
 
+def test_who_has_no_portal_makes_one_of_a_file(page: Page, here: Site, tmp_path: Path) -> None:
+    (tmp_path / "2026-list.csv").write_text("id,name\n1,Ann\n", encoding="utf-8")
+    page.route("**/api/portals", lambda route: route.fulfill(json={"portals": []}))
+    page.goto("/portals")
+    expect(page.get_by_text("There is no portal yet")).to_be_visible()
+    is_accessible(page)
+    page.get_by_label("New portal").get_by_label("New portal").fill("made/here")
+    page.get_by_label("of a file").set_input_files(tmp_path / "2026-list.csv")
+    page.get_by_role("button", name="Import").click()
+    expect(page.get_by_role("grid", name="Rows of table_2026_list")).to_contain_text("Ann")
+    expect(page).to_have_url(re.compile("/portals/made/here$"))
+
+
 # 5. Query execution
 
 

@@ -29,10 +29,12 @@ interface Props {
   onOpen(id: string): void
 }
 
+const MARGIN = 40 // around the outermost nodes
 const COLORS = ['--accent', '--ok', '--warn', '--num', '--bad']
 
 export function Picture({ nodes, edges, label, focus, lit, onHover, onOpen }: Props) {
   const place = useRef<HTMLCanvasElement>(null)
+  const before = useRef(new Map<string, { x?: number; y?: number }>()) // where the nodes were: what somebody adds moves little
   const light = useRef<(id: string | null) => void>(() => {})
   useEffect(() => {
     const canvas = place.current!
@@ -41,7 +43,7 @@ export function Picture({ nodes, edges, label, focus, lit, onHover, onOpen }: Pr
     const css = getComputedStyle(canvas)
     const color = (name: string) => css.getPropertyValue(name).trim()
     const groups = [...new Set(nodes.map((node) => node.group))]
-    const placed = new Map<string, Placed>(nodes.map((node) => [node.id, { ...node, degree: 0, near: new Set() }]))
+    const placed = new Map<string, Placed>(nodes.map((node) => [node.id, { ...node, ...before.current.get(node.id), degree: 0, near: new Set() }]))
     const links = edges.flatMap((edge) => {
       const source = placed.get(edge.from)
       const target = placed.get(edge.to)
@@ -53,7 +55,9 @@ export function Picture({ nodes, edges, label, focus, lit, onHover, onOpen }: Pr
       return [{ source, target, label: edge.label }]
     })
     const all = [...placed.values()]
-    let zoom = all.length > 200 ? 0.6 : 1
+    const known = all.filter((node) => before.current.has(node.id)).length
+    let isFitted = true // until somebody zooms or moves it
+    let zoom = 1
     let panX = 0
     let panY = 0
     let wide = 0
@@ -66,8 +70,17 @@ export function Picture({ nodes, edges, label, focus, lit, onHover, onOpen }: Pr
       .force('x', forceX<Placed>().strength(0.06))
       .force('y', forceY<Placed>().strength(0.06))
       .stop()
+    if (known > all.length / 2) moving.alpha(0.3)
     const radius = (node: Placed) => 4 + Math.sqrt(node.degree) * 1.8 + (node.id === focus ? 3 : 0)
+    const fit = () => {
+      const [left, right, top, bottom] = [bound('x', -1), bound('x', 1), bound('y', -1), bound('y', 1)]
+      zoom = Math.max(0.02, Math.min(1.5, wide / (right - left + 2 * MARGIN), high / (bottom - top + 2 * MARGIN)))
+      panX = (-(left + right) / 2) * zoom
+      panY = (-(top + bottom) / 2) * zoom
+    }
+    const bound = (axis: 'x' | 'y', sign: number) => sign * all.reduce((most, node) => Math.max(most, sign * node[axis]!), -Infinity)
     const draw = () => {
+      if (isFitted && all.length) fit()
       pen.setTransform(ratio, 0, 0, ratio, 0, 0)
       pen.clearRect(0, 0, wide, high)
       pen.translate(wide / 2 + panX, high / 2 + panY)
@@ -128,6 +141,7 @@ export function Picture({ nodes, edges, label, focus, lit, onHover, onOpen }: Pr
     let dragged = 0
     const onMove = (event: PointerEvent) => {
       if (event.buttons) {
+        isFitted = false
         panX += event.movementX
         panY += event.movementY
         dragged += Math.abs(event.movementX) + Math.abs(event.movementY)
@@ -140,7 +154,8 @@ export function Picture({ nodes, edges, label, focus, lit, onHover, onOpen }: Pr
     }
     const onWheel = (event: WheelEvent) => {
       event.preventDefault()
-      zoom = Math.max(0.1, Math.min(6, zoom * Math.exp(-event.deltaY * 0.0015)))
+      isFitted = false
+      zoom = Math.max(0.02, Math.min(6, zoom * Math.exp(-event.deltaY * 0.0015)))
       draw()
     }
     const onDown = () => (dragged = 0)
@@ -153,6 +168,7 @@ export function Picture({ nodes, edges, label, focus, lit, onHover, onOpen }: Pr
     canvas.addEventListener('wheel', onWheel, { passive: false })
     canvas.addEventListener('click', onClick)
     return () => {
+      before.current = new Map(all.map(({ id, x, y }) => [id, { x, y }]))
       cancelAnimationFrame(frame)
       resized.disconnect()
       canvas.removeEventListener('pointerdown', onDown)

@@ -2,6 +2,7 @@ import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 
 interface Toast {
+  id: number
   text: string
   failed?: boolean
   undo?: () => unknown
@@ -10,11 +11,11 @@ interface Toast {
 const LASTS = 8000 // milliseconds
 const UNDO_LASTS = 20_000
 const MOST = 5 // at once
-const shown = signal<(Toast & { id: number })[]>([])
+const shown = signal<Toast[]>([])
 let count = 0
 
 /** Say what was done, with a way back where there is one. Ways back stay beside each other; a mere word makes way for the next. */
-export function toast(text: string, more: Omit<Toast, 'text'> = {}): void {
+export function toast(text: string, more: Omit<Toast, 'id' | 'text'> = {}): void {
   shown.value = [...shown.value.filter((one) => one.undo), { id: ++count, text, ...more }].slice(-MOST)
 }
 
@@ -63,9 +64,9 @@ function Shown({ now, waits, close }: { now: Toast; waits: boolean; close(): voi
   }
   return (
     <div class={now.failed ? 'toast failed' : 'toast'}>
-      {now.text}
-      {now.undo && <button class="link" aria-label={`Undo: ${now.text}`} onClick={undo}>Undo</button>}
-      <button class="link" aria-label={`Close this message: ${now.text}`} onClick={close}>×</button>
+      <span id={`toast${now.id}`}>{now.text}</span>
+      {now.undo && <button class="link" aria-describedby={`toast${now.id}`} onClick={undo}>Undo</button>}
+      <button class="link" aria-label="Close this message" aria-describedby={`toast${now.id}`} onClick={close}>×</button>
     </div>
   )
 }

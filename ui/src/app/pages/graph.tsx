@@ -1,6 +1,7 @@
 import { useMemo, useState } from 'preact/hooks'
 import { number, plural } from '../../shared/words'
 import { get, tool } from '../api'
+import { MEMORIES } from '../live'
 import { Awaited, useLoaded } from '../loading'
 import { Picture, type Edge, type Node } from '../picture'
 import { go, to, turn, where } from '../router'
@@ -29,6 +30,7 @@ interface Drawn {
   total: number
 }
 
+const DRAWN = { ...MEMORIES, topics: ['graph'] }
 const AT_FIRST = 500 // nodes
 const MOST = 2000 // that a picture takes; beyond, look around one note or filter
 
@@ -54,8 +56,8 @@ export function Graph() {
   const { project = '', note = '' } = where.value.query
   const depth = Math.min(3, Math.max(1, Number(where.value.query.depth) || 1))
   const most = Math.min(MOST, Math.max(1, Number(where.value.query.most) || AT_FIRST))
-  const projects = useLoaded(() => tool<{ projects: Project[] }>('list_projects', {}), [])
-  const shown = useLoaded(() => load(project, note, depth, most), [project, note, depth, most])
+  const projects = useLoaded(() => tool<{ projects: Project[] }>('list_projects', {}), [], DRAWN)
+  const shown = useLoaded(() => load(project, note, depth, most), [project, note, depth, most], DRAWN)
   return (
     <>
       <h1>Graph</h1>
@@ -76,10 +78,11 @@ export function Graph() {
   )
 }
 
-function Seen({ graph, project, note, most }: { graph: Shown; project: string; note: string; most: number }) {
+function Seen({ graph: found, project, note, most }: { graph: Shown; project: string; note: string; most: number }) {
+  const graph = useMemo(() => found, [JSON.stringify(found)]) // what did not change is not drawn anew
   const [lit, setLit] = useState<string | null>(null)
   const [hovered, setHovered] = useState<string | null>(null)
-  const [search, setSearch] = useState('')
+  const { filter: search = '' } = where.value.query
   const around = useMemo(() => {
     const found = new Map<string, number>()
     for (const { from, to } of graph.edges) for (const end of [from, to]) found.set(end, (found.get(end) ?? 0) + 1)
@@ -91,7 +94,7 @@ function Seen({ graph, project, note, most }: { graph: Shown; project: string; n
   return (
     <div class="split">
       <div>
-        <input class="wide" type="search" data-search aria-label="Filter the list" placeholder="Filter" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
+        <input class="wide" type="search" data-search aria-label="Filter the list" placeholder="Filter" value={search} onInput={(event) => turn({ filter: event.currentTarget.value }, true)} />
         <p class="mut" role="status">
           {plural(graph.nodes.length, 'node')}{graph.isCut && graph.total ? ` of ${number(graph.total)}` : ''}, {plural(graph.edges.length, 'link')}{graph.isCut ? (project ? '; the best connected' : note ? '; there are more' : '; the last written') : ''}
         </p>
@@ -106,7 +109,7 @@ function Seen({ graph, project, note, most }: { graph: Shown; project: string; n
           ))}
         </ul>
       </div>
-      <Picture nodes={graph.nodes} edges={graph.edges} focus={note} label={label} lit={lit} onHover={setHovered} onOpen={(id) => go(address(id))} />
+      <Picture key={`${project} ${note}`} nodes={graph.nodes} edges={graph.edges} focus={note} label={label} lit={lit} onHover={setHovered} onOpen={(id) => go(address(id))} />
     </div>
   )
 }

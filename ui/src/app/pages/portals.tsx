@@ -1,6 +1,8 @@
 import { useState } from 'preact/hooks'
 import type { View } from '../../shared/bridge'
-import { bytes, number, plural } from '../../shared/words'
+import { toast } from '../../shared/toast'
+import { bytes, message, number, plural } from '../../shared/words'
+import { ACCEPTED, importFile, tableName } from '../../viewer/files'
 import { EVERYTHING } from '../../viewer/rows'
 import { TABS, Viewer, type Place, type Tab } from '../../viewer/viewer'
 import '../../viewer/viewer.css'
@@ -47,11 +49,43 @@ function All() {
               </table>
             </div>
           ) : (
-            <p class="empty">There is no portal yet. An agent makes one with portal_write.</p>
+            <p class="empty">There is no portal yet. An agent makes one when it is asked to keep a table; or make one of a file, below.</p>
           )
         }
       </Awaited>
+      <NewPortal />
     </>
+  )
+}
+
+/** A portal is made by what is written to it first: here, a file. */
+function NewPortal() {
+  const [name, setName] = useState('')
+  const [file, setFile] = useState<File | null>(null)
+  const [isBusy, setBusy] = useState(false)
+  const [trouble, setTrouble] = useState('')
+  async function make(event: Event) {
+    event.preventDefault()
+    if (!file || isBusy) return
+    const [namespace, portal] = name.includes('/') ? name.split('/', 2) : ['default', name]
+    setBusy(true)
+    setTrouble('')
+    try {
+      const imported = await importFile(bridge, `mem://${namespace}/${portal}`, file, tableName(file.name), () => {})
+      toast(`Imported ${plural(imported, 'row')}`)
+      go(to(['portals', namespace!, portal!]))
+    } catch (error) {
+      setTrouble(message(error))
+      setBusy(false)
+    }
+  }
+  return (
+    <form class="card bar" aria-label="New portal" onSubmit={make}>
+      <label>New portal <input required value={name} placeholder="shop/orders" pattern="[^\/]+(\/[^\/]+)?" title="A name, or namespace/name" onInput={(event) => setName(event.currentTarget.value.trim())} /></label>
+      <label>of a file <input required type="file" accept={ACCEPTED} onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)} /></label>
+      <button class="primary" disabled={isBusy}>Import</button>
+      {trouble && <p class="trouble" role="alert">{trouble}</p>}
+    </form>
   )
 }
 

@@ -1,0 +1,70 @@
+"""The graph in the web app, as it grows."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.web.conftest import Site
+
+SEEN = """canvas => {
+  const {width, height} = canvas
+  const {data} = canvas.getContext('2d').getImageData(0, 0, width, height)
+  let [left, right, top, bottom] = [width, 0, height, 0]
+  for (let at = 3; at < data.length; at += 4) {
+    if (!data[at]) continue
+    const x = ((at - 3) / 4) % width, y = Math.floor((at - 3) / 4 / width)
+    left = Math.min(left, x); right = Math.max(right, x); top = Math.min(top, y); bottom = Math.max(bottom, y)
+  }
+  return {left: left / width, right: right / width, top: top / height, bottom: bottom / height}
+}"""
+
+
+@pytest.fixture
+def site(site: Site) -> Iterator[Site]:
+    """With the projects as they were."""
+    before = names(site)
+    yield site
+    for name in names(site) - before:
+        site.call("delete_project", name=name)
+
+
+def names(site: Site) -> set[str]:
+    return {project["name"] for project in site.call("list_projects")["projects"]}
+
+
+def test_what_an_agent_adds_to_a_project_appears(page: Page, site: Site) -> None:
+    site.call("create_project", name="growing")
+    site.call("create_entities", project="growing", entities=[{"name": "Root", "entity_type": "t"}])
+    page.goto("/graph?project=growing")
+    nodes = page.get_by_role("list", name="Nodes")
+    expect(nodes.get_by_role("listitem")).to_have_count(1)
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    site.server.modern_call("create_entities", project="growing", entities=[{"name": "Leaf", "entity_type": "t"}])
+    expect(nodes.get_by_role("link", name="Leaf")).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("^Graph of 2 nodes"))).to_be_visible()
+    site.server.modern_call("create_project", name="later")
+    expect(page.get_by_label("Graph of", exact=True)).to_contain_text("later")
+
+
+def test_the_whole_picture_is_seen_and_the_filter_is_in_the_address(page: Page, site: Site) -> None:
+    site.call("create_project", name="wide")
+    for start in (0, 200):
+        entities = [{"name": f"Place {n}", "entity_type": "t"} for n in range(start, start + 200)]
+        site.call("create_entities", project="wide", entities=entities)
+    page.emulate_media(reduced_motion="reduce")
+    page.goto("/graph?project=wide")
+    picture = page.get_by_role("img", name=re.compile("^Graph of 400 nodes"))
+    expect(picture).to_be_visible()
+    page.wait_for_timeout(300)
+    seen = picture.evaluate(SEEN)
+    assert min(seen["left"], seen["top"]) > 0.005, seen
+    assert max(seen["right"], seen["bottom"]) < 0.995, seen
+    assert max(seen["right"] - seen["left"], seen["bottom"] - seen["top"]) > 0.6, seen
+
+    page.get_by_label("Filter the list").fill("Place 39")
+    expect(page).to_have_url(re.compile("filter=Place"))
+    page.reload()
+    expect(page.get_by_label("Filter the list")).to_have_value("Place 39")
+    expect(page.get_by_role("list", name="Nodes").get_by_role("listitem")).to_have_count(11)
