@@ -84,7 +84,7 @@ function Searching() {
   const box = useRef<HTMLInputElement>(null)
   const list = useRef<HTMLDivElement>(null)
   const [typed, setTyped] = useState(q)
-  const found = useLoaded(() => search(key, q, family, wish), [key], { ...MEMORIES, topics: ['stores'] })
+  const found = useLoaded(() => search(key, q, family, wish), [key], { ...MEMORIES, topics: ['stores', 'graph'] })
   useEffect(() => setTyped(q), [q])
   useEffect(() => {
     if (typed === q) return
