@@ -38,23 +38,25 @@ def link(page: Page, hub: Http, encryption: str = "none") -> None:
 
 
 def test_a_namespace_is_enabled_and_reaches_another_computer(page: Page, site: Site, hub: Http, tmp_path: Path) -> None:
+    for number in range(10):
+        site.call("memory_create", content=f"Note {number} for both", namespace="both")
     page.goto("/sync")
     is_accessible(page)
     link(page, hub)
     is_accessible(page)
     table = page.get_by_role("region", name="Namespaces")
-    row = table.get_by_role("row").filter(has_text="area1")
+    row = table.get_by_role("row").filter(has_text="both")
     expect(row).to_contain_text("no")
-    page.get_by_role("button", name="Enable area1").click()
-    expect(page.get_by_role("status").filter(has_text="area1 is synced from now on")).to_be_visible()
+    page.get_by_role("button", name="Enable both").click()
+    expect(page.get_by_role("status").filter(has_text="both is synced from now on")).to_be_visible()
     expect(row.get_by_role("cell").nth(2)).to_have_text("0")  # to send
     expect(row).to_contain_text("just now")
 
     other = tmp_path / "other"
     cli(other, "sync", "link", hub.url, "--key", str(hub.key))
-    cli(other, "sync", "enable", "area1")
+    cli(other, "sync", "enable", "both")
     assert cli(other, "sync", "now")["pulled"] == 10
-    cli(other, "add", "written elsewhere", "--namespace", "area1")
+    cli(other, "add", "written elsewhere", "--namespace", "both")
     cli(other, "sync", "now")
     page.get_by_role("button", name="Sync now").click()
     expect(row.get_by_role("cell").nth(1)).to_have_text("11")
@@ -64,17 +66,17 @@ def test_a_namespace_is_enabled_and_reaches_another_computer(page: Page, site: S
 def test_controls_of_a_namespace_and_the_way_back(page: Page, hub: Http) -> None:
     link(page, hub)
     form = page.get_by_role("form", name="Another namespace")
-    form.get_by_label("Another namespace").fill("elsewhere")
+    form.get_by_label("Another namespace").fill("other-computers")
     form.get_by_role("button", name="Enable").click()
-    row = page.get_by_role("row").filter(has_text="elsewhere")
+    row = page.get_by_role("row").filter(has_text="other-computers")
     expect(row).to_contain_text("yes")
-    page.get_by_role("button", name="Resync elsewhere").click()
+    page.get_by_role("button", name="Resync other-computers").click()
     expect(page.get_by_role("status").filter(has_text="exchanged as a whole")).to_be_visible()
-    page.get_by_role("button", name="Disable elsewhere").click()
+    page.get_by_role("button", name="Disable other-computers").click()
     expect(row).to_contain_text("not for now")
     page.get_by_role("button", name="Undo").click()
     expect(row).to_contain_text("yes")
-    page.get_by_role("button", name="Clear state of elsewhere").click()
+    page.get_by_role("button", name="Clear state of other-computers").click()
     is_accessible(page)
     page.get_by_role("button", name="Clear state", exact=True).click()
     expect(row).to_have_count(0)
