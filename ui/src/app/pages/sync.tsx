@@ -145,7 +145,7 @@ function Hub({ status, again }: { status: Status; again(): void }) {
   }
   return (
     <section class="card" aria-label="The hub">
-      <dl class="facts">
+      <dl class="pairs">
         <div><dt>Hub</dt><dd>{status.url} {status.encrypted ? <span class="mut">encrypted</span> : <span class="mut">can read the notes</span>}</dd></div>
         <div><dt>This node</dt><dd><code>{status.node}</code></dd></div>
         <div><dt>In step</dt><dd>{status.synced_at ? ago(status.synced_at) : 'not yet'}</dd></div>
