@@ -28,7 +28,7 @@ class Synced:
     notes: int  # that are not archived
     outbox: int
     to_pull: int  # at the hub when it was last asked
-    refused: list[str]  # what the hub has against some of the outbox
+    refused: list[str]  # which of the outbox the hub does not take, and why
     cursor: int
     enabled_at: str
     pushed_at: str | None

@@ -27,7 +27,7 @@ class NamespaceSynced(BaseModel):
     notes: int
     outbox: int = Field(description="Notes with changes the hub has not acknowledged.")
     to_pull: int = Field(description="Changes at the hub that were not taken in, when it was last asked.")
-    refused: list[str] = Field(description="What the hub has against some of the outbox.")
+    refused: list[str] = Field(description="Which of the outbox the hub does not take, and why; up to 20.")
     cursor: int
     enabled_at: str
     pushed_at: str | None

@@ -7,6 +7,8 @@ from typing import Any
 from memory_mcp.sqlite import Read, Write
 from memory_mcp.sync.model import Place, Standing, Synced
 
+MOST_REFUSALS = 20  # shown of a namespace
+
 _OUTBOX = """
     sync_outbox AS waiting
     LEFT JOIN notes ON notes.id = waiting.note_id
@@ -122,7 +124,8 @@ def namespaces(tx: Read) -> list[Synced]:
     rows = tx.all(
         f"""
         WITH waiting AS (
-            SELECT synced.namespace, count(*) AS outbox, json_group_array(DISTINCT refused) AS refused
+            SELECT synced.namespace, count(*) AS outbox,
+                json_group_array(note_id || ': ' || refused) FILTER (WHERE refused IS NOT NULL) AS refused
             FROM {_OUTBOX} GROUP BY synced.namespace
         )
         SELECT namespace, enabled,
@@ -132,7 +135,7 @@ def namespaces(tx: Read) -> list[Synced]:
         """
     )
     return [
-        Synced(name, bool(enabled), notes, outbox, ahead, [text for text in json.loads(refused) if text], *rest)
+        Synced(name, bool(enabled), notes, outbox, ahead, json.loads(refused)[:MOST_REFUSALS], *rest)
         for name, enabled, notes, outbox, ahead, refused, *rest in rows
     ]
 
