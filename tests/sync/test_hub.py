@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from memory_mcp.caller import Scope
-from tests.sync.processes import Hub, command, running_hub
+from tests.sync.processes import Hub, command, eventually, running_hub
 
 numbers = count()
 
@@ -64,6 +64,7 @@ def test_whoever_comes_shows_a_key(hub: Hub, verb: str, header: dict[str, str], 
 def test_a_revoked_key_opens_nothing(hub: Hub, key: str) -> None:
     assert hub.ask("push", key, records=[]).is_success
     command("keys", "revoke", key.split("_")[1], "--data-dir", str(hub.data_dir))
+    eventually(lambda: not hub.ask("push", key, records=[]).is_success)  # within a second
     refused = hub.ask("push", key, records=[])
     assert (refused.status_code, refused.json()["error"]) == (401, "revoked")
 
