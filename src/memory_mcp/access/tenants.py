@@ -3,11 +3,14 @@
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.errors import Unavailable
 from memory_mcp.sqlite import Database
+
+REMOVED = ".removed-"  # in front of the name of a folder that is being deleted
 
 
 def folder_of(data_dir: Path, user: str) -> Path:
@@ -15,8 +18,17 @@ def folder_of(data_dir: Path, user: str) -> Path:
 
 
 def delete_folder(data_dir: Path, user: str) -> None:
-    """All that a further user kept, for good. Raises Unavailable naming what is still there."""
+    """All that a further user kept, for good. Raises Unavailable naming what is still there.
+
+    It leaves its place first, at once: a server that looks while files go one by one would make them anew.
+    """
     folder = folder_of(data_dir, user)
+    leaving = folder.with_name(f"{REMOVED}{user}")
+    with suppress(OSError):  # there is nothing, or it may not be moved: then it goes where it is
+        folder.rename(leaving)
+    shutil.rmtree(leaving, ignore_errors=True)
+    if leaving.exists():
+        leaving.rename(folder)
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         left = next((path for path in folder.rglob("*") if not path.is_dir()), folder)

@@ -49,7 +49,7 @@ class Layout:
 
     def tenants(self) -> list[Tenant]:
         """The local user, and everyone whose folder is there, removed or not."""
-        folders = sorted(path for path in (self.data_dir / USERS).glob("*") if path.is_dir())
+        folders = sorted(path for path in (self.data_dir / USERS).glob("[!.]*") if path.is_dir())
         others = (Tenant(path.name, path, f"{USERS}/{path.name}/") for path in folders)
         return [Tenant(LOCAL_USER, self.data_dir, ""), *others]
 
