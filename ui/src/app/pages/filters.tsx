@@ -1,3 +1,4 @@
+import { useEffect, useState } from 'preact/hooks'
 import { tool } from '../api'
 import { useLoaded } from '../loading'
 import { turn, where } from '../router'
@@ -60,8 +61,8 @@ function Choosing({ wish }: { wish: Wish }) {
         {wish.namespace && !namespaces.value?.namespaces.some((one) => one.namespace === wish.namespace) && <option>{wish.namespace}</option>}
         {namespaces.value?.namespaces.map((one) => <option key={one.namespace} value={one.namespace}>{one.namespace} ({one.count})</option>)}
       </select></label>
-      <label>in folder <input value={wish.folder} placeholder="any" onChange={set('folder')} /></label>
-      <label>tagged <input value={wish.tag} placeholder="any" onChange={(event) => turn({ tag: event.currentTarget.value.trim().replace(/^#/, '') })} /></label>
+      <label>in folder <Typed value={wish.folder} take={(folder) => turn({ folder })} /></label>
+      <label>tagged <Typed value={wish.tag} take={(tag) => turn({ tag: tag.replace(/^#/, '') })} /></label>
       <label>written <select value={wish.source} onChange={set('source')}>
         <option value="">anywhere</option>
         {Object.entries(SOURCES).map(([name, shown]) => <option key={name} value={name}>{shown}</option>)}
@@ -75,4 +76,11 @@ function Choosing({ wish }: { wish: Wish }) {
       <label><input type="checkbox" checked={Boolean(wish.archived)} onChange={(event) => turn({ archived: event.currentTarget.checked ? 'true' : '' })} /> deleted ones</label>
     </fieldset>
   )
+}
+
+/** What is typed stays while the page is drawn anew, until it is taken. */
+function Typed({ value, take }: { value: string; take(text: string): void }) {
+  const [text, setText] = useState(value)
+  useEffect(() => setText(value), [value])
+  return <input value={text} placeholder="any" onInput={(event) => setText(event.currentTarget.value)} onChange={(event) => take(event.currentTarget.value.trim())} />
 }
