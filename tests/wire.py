@@ -202,40 +202,11 @@ def http_server(data_dir: Path, *flags: str, port: int = 0) -> Iterator[Http]:
         cast(IO[str], process.stdout).close()
 
 
-@contextmanager
-def hub_server(data_dir: Path, *flags: str) -> Iterator[Http]:
-    """A hub as a process, and a key of its local user."""
-    process = subprocess.Popen(
-        [*COMMAND, "hub", "--port", "0", "--data-dir", str(data_dir), *flags],
-        stdout=subprocess.PIPE,
-        env=environment(),
-        encoding="utf-8",
-    )
-    printed = _read_banner(process, until="sync link")
-    url = re.search(r"http://\S+?:\d+", printed)
-    assert url is not None, printed
-    made = subprocess.run(
-        [*COMMAND, "keys", "create", "--name", "node", "--data-dir", str(data_dir)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment(),
-    )
-    try:
-        with httpx.Client(base_url=url[0], timeout=20) as client:
-            _wait_until_up(client)
-            yield Http(process, url[0], made.stdout.strip(), client, printed, data_dir)
-    finally:
-        process.kill()
-        process.wait()
-        cast(IO[str], process.stdout).close()
-
-
-def _read_banner(process: subprocess.Popen[str], until: str = "VS Code") -> str:
+def _read_banner(process: subprocess.Popen[str]) -> str:
     lines: list[str] = []
     for line in cast(IO[str], process.stdout):
         lines.append(line)
-        if until in line:
+        if "VS Code" in line:
             break
     return "".join(lines)
 

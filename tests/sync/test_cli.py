@@ -2,8 +2,6 @@
 
 import json
 import stat
-from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +12,6 @@ from memory_mcp.app import open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.notes.model import Author, NewNote
 from tests.sync.processes import Hub, Node, command, running_hub
-
-numbers = count()
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with running_hub(tmp_path_factory.mktemp("hub")) as running:
-        yield running
-
-
-@pytest.fixture
-def key(hub: Hub) -> str:
-    return hub.key(f"user{next(numbers)}")
 
 
 @pytest.fixture

@@ -4,9 +4,7 @@ import gzip
 import json
 import re
 import time
-from collections.abc import Iterator
 from contextlib import closing
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +13,7 @@ import httpx
 import pytest
 
 from memory_mcp.caller import Scope
-from tests.sync.processes import Hub, command, eventually, running_hub
-
-numbers = count()
-
-
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with running_hub(tmp_path_factory.mktemp("hub")) as running:
-        yield running
-
-
-@pytest.fixture
-def key(hub: Hub) -> str:
-    """Of a user of its own, so that no test is in another's way."""
-    return hub.key(f"user{next(numbers)}")
+from tests.sync.processes import Hub, command, eventually
 
 
 def stamp(seconds_ahead: float = -1, node: str = "a") -> str:

@@ -23,12 +23,6 @@ FLAGS = ("--sync-seconds", "1", "--embedder", "none")
 numbers = count()
 
 
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with running_hub(tmp_path_factory.mktemp("hub")) as running:
-        yield running
-
-
 @pytest.fixture
 def nodes(hub: Hub, tmp_path: Path) -> tuple[Path, Path]:
     """Two data directories that sync one user's notes."""

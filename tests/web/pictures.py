@@ -12,9 +12,10 @@ from urllib.parse import quote
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
+from tests.sync.processes import running_hub
 from tests.web import demo
 from tests.web.conftest import Site, launched, signed_in
-from tests.wire import COMMAND, environment, http_server, hub_server
+from tests.wire import COMMAND, environment, http_server
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -73,12 +74,12 @@ def lively_site(folder: Path) -> Iterator[Site]:
     data_dir = folder / "data"
     demo.live_a_month(data_dir)
     with (
-        hub_server(folder / "hub") as hub,
+        running_hub(folder / "hub") as hub,
         http_server(data_dir) as server,
         httpx.Client(base_url=server.url, timeout=60) as me,
     ):
         site = signed_in(server, me)
-        for command in (["link", hub.url, "--key", str(hub.key)], ["enable", "work"], ["enable", "research"], ["now"]):
+        for command in (["link", hub.url, "--key", hub.key()], ["enable", "work"], ["enable", "research"], ["now"]):
             subprocess.run([*COMMAND, "sync", *command, "--data-dir", str(data_dir)], env=environment(), check=True)
         demo.fill(site)
         for client in CLIENTS:

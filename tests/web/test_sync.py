@@ -7,14 +7,14 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.doors.test_rest import cli
+from tests.sync.processes import Hub, running_hub
 from tests.web.conftest import Site
 from tests.web.looking import is_accessible
-from tests.wire import Http, hub_server
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
-    with hub_server(tmp_path_factory.mktemp("hub")) as running:
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    with running_hub(tmp_path_factory.mktemp("hub")) as running:
         yield running
 
 
@@ -27,17 +27,17 @@ def unlinked(site: Site) -> Iterator[None]:
     site.me.post("/api/mcp/sync/unlink")
 
 
-def link(page: Page, hub: Http, encryption: str = "none") -> None:
+def link(page: Page, hub: Hub, encryption: str = "none") -> None:
     page.goto("/sync")
     form = page.get_by_role("form", name="Link a hub")
     form.get_by_label("Address").fill(hub.url)
-    form.get_by_label("Key").fill(str(hub.key))
+    form.get_by_label("Key").fill(hub.key())
     form.get_by_label("Encryption").select_option(encryption)
     form.get_by_role("button", name="Link").press("Enter")
     expect(page.get_by_role("region", name="The hub")).to_contain_text(hub.url)
 
 
-def test_a_namespace_is_enabled_and_reaches_another_computer(page: Page, site: Site, hub: Http, tmp_path: Path) -> None:
+def test_a_namespace_is_enabled_and_reaches_another_computer(page: Page, site: Site, hub: Hub, tmp_path: Path) -> None:
     for number in range(10):
         site.call("memory_create", content=f"Note {number} for both", namespace="both")
     page.goto("/sync")
@@ -53,7 +53,7 @@ def test_a_namespace_is_enabled_and_reaches_another_computer(page: Page, site: S
     expect(row).to_contain_text("just now")
 
     other = tmp_path / "other"
-    cli(other, "sync", "link", hub.url, "--key", str(hub.key))
+    cli(other, "sync", "link", hub.url, "--key", hub.key())
     cli(other, "sync", "enable", "both")
     assert cli(other, "sync", "now")["pulled"] == 10
     cli(other, "add", "written elsewhere", "--namespace", "both")
@@ -63,7 +63,7 @@ def test_a_namespace_is_enabled_and_reaches_another_computer(page: Page, site: S
     is_accessible(page)
 
 
-def test_controls_of_a_namespace_and_the_way_back(page: Page, hub: Http) -> None:
+def test_controls_of_a_namespace_and_the_way_back(page: Page, hub: Hub) -> None:
     link(page, hub)
     form = page.get_by_role("form", name="Another namespace")
     form.get_by_label("Another namespace").fill("other-computers")
@@ -82,7 +82,7 @@ def test_controls_of_a_namespace_and_the_way_back(page: Page, hub: Http) -> None
     expect(row).to_have_count(0)
 
 
-def test_a_wrong_address_and_a_wrong_key_are_told(page: Page, hub: Http) -> None:
+def test_a_wrong_address_and_a_wrong_key_are_told(page: Page, hub: Hub) -> None:
     page.goto("/sync")
     form = page.get_by_role("form", name="Link a hub")
     form.get_by_label("Address").fill("http://127.0.0.1:9")
@@ -94,7 +94,7 @@ def test_a_wrong_address_and_a_wrong_key_are_told(page: Page, hub: Http) -> None
     expect(form.get_by_role("alert")).to_contain_text("does not take the key")
 
 
-def test_the_secret_is_shown_once(page: Page, hub: Http) -> None:
+def test_the_secret_is_shown_once(page: Page, hub: Hub) -> None:
     link(page, hub, "new")
     secret = page.get_by_role("region", name="Your secret")
     expect(secret).to_contain_text("mms_")
