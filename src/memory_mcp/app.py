@@ -19,7 +19,7 @@ from memory_mcp.clock import Clock, utc_now
 from memory_mcp.embedding import Embedders, Options, model_files
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families import Family, Groups
-from memory_mcp.files import presence
+from memory_mcp.files import data_directory, presence
 from memory_mcp.graph import Graph
 from memory_mcp.graph import schema as graph_schema
 from memory_mcp.graph.tools import graph
@@ -35,7 +35,7 @@ from memory_mcp.recall import Recall, finders
 from memory_mcp.recall.index import Index
 from memory_mcp.recall.tools import recall
 from memory_mcp.sessions import Clients, Servers, Sessions, addresses
-from memory_mcp.settings import Settings
+from memory_mcp.settings import Settings, default_data_dir
 from memory_mcp.sqlite import Database
 from memory_mcp.sqlite.connections import Durability
 from memory_mcp.sqlite.database import Missing
@@ -158,6 +158,7 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
     families = chosen_families(settings)
     with ExitStack() as closing:
         closing.enter_context(_present(settings.data_dir))
+        data_directory.prepare(settings.data_dir)
         held = partial(_held, closing)
         files = partial(_files, settings, clock)
         server, live = held(_server_file(settings, clock)), held(_live_file(settings, clock))
@@ -176,6 +177,7 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
                 held(files("stores.db", stores_schema.SCHEMA, durability="normal")),
                 clock,
                 durable=settings.durability == "full",
+                data_dirs=[default_data_dir(program) for program in ("memory-mcp", "memory-mcp-hub")],
             ),
             graph=held(
                 Graph(
@@ -258,6 +260,7 @@ def open_access(settings: Settings) -> Iterator[Access]:
     """Users and keys alone: a damaged vault must not keep anyone from revoking one."""
     with ExitStack() as closing:
         closing.enter_context(_present(settings.data_dir))
+        data_directory.prepare(settings.data_dir)
         server = _held(closing, _server_file(settings, utc_now))
         live = _held(closing, _live_file(settings, utc_now))
         yield _access(settings, server, live, utc_now)
@@ -277,6 +280,7 @@ def open_hub(settings: Settings, *, clock: Clock = utc_now) -> Iterator[HubApp]:
     """A hub's users, keys and records. Raises AppError saying what to mend."""
     with ExitStack() as closing:
         closing.enter_context(_present(settings.data_dir))
+        data_directory.prepare(settings.data_dir)
         server = _held(closing, _server_file(settings, clock))
         live = _held(closing, _live_file(settings, clock))
         records = _held(closing, _open_file(settings, clock, settings.data_dir / "hub.db", hubs.SCHEMA))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.errors import Unavailable
+from memory_mcp.files import data_directory
 from memory_mcp.sqlite import Database
 
 REMOVED = ".removed-"  # in front of the name of a folder that is being deleted
@@ -49,6 +50,8 @@ class Tenants:
         with self._opening:
             if user not in self._databases:
                 self._databases[user] = self._open(self._path(user))
+                if user != LOCAL_USER:
+                    data_directory.mark(self.folder(user))
             return self._databases[user]
 
     def start_anew(self, user: str) -> None:

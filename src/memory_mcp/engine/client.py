@@ -23,6 +23,7 @@ from typing import Any
 import memory_mcp
 from memory_mcp.engine import archive, frames
 from memory_mcp.errors import Invalid, Unavailable
+from memory_mcp.files.data_directory import make_private_folder
 from memory_mcp.files.turns import is_free
 
 START = 30.0  # seconds an engine has to start on a busy machine
@@ -245,14 +246,20 @@ class EngineLine:
                 "Portals need chDB, which is not installed: pip install 'memory-mcp[portals]'. It has no wheel for "
                 "Windows and musl; everything else works without it."
             )
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self._folder)
         idle = os.environ.get("MEMORY_MCP_ENGINE_IDLE", str(IDLE))
         command = [sys.executable, "-m", "memory_mcp.engine.broker", str(self._folder), str(self._socket), idle]
-        with (self._folder / "engine.log").open("ab") as said:
+        with open(self._folder / "engine.log", "ab", opener=_open_private) as said:
             # From the package's own folder: Python may import from where it starts, and what it may import the engine
             # may read.
             engine = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True, cwd=PACKAGES
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+                cwd=PACKAGES,
+                umask=0o077,
             )
         threading.Thread(target=self._see_off, args=(engine,), name="engine", daemon=True).start()
 
@@ -262,6 +269,10 @@ class EngineLine:
         if status := engine.wait():
             why = signal.strsignal(-status) if status < 0 else f"status {status}"
             log.warning("The engine of the portal in %s ended: %s.", self._folder, why)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def is_running(folder: Path) -> bool:

@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -117,10 +117,14 @@ class Place:
 
 
 class Root:
-    """A folder whose contents are reached by their parts, and never anything else."""
+    """A folder whose contents are reached by their parts, and never anything else.
 
-    def __init__(self, path: Path) -> None:
+    `is_closed` says which folders below are not to be entered, by whatever way.
+    """
+
+    def __init__(self, path: Path, is_closed: Callable[[Place], bool] = lambda folder: False) -> None:
         self.path = path
+        self._is_closed = is_closed
 
     @contextmanager
     def folder(self, parts: Sequence[str], *, make: bool = False, mode: int = 0o777) -> Iterator[Place]:
@@ -192,6 +196,8 @@ class Root:
                 continue
             stack.append(fd)
             way.append(part)
+            if self._is_closed(Place(fd, self.path.joinpath(*way), "")):
+                raise _outside()
         return Place(stack[-1], self.path.joinpath(*way), "")
 
     def _ahead(self, link: str) -> tuple[bool, Sequence[str]]:
@@ -211,6 +217,10 @@ class Root:
         if not real.is_dir():
             kind = NotADirectoryError if real.exists() else FileNotFoundError
             raise kind(errno.ENOENT, "no such folder", real.name)
+        top = self.path.resolve()
+        entered = [folder for folder in (real, *real.parents) if folder.is_relative_to(top) and folder != top]
+        if any(self._is_closed(Place(None, folder, "")) for folder in entered):
+            raise _outside()
         return Place(None, real, "")
 
     def _resolved(self, path: Path) -> Path:
@@ -224,7 +234,7 @@ class Root:
 
 
 def _outside() -> Outside:
-    return Outside(errno.EXDEV, "a symlink leads out of the folder")
+    return Outside(errno.EXDEV, "the way leads out of the folder, or into one that is closed")
 
 
 def _no_file(name: str) -> FileNotFoundError:

@@ -12,6 +12,7 @@ from typing import Any
 from memory_mcp.engine.client import EngineLine
 from memory_mcp.files import whole
 from memory_mcp.files.beneath import Root
+from memory_mcp.files.data_directory import make_private_folder
 from memory_mcp.files.turns import Turns
 from memory_mcp.portals.address import NAME, Address
 from memory_mcp.portals.model import Column, Described, Table
@@ -43,7 +44,7 @@ class PortalFolder:
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Change the portal alone, among all servers."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self.path)
         with Turns(self.path / TURN).take():
             yield
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.files import whole
 from memory_mcp.files.beneath import Outside, Place, Root
+from memory_mcp.files.data_directory import is_data_directory
 from memory_mcp.files.renaming import rename_to_new
 from memory_mcp.files.turns import LONGEST_WAIT, Turns
 from memory_mcp.stores import paths
@@ -28,7 +29,7 @@ class StoreFolder:
 
     def __init__(self, store: Store, *, durable: bool) -> None:
         self.store = store
-        self._root = Root(store.folder)
+        self._root = Root(store.folder, is_data_directory)
         self._durable = durable
 
     def is_missing(self) -> bool:
@@ -315,7 +316,18 @@ def _listing(folder: Place, parts: Parts) -> Listing:
                 files[name] = (changed, status.st_size, status.st_ino) if changed < settled_by else UNSETTLED
             elif entry.is_dir(follow_symlinks=False):
                 folders.append(name)
-    return Listing(parts, files, sorted(folders))
+    return Listing(parts, files, sorted(name for name in folders if not _is_data_directory(folder, name)))
+
+
+def _is_data_directory(folder: Place, name: str) -> bool:
+    """Whether a folder in this one is a data directory, whose files are not a store's. Also if it is gone by now."""
+    try:
+        with folder.child(name) as child:
+            return is_data_directory(child)
+    except PermissionError:  # listed all the same: its owner may let this server read it later
+        return False
+    except OSError:
+        return True
 
 
 def _file(parts: Parts) -> Parts:

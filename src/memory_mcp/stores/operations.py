@@ -12,6 +12,7 @@ from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import Clock, short_stamp
 from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable, Unusable
 from memory_mcp.families import Group, LastWrite, Text, within_budget
+from memory_mcp.files import data_directory
 from memory_mcp.stores import frontmatter, index_files, paths
 from memory_mcp.stores.catalogue import Catalogue, Tell
 from memory_mcp.stores.folders import LARGEST, SUFFIX, StoreFolder, taken
@@ -57,10 +58,12 @@ T = TypeVar("T")
 class Stores:
     """Everything this server can do with folders of markdown files."""
 
-    def __init__(self, caches: Tenants, clock: Clock, *, durable: bool) -> None:
+    def __init__(self, caches: Tenants, clock: Clock, *, durable: bool, data_dirs: Sequence[Path] = ()) -> None:
+        """`data_dirs` are data directories that may be there beside the one of these stores."""
         self._caches = caches
         self._clock = clock
         self._durable = durable
+        self._data_dirs = data_dirs
         self._written: dict[tuple[Path, Parts], Signature] = {}  # what this server wrote last, which nobody is saving
 
     # Which stores there are
@@ -69,10 +72,22 @@ class Stores:
         return self._registry(caller).all()
 
     def register(self, caller: Caller, name: str, folder: Path) -> Store:
-        """Make a folder that is there a store. Nothing in it is changed."""
+        """Make a folder that is there a store. Nothing in it is changed.
+
+        Raises Invalid for a folder that is, holds or lies in a data directory of this server or of another one.
+        """
         if not folder.is_dir():
             raise Invalid(f"{folder} is not a folder. Make it first, or check how it is spelt.", field="path")
-        return self._registry(caller).add(name, str(folder.resolve()))
+        registry = self._registry(caller)
+        holder = registry.holder(folder) or self._data_directory_below(folder)
+        if holder is not None:
+            raise _no_store(folder, holder)
+        return registry.add(name, str(folder.resolve()))
+
+    def _data_directory_below(self, folder: Path) -> Path | None:
+        real = folder.resolve()
+        known = (path for path in self._data_dirs if path.resolve().is_relative_to(real) and data_directory.at(path))
+        return next(known, None) or data_directory.find_below(real)
 
     def unregister(self, caller: Caller, name: str) -> Store:
         """Forget a store. Its files stay."""
@@ -432,6 +447,21 @@ class Stores:
         except Unusable:
             self._caches.start_anew(caller.user)
             return ask(Catalogue(self._caches.database(caller.user), folder))
+
+
+def _no_store(folder: Path, data_dir: Path) -> Invalid:
+    """`data_dir` is a data directory that the folder is, holds or lies in."""
+    real, there = folder.resolve(), data_dir.resolve()
+    if real == there:
+        what = "is a data directory of Memory MCP"
+        advice = "Register a folder elsewhere"
+    elif there.is_relative_to(real):
+        what = f"holds a data directory of Memory MCP, {there}"
+        advice = "Register a folder that does not hold it, such as one inside, or move the data directory elsewhere"
+    else:
+        what = f"lies in a data directory of Memory MCP, {there}"
+        advice = "Move its files to a folder elsewhere and register that"
+    return Invalid(f"{folder} {what}, whose files agents must not write. {advice}.", field="path")
 
 
 @contextmanager

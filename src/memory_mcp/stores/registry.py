@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.errors import Conflict, NotFound, Unavailable
-from memory_mcp.files import whole
+from memory_mcp.files import data_directory, whole
 from memory_mcp.files.beneath import Root
 from memory_mcp.files.turns import Turns
 from memory_mcp.stores import paths, yaml_text
@@ -42,12 +42,7 @@ class Registry:
         """Raises NotFound (store_not_registered)."""
         known = self._paths()
         if name not in known:
-            raise NotFound(
-                f"The store {name!r} is not registered. add_memory makes it; `memory-mcp stores add {name} PATH` "
-                "registers a folder.",
-                word="store_not_registered",
-                field="store",
-            )
+            raise _not_registered(name)
         return self._store(name, known[name])
 
     def get_or_make(self, name: str) -> Store:
@@ -56,7 +51,7 @@ class Registry:
         return self._store(name, known[name]) if name in known else self.add(name, f"{OURS}/{name}", or_get=True)
 
     def add(self, name: str, path: str, *, or_get: bool = False) -> Store:
-        """Register a folder. Raises Conflict if the name is taken."""
+        """Register a folder. Raises Conflict if the name is taken, and Unavailable for a folder that cannot be one."""
         paths.check_store(name)
         with self._turn():
             known = self._paths()
@@ -65,18 +60,37 @@ class Registry:
             for taken in known:
                 if paths.alike(taken) == paths.alike(name):
                     raise Conflict(f"There is a store called {taken!r} already. Choose another name.", field="store")
+            store = self._store(name, path)
             self._change(name, path)
-        return self._store(name, path)
+        return store
 
     def remove(self, name: str) -> Store:
         """Unregister a store. Its files stay where they are. Raises NotFound."""
         with self._turn():
-            store = self.get(name)
+            known = self._paths()
+            if name not in known:
+                raise _not_registered(name)
+            store = Store(name, str(known[name]), self._place(name, known[name]), is_ours=False)
             self._change(name, None)
         return store
 
+    def holder(self, folder: Path) -> Path | None:
+        """The data directory that a folder is, holds or lies in, and that keeps it from being a store.
+
+        Folders below `stores/` of a data directory are stores. What a folder holds beside this registry's own data
+        directory is not looked for: files of another one below a store are left out wherever a store is read.
+        """
+        real, own = Path(os.path.realpath(folder)), Path(os.path.realpath(self._folder))
+        if own.is_relative_to(real):
+            return own
+        for above in (real, *real.parents):
+            if above == own or data_directory.at(above):
+                inside = real.relative_to(above).parts
+                return None if inside[:1] == (OURS,) and len(inside) > 1 else above
+        return None
+
     def _turn(self) -> Any:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        data_directory.make_private_folder(self._folder)
         return Turns(self._folder / f"{NAME}.lock").take()
 
     def _paths(self) -> dict[str, object]:
@@ -101,18 +115,37 @@ class Registry:
         except ValueError as exc:
             raise _unreadable() from exc
         with Root(self._folder).folder(()) as folder:
-            whole.write(folder.beside(NAME), text.encode())
+            whole.write(folder.beside(NAME), text.encode(), mode=0o600)
 
     def _store(self, name: str, path: object) -> Store:
+        """Raises Unavailable for a line that names no folder, or one that no store may be."""
+        folder = self._place(name, path)
+        if self.holder(folder) is not None:
+            raise Unavailable(
+                f"The folder of the store {name!r} is, holds or lies in a data directory of Memory MCP, so it is not "
+                f"used. Give the store a folder of its own in {NAME}, in the data directory, or unregister it with "
+                f"`memory-mcp stores remove {name}`."
+            )
+        is_ours = Path(os.path.normpath(folder)).is_relative_to(os.path.normpath(self._folder))
+        return Store(name, str(path), folder, is_ours)
+
+    def _place(self, name: str, path: object) -> Path:
         """Raises Unavailable for a line that names no folder."""
         try:
             if not path or not isinstance(path, str):
                 raise _no_folder(name)
-            folder = self._folder / Path(path).expanduser()
+            return self._folder / Path(path).expanduser()
         except RuntimeError as exc:  # nobody of that name has a home
             raise _no_folder(name) from exc
-        is_ours = Path(os.path.normpath(folder)).is_relative_to(os.path.normpath(self._folder))
-        return Store(name, path, folder, is_ours)
+
+
+def _not_registered(name: str) -> NotFound:
+    return NotFound(
+        f"The store {name!r} is not registered. add_memory makes it; `memory-mcp stores add {name} PATH` registers a "
+        "folder.",
+        word="store_not_registered",
+        field="store",
+    )
 
 
 def _no_folder(name: str) -> Unavailable:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from memory_mcp.files import data_directory
 from memory_mcp.files.beneath import Root
 from memory_mcp.files.whole import UNFINISHED
 from memory_mcp.upkeep.model import LeftOut
@@ -85,6 +86,8 @@ class Tree:
                 continue
             path = f"{way}{entry.name}"
             if stat.S_ISDIR(found.st_mode):
+                if data_directory.at(folder / entry.name):  # of another server: a store leaves it out
+                    continue
                 yield from self._walk(folder / entry.name, f"{path}/")
             elif stat.S_ISREG(found.st_mode) and (not self.markdown_only or entry.name.endswith(MARKDOWN)):
                 yield path, (found.st_mtime_ns, found.st_size, found.st_ino)
