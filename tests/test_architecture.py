@@ -35,7 +35,7 @@ SQL_ELSEWHERE = {
     ("search", "words"),
     ("moving_in", "mcp_memory_service"),  # about somebody else's file
 }
-SHARED = {"errors", "caller", "clock", "changes", "neighbours", "families", "logs", "settings"}
+SHARED = {"errors", "caller", "clock", "changes", "neighbours", "families", "logs", "names", "settings"}
 SDK = {"mcp", "mcp_types"}
 
 

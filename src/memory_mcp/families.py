@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from urllib.parse import unquote
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.names import check_readable
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -35,6 +36,10 @@ def _whole(value: object) -> object:
 AS_WHOLE = BeforeValidator(_whole)
 Whole = Annotated[int, AS_WHOLE]
 """Bounds stand before AS_WHOLE, or on the field: after it, JSON Schema does not show them."""
+
+
+READABLE = AfterValidator(check_readable)
+"""Marks the argument that names something new. Arguments that only find things take every name that exists."""
 
 
 LEFT_OUT = Field(exclude_if=lambda value: value is None)

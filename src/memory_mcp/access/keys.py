@@ -16,6 +16,7 @@ from memory_mcp.access.storage import keys as storage
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Scope
 from memory_mcp.clock import Clock, stamp, utc_now
 from memory_mcp.errors import Invalid, NotFound, Unavailable
+from memory_mcp.names import hidden_character
 from memory_mcp.sqlite import Database
 
 RAW_KEY = re.compile(r"mmcp_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
@@ -69,7 +70,7 @@ class Keys:
         """Make a key. Raises Invalid for a name nobody could read in a list."""
         import bcrypt
 
-        if len(name) > LONGEST_NAME or not re.fullmatch(READABLE, name):
+        if len(name) > LONGEST_NAME or not re.fullmatch(READABLE, name) or hidden_character(name):
             raise Invalid(f"A key's name has 1 to {LONGEST_NAME} characters that can be read.", field="name")
         key_id = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(12))
         secret = secrets.token_urlsafe(32)
@@ -193,7 +194,7 @@ def lifetime(text: str | None, clock: Clock = utc_now) -> str | None:
 
 
 def _checked_namespace(name: str) -> str:
-    if len(name) > LONGEST_NAMESPACE or not re.fullmatch(READABLE, name):
+    if len(name) > LONGEST_NAMESPACE or not re.fullmatch(READABLE, name) or hidden_character(name):
         raise Invalid(f"A namespace has 1 to {LONGEST_NAMESPACE} characters that can be read.", field="namespace")
     return name
 

@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from memory_mcp.caller import Scope
-from memory_mcp.families import Arguments, Call, Family, Whole
+from memory_mcp.families import READABLE, Arguments, Call, Family, Whole
 from memory_mcp.graph.answers import Skip
 from memory_mcp.graph.model import (
     Created,
@@ -105,8 +105,8 @@ class InProject(Arguments):
 
 
 class EntityToCreate(Arguments):
-    name: EntityName
-    entity_type: Kind = Field(description="Such as person, technology, concept.")
+    name: Annotated[EntityName, READABLE]
+    entity_type: Annotated[Kind, READABLE] = Field(description="Such as person, technology, concept.")
     observations: list[Text] = Field([], max_length=1000)
 
 

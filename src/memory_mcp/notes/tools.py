@@ -6,7 +6,8 @@ from pydantic import Field
 from memory_mcp.caller import Scope
 from memory_mcp.clock import instant, is_date, precise_stamp
 from memory_mcp.errors import Invalid
-from memory_mcp.families import AS_WHOLE, Arguments, Call, Family
+from memory_mcp.families import AS_WHOLE, READABLE, Arguments, Call, Family
+from memory_mcp.names import hidden_character
 from memory_mcp.notes import prompts, resources
 from memory_mcp.notes.model import (
     ARCHIVED,
@@ -35,8 +36,9 @@ Id = Annotated[str, Field(min_length=1, max_length=64)]
 Ids = Annotated[list[Id], Field(max_length=64)]
 Text = Annotated[str, Field(max_length=1024 * 1024)]
 Title = Annotated[str, Field(min_length=1, max_length=300)]
-Folder = Annotated[str, Field(max_length=512)]
+Folder = Annotated[str, Field(max_length=512), READABLE]
 Namespace = Annotated[str, Field(max_length=128)]
+NewNamespace = Annotated[Namespace, READABLE]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
 Importance = Annotated[float, Field(ge=0, le=1)]
 Moment = Annotated[str, Field(max_length=64)]
@@ -103,7 +105,7 @@ class MemoryCreate(Arguments):
     title: Title | None = Field(None, description="Default: the first line.")
     tags: Tags = Field([])
     importance: Importance = 0.5
-    namespace: Namespace | None = None
+    namespace: NewNamespace | None = None
     folder: Folder = ""
     metadata: dict[str, Any] = Field({})
     expires_at: Moment | None = Field(None, description="ISO 8601; from then on not found.")
@@ -133,7 +135,7 @@ class MemoryUpdate(Arguments):
     title: Title | None = None
     folder: Folder | None = None
     importance: Importance | None = None
-    namespace: Namespace | None = None
+    namespace: NewNamespace | None = None
     tags: Tags | None = Field(None, description="Replaces the user's tags.")
     add_tags: Tags = Field([])
     remove_tags: Tags = Field([], description="'archived' restores a deleted note.")
@@ -252,9 +254,14 @@ def _author(call: Call) -> Author:
 
 def _namespace(name: str | None) -> str | None:
     """Without a name, or with an empty one, nobody asked for one."""
-    if "," in (name or "") or not (name or "").strip().isprintable():
+    if "," in (name or "") or not _is_line((name or "").strip()):
         raise Invalid("A namespace must not hold a comma or a line break.", field="namespace")
     return (name or "").strip() or None
+
+
+def _is_line(name: str) -> bool:
+    """Whether a name fits on a line. Joiners that emoji and some scripts need are no line breaks."""
+    return name.isprintable() or hidden_character(name) is None
 
 
 def _title(title: str | None) -> str | None:
@@ -266,7 +273,7 @@ def _tags(field: str, names: list[str]) -> tuple[str, ...]:
     kept: dict[str, str] = {}
     for name in names:
         tag = name.strip().removeprefix("#").strip()
-        if not tag or "," in tag or not tag.isprintable():
+        if not tag or "," in tag or not _is_line(tag):
             raise Invalid(
                 f"{name!r} is no tag: it must not be empty, nor hold a comma or a line break. Give two tags as two.",
                 field=field,
@@ -277,6 +284,8 @@ def _tags(field: str, names: list[str]) -> tuple[str, ...]:
 
 def _own_tags(field: str, names: list[str]) -> tuple[str, ...]:
     tags = _tags(field, names)
+    if hidden := next(filter(None, map(hidden_character, tags)), None):
+        raise Invalid(f"{field}: a tag holds {hidden}, which cannot be seen. Leave it out.", field=field)
     if ARCHIVED in map(tag_key, tags):
         raise Invalid("memory_delete archives a note; nobody else sets this tag.", field=field)
     return tags

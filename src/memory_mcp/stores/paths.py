@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from memory_mcp.errors import Conflict, Invalid
+from memory_mcp.names import hidden_character
 from memory_mcp.stores.model import Parts
 
 STORE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -65,6 +66,8 @@ def check_new(parts: Parts, field: str = "path") -> None:
 def _unsafe(part: str) -> str | None:
     if len(part) > LONGEST_NAME or len(part.encode()) > LONGEST_NAME_BYTES:
         return f"is longer than {LONGEST_NAME} characters or {LONGEST_NAME_BYTES} bytes"
+    if hidden := hidden_character(part):
+        return f"holds {hidden}, which cannot be seen or changes how a line is shown"
     if found := _FORBIDDEN.search(part):
         return f"holds {found[0]!r}, which Windows does not allow in names"
     if part != part.strip() or part.endswith("."):

@@ -5,7 +5,7 @@ from pydantic import Field
 from memory_mcp.caller import Scope
 from memory_mcp.clock import instant, short_stamp
 from memory_mcp.errors import Invalid
-from memory_mcp.families import AS_WHOLE, Arguments, Call, Family, Whole
+from memory_mcp.families import AS_WHOLE, READABLE, Arguments, Call, Family, Whole
 from memory_mcp.stores.model import (
     Added,
     Category,
@@ -23,7 +23,7 @@ from memory_mcp.stores.model import (
 StoreName = Annotated[str, Field(min_length=1, max_length=64)]
 Path = Annotated[str, Field(min_length=1, max_length=1024)]
 Text = Annotated[str, Field(min_length=1, max_length=1024 * 1024)]
-Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
+Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128), READABLE]], Field(max_length=64)]
 Citations = Annotated[list[Annotated[str, Field(min_length=1, max_length=2048)]], Field(max_length=100)]
 Moment = Annotated[str, Field(max_length=64)]
 

@@ -5,7 +5,7 @@ from pydantic import Field
 from memory_mcp.caller import Scope
 from memory_mcp.clock import instant, stamp
 from memory_mcp.errors import Invalid
-from memory_mcp.families import Arguments, Call, Family, Whole
+from memory_mcp.families import READABLE, Arguments, Call, Family, Whole
 from memory_mcp.vault import resources
 from memory_mcp.vault.model import (
     Committed,
@@ -22,6 +22,8 @@ from memory_mcp.vault.model import (
 Text = Annotated[str, Field(max_length=1024 * 1024)]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
+NewKey = Annotated[Key, READABLE]
+NewTags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128), READABLE]], Field(max_length=64)]
 Vector = Annotated[list[float], Field(max_length=65536)]
 """Its exact length is a setting, so the operation checks it and says what it should be."""
 
@@ -42,9 +44,9 @@ vault = Family(
 
 class CommitMemory(Arguments):
     scope: Place = Field(description="'vault' keeps it for good, 'session' until this session ends.")
-    key: Key = Field(description="Unique identifier for this memory within its scope.")
+    key: NewKey = Field(description="Unique identifier for this memory within its scope.")
     content: Text = Field(min_length=1, description="The memory content to store.")
-    tags: Tags = Field([], description="Categorization tags for retrieval.")
+    tags: NewTags = Field([], description="Categorization tags for retrieval.")
     embedding: Vector | None = Field(None, description="Optional pre-computed embedding (float32[D]); vault only.")
 
 
