@@ -1,5 +1,8 @@
 """Whatever nodes write, in whatever order it travels, and whatever is lost or put back on the way: once everybody has
-exchanged everything, they show the same notes, nothing that was deleted is back, and nothing that was kept is lost."""
+exchanged everything, they show the same notes, nothing that was deleted is back, and nothing that was kept is lost.
+
+And whatever a hub forges: notes in namespaces that a node has not enabled stay as they are there, and nothing of them
+leaves it (tests/sync/world.py checks that in every exchange)."""
 
 import os
 from collections.abc import Callable
@@ -44,7 +47,31 @@ revisions = st.one_of(
     ),
     st.fixed_dictionaries({"namespace": namespaces}),
 )
+attacks = st.sampled_from(["overwrite", "move", "delete", "strip", "link", "supersede"])
 AUTHOR = Author("mcp", "codex")
+
+
+def _forged(kind: str, id_: str, other: str, namespace: str, stamp: str) -> dict[str, Any]:
+    """A record as a hub may make it up that holds no secret."""
+    registers: dict[str, Any] = {"namespace": [stamp, namespace]}
+    if kind == "delete":
+        return {"id": id_, "registers": registers, "dead": stamp}
+    if kind == "strip":
+        removed = {name: [stamp] for name in ("title", "expires_at", "archived", "tag/t", "metadata/k")}
+        return {"id": id_, "registers": registers | removed}
+    if kind == "overwrite":
+        registers |= {
+            "content": [stamp, "Forged [[Alpha]]"],
+            "folder": [stamp, ""],
+            "tag/evil": [stamp, ["evil", "user"]],
+        }
+    if kind in ("link", "supersede"):
+        name = "link" if kind == "link" else "supersedes"
+        registers |= {f"{name}/{other}": [stamp, other], "content": [stamp, "Forged"], "folder": [stamp, ""]}
+    if kind == "move":
+        return {"id": id_, "registers": registers}
+    moment = "2030-01-01T12:00:00.000Z"
+    return {"id": id_, "registers": registers, "importance": 1.0, "updated_at": moment, "created": [moment, None]}
 
 
 class Syncing(RuleBasedStateMachine):
@@ -54,6 +81,7 @@ class Syncing(RuleBasedStateMachine):
         super().__init__()
         self.world = World()
         self.ids: list[str] = []
+        self.tokens = 0
         self.dead: set[str] = set()
         self.strayed: set[str] = set()  # notes that were in a namespace that is not synced
         self.written: dict[str, dict[Any, Any]] = {}  # by note and field: what was written last
@@ -77,7 +105,9 @@ class Syncing(RuleBasedStateMachine):
         node = self._node(n)
 
         def creating() -> None:
-            new = NewNote(content, title=title, namespace=namespace, tags=("t",), metadata={"k": 0})
+            self.tokens += 1
+            metadata = {"k": 0, "token": f"token-{self.tokens}-"}
+            new = NewNote(content, title=title, namespace=namespace, tags=("t",), metadata=metadata)
             self.ids += [note.id for note in node.notes.create_all(ME, AUTHOR, [new])]
 
         self._write(node, creating)
@@ -152,6 +182,34 @@ class Syncing(RuleBasedStateMachine):
         if verb == "clear_state":
             self.is_exact = False  # every field is then as old as the whole note
 
+    # What a hostile hub does, or anyone who has the key
+
+    @rule(n=numbers, i=numbers, j=numbers, kind=attacks, namespace=namespaces)
+    def attack(self, n: int, i: int, j: int, kind: str, namespace: str) -> None:
+        """Forge a record of any note, or of a new one that touches it, and give it to a node with its next answer.
+
+        Where the hub can write, everybody gets it: then they still agree. Nobody takes a move to where nobody syncs,
+        nor anything that is not sealed where notes are."""
+        node, id_ = self._node(n), self._id(i)
+        if id_ is None or self.world.secret:
+            return
+        self.world.pass_time(1)
+        with self.world.clock_of(0):
+            stamp = f"{self.world.wall_ms:015d}:00000:evil"
+        is_taken = self.world.secret is None and namespace != PRIVATE
+        kind = kind if is_taken or self.world.secret else "move"
+        forged = _forged(kind, id_, str(self._id(j)), namespace, stamp)
+        if is_taken:
+            self.world.hub.hub.push(ME, f"evil{self.tokens}{self.world.ms}", None, None, [forged])
+            self.is_exact = False
+            if forged.get("dead"):
+                self.strayed.add(id_)
+        self.world.forged = [forged]
+        try:
+            node.exchange()
+        finally:
+            self.world.forged = []
+
     # What happens to computers
 
     @precondition(lambda self: len(self.world.nodes) < 5)
@@ -210,8 +268,9 @@ class Syncing(RuleBasedStateMachine):
         raise AssertionError(f"Nodes do not come to rest: {done}")
 
     def _all_show_the_same(self) -> None:
-        first, *others = [node.synced() for node in self.world.nodes]
-        for number, other in enumerate(others, 1):
+        for number, node in enumerate(self.world.nodes[1:], 1):
+            apart = self.world.nodes[0].detached() | node.detached()  # what one of them keeps to itself
+            first, other = self.world.nodes[0].synced(apart), node.synced(apart)
             differing = {
                 id_: {
                     field: (self._of(first, id_, field), self._of(other, id_, field))
@@ -229,7 +288,7 @@ class Syncing(RuleBasedStateMachine):
 
     def _nothing_is_back(self) -> None:
         for node in self.world.nodes:
-            assert not self.dead & node.shown().keys()
+            assert not self.dead & node.synced().keys()
 
     def _nothing_is_lost(self) -> None:
         if not self.is_exact:

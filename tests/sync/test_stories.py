@@ -31,7 +31,9 @@ HOW_OFTEN = {
     "back_up": 2,
     "back_up_the_hub": 1,
     "restore": 2,
+    "attack": 3,
 }
+ATTACKS = ["overwrite", "move", "delete", "strip", "link", "supersede"]
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + STORIES))
@@ -81,6 +83,13 @@ def _words(what: str, dice: random.Random) -> dict[str, Any]:
             "verb": dice.choice(["disable", "enable", "resync", "clear_state"]),
         },
         "restore": {"c": n, "told": dice.random() < 0.7},
+        "attack": {
+            "n": n,
+            "i": i,
+            "j": j,
+            "kind": dice.choice(ATTACKS),
+            "namespace": dice.choice([*SYNCED, PRIVATE]),
+        },
         "all_exchange": {},
         "back_up_the_hub": {},
         "clone": {"n": n},

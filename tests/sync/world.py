@@ -82,6 +82,8 @@ class World:
         self.faults: dict[int, str] = {}  # of the next questions to the hub, by their number
         self.asked = 0
         self.secret: str | None = None  # of all nodes
+        self.forged: list[dict[str, Any]] = []  # what the hub slips into its next answer
+        self.exchanging: Node | None = None
         self._patches: list[Any] = [
             mock.patch.object(nodes, "Asking", partial(Line, self)),
             mock.patch("memory_mcp.notes.writing.uuid4", self._uuid),
@@ -105,6 +107,15 @@ class World:
         node = Node(self, self.folder / f"node{len(self.nodes)}", copy_of)
         self.nodes.append(node)
         return node
+
+    def check_leaving(self, text: str, ids: Iterable[str]) -> None:
+        """What is on its way to the hub is of namespaces that the node's owner has enabled, and nothing else."""
+        node = self.exchanging
+        if node is None:
+            return
+        assert not set(ids) & node.private, "A note leaves that lies in no enabled namespace."
+        for secret in node.secrets:
+            assert secret not in text, f"{secret} was written where nothing is synced, and leaves"
 
     def now(self) -> datetime:
         return START + timedelta(milliseconds=self.ms + self.skew)
@@ -171,11 +182,12 @@ class HubFile:
 
 
 class Line(Asking):
-    """The way from a node to the hub, in JSON as over HTTP."""
+    """The way from a node to the hub, in JSON as over HTTP. A hostile hub slips in forged records here."""
 
     def __init__(self, world: World, url: str, key: str) -> None:
         self._world = world
         self._left = MOST_QUESTIONS
+        self._forged = list(world.forged)
 
     def close(self) -> None:
         pass
@@ -186,6 +198,7 @@ class Line(Asking):
         assert self._left, f"An exchange does not come to an end: {asked}"
         fault = self._world.faults.pop(self._world.asked, None)
         text = json.dumps(asked, ensure_ascii=False)
+        self._world.check_leaving(text, [record["id"] for record in asked.get("records", [])])
         if fault == "question lost":
             raise Lost("The question got lost.")
         if fault == "asked twice":
@@ -197,6 +210,8 @@ class Line(Asking):
                 self._answer(verb, json.loads(text))
         if fault == "answer lost":
             raise Lost("The answer got lost.")
+        forged, self._forged = self._forged, []
+        answer["records" if verb == "pull" else "merged"] += forged
         return json.loads(json.dumps(answer))
 
     def _answer(self, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -221,6 +236,8 @@ class Node:
         self.world = world
         self.folder = folder
         self.skew: int = copy_of.skew if copy_of else 0
+        self.private: set[str] = set()  # ids of notes and tombstones that must not leave
+        self.secrets: set[str] = set()  # nor these texts
         self.path = folder / "notes.db"
         _from_template(self.path, SCHEMA)
         if copy_of:
@@ -268,11 +285,50 @@ class Node:
     def exchange(self, most_records: int = 200, **faults: str) -> Exchanged:
         """`faults`: what goes wrong with which question, as `at_1="answer lost"`."""
         self.world.faults = {self.world.asked + int(name[3:]): fault for name, fault in faults.items()}
+        before = self._untouchable()
         try:
+            self.world.exchanging = self
             with self.at_work(), mock.patch.object(nodes, "MOST_RECORDS", most_records):
                 return self.sync.run(LOCAL_USER)
         finally:
-            self.world.faults = {}
+            self.world.faults, self.world.exchanging = {}, None
+            self._check_untouched(before)
+
+    def enabled(self) -> set[str]:
+        with self.db.read() as tx:
+            return {namespace for (namespace,) in tx.all("SELECT namespace FROM sync_namespaces WHERE enabled")}
+
+    def detached(self) -> set[str]:
+        """Ids of notes that this node keeps, or deleted, where nothing is ever synced."""
+        with self.db.read() as tx:
+            buried: dict[str, str] = dict(tx.all("SELECT id, namespace FROM sync_tombstones"))
+        placed = buried | {id_: note["namespace"] for id_, note in self.shown().items()}
+        return {id_ for id_, namespace in placed.items() if namespace not in SYNCED}
+
+    def _untouchable(self) -> dict[str, Note]:
+        """The notes outside of what is enabled, with what leads to them. Also sets what must not leave."""
+        enabled, every = self.enabled(), self.shown()
+        with self.db.read() as tx:
+            buried: dict[str, str] = dict(tx.all("SELECT id, namespace FROM sync_tombstones"))
+        outside = {id_: note for id_, note in every.items() if note["namespace"] not in enabled}
+        self.private = outside.keys() | {id_ for id_, namespace in buried.items() if namespace not in enabled}
+        self.secrets = {str(note["metadata"]["token"]) for note in outside.values() if "token" in note["metadata"]}
+        return {id_: {**note, "incoming": _incoming(every, id_)} for id_, note in outside.items()}
+
+    def _check_untouched(self, before: dict[str, Note]) -> None:
+        """Nothing of it has changed, but what follows when the other end of a link is gone or archived."""
+        every = self.shown()
+        gone = {end for note in before.values() for _, end in note["links"] | note["incoming"]} - every.keys()
+        for id_, was in before.items():
+            assert id_ in every, f"{id_} was deleted by the hub, where nothing is synced"
+            now = {**every[id_], "incoming": _incoming(every, id_)}
+            for field in was.keys() - {"superseded_by", "links", "incoming", "wikilinks"}:
+                assert now[field] == was[field], f"{id_}: the hub changed {field} where nothing is synced"
+            for ends in ("links", "incoming"):
+                assert now[ends] == {end for end in was[ends] if end[1] not in gone}
+            superseders = {None} | {end for kind, end in was["incoming"] if kind == "supersedes"}
+            assert now["superseded_by"] in superseders
+            assert all(now["wikilinks"][key] in (target, None) for key, target in was["wikilinks"].items())
 
     def shown(self) -> dict[str, Note]:
         """Everything a person sees of the notes, by id."""
@@ -338,10 +394,10 @@ class Node:
                 found[id_]["wikilinks"][key] = target
         return found
 
-    def synced(self) -> dict[str, Note]:
+    def synced(self, but: Iterable[str] = ()) -> dict[str, Note]:
         """The notes that everybody is to have, and what they have to do with each other."""
         every = self.shown()
-        here = {id_ for id_, note in every.items() if note["namespace"] in SYNCED}
+        here = {id_ for id_, note in every.items() if note["namespace"] in SYNCED} - set(but)
         return {
             id_: {
                 **note,
@@ -356,6 +412,10 @@ class Node:
     def waiting(self) -> int:
         with self.at_work():
             return self.sync.status(LOCAL_USER).outbox
+
+
+def _incoming(every: dict[str, Note], id_: str) -> set[tuple[str, str]]:
+    return {(kind, source) for source, note in every.items() for kind, target in note["links"] if target == id_}
 
 
 _TEMPLATES: dict[int, bytes] = {}

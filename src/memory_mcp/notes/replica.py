@@ -62,13 +62,16 @@ class Replica:
 
     def enable(self, namespace: str) -> None:
         with self._db.write() as tx:
-            if not sync.set_enabled(tx, namespace, True):
+            if not sync.is_tracked(tx, namespace):
                 sync.track(tx, namespace)
+            elif not sync.is_enabled(tx, namespace):
+                sync.set_enabled(tx, namespace, True)
+                sync.start_over(tx, namespace)  # what came while it was disabled was not taken
 
     def disable(self, namespace: str) -> None:
         with self._db.write() as tx:
-            if not sync.set_enabled(tx, namespace, False):
-                raise _not_synced(namespace)
+            _require_synced(tx, namespace)
+            sync.set_enabled(tx, namespace, False)
 
     def resync(self, namespace: str) -> None:
         with self._db.write() as tx:
@@ -81,15 +84,16 @@ class Replica:
             sync.forget(tx, namespace)
 
     def outgoing(self, after: int, most: int, most_bytes: int) -> list[Outgoing]:
+        changed = Changed()
         with self._db.write() as tx:
             waiting = sync.outbox(tx, after, most)
-            records = _records(tx, [id_ for _, id_, _ in waiting])
-            sync.acknowledge(tx, [ticket for ticket, id_, _ in waiting if id_ not in records])
-        told = [
-            Outgoing(ticket, records[id_] if whole else _elsewhere(records[id_]))
-            for ticket, id_, whole in waiting
-            if id_ in records
-        ]
+            ids = [id_ for _, id_ in waiting]
+            with _arriving(tx):
+                _link_as_told(tx, ids, changed)
+            records = _records(tx, ids)
+            sync.acknowledge(tx, [ticket for ticket, id_ in waiting if id_ not in records])
+        self._tell(changed)
+        told = [Outgoing(ticket, records[id_]) for ticket, id_ in waiting if id_ in records]
         return list(_first(told, most_bytes))
 
     def sent(
@@ -147,15 +151,16 @@ class Replica:
 
     def _merged(self, tx: Write, records: Sequence[Record], marks: Marks) -> Changed:
         changed = Changed()
+        merged: list[str] = []
         with _arriving(tx):
             for record in records:
                 try:
-                    _merge(tx, self._user, record, marks, changed)
+                    merged += [record.id] if _merge(tx, self._user, record, marks, changed) else []
                 except Invalid as exc:  # raised before anything is written: the others still come in
                     log.warning("A note that arrived is left out (%s): %s", record.id, exc.message)
             if stamps := [stamp for record in records for stamp in record.stamps]:
                 sync.observe(tx, max(stamps))
-            concerned = [*dict.fromkeys([record.id for record in records] + changed.linked)]
+            concerned = [*dict.fromkeys(merged + changed.linked)]
             repointed = sync.point_as_told(tx, concerned)
         # Whatever nobody has told yet is chosen here, as if it were written here: the others are told.
         repointed += sync.resolve(tx, concerned)
@@ -218,11 +223,6 @@ def _moment(text: str) -> str:
     return precise_stamp(instant(text))
 
 
-def _elsewhere(record: Record) -> Record:
-    """Of a note in a namespace that is not synced: only that it went there, or that it is no more."""
-    return Record(record.id, dead=record.dead) if record.dead else record.slim
-
-
 def _first(told: Iterable[Outgoing], most_bytes: int) -> Iterator[Outgoing]:
     """As many as may go together, at least one."""
     size = 0
@@ -242,28 +242,48 @@ def _marks(records: Iterable[Record]) -> Marks:
     return {body: markdown.marks(body) for body in bodies}
 
 
-def _merge(tx: Write, user: str, record: Record, marks: Marks, changed: Changed) -> None:
-    """Put together what is here and what arrived."""
-    stored = notes.get(tx, record.id)
+def _admit(tx: Write, stored: Stored | None, told: Record) -> tuple[Record | None, Record | None]:
+    """What is here of a note, and what this node takes of a record that the hub gives. Only decided here:
+
+    - a note that lies in a namespace which is not enabled here is untouched: nothing of the record is taken;
+    - a note in an enabled namespace takes everything but a move to a namespace that is not enabled here: it stays;
+    - a note that is not here is taken only into a namespace that is enabled here, and so is its deletion.
+
+    What leaves this node is decided by `sync.outbox` alone. docs/sync.md says the same to users.
+    """
+    if stored and not sync.is_enabled(tx, stored.note.namespace):
+        return None, None
     if stored and not sync.is_stamped(tx, stored.seq):
         sync.stamp_note(tx, stored.seq)  # what was never told of is as old as it is
-    here = _records(tx, [record.id]).get(record.id)
+    here = _records(tx, [told.id]).get(told.id)
+    if sync.is_enabled(tx, told.namespace):
+        return here, told
+    if here is None:
+        return None, None
+    return here, replace(told, registers={**told.registers, NAMESPACE: here.registers[NAMESPACE]})
+
+
+def _merge(tx: Write, user: str, told: Record, marks: Marks, changed: Changed) -> bool:
+    """Put together what is here and what arrived. False if nothing of it is this node's business."""
+    stored = notes.get(tx, told.id)
+    here, record = _admit(tx, stored, told)
+    if record is None:
+        return False
     merged = merge(here.yielding_to(record), record) if here else record
     if merged.dead:
         _bury(tx, stored, merged, changed)
     elif merged != here:
         _keep(tx, user, stored, merged, marks, changed)
-    if here and _is_news(tx, merged, record):
+    if here and _is_news(merged, record):
         sync.add_to_outbox(tx, record.id)
+    return True
 
 
-def _is_news(tx: Read, merged: Record, record: Record) -> bool:
+def _is_news(merged: Record, record: Record) -> bool:
     """Whether there is something to tell a hub that knows `record`."""
     if merged.dead:
         return not record.dead
-    if sync.is_tracked(tx, merged.namespace or ""):
-        return merged != record and not _is_slim(record)
-    return merged.registers.get(NAMESPACE) != record.registers.get(NAMESPACE)  # elsewhere only that it went there
+    return merged != record and not _is_slim(record)
 
 
 def _bury(tx: Write, stored: Stored | None, merged: Record, changed: Changed) -> None:
@@ -277,8 +297,8 @@ def _bury(tx: Write, stored: Stored | None, merged: Record, changed: Changed) ->
 
 def _keep(tx: Write, user: str, stored: Stored | None, merged: Record, marks: Marks, changed: Changed) -> None:
     if stored is None:
-        if _is_slim(merged) or not sync.is_tracked(tx, merged.namespace or ""):
-            return  # it is somewhere that is none of this node's business
+        if _is_slim(merged):
+            return  # only that it went somewhere: all of it comes with that namespace
         stored = _insert(tx, user, merged, marks, changed)
     else:
         stored = _rewrite(tx, stored, merged, marks, changed)
@@ -300,8 +320,7 @@ def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Changed
     words.index(tx, stored.seq)
     if not note.archived:
         queue.add(tx, stored.seq)
-    for source, name in sync.links_to(tx, note.id):
-        _link(tx, source, {name: ("", note.id)}, changed)
+    _link_as_told(tx, [note.id], changed)
     return stored
 
 
@@ -395,11 +414,17 @@ def _metadata(merged: Record, former: Note) -> dict[str, Any]:
     return {key: (kept | told)[key] for key in dict.fromkeys([*order, *told])}
 
 
+def _link_as_told(tx: Write, ids: Collection[str], changed: Changed) -> None:
+    """Make and undo the links to these notes that waited until they are here, in a namespace that is enabled."""
+    for source, name, is_made in sync.links_to(tx, ids):
+        _link(tx, source, {name: ("", None) if is_made else ("",)}, changed)
+
+
 def _link(tx: Write, seq: int, registers: Mapping[str, Register], changed: Changed) -> None:
-    """Make and undo links as told. One to a note that is not here waits for it."""
+    """Make and undo links as told. One to a note that is not here, or lies where nothing is synced, waits for it."""
     for name, register in registers.items():
         kind, _, id_ = name.partition("/")
-        target = sync.seqs_of(tx, [id_]).get(id_) if kind in LINKS else None
+        target = sync.seqs_in_scope(tx, [id_]).get(id_) if kind in LINKS else None
         if target is None or target == seq:
             continue
         made = links.link(tx, seq, target, kind) if len(register) == 2 else links.undo(tx, seq, target, kind)

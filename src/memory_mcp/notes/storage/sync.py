@@ -22,7 +22,7 @@ _OUTBOX = """
 
 def standing(tx: Read) -> Standing:
     node, hub, ticket, synced_at, error = tx.all("SELECT node, hub, ticket, synced_at, error FROM sync_node")[0]
-    to_send = tx.number(f"SELECT count(*) FROM {_OUTBOX} WHERE coalesce(synced.enabled, 1)")
+    to_send = tx.number(f"SELECT count(*) FROM {_OUTBOX} WHERE synced.enabled")
     return Standing(node, hub, ticket, synced_at, error, to_send)
 
 
@@ -149,13 +149,16 @@ def is_tracked(tx: Read, namespace: str) -> bool:
     return tx.one("SELECT 1 FROM sync_namespaces WHERE namespace = :namespace", {"namespace": namespace}) is not None
 
 
-def set_enabled(tx: Write, namespace: str, enabled: bool) -> bool:
-    """False if nothing is known about the namespace."""
-    rows = tx.all(
-        "UPDATE sync_namespaces SET enabled = :enabled WHERE namespace = :namespace RETURNING 1",
+def is_enabled(tx: Read, namespace: str | None) -> bool:
+    row = tx.one("SELECT enabled FROM sync_namespaces WHERE namespace = :namespace", {"namespace": namespace})
+    return row is not None and bool(row[0])
+
+
+def set_enabled(tx: Write, namespace: str, enabled: bool) -> None:
+    tx.all(
+        "UPDATE sync_namespaces SET enabled = :enabled WHERE namespace = :namespace",
         {"namespace": namespace, "enabled": enabled},
     )
-    return bool(rows)
 
 
 def track(tx: Write, namespace: str) -> None:
@@ -184,8 +187,8 @@ def _stamp_as_old_as_they_are(tx: Write, seqs: str, values: Mapping[str, Any]) -
     tx.all(
         f"""
         INSERT INTO sync_fields (note_seq, field, stamp, value)
-        SELECT told.seq, field, printf('%015d:%05d:%s', min(node.ms, unixepoch(updated_at, 'subsec') * 1000), 0, node),
-            value
+        SELECT told.seq, field,
+            printf('%015d:%05d:%s', max(0, min(node.ms, unixepoch(updated_at, 'subsec') * 1000)), 0, node), value
         FROM sync_told AS told JOIN notes USING (seq), sync_node AS node WHERE told.seq IN ({seqs})
         ON CONFLICT (note_seq, field) DO NOTHING
         """,
@@ -268,16 +271,17 @@ def set_pushed(tx: Write, ids: Collection[str]) -> None:
 # The outbox
 
 
-def outbox(tx: Read, after: int, most: int) -> list[tuple[int, str, bool]]:
-    """(ticket, note's id, whether all of it may be told) of what waits, but for namespaces that are disabled."""
+def outbox(tx: Read, after: int, most: int) -> list[tuple[int, str]]:
+    """(ticket, note's id) of what may leave this node: notes, and deleted notes, of namespaces that are enabled here.
+    Nothing else leaves, whatever the hub says: this is the only place where that is decided (docs/sync.md)."""
     rows = tx.all(
         f"""
-        SELECT ticket, note_id, synced.namespace IS NOT NULL FROM {_OUTBOX}
-        WHERE ticket > :after AND coalesce(synced.enabled, 1) ORDER BY ticket LIMIT :most
+        SELECT ticket, note_id FROM {_OUTBOX}
+        WHERE ticket > :after AND synced.enabled ORDER BY ticket LIMIT :most
         """,
         {"after": after, "most": most},
     )
-    return [(ticket, id_, bool(whole)) for ticket, id_, whole in rows]
+    return [(ticket, id_) for ticket, id_ in rows]
 
 
 def acknowledge(tx: Write, tickets: Collection[int]) -> list[str]:
@@ -363,12 +367,31 @@ def seqs_of(tx: Read, ids: Sequence[str]) -> dict[str, int]:
     return dict(rows)
 
 
-def links_to(tx: Read, id_: str) -> list[tuple[int, str]]:
-    """(note, field) of every link to a note, which may have been told of before it."""
+def seqs_in_scope(tx: Read, ids: Sequence[str]) -> dict[str, int]:
+    """The same, but only of notes in namespaces that are enabled."""
     rows = tx.all(
-        "SELECT note_seq, field FROM sync_fields WHERE value = :id AND field NOT LIKE 'wikilink/%'", {"id": id_}
+        """
+        SELECT id, seq FROM notes WHERE id IN (SELECT value FROM json_each(:ids))
+            AND namespace IN (SELECT namespace FROM sync_namespaces WHERE enabled)
+        """,
+        {"ids": json.dumps(list(ids))},
     )
-    return [(seq, field) for seq, field in rows]
+    return dict(rows)
+
+
+def links_to(tx: Read, ids: Collection[str]) -> list[tuple[int, str, bool]]:
+    """(note, field, whether it is made or undone) of every link to some notes that other nodes wrote, be it before
+    those were here or while they lay where nothing is synced; from notes in namespaces that are enabled."""
+    rows = tx.all(
+        """
+        SELECT note_seq, field, value IS NOT NULL FROM sync_fields JOIN notes ON notes.seq = note_seq
+        WHERE (field GLOB 'link/*' OR field GLOB 'supersedes/*') AND field IN (
+            SELECT 'link/' || value FROM json_each(:ids) UNION ALL SELECT 'supersedes/' || value FROM json_each(:ids)
+        ) AND namespace IN (SELECT namespace FROM sync_namespaces WHERE enabled)
+        """,
+        {"ids": json.dumps(list(ids))},
+    )
+    return [(seq, field, bool(made)) for seq, field, made in rows]
 
 
 # What a [[title]] means
@@ -403,7 +426,7 @@ def point_as_told(tx: Write, ids: Collection[str]) -> list[int]:
                     AND target.archived = 0 AND target.namespace = note.namespace
             ) AS target
             FROM concerned JOIN notes AS note ON note.seq = holder
-            WHERE note.namespace IN (SELECT namespace FROM sync_namespaces)
+            WHERE note.namespace IN (SELECT namespace FROM sync_namespaces WHERE enabled)
         ) AS told
         WHERE source_seq = told.holder AND title_key = told.named AND target_seq IS NOT told.target
         RETURNING source_seq
@@ -415,7 +438,8 @@ def point_as_told(tx: Write, ids: Collection[str]) -> list[int]:
 
 def resolve(tx: Write, ids: Collection[str]) -> list[int]:
     """Point what dangles among the same at the oldest live note of that title in the namespace; not what was told to
-    mean a note that is not here yet. Returns the notes whose links changed."""
+    mean a note that is not here yet, or lies here where nothing is synced: two nodes that keep different notes to
+    themselves would otherwise choose by turns, without end. Returns the notes whose links changed."""
     rows = tx.all(
         f"""
         {_CONCERNED}
@@ -424,11 +448,16 @@ def resolve(tx: Write, ids: Collection[str]) -> list[int]:
             FROM concerned JOIN notes AS note ON note.seq = holder
             JOIN notes AS target ON target.title_key = named AND target.namespace = note.namespace
             WHERE target.archived = 0 AND target.seq <> holder
-                AND note.namespace IN (SELECT namespace FROM sync_namespaces)
+                AND note.namespace IN (SELECT namespace FROM sync_namespaces WHERE enabled)
                 AND NOT EXISTS (
                     SELECT 1 FROM sync_fields AS told WHERE note_seq = holder AND field = 'wikilink/' || named
-                        AND value NOT IN (SELECT id FROM notes WHERE id = told.value)
-                        AND value NOT IN (SELECT id FROM sync_tombstones WHERE id = told.value)
+                        AND value NOT IN (
+                            SELECT id FROM notes JOIN sync_namespaces USING (namespace)
+                            WHERE id = told.value AND enabled
+                            UNION ALL
+                            SELECT id FROM sync_tombstones JOIN sync_namespaces USING (namespace)
+                            WHERE id = told.value AND enabled
+                        )
                 )
             GROUP BY holder, named
         ) AS found

@@ -1,0 +1,84 @@
+"""A hub that means harm: a real HTTP server that speaks the protocol and says what a test has it say."""
+
+import gzip
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from memory_mcp.clock import precise_stamp
+
+Answering = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+@dataclass
+class HostileHub:
+    """`records` go into the next answer; `change` makes of any answer what it likes; `send` writes anything else."""
+
+    url: str = ""
+    records: list[Any] = field(default_factory=list)
+    change: Answering = lambda verb, answer: answer
+    send: Callable[[BaseHTTPRequestHandler, str], bool] = lambda request, verb: False
+    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    cursor: int = 0
+
+    @property
+    def received(self) -> str:
+        """Everything that nodes have sent."""
+        return json.dumps(self.asked, ensure_ascii=False)
+
+    def pushed(self) -> dict[str, Any]:
+        """The last record of each note that nodes have pushed."""
+        return {one["id"]: one for verb, asked in self.asked if verb == "push" for one in asked["records"]}
+
+    def answer(self, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append((verb, asked))
+        given = {"now": precise_stamp(datetime.now(UTC)), "ticket": f"t{len(self.asked)}"}
+        is_asked = verb == "pull" and asked["namespace"] != "?"  # which `sync link` asks for, and takes nothing in
+        records, self.records = (self.records, []) if is_asked else ([], self.records)
+        if verb == "push":
+            return self.change(verb, {**given, "refused": [], "merged": records})
+        self.cursor = max(self.cursor, asked["after"]) + len(records)
+        return self.change(verb, {**given, "cursor": self.cursor, "records": records, "left": 0})
+
+
+@contextmanager
+def hostile_hub() -> Iterator[HostileHub]:
+    hub = HostileHub()
+
+    class Request(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            verb = self.path.rpartition("/")[2]
+            hub.headers.append(dict(self.headers))
+            asked = json.loads(gzip.decompress(body))
+            if not hub.send(self, verb):
+                reply(self, json.dumps(hub.answer(verb, asked)).encode())
+
+        def log_message(self, *said: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Request)
+    server.daemon_threads = True
+    hub.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def reply(request: BaseHTTPRequestHandler, body: bytes, status: int = 200, **headers: str) -> None:
+    request.send_response(status)
+    for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
+        request.send_header(name.replace("_", "-"), value)
+    request.end_headers()
+    request.wfile.write(body)
