@@ -24,6 +24,7 @@ SERVICES = {
     "files",
     "engine",
     "connecting",
+    "workers",
 }
 STOPS = (  # in a room, each may import those before it
     *("model", "markdown", "sizes", "exchange", "picture", "paths", "yaml_text", "frontmatter", "index_files"),

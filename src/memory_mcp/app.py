@@ -28,7 +28,8 @@ from memory_mcp.neighbours import Neighbours
 from memory_mcp.notes import Notes
 from memory_mcp.notes import schema as notes_schema
 from memory_mcp.notes.tools import notes
-from memory_mcp.portals import Portals
+from memory_mcp.portals.limits import ImportLimits
+from memory_mcp.portals.operations import Portals
 from memory_mcp.portals.texts import groups as portal_groups
 from memory_mcp.portals.tools import portals
 from memory_mcp.recall import Recall, finders
@@ -440,7 +441,13 @@ def _portals(settings: Settings, folder_of: Callable[[str], Path], changes: Chan
         limits=limits,
         import_folders=[Path(name).expanduser() for name in settings.import_dirs],
         export_folders=[Path(name).expanduser() for name in settings.export_dirs],
-        largest_import=settings.import_bytes,
+        import_limits=ImportLimits(
+            file_bytes=settings.import_bytes,
+            rows=settings.import_rows,
+            expanded_bytes=settings.import_expanded_bytes,
+            memory_bytes=settings.import_memory,
+            seconds=settings.import_seconds,
+        ),
         largest_export=settings.export_bytes,
         urls=settings.portal_urls,
         joins=settings.portal_joins,

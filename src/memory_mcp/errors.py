@@ -1,7 +1,7 @@
 """Every error this server raises on purpose.
 
 AppError            the caller may read the message, which says what to do next
-  Invalid           the arguments make no sense           (invalid, too_large)
+  Invalid           the arguments make no sense           (invalid, too_large, timeout)
   NotFound          no such thing, or not this caller's   (not_found, expired, store_not_registered, no_active_project)
   Conflict          someone else got there first          (conflict)
   Forbidden         the caller lacks a scope              (scope_required; at the door: access.Refused, NotSignedIn)
@@ -27,6 +27,7 @@ WORDS = {
     "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",
     "read_only_query": "A query is one SELECT over the tables of its portal. The message says what of it is not.",
     "too_large": "A field is over 1 MiB, or a file or query beyond its limit. Split it, or ask for less at a time.",
+    "timeout": "The limit of time was reached, and nothing was changed. Ask for less, or split what is given.",
     "rate_limited": "More requests than the plan allows, or too many attempts. `Retry-After` says when to come back.",
     "unavailable": "The disk, another program or a part of the server is in the way. Trying again may help.",
 }

@@ -150,6 +150,17 @@ class Settings(BaseModel):
         False, description="Whether a portal_query may read other portals of its namespace too, as `portal`.table."
     )
     import_bytes: int = Field(2_000_000_000, ge=1, description="How large a file portal_import takes.")
+    import_rows: int = Field(100_000_000, ge=1, description="How many records a file has that portal_import takes.")
+    import_expanded_bytes: int = Field(
+        20_000_000_000,
+        ge=1,
+        description="How many bytes the records of an imported file may take up unpacked. A file may also become at "
+        "most 100 times its size, a small one 1 GB.",
+    )
+    import_memory: int = Field(
+        4_000_000_000, ge=100_000_000, description="How many bytes of memory the engine may use for an import."
+    )
+    import_seconds: int = Field(600, ge=1, le=86_400, description="How long a portal_import may take.")
     export_bytes: int = Field(
         2_000_000_000, ge=1, description="How many bytes portal_export writes: of records, or of a db file."
     )

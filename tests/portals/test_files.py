@@ -742,6 +742,34 @@ def _link(name: str, target: str, kind: bytes) -> tarfile.TarInfo:
     return entry
 
 
+def _raw(name: str, kind: bytes, content: bytes, size: int | None = None, **more: Any) -> bytes:
+    """An entry whose header says what it likes of its size."""
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.size = kind, len(content) if size is None else size
+    block = bytearray(entry.tobuf(tarfile.GNU_FORMAT))
+    if kind == tarfile.GNUTYPE_SPARSE:  # one piece of nothing at the end of a hole
+        block[386:410] = tarfile.itn(more["hole"], 12, tarfile.GNU_FORMAT) + tarfile.itn(0, 12)  # type: ignore[attr-defined]
+        block[483:495] = tarfile.itn(more["hole"], 12, tarfile.GNU_FORMAT)  # type: ignore[attr-defined]
+        block[148:156] = b" " * 8
+        block[148:155] = f"{sum(block):06o}\0".encode()
+    return bytes(block) + content + bytes(-len(content) % tarfile.BLOCKSIZE)
+
+
+def _first(content: bytes, entry: bytes) -> bytes:
+    """A file with one more entry in front, and zeros up to a whole record."""
+    end = len(content.rstrip(b"\0"))
+    made = entry + content[: end + -end % tarfile.BLOCKSIZE]
+    return made + bytes(2 * tarfile.BLOCKSIZE + -(len(made) + 2 * tarfile.BLOCKSIZE) % tarfile.RECORDSIZE)
+
+
+def _instead_of_manifest(content: bytes, entry: bytes) -> bytes:
+    return _first(_packed(_parts(content), seal=False), entry)
+
+
+def _pax(**said: str) -> bytes:
+    return tarfile.TarInfo.create_pax_global_header(said)[tarfile.BLOCKSIZE :].rstrip(b"\0")
+
+
 def _flipped(content: bytes) -> bytes:
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         entry = next(entry for entry in tar if entry.name.endswith("data.bin"))
@@ -806,6 +834,33 @@ BAD_FILES: dict[str, Callable[[bytes], bytes]] = {
     "symlink": lambda content: _packed(_parts(content), _link("data/x", "/etc/passwd", tarfile.SYMTYPE)),
     "hard link": lambda content: _packed(_parts(content), _link("data/x", "/etc/passwd", tarfile.LNKTYPE)),
     "device": lambda content: _packed(_parts(content), _link("data/x", "", tarfile.CHRTYPE)),
+    "sparse manifest": lambda content: _instead_of_manifest(
+        content, _raw(archive.MANIFEST, tarfile.GNUTYPE_SPARSE, b"", hole=1_500_000_000)
+    ),
+    "sparse part without end": lambda content: _first(content, _raw("data/x", tarfile.GNUTYPE_SPARSE, b"", hole=2**50)),
+    "manifest beyond the end": lambda content: _instead_of_manifest(
+        content, _raw(archive.MANIFEST, tarfile.REGTYPE, b"", size=1_500_000_000)
+    ),
+    "part beyond the end": lambda content: _first(content, _raw("data/x", tarfile.REGTYPE, b"", size=2**50)),
+    "part of a negative size": lambda content: _first(content, _raw("data/x", tarfile.REGTYPE, b"", size=-512)),
+    "sparse in a pax header": lambda content: _first(
+        content,
+        _raw("x", tarfile.XHDTYPE, _pax(**{"GNU.sparse.size": str(2**50), "path": "data/x"}))
+        + _raw("data/x", tarfile.REGTYPE, b""),
+    ),
+    "size in a pax header": lambda content: _first(
+        content, _raw("x", tarfile.XHDTYPE, _pax(size=str(2**50))) + _raw("data/x", tarfile.REGTYPE, b"")
+    ),
+    "small size in a pax header": lambda content: _first(
+        content, _raw("x", tarfile.XHDTYPE, _pax(size="0")) + _raw("data/x", tarfile.REGTYPE, b"y" * 512)
+    ),
+    "pax header beyond the end": lambda content: _first(content, _raw("x", tarfile.XHDTYPE, b"", size=2**50)),
+    "header for all parts": lambda content: _first(content, _raw("x", tarfile.XGLTYPE, _pax(path="data/y"))),
+    "long name of GNU": lambda content: _first(
+        content, _raw("x", tarfile.GNUTYPE_LONGNAME, b"data/y") + _raw("data/x", tarfile.REGTYPE, b"")
+    ),
+    "folder": lambda content: _first(content, _raw("data", tarfile.DIRTYPE, b"")),
+    "fifo": lambda content: _first(content, _raw("data/x", tarfile.FIFOTYPE, b"")),
     "absolute name": lambda content: _packed({**_parts(content), "/evil": b"x"}),
     "name that leads out": lambda content: _packed({**_parts(content), "data/../../evil": b"x"}),
     "twice the same name": lambda content: _packed(_parts(content), tarfile.TarInfo(MESSAGES)),

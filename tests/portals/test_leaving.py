@@ -131,7 +131,10 @@ def test_of_a_cancelled_import_nothing_stays(
 
     def load_slowly(line: EngineLine, table: str, *_: Any) -> None:
         threading.Timer(0.5, cancelled.set).start()  # nobody can look meanwhile: who changes a portal does so alone
-        line.run(f"INSERT INTO {table} (n) SELECT toInt64(sum(sipHash64(number))) FROM numbers(100000000000)")
+        line.run(
+            f"INSERT INTO {table} (n) SELECT toInt64(sum(sipHash64(a.number, b.number))) "
+            "FROM numbers(300000) AS a CROSS JOIN numbers(300000) AS b"
+        )
 
     monkeypatch.setattr(storage, "load_file", load_slowly)
     began = time.monotonic()

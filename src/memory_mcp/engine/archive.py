@@ -9,6 +9,7 @@ import json
 import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from posixpath import normpath
@@ -16,11 +17,18 @@ from typing import IO, Any
 from xml.etree import ElementTree
 
 from memory_mcp.engine.wall import Functions, Node, nodes_of
+from memory_mcp.errors import Invalid
 
 MANIFEST = "mcp-portal.json"
 FORMAT = "memory-mcp-portal/1"
-MOST_ENTRIES = 100_000
-AT_ONCE = 1024 * 1024  # bytes read at once
+MAX_PARTS = 100_000
+MAX_MANIFEST_BYTES = 32 * 1024 * 1024
+MAX_CONTENTS_BYTES = 32 * 1024 * 1024  # of the engine's own list of contents
+MAX_STATEMENT_BYTES = 1024 * 1024
+MAX_PATH_BYTES = 4096
+CHUNK_BYTES = 1024 * 1024
+_MAX_PLAIN_BYTES = 8**11  # a size that fits into a tar header in digits
+_PATH_OR_SIZE = re.compile(rb"([1-9][0-9]{0,4}) (path|size)=([^\n]+)\n")  # a record of a pax header
 _LISTED = re.compile(r"(metadata|data)(/[A-Za-z0-9_%-][A-Za-z0-9_.%-]*)+")  # what RESTORE is given to read
 _ENGINES = {"MergeTree"}
 # What a plain table's statement has. Anything else could drop, refuse or change what is written later.
@@ -36,13 +44,23 @@ _NOT_A_TABLE = (
 _NOT_IN_A_TABLE = {"Subquery", "SelectQuery", "SelectWithUnionQuery", "TableIdentifier"}
 
 
-class Damaged(Exception):
+class Damaged(Invalid):
     """The file is no portal, or not as it was when it was made. The message says how."""
 
 
-def seal(path: Path, about: dict[str, Any]) -> None:
+@dataclass(frozen=True)
+class _Part:
+    """Where the content of a file in the archive lies."""
+
+    name: str
+    offset: int
+    size: int
+
+
+def seal(path: Path | str, about: dict[str, Any]) -> None:
     """Add the list to a backup the engine has just made."""
-    said = {"format": FORMAT, **about, "sha256": dict(_digests(path))}
+    with Path(path).open("rb") as file:
+        said = {"format": FORMAT, **about, "sha256": _digests(file, _parts(file))}
     said["seal"] = _seal(said)
     text = json.dumps(said, ensure_ascii=False, indent=1).encode()
     with tarfile.open(path, "a") as archive:
@@ -51,35 +69,106 @@ def seal(path: Path, about: dict[str, Any]) -> None:
         archive.addfile(entry, io.BytesIO(text))
 
 
-def manifest(path: Path) -> dict[str, Any]:
-    """What a file says it holds. Raises Damaged unless every part is as it was."""
+def manifest(path: Path | str) -> dict[str, Any]:
+    """What a file says it holds: its `tables` with their rows, and its `metadata`. Raises Damaged unless every part is
+    as it was."""
     try:
-        with tarfile.open(path, "r:") as archive:
-            entry = archive.extractfile(MANIFEST)
-            said = json.load(entry) if entry else {}
-        digests = dict(_digests(path))
-        _check_end(path)
-    except (tarfile.TarError, KeyError, ValueError, OSError, EOFError) as exc:
+        with Path(path).open("rb") as file:
+            parts = _parts(file)
+            _check_end(file, parts)
+            said = json.loads(_read(file, parts, MANIFEST, MAX_MANIFEST_BYTES))
+            digests = _digests(file, parts)
+    except (tarfile.TarError, ValueError, RecursionError, OSError, EOFError) as exc:
         raise Damaged("This is not a portal file, or not all of it is there.") from exc
     if not isinstance(said, dict) or said.get("format") != FORMAT:
         raise Damaged("This is not a portal file of a kind this program knows.")
-    if said.get("sha256") != digests or said.pop("seal", None) != _seal(said):
+    if said.pop("seal", None) != _seal(said) or said.pop("sha256", None) != digests:
         raise Damaged("This portal file was changed or damaged after it was made.")
     if not all(isinstance(said.get(part), dict) for part in ("tables", "metadata")):
         raise Damaged("This portal file does not say what it holds.")
     return said
 
 
-def _check_end(path: Path) -> None:
+def verify(path: Path | str) -> None:
+    """Raises Damaged unless a file is a portal and every part is as it was."""
+    manifest(path)
+
+
+def _parts(file: IO[bytes]) -> dict[str, _Part]:
+    """The parts of a file by name, as its headers say. Nothing of what they hold is read.
+
+    Raises Damaged for whatever an engine does not write: sparse files, links, devices, headers for the whole file, and
+    a part beyond the end of the file.
+    """
+    length = file.seek(0, io.SEEK_END)
+    parts: dict[str, _Part] = {}
+    extended: dict[str, str] = {}
+    offset = 0
+    while (entry := _header(file, offset)) is not None:
+        offset += tarfile.BLOCKSIZE
+        if entry.type == tarfile.XHDTYPE and not extended:
+            extended, size = _extended(file, entry), entry.size
+        else:
+            part = _part(entry, offset, extended, length)
+            if part.name in parts:
+                raise Damaged(f"This portal file holds {part.name[:200]!r} twice.")
+            parts[part.name] = part
+            extended, size = {}, part.size
+        if len(parts) > MAX_PARTS:
+            raise Damaged("This portal file has too many parts.")
+        offset += _padded(size)
+    if extended:
+        raise Damaged("Not all of this portal file is there.")
+    return parts
+
+
+def _part(entry: tarfile.TarInfo, offset: int, extended: Mapping[str, str], length: int) -> _Part:
+    name, size = extended.get("path", entry.name), int(extended.get("size", entry.size))
+    is_plain_path = name == normpath(name).lstrip("/") and not name.startswith("..")
+    if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or not is_plain_path:
+        raise Damaged(f"This portal file holds {name[:200]!r}, which no portal does.")
+    if not 0 <= size <= length - offset:
+        raise Damaged("Not all of this portal file is there.")
+    return _Part(name, offset, size)
+
+
+def _header(file: IO[bytes], offset: int) -> tarfile.TarInfo | None:
+    """The header at an offset; None for the block of zeros that ends the file."""
+    file.seek(offset)
+    block = file.read(tarfile.BLOCKSIZE)
+    if block == bytes(tarfile.BLOCKSIZE):
+        return None
+    if len(block) < tarfile.BLOCKSIZE:
+        raise EOFError
+    return tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+
+
+def _extended(file: IO[bytes], entry: tarfile.TarInfo) -> dict[str, str]:
+    """What a pax header says of the next part: its path if that is long, and its size beyond 8 GiB. Nothing else."""
+    text = file.read(entry.size) if entry.size <= MAX_PATH_BYTES else b""
+    said: dict[str, str] = {}
+    place = 0
+    while (found := _PATH_OR_SIZE.match(text, place)) and int(found[1]) == len(found[0]):
+        said[found[2].decode()] = found[3].decode()
+        place = found.end()
+    is_size = said.get("size", str(_MAX_PLAIN_BYTES))
+    if not said or place != len(text) or not is_size.isdecimal() or int(is_size) < _MAX_PLAIN_BYTES:
+        raise Damaged("This portal file has a header that no portal has.")
+    return said
+
+
+def _check_end(file: IO[bytes], parts: Mapping[str, _Part]) -> None:
     """Raises Damaged unless a file ends as those do that this program makes: with nothing but zeros, to a record."""
-    with tarfile.open(path, "r:") as archive:
-        entry = archive.getmembers()[-1]
-    end = entry.offset_data + -(-entry.size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+    end = max((_padded(part.offset + part.size) for part in parts.values()), default=0)
     whole = -(-(end + 2 * tarfile.BLOCKSIZE) // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
-    with path.open("rb") as file:
-        file.seek(end)
-        if file.read(whole - end + 1) != bytes(whole - end):
-            raise Damaged("This portal file does not end where it should.")
+    file.seek(end)
+    if file.read(whole - end + 1) != bytes(whole - end):
+        raise Damaged("This portal file does not end where it should.")
+
+
+def _padded(size: int) -> int:
+    """Up to the next block."""
+    return -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
 
 
 def _seal(said: Mapping[str, Any]) -> str:
@@ -87,46 +176,45 @@ def _seal(said: Mapping[str, Any]) -> str:
     return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def _digests(path: Path) -> Iterator[tuple[str, str]]:
+def _digests(file: IO[bytes], parts: Mapping[str, _Part]) -> dict[str, str]:
     """The SHA-256 of each part but the list itself."""
-    seen: set[str] = set()
-    with tarfile.open(path, "r:") as archive:
-        for entry in archive:
-            if len(seen) > MOST_ENTRIES:
-                raise Damaged("This portal file has too many parts.")
-            is_plain = entry.isfile() or entry.isdir()
-            is_usual = entry.name == normpath(entry.name).lstrip("/") and not entry.name.startswith("..")
-            if not is_plain or not is_usual or entry.name in seen:
-                raise Damaged(f"This portal file holds {entry.name!r}, which no portal does.")
-            seen.add(entry.name)
-            part = archive.extractfile(entry)
-            if part and entry.name != MANIFEST:
-                yield entry.name, _digest(part)
+    return {name: _digest(file, part) for name, part in parts.items() if name != MANIFEST}
 
 
-def _digest(part: IO[bytes]) -> str:
+def _digest(file: IO[bytes], part: _Part) -> str:
     digest = sha256()
-    while chunk := part.read(AT_ONCE):
+    for chunk in _chunks(file, part):
         digest.update(chunk)
     return digest.hexdigest()
 
 
+def _chunks(file: IO[bytes], part: _Part) -> Iterator[bytes]:
+    file.seek(part.offset)
+    left = part.size
+    while left:
+        chunk = file.read(min(left, CHUNK_BYTES))
+        if not chunk:
+            raise EOFError
+        left -= len(chunk)
+        yield chunk
+
+
 def check_statements(path: Path, parse: Callable[[str], Node], functions: Functions) -> None:
     """Raises Damaged unless the file makes plain tables and nothing else."""
-    with tarfile.open(path, "r:") as archive:
-        for name, part in _contents(_read(archive, ".backup")).items():
+    with path.open("rb") as file:
+        parts = _parts(file)
+        for name, part in _contents(_read(file, parts, ".backup", MAX_CONTENTS_BYTES)).items():
             if name.startswith("metadata/"):
-                check_statement(name, parse(_read(archive, part).decode("utf-8", "replace")), functions)
+                text = _read(file, parts, part, MAX_STATEMENT_BYTES).decode("utf-8", "replace")
+                check_statement(name, parse(text), functions)
 
 
-def _read(archive: tarfile.TarFile, name: str) -> bytes:
-    try:
-        part = archive.extractfile(name)
-    except KeyError:
-        part = None
-    if part is None:
+def _read(file: IO[bytes], parts: Mapping[str, _Part], name: str, max_bytes: int) -> bytes:
+    if name not in parts:
         raise Damaged("Not all of this portal file is there.")
-    return part.read()
+    if parts[name].size > max_bytes:
+        raise Damaged(f"{name} in this portal file is too large.")
+    return b"".join(_chunks(file, parts[name]))
 
 
 def _contents(text: bytes) -> dict[str, str]:

@@ -100,10 +100,10 @@ class Engine:
         with self._writing, self._forgetting(sql.split(maxsplit=1)[0] in _CHANGING):
             return self._owner.run(sql, parameters, data)
 
-    def run_for(self, asker: Asker, sql: str, parameters: dict[str, Any]) -> bytes:
-        """One of our own statements that stops, or does not start, when its asker leaves."""
+    def run_for(self, asker: Asker, sql: str, parameters: dict[str, Any], settings: Mapping[str, int]) -> bytes:
+        """One of our own statements that stops, or does not start, when its asker leaves. `settings` limit it."""
         with (
-            Connection(partial(self._as_owner, asker.tag)) as connection,
+            Connection(partial(self._as_owner, asker.tag, settings)) as connection,
             self._writing,
             self._forgetting(sql.split(maxsplit=1)[0] in _CHANGING),
         ):
@@ -167,10 +167,12 @@ class Engine:
         """Whether nobody writes, or only one of these: if so, nobody else will."""
         return self._writer in askers or self._writing.acquire(blocking=False)
 
-    def _as_owner(self, tag: str = "") -> Any:
+    def _as_owner(self, tag: str = "", settings: Mapping[str, int] | None = None) -> Any:
         connection = self._connect(tag)
         connection.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
         connection.query(f"USE {DATABASE}")
+        if settings:
+            connection.query("SET " + ", ".join(f"{name} = {int(value)}" for name, value in settings.items()))
         return connection
 
     def _as_reader(self, limits: dict[str, int], tag: str) -> Any:
@@ -429,7 +431,9 @@ class Broker:
                 case "query":
                     return {"ok": True}, reader.query(asked["sql"], asked["parameters"], asked["lent"])
                 case "run" if asked["stops"] and not data:
-                    return {"ok": True}, self._engine.run_for(asker, asked["sql"], asked["parameters"])
+                    return {"ok": True}, self._engine.run_for(
+                        asker, asked["sql"], asked["parameters"], asked.get("settings", {})
+                    )
                 case "run":
                     return {"ok": True}, self._engine.run(asked["sql"], asked["parameters"], data)
                 case "run afresh":

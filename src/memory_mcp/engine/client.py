@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from hashlib import sha256
@@ -58,6 +58,14 @@ class EngineError(Exception):
         self.code = code
 
 
+class LimitReached(Invalid):
+    """A statement of ours came to a limit of the engine. `is_time` is whether that was the limit of time."""
+
+    def __init__(self, message: str, *, is_time: bool) -> None:
+        super().__init__(message, word="too_large")
+        self.is_time = is_time
+
+
 def check_wanted(cancelled: threading.Event | None) -> None:
     """Raises Unavailable for a caller who has left. Nobody reads it; whatever was begun is undone on its way out."""
     if cancelled is not None and cancelled.is_set():
@@ -86,12 +94,21 @@ class EngineLine:
         self._exports = threading.BoundedSemaphore(MOST_EXPORTS)
         self._free: list[socket.socket] = []  # wires nobody uses just now; the last one is taken first
         self._cancelled: threading.Event | None = None
+        self._settings: Callable[[], dict[str, int]] = dict  # of the engine, for each statement of ours
+        self._check: Callable[[], None] = lambda: None
 
     def until(self, cancelled: threading.Event | None) -> "EngineLine":
         """This line for a caller who may leave: the engine then stops, and Unavailable is raised. For what changes
         nothing, or can be undone on the line itself."""
         line = copy(self)
         line._cancelled = cancelled
+        return line
+
+    def within(self, settings: Callable[[], dict[str, int]], check: Callable[[], None]) -> "EngineLine":
+        """This line for statements of ours on foreign data, each run with these settings of the engine. The engine
+        stops when `check`, which is called again and again meanwhile, raises. Raises LimitReached."""
+        line = copy(self)
+        line._settings, line._check = settings, check
         return line
 
     def query(
@@ -159,8 +176,10 @@ class EngineLine:
             frames.receive(wire)
 
     def _ask(self, header: dict[str, Any], data: bytes = b"", field: str | None = None, *, once: bool = False) -> bytes:
+        settings = self._settings()
+        stops = self._cancelled is not None or bool(settings)
         with self._taking(self._places):
-            answer, payload = self._answer({**header, "stops": self._cancelled is not None}, data, once=once)
+            answer, payload = self._answer({**header, "stops": stops, "settings": settings}, data, once=once)
         if not answer["ok"]:
             raise _error(answer, field)
         return payload
@@ -169,6 +188,7 @@ class EngineLine:
     def _taking(self, places: threading.BoundedSemaphore) -> Iterator[None]:
         while not places.acquire(timeout=LOOK):
             check_wanted(self._cancelled)
+            self._check()
         try:
             yield
         finally:
@@ -193,12 +213,11 @@ class EngineLine:
         raise Unavailable("The engine of this portal does not stay up. Look at the log; nothing was changed.")
 
     def _wait_for(self, wire: socket.socket) -> None:
-        if self._cancelled is None:
-            return
         waiting = select.poll()
         waiting.register(wire, select.POLLIN)
         while not waiting.poll(LOOK * 1000):
             check_wanted(self._cancelled)
+            self._check()
 
     def _taken(self) -> socket.socket | None:
         try:
@@ -319,7 +338,9 @@ def _error(answer: dict[str, Any], field: str | None) -> Exception:
         return Unavailable("The disk that this portal lies on is full. Make room, and try again.")
     if field is None:
         if code in {*_TOO_LONG, _TOO_MUCH_MEMORY, *_TOO_MANY}:
-            return Invalid("This is too much for the engine at once. Give it less at a time.", word="too_large")
+            return LimitReached(
+                "This is too much for the engine at once. Give it less at a time.", is_time=code in _TOO_LONG
+            )
     elif words := _TOO_MUCH.get(code):
         return Invalid(f"{field}: {words}", word="too_large", field=field)
     return EngineError(said, code)

@@ -32,14 +32,14 @@ def version() -> int:
     return max(0, int(_syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))))
 
 
-def restrict(readable: Iterable[Path], writable: Iterable[Path]) -> bool:
-    """From now on only these, and all below them; no TCP at all. False if the system cannot do that."""
+def restrict(readable: Iterable[Path], writable: Iterable[Path], *, network: bool = False) -> bool:
+    """From now on only these, and all below them; no TCP unless `network`. False if the system cannot do that."""
     known = version()
     if not known:
         return False
     handled = _ALL_OF_VERSION_1
     handled |= (_REFER if known >= 2 else 0) | (_TRUNCATE if known >= 3 else 0) | (_IOCTL if known >= 5 else 0)
-    attributes = struct.pack("QQQ", handled, _TCP if known >= 4 else 0, _SCOPED if known >= 6 else 0)
+    attributes = struct.pack("QQQ", handled, _TCP if known >= 4 and not network else 0, _SCOPED if known >= 6 else 0)
     size = 24 if known >= 6 else 16 if known >= 4 else 8
     ruleset = _checked(_CREATE, attributes[:size], ctypes.c_size_t(size), ctypes.c_uint32(0))
     for path in readable:

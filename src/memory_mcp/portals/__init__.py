@@ -1,5 +1,4 @@
-"""Portals: tables and SQL, each portal in one folder and, exported, in one portable file."""
+"""Portals: tables and SQL, each portal in one folder and, exported, in one portable file.
 
-from memory_mcp.portals.operations import Portals
-
-__all__ = ["Portals"]
+Nothing is imported here: worker processes import single modules of this package, and wait for every import.
+"""

@@ -1,8 +1,6 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from memory_mcp.families import Notice
-
 Format = Literal["json", "csv", "parquet", "db"]
 Record = dict[str, Any]
 
@@ -17,6 +15,15 @@ class NewColumn:
     name: str
     type: str
     default: str = ""  # an SQL expression
+
+
+@dataclass(frozen=True)
+class FileSize:
+    """What a file holds, as it says itself."""
+
+    columns: int
+    rows: int
+    bytes: int  # uncompressed
 
 
 # Answers go over the wire as they stand: their fields are the spec's.
@@ -59,22 +66,6 @@ class Deleted:
     portalUri: str  # noqa: N815
     table: str
     deleted: int
-
-
-@dataclass(frozen=True)
-class ResultColumn:
-    name: str
-    type: str
-
-
-@dataclass(frozen=True)
-class Result:
-    columns: list[ResultColumn]
-    rows: list[Record]
-    rowCount: int  # noqa: N815
-    truncated: bool
-    elapsedMs: float  # noqa: N815
-    notice: Notice = None
 
 
 @dataclass(frozen=True)

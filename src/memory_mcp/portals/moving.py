@@ -1,20 +1,22 @@
 """Portals in and out of files."""
 
-import csv
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
 from uuid import uuid4
 
 from memory_mcp.engine import archive, words
-from memory_mcp.engine.client import EngineError, EngineLine, check_wanted
+from memory_mcp.engine.client import EngineError, EngineLine, LimitReached, check_wanted
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.portals import inference, reading, storage
-from memory_mcp.portals.address import COLUMN, TABLE, check_column
+from memory_mcp.portals import inference, inspection, storage
+from memory_mcp.portals.address import COLUMN, TABLE
 from memory_mcp.portals.folders import PortalFolder
+from memory_mcp.portals.limits import ImportBudget
 from memory_mcp.portals.model import METADATA, Format, NewColumn, Table
+from memory_mcp.workers.process import Worker
 
 TEMPORARY = "_import_"  # what the names of unfinished tables start with
 LONGEST_TEXT = 1024 * 1024  # bytes
@@ -45,25 +47,40 @@ def table_name(source: str, given: str | None) -> str:
     return stem
 
 
-def load(
-    line: EngineLine,
-    path: Path,
-    format_: Format,
-    table: str,
-    mapping: Mapping[str, str],
-    changed: NewSchema,
-    cancelled: threading.Event | None,
-) -> int:
+@dataclass(frozen=True)
+class Arrival:
+    """A file that is being imported: who looks at it, and how much it may take."""
+
+    path: Path  # in staging
+    format: Format
+    worker: Worker
+    budget: ImportBudget
+    cancelled: threading.Event | None
+
+    def limited(self, line: EngineLine) -> EngineLine:
+        """For statements on the file and what came of it: they stop at a limit, and when the caller leaves."""
+        size = self.path.stat().st_size
+        return line.until(self.cancelled).within(lambda: self.budget.engine_limits(size), self._check_time)
+
+    def _check_time(self) -> None:
+        if self.budget.seconds_left() <= 0:
+            raise LimitReached("The import took too long.", is_time=True)
+
+
+def load(line: EngineLine, arrival: Arrival, table: str, mapping: Mapping[str, str], changed: NewSchema) -> int:
     """Add the records of a prepared file to a table, which is made if it is missing: all of them or none."""
-    stopping = line.until(cancelled)  # for what a caller who leaves need not wait for, nor anybody else
+    path, format_ = arrival.path, arrival.format
+    stopping = arrival.limited(line)
     storage.drop_left_behind(line, TEMPORARY, RESTORED)
     known = next((one for one in storage.tables(line) if one.name == table), None)
     try:
         if format_ == "json":
-            found, columns, wanted = _looked_through(path, mapping, table, known, cancelled)
+            found, columns, wanted = _inspect_json(arrival, mapping, table, known)
         else:
+            if format_ == "parquet":
+                _check_parquet(stopping, arrival)
             found = storage.file_columns(stopping, str(path), format_)
-            columns = _mapped(found, mapping)
+            columns = inspection.map_columns(list(found), mapping)
             wanted = _wanted(stopping, path, format_, found, columns, table, known)
     except (EngineError, UnicodeDecodeError) as exc:
         said = f" {exc}" if isinstance(exc, EngineError) else ""
@@ -81,12 +98,12 @@ def load(
             count = storage.row_count(line, temporary)
             _check_texts(stopping, path, format_, temporary, columns, types)
             _check_numbers(stopping, path, format_, temporary, columns, types)
-            check_wanted(cancelled)
+            check_wanted(arrival.cancelled)
             storage.add_all(line, table, temporary)
     except EngineError as exc:
         if exc.code == storage.NULL:
             raise Invalid(f"source: every record of {table!r} needs an {inference.KEY!r}.", field="source") from exc
-        said = _misfit(stopping, path, format_, read_as) or words.misfit(str(exc), 1)
+        said = _misfit(stopping, arrival, read_as) or words.misfit(str(exc), 1)
         raise Invalid(f"source: {said} Nothing was imported.", field="source") from exc
     finally:
         storage.drop_table(line, temporary)
@@ -95,67 +112,34 @@ def load(
     return count
 
 
-def prepare(path: Path, format_: Format, cancelled: threading.Event | None) -> None:
-    """Put a file of texts into NFC. Raises Invalid for one that is not UTF-8, and for a CSV file with a column that has
-    no name: the engine would replace the one and leave out the other."""
-    if format_ not in ("json", "csv"):
-        return
-    reading.normalise(path, is_json=format_ == "json", still_wanted=lambda: check_wanted(cancelled))
-    if format_ == "csv":
-        with path.open(encoding="utf-8-sig", newline="") as text:
-            names = next(csv.reader(text), [])
-        if "" in map(str.strip, names):
-            place = [name.strip() for name in names].index("") + 1
-            raise Invalid(f"source: column {place} has no name. Give it one in the first line.", field="source")
-
-
-def _looked_through(
-    path: Path, mapping: Mapping[str, str], table: str, known: Table | None, cancelled: threading.Event | None
+def _inspect_json(
+    arrival: Arrival, mapping: Mapping[str, str], table: str, known: Table | None
 ) -> tuple[dict[str, str], dict[str, str], list[NewColumn]]:
     """The columns of a JSON file with their types, where each goes to, and which of those a table needs first."""
     usual = [] if known else list(inference.WELL_KNOWN.get(table, ()))
     there = {column.name: column.type for column in (*(known.columns if known else ()), *usual)}
-    seen: dict[str, inference.Seen] = {}
-    count = 0
-    for batch in reading.batches(path):
-        check_wanted(cancelled)
-        for name in dict.fromkeys(name for record in batch for name in record):
-            values = [record.get(name) for record in batch]
-            kind = there.get(mapping.get(name, name))
-            if kind is not None and (unfit := inference.first_unfit(values, kind)) is not None:
-                raise Invalid(
-                    f"source: {name!r} of record {count + unfit + 1} does not fit {kind}. Nothing was imported.",
-                    field="source",
-                )
-            seen.setdefault(name, inference.Seen()).add(values)
-        count += len(batch)
-    if not seen:
-        raise Invalid("source: this cannot be read as json. There is nothing in it.", field="source")
-    for one in seen.values():
-        one.has_null |= one.count < count
-    columns = _mapped(dict.fromkeys(seen, ""), mapping)
-    new = {name: seen[name].column(target, "source") for name, target in columns.items() if target not in there}
-    found = {name: new[name].type if name in new else there[target] for name, target in columns.items()}
-    return found, columns, [*usual, *new.values()]
+    seen = arrival.worker.call(inspection.inspect_json, arrival.path, dict(mapping), there, arrival.budget.limits.rows)
+    return seen["found"], seen["columns"], [*usual, *(NewColumn(*column) for column in seen["new"])]
 
 
-def _misfit(line: EngineLine, path: Path, format_: Format, types: Mapping[str, str]) -> str | None:
+def _check_parquet(line: EngineLine, arrival: Arrival) -> None:
+    """Raises Invalid for a file that says itself that it holds too much; the engine's limits find one that does not."""
+    about = storage.parquet_metadata(line, str(arrival.path))
+    inspection.check_column_count(about.columns)
+    size = arrival.path.stat().st_size
+    if about.rows > arrival.budget.limits.rows or about.bytes > arrival.budget.max_expanded_bytes(size):
+        raise LimitReached("The file holds too much.", is_time=False)
+
+
+def _misfit(line: EngineLine, arrival: Arrival, types: Mapping[str, str]) -> str | None:
     """Which value does not fit its column, if that can be found out: the engine does not always say."""
     found: tuple[str, int] | None = None
-    if format_ == "csv":
+    if arrival.format == "csv":
         with suppress(EngineError):
-            found = min(storage.misfits(line, str(path), types).items(), key=lambda one: one[1], default=None)
-    elif format_ == "json":
-        records = enumerate((record for batch in reading.batches(path) for record in batch), 1)
-        found = next(
-            (
-                (name, number)
-                for number, record in records
-                for name, value in record.items()
-                if value is not None and not inference.is_of(value, types[name])
-            ),
-            None,
-        )
+            misfits = storage.misfits(line, str(arrival.path), types)
+            found = min(misfits.items(), key=lambda one: one[1], default=None)
+    elif arrival.format == "json":
+        found = arrival.worker.call(inspection.find_json_misfit, arrival.path, dict(types))
     return f"{found[0]!r} of record {found[1]} does not fit its column." if found else None
 
 
@@ -196,18 +180,6 @@ def _same(seen: str, kind: str) -> bool:
     return seen in (kind, f"Nullable({kind})") or kind == f"Nullable({seen})"
 
 
-def _mapped(found: Mapping[str, str], mapping: Mapping[str, str]) -> dict[str, str]:
-    """Which column of a table each of a file's goes to. A mapping names those that are called otherwise."""
-    if unknown := [name for name in mapping if name not in found]:
-        raise Invalid(f"mapping: the file has no column {unknown[0]!r}. It has: {', '.join(found)}.", field="mapping")
-    columns = {
-        name: check_column(mapping.get(name, name), "mapping" if name in mapping else "source") for name in found
-    }
-    if len(set(columns.values())) < len(columns):
-        raise Invalid("mapping: two columns of the file would go to one of the table.", field="mapping")
-    return columns
-
-
 def _wanted(
     line: EngineLine,
     path: Path,
@@ -242,13 +214,11 @@ def _wanted(
     ]
 
 
-def open_file(
-    line: EngineLine, path: Path, only: str | None, changed: NewSchema, cancelled: threading.Event | None
-) -> tuple[list[str], int]:
+def open_file(line: EngineLine, arrival: Arrival, only: str | None, changed: NewSchema) -> tuple[list[str], int]:
     """Take in a portal's file: its tables, or one of them. What is there already stays, and gets more rows."""
-    stopping = line.until(cancelled)
+    path, stopping = arrival.path, arrival.limited(line)
     try:
-        archive.manifest(path)
+        arrival.worker.call(archive.verify, path)
         line.check_archive(path.name)
     except archive.Damaged as exc:
         raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
@@ -256,6 +226,7 @@ def open_file(
     try:
         storage.restore(stopping, str(path), RESTORED)
         line.check_restored(RESTORED)
+        _check_restored_size(line, arrival)
         found = storage.restored_tables(line, RESTORED)
         if only is not None and only not in found:
             raise NotFound(f"table: the file has no table {only!r}. It has: {', '.join(found)}.", field="table")
@@ -263,7 +234,7 @@ def open_file(
         known = {table.name: table for table in storage.tables(line)}
         for name, columns in chosen.items():
             _check_taking(stopping, name, columns, known.get(name))
-        return list(chosen), _take(line, chosen, known, changed, cancelled)
+        return list(chosen), _take(line, stopping, chosen, known, changed, arrival.cancelled)
     except archive.Damaged as exc:
         raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
     except EngineError as exc:
@@ -272,10 +243,18 @@ def open_file(
         storage.drop_left_behind(line, TEMPORARY, RESTORED)
 
 
-def open_whole(line: EngineLine, path: Path) -> int:
+def _check_restored_size(line: EngineLine, arrival: Arrival) -> None:
+    """Raises LimitReached for tables that hold too much: what they hold is compressed."""
+    about = storage.restored_size(line, RESTORED)
+    size = arrival.path.stat().st_size
+    if about.rows > arrival.budget.limits.rows or about.bytes > arrival.budget.max_expanded_bytes(size):
+        raise LimitReached("The file holds too much.", is_time=False)
+
+
+def open_whole(line: EngineLine, worker: Worker, path: Path) -> int:
     """Make a portal of its file, its own description included, where nothing is yet. How many rows it holds."""
     try:
-        archive.manifest(path)
+        worker.call(archive.verify, path)
         line.check_archive(path.name)
         storage.drop_left_behind(line, TEMPORARY, RESTORED)
         storage.restore(line, str(path), RESTORED)
@@ -312,6 +291,7 @@ def _check_taking(line: EngineLine, table: str, columns: Mapping[str, str], know
 
 def _take(
     line: EngineLine,
+    stopping: EngineLine,
     chosen: Mapping[str, Mapping[str, str]],
     known: Mapping[str, Table],
     changed: NewSchema,
@@ -329,7 +309,7 @@ def _take(
             undoing.enter_context(storage.widened(line, name, known[name], new))
             moves[name] = f"{TEMPORARY}{uuid4().hex}"
             storage.make_like(line, moves[name], name)
-            storage.copy_rows(line.until(cancelled), RESTORED, name, moves[name], list(columns))
+            storage.copy_rows(stopping, RESTORED, name, moves[name], list(columns))
         check_wanted(cancelled)
         for name in chosen.keys() - known.keys():
             undoing.enter_context(storage.taken(line, RESTORED, name))

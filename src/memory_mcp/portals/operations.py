@@ -18,16 +18,16 @@ from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET, LastWrite, within
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals import inference, joining, storage
 from memory_mcp.portals.address import Address
+from memory_mcp.portals.answers import Result, ResultColumn
 from memory_mcp.portals.folders import EngineLines, PortalFolder
 from memory_mcp.portals.inference import KEY
 from memory_mcp.portals.keeping import Keeping, existing_table, find_table, writable
+from memory_mcp.portals.limits import ImportLimits
 from memory_mcp.portals.model import (
     VIEWER,
     Deleted,
     NewColumn,
     Record,
-    Result,
-    ResultColumn,
     Stats,
     Table,
     View,
@@ -53,7 +53,7 @@ class Portals:
         limits: dict[str, int],
         import_folders: Sequence[Path] = (),
         export_folders: Sequence[Path] = (),
-        largest_import: int,
+        import_limits: ImportLimits,
         largest_export: int,
         urls: bool = False,
         joins: bool = False,
@@ -68,7 +68,7 @@ class Portals:
             self._keeping,
             import_folders=import_folders,
             export_folders=export_folders,
-            largest_import=largest_import,
+            import_limits=import_limits,
             largest_export=largest_export,
             urls=urls,
         )

@@ -5,7 +5,7 @@ import math
 import re
 import unicodedata
 from codecs import IncrementalDecoder, getincrementaldecoder
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,15 +27,14 @@ _NO_LEVEL = re.compile(r"[^][{}]+")
 _BETWEEN = re.compile(r"[\s,\[\]]*")
 
 
-def normalise(path: Path, *, is_json: bool, still_wanted: Callable[[], None] = lambda: None) -> None:
+def normalise(path: Path, *, is_json: bool) -> None:
     """Put a file's text into NFC. Raises Invalid if it is not UTF-8, or nested deeper than a record may be.
 
     Quotes, commas and ends of lines are part of no character that NFC would put together: what it does to the whole it
-    does to every value. `still_wanted` is asked now and then, and raises if nobody waits any more.
+    does to every value.
     """
     levels, is_normal = _Levels(), True
     for piece in _pieces(path):
-        still_wanted()
         if is_json:
             levels.see(piece)
         is_normal = is_normal and unicodedata.is_normalized("NFC", _plain(piece, is_json=is_json))
@@ -45,7 +44,6 @@ def normalise(path: Path, *, is_json: bool, still_wanted: Callable[[], None] = l
     try:
         with target.open("w", encoding="utf-8", newline="") as writing:
             for piece in _pieces(path):
-                still_wanted()
                 writing.write(unicodedata.normalize("NFC", _plain(piece, is_json=is_json)))
         target.replace(path)
     finally:

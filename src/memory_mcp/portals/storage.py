@@ -13,7 +13,7 @@ from memory_mcp.engine.wall import DATABASE
 from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.portals.address import Page
 from memory_mcp.portals.inference import KEY, WELL_KNOWN
-from memory_mcp.portals.model import METADATA, Column, NewColumn, Record, Table
+from memory_mcp.portals.model import METADATA, Column, FileSize, NewColumn, Record, Table
 
 # A record that does not fit is refused: nothing is bent, nothing is dropped, and none of its batch stays.
 _STRICT = {
@@ -318,6 +318,15 @@ def file_columns(line: EngineLine, path: str, format_: str) -> dict[str, str]:
     return {row["name"]: row["type"] for row in rows}
 
 
+def parquet_metadata(line: EngineLine, path: str) -> FileSize:
+    """What a Parquet file says of itself."""
+    (row,) = line.rows(
+        "SELECT num_columns AS columns, num_rows AS rows, total_uncompressed_size AS bytes "
+        f"FROM file({literal(path)}, 'ParquetMetadata') SETTINGS output_format_json_quote_64bit_integers = 0"
+    )
+    return FileSize(**row)
+
+
 def uuid_columns(line: EngineLine, path: str, format_: str, names: Sequence[str]) -> set[str]:
     """Those of a file's text columns that hold UUIDs only."""
     if not names:
@@ -581,6 +590,18 @@ def restored_tables(line: EngineLine, database: str) -> dict[str, dict[str, str]
     for row in rows:
         found.setdefault(row["table"], {})[row["name"]] = row["type"]
     return found
+
+
+def restored_size(line: EngineLine, database: str) -> FileSize:
+    """What a restored portal's tables hold, as their parts say."""
+    (row,) = line.rows(
+        f"""
+        SELECT 0 AS columns, toUInt64(sum(rows)) AS rows, toUInt64(sum(data_uncompressed_bytes)) AS bytes
+        FROM system.parts WHERE active AND database = '{database}'
+        SETTINGS output_format_json_quote_64bit_integers = 0
+        """
+    )
+    return FileSize(**row)
 
 
 def is_whole(line: EngineLine, table: str, database: str = DATABASE) -> bool:

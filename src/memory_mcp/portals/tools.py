@@ -5,6 +5,7 @@ from pydantic import Field
 from memory_mcp.caller import Scope
 from memory_mcp.families import AS_WHOLE, Arguments, Call, Family
 from memory_mcp.portals import resources
+from memory_mcp.portals.answers import Result
 from memory_mcp.portals.model import (
     VIEWER,
     Deleted,
@@ -13,7 +14,6 @@ from memory_mcp.portals.model import (
     Imported,
     Piece,
     Received,
-    Result,
     View,
     Written,
 )

@@ -9,17 +9,24 @@ from pathlib import Path
 
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.engine import archive
-from memory_mcp.engine.client import EngineError, EngineLine, check_wanted
+from memory_mcp.engine.client import EngineError, EngineLine, LimitReached, check_wanted
 from memory_mcp.errors import Conflict, Invalid, Unavailable
 from memory_mcp.families import Progress
 from memory_mcp.portals import address as addresses
-from memory_mcp.portals import fetching, moving, pieces, places, storage
+from memory_mcp.portals import fetching, inspection, moving, pieces, places, storage
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.folders import PortalFolder
 from memory_mcp.portals.keeping import Keeping, existing_table, writable
+from memory_mcp.portals.limits import MAX_EXPANSION, ImportBudget, ImportLimits
 from memory_mcp.portals.model import Exported, Format, Imported, Piece, Received, Table
+from memory_mcp.workers.process import LimitExceeded, Limits, Worker
 
 ENDINGS: dict[Format, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
+MAX_IMPORTS = 8  # of one server, those that wait for their portal too: each has a thread and a process
+RETRY_AFTER_S = 5
+MIN_VERIFY_SECONDS = 600  # that a portal file of any size has to be read through
+SLOWEST_BYTES_A_SECOND = 20_000_000  # and this, for a large one
+MAX_NFC_GROWTH = 3  # times its bytes that a text in NFC may have
 MOST_EXPORTS = 8  # of one server, those that wait their turn too: the others are refused, and reads go on
 
 
@@ -32,17 +39,18 @@ class Transfers:
         *,
         import_folders: Sequence[Path],
         export_folders: Sequence[Path],
-        largest_import: int,
+        import_limits: ImportLimits,
         largest_export: int,
         urls: bool,
     ) -> None:
         self._keeping = keeping
         self._imports = import_folders
         self._exports = export_folders
-        self._largest_import = largest_import
+        self._import_limits = import_limits
         self._largest_export = largest_export
         self._urls = urls
         self._exporting = threading.BoundedSemaphore(MOST_EXPORTS)
+        self._importing = threading.BoundedSemaphore(MAX_IMPORTS)
 
     def import_file(
         self,
@@ -62,31 +70,42 @@ class Transfers:
             raise Invalid("mapping: a db file brings its columns as they are. Leave mapping out.", field="mapping")
         name = writable(moving.table_name(source, table)) if format_ != "db" else table
         folder = self._keeping.folders(caller).get(address)
-        with moving.staged(folder, ENDINGS[format_]) as path:
+        budget = self._import_limits.begin()
+        with (
+            self._one_of_few(self._importing, MAX_IMPORTS, "imports"),
+            _translate_limits(self._import_limits),
+            moving.staged(folder, ENDINGS[format_]) as path,
+            self._worker(path, budget, cancelled) as worker,
+        ):
             self._get(caller, source, path, cancelled)  # before the turn: it may take a while
-            moving.prepare(path, format_, cancelled)
+            arrival = moving.Arrival(path, format_, worker, budget, cancelled)
+            if format_ in ("json", "csv"):
+                worker.call(inspection.prepare, path, format_)
             tell(1, 3, "The file is there.")
             with folder.turn():
                 check_wanted(cancelled)
                 line = self._keeping.opened(folder)
                 with self._keeping.changing(caller, folder, line):
                     if format_ == "db":
-                        names, count = moving.open_file(line, path, name, self._keeping.new_schema, cancelled)
+                        names, count = moving.open_file(line, arrival, name, self._keeping.new_schema)
                     else:
                         names = [str(name)]
-                        count = moving.load(
-                            line, path, format_, str(name), mapping, self._keeping.new_schema, cancelled
-                        )
+                        count = moving.load(line, arrival, str(name), mapping, self._keeping.new_schema)
             pieces.forget(self._import_folders(caller)[0], source)
             tell(2, 3, f"{count} records are in.")
             tell(3, 3, "Done.")
         return Imported(address.portal_uri, ", ".join(names), count)
 
+    def _worker(self, path: Path, budget: ImportBudget, cancelled: threading.Event | None) -> Worker:
+        """For a staged file, which it may replace by another in the same folder."""
+        limits = Limits(budget.seconds_left(), file_bytes=MAX_NFC_GROWTH * self._import_limits.file_bytes)
+        return Worker(limits, writable=[path.parent], cancelled=cancelled)
+
     def _get(self, caller: Caller, source: str, path: Path, cancelled: threading.Event | None) -> None:
         if not fetching.is_url(source):
-            places.copy_in(self._import_folders(caller), source, path, self._largest_import)
+            places.copy_in(self._import_folders(caller), source, path, self._import_limits.file_bytes)
         elif self._urls:
-            fetching.fetch(source, path, self._largest_import, cancelled)
+            fetching.fetch(source, path, self._import_limits.file_bytes, cancelled)
         else:
             raise Invalid(
                 "source: addresses are switched off here. Put the file into the imports folder.", field="source"
@@ -106,7 +125,10 @@ class Transfers:
         """Write a table, what a query gives, or as db the whole portal, to a file. It stops when its caller leaves."""
         folder = self._keeping.existing(caller, addresses.portal(uri))
         line = self._keeping.line(folder)
-        with self._one_of_few(), moving.staged(folder, ENDINGS[format_]) as path:
+        with (
+            self._one_of_few(self._exporting, MOST_EXPORTS, "exports"),
+            moving.staged(folder, ENDINGS[format_]) as path,
+        ):
             if format_ == "db":
                 tables, rows = self._export_portal(folder, line, path, table or query, cancelled)
             else:
@@ -119,14 +141,16 @@ class Transfers:
         return Exported(shown, format_, tables, rows, size, digest)
 
     @contextmanager
-    def _one_of_few(self) -> Iterator[None]:
-        """Raises Unavailable when too many exports are under way: each has a worker that reads would lack."""
-        if not self._exporting.acquire(blocking=False):
-            raise Unavailable(f"{MOST_EXPORTS} exports are under way here. Try again when one has ended.")
+    def _one_of_few(self, free: threading.BoundedSemaphore, most: int, what: str) -> Iterator[None]:
+        """Raises Unavailable when too many are under way: each has a thread that reads would lack."""
+        if not free.acquire(blocking=False):
+            raise Unavailable(
+                f"{most} {what} are under way here. Try again when one has ended.", retry_after=RETRY_AFTER_S
+            )
         try:
             yield
         finally:
-            self._exporting.release()
+            free.release()
 
     def _export_portal(
         self,
@@ -164,7 +188,8 @@ class Transfers:
                 storage.back_up(line.until(cancelled), str(path))
         except EngineError as exc:
             raise Unavailable("The engine cannot write this portal to a file. Look at the log, or try again.") from exc
-        archive.seal(path, {"metadata": about, "tables": {table.name: table.rows for table in tables}})
+        with _archive_worker(path, cancelled) as worker:
+            worker.call(archive.seal, path, {"metadata": about, "tables": {table.name: table.rows for table in tables}})
         _check_size(path.stat().st_size, largest)
         return tables
 
@@ -192,8 +217,8 @@ class Transfers:
         line = self._keeping.line(folder)
         with moving.staged(folder, ENDINGS["db"]) as path:
             shutil.copyfile(file, path)
-            with folder.turn():
-                count = moving.open_whole(line, path)
+            with _archive_worker(path) as worker, folder.turn():
+                count = moving.open_whole(line, worker, path)
                 folder.describe(storage.tables(line))
         return count
 
@@ -226,7 +251,7 @@ class Transfers:
 
     def receive(self, caller: Caller, name: str, offset: int, data: str) -> Received:
         """Add a piece to a file that comes in. Raises Conflict if it does not follow what is there."""
-        return pieces.add(self._import_folders(caller)[0], name, offset, data, self._largest_import)
+        return pieces.add(self._import_folders(caller)[0], name, offset, data, self._import_limits.file_bytes)
 
     def hand_over(self, caller: Caller, destination: str, offset: int) -> Piece:
         """The piece of an exported file that begins at `offset`. Raises NotFound."""
@@ -237,6 +262,33 @@ class Transfers:
 
     def _export_folders(self, caller: Caller) -> list[Path]:
         return [self._keeping.folder_of(caller.user) / "exports", *(self._exports if caller.user == LOCAL_USER else ())]
+
+
+def _archive_worker(path: Path, cancelled: threading.Event | None = None) -> Worker:
+    """For a portal's file that is read through, however large it is."""
+    size = path.stat().st_size
+    seconds = MIN_VERIFY_SECONDS + size / SLOWEST_BYTES_A_SECOND
+    return Worker(Limits(seconds, file_bytes=2 * size + (1 << 20)), writable=[path.parent], cancelled=cancelled)
+
+
+@contextmanager
+def _translate_limits(limits: ImportLimits) -> Iterator[None]:
+    try:
+        yield
+    except (LimitReached, LimitExceeded) as exc:
+        is_time = exc.is_time if isinstance(exc, LimitReached) else exc.limit == "time"
+        if is_time:
+            raise Invalid(
+                f"source: this took more than {limits.seconds} s, and nothing was imported. Split the file.",
+                word="timeout",
+                field="source",
+            ) from exc
+        raise Invalid(
+            f"source: the file holds too much, and nothing was imported. It may hold {limits.rows} records, "
+            f"{limits.expanded_bytes} bytes of them unpacked and {MAX_EXPANSION} times its own size. Split it.",
+            word="too_large",
+            field="source",
+        ) from exc
 
 
 def _chosen(tables: Sequence[Table], name: str | None) -> Table:

@@ -14,7 +14,7 @@ from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable, Unusable
 from memory_mcp.files.turns import Turns
 from memory_mcp.files.whole import sync
-from memory_mcp.portals import Portals
+from memory_mcp.portals.operations import Portals
 from memory_mcp.sqlite.checking import check_copy
 from memory_mcp.sqlite.copying import Moment, moment
 from memory_mcp.stores.folders import StoreFolder

@@ -19,7 +19,7 @@ from memory_mcp.files.presence import holders
 from memory_mcp.files.turns import Turns
 from memory_mcp.files.whole import ABANDONED, UNFINISHED
 from memory_mcp.graph import storage as graph
-from memory_mcp.portals import Portals
+from memory_mcp.portals.operations import Portals
 from memory_mcp.sessions import Servers
 from memory_mcp.sqlite import Database, checking
 from memory_mcp.sqlite.checking import Fault

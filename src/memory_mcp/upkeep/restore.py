@@ -17,9 +17,9 @@ from memory_mcp.engine import frames
 from memory_mcp.errors import AppError, Invalid, Unavailable, Unusable
 from memory_mcp.files.presence import LOCK, RESTORING, alone
 from memory_mcp.files.whole import sync
-from memory_mcp.portals import Portals
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.folders import PORTALS, PortalFolder
+from memory_mcp.portals.operations import Portals
 from memory_mcp.sqlite.checking import check_copy
 from memory_mcp.stores.registry import Registry
 from memory_mcp.sync import LINK_FILE

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from memory_mcp.graph import Graph
     from memory_mcp.notes import Notes
-    from memory_mcp.portals import Portals
+    from memory_mcp.portals.operations import Portals
     from memory_mcp.stores import Stores
     from memory_mcp.vault import Vault
 

@@ -1,0 +1,46 @@
+"""How much an import may take."""
+
+import math
+import time
+from dataclasses import dataclass
+
+MIN_EXPANDED_BYTES = 1_000_000_000  # that any file may become, however small it is
+MAX_EXPANSION = 100  # times its own size that a larger file may become
+
+
+@dataclass(frozen=True)
+class ImportLimits:
+    """What settings say of files that come in."""
+
+    file_bytes: int
+    rows: int
+    expanded_bytes: int  # of all records, as the engine holds them
+    memory_bytes: int  # of the engine, at a time
+    seconds: int
+
+    def begin(self) -> "ImportBudget":
+        return ImportBudget(self, time.monotonic() + self.seconds)
+
+
+@dataclass(frozen=True)
+class ImportBudget:
+    """What is left for one import."""
+
+    limits: ImportLimits
+    deadline: float  # by time.monotonic()
+
+    def seconds_left(self) -> float:
+        return max(0.0, self.deadline - time.monotonic())
+
+    def max_expanded_bytes(self, file_bytes: int) -> int:
+        """How much the records of a file of this size may take up."""
+        return min(self.limits.expanded_bytes, max(MIN_EXPANDED_BYTES, MAX_EXPANSION * file_bytes))
+
+    def engine_limits(self, file_bytes: int) -> dict[str, int]:
+        """The same as settings of the engine, for each of its statements."""
+        return {
+            "max_rows_to_read": self.limits.rows,
+            "max_bytes_to_read": self.max_expanded_bytes(file_bytes),
+            "max_memory_usage": self.limits.memory_bytes,
+            "max_execution_time": max(1, math.ceil(self.seconds_left())),
+        }

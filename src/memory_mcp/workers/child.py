@@ -1,0 +1,100 @@
+"""The child's side: `python -m memory_mcp.workers.child LIMITS`. It limits itself, then answers until stdin ends.
+
+Imports are few, as every piece of work waits for them.
+"""
+
+import ctypes
+import errno
+import gc
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.engine import landlock
+from memory_mcp.errors import AppError
+
+OWN = "memory_mcp."  # functions of other modules are not called
+_PARENT_DEATH_SIGNAL = 1  # of prctl
+_SYSTEM = (
+    *("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime"),
+    *("/dev/urandom", "/dev/null"),
+)
+_FOR_THE_NETWORK = ("/etc", "/usr/share", "/usr/local/share", "/run/systemd/resolve")  # names of hosts, certificates
+
+
+def main() -> None:
+    limits: dict[str, Any] = json.loads(sys.argv[1])
+    _end_with_parent(limits["parent"])
+    _limit_resources(limits)
+    _limit_files(limits)
+    gc.disable()  # it would look again and again at all that a large file holds; the process soon ends
+    for line in sys.stdin.buffer:
+        answer, is_last = _answer(line)
+        sys.stdout.buffer.write(answer + b"\n")
+        sys.stdout.buffer.flush()
+        if is_last:
+            return
+
+
+def _answer(line: bytes) -> tuple[bytes, bool]:
+    """The answer to a request, and whether this process is of no use afterwards."""
+    try:
+        return json.dumps({"result": _call(json.loads(line))}).encode(), False
+    except AppError as exc:
+        said = {"class": type(exc).__name__, "message": exc.message, "code": exc.error, "data": exc.data}
+        return json.dumps({"error": said}).encode(), False
+    except MemoryError:
+        return b'{"limit": "memory"}', True
+    except Exception as exc:  # noqa: BLE001  # the server logs it
+        if isinstance(exc, OSError) and exc.errno == errno.EFBIG:
+            return b'{"limit": "size"}', True
+        return json.dumps({"bug": traceback.format_exc()}).encode(), True
+
+
+def _call(asked: dict[str, Any]) -> Any:
+    if not asked["module"].startswith(OWN):
+        raise ValueError(asked["module"])
+    function = getattr(importlib.import_module(asked["module"]), asked["function"])
+    return function(*asked["arguments"])
+
+
+def _end_with_parent(parent: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+def _limit_resources(limits: dict[str, Any]) -> None:
+    wanted = {
+        resource.RLIMIT_CPU: limits["seconds"],
+        resource.RLIMIT_AS: limits["memory_bytes"],
+        resource.RLIMIT_FSIZE: limits["file_bytes"],
+        resource.RLIMIT_NOFILE: limits["open_files"],
+        resource.RLIMIT_CORE: 0,
+    }
+    for what, most in wanted.items():
+        try:
+            resource.setrlimit(what, (most, most))
+        except (ValueError, OSError):  # not every system limits everything, and one that is lower already stays
+            continue
+
+
+def _limit_files(limits: dict[str, Any]) -> None:
+    python = (sys.prefix, sys.base_prefix, *filter(None, sys.path))
+    more = _FOR_THE_NETWORK if limits["network"] else ()
+    landlock.restrict(
+        readable=map(Path, (*python, *_SYSTEM, *more, *limits["readable"])),
+        writable=map(Path, limits["writable"]),
+        network=limits["network"],
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""The server's side: start a child process, call functions of this program in it, and stop it whatever happens.
+
+Requests and answers are lines of JSON. Nothing that comes from the child is executed or unpickled.
+"""
+
+import json
+import logging
+import math
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, Self, cast
+
+import memory_mcp
+from memory_mcp import errors
+from memory_mcp.errors import AppError, Invalid, Unavailable
+
+POLL_INTERVAL_S = 0.1  # between two looks at whether the caller is still there
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+PACKAGES = Path(memory_mcp.__file__).parents[1]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a child process may use. `seconds` counts for all its calls together."""
+
+    seconds: float
+    memory_bytes: int = 512 * 1024 * 1024
+    file_bytes: int = 0  # of one file that it writes
+    open_files: int = 64
+
+
+class LimitExceeded(Invalid):
+    """The child process reached a limit, and was ended."""
+
+    def __init__(self, limit: Literal["time", "memory", "size"]) -> None:
+        super().__init__("This takes too much time, memory or space. Give less at a time.", word="too_large")
+        self.limit = limit
+
+
+class Worker:
+    """A child process for one piece of work. It can open only the named folders, and no network unless that is allowed.
+
+    Functions are called by their names, with JSON values; paths are passed as texts. An AppError that a function raises
+    is raised here again. Raises LimitExceeded, and Unavailable when the caller has left (`cancelled`).
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
+        network: bool = False,
+        cancelled: threading.Event | None = None,
+    ) -> None:
+        self._deadline = time.monotonic() + limits.seconds
+        self._cancelled = cancelled
+        self._process = _start(
+            {
+                "seconds": math.ceil(limits.seconds) + 1,
+                "memory_bytes": limits.memory_bytes,
+                "file_bytes": limits.file_bytes,
+                "open_files": limits.open_files,
+                "readable": list(map(str, readable)),
+                "writable": list(map(str, writable)),
+                "network": network,
+                "parent": os.getpid(),
+            },
+            has_packages=network,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function of a module of ours gives for these arguments, as JSON values."""
+        asked = {"module": function.__module__, "function": function.__qualname__, "arguments": arguments}
+        try:
+            stdin = cast(IO[bytes], self._process.stdin)
+            stdin.write(json.dumps(asked, default=str).encode() + b"\n")
+            stdin.flush()
+            answer = json.loads(self._receive_line())
+        except OSError as exc:  # it has ended, or ends while it is asked
+            raise self._reason() from exc
+        if "limit" in answer:
+            raise LimitExceeded(answer["limit"])
+        if "error" in answer:
+            raise _rebuild_error(function, answer["error"])
+        if "bug" in answer:
+            raise RuntimeError(f"{function.__qualname__} failed in a child process:\n{answer['bug']}")
+        return answer["result"]
+
+    def _receive_line(self) -> bytes:
+        stdout = cast(IO[bytes], self._process.stdout).fileno()
+        waiting = select.poll()
+        waiting.register(stdout, select.POLLIN)
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            self._check()
+            if not waiting.poll(POLL_INTERVAL_S * 1000):
+                continue
+            chunk = os.read(stdout, 1 << 16)
+            line += chunk
+            if not chunk:
+                raise self._reason()
+            if len(line) > MAX_ANSWER_BYTES:
+                raise LimitExceeded("size")
+        return bytes(line)
+
+    def _check(self) -> None:
+        if self._cancelled is not None and self._cancelled.is_set():
+            raise Unavailable("The call was cancelled, and nothing was changed.")
+        if time.monotonic() > self._deadline:
+            raise LimitExceeded("time")
+
+    def _reason(self) -> Exception:
+        """Why the child has ended without an answer."""
+        status = self._process.wait()
+        if status == -signal.SIGXCPU:
+            return LimitExceeded("time")
+        log.warning("A process that reads foreign files ended with status %s.", status)
+        if status == -signal.SIGKILL:  # the kernel had no memory left
+            return LimitExceeded("memory")
+        return Unavailable("The process that reads files ended. Look at the log, or try again.")
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):  # what it did not read of the last request
+                cast(IO[bytes], stream).close()
+
+
+def _start(limits: dict[str, Any], *, has_packages: bool) -> subprocess.Popen[bytes]:
+    # Without site (-S) it starts in half the time. From the package's own folder, and with an environment of its own:
+    # no key of this server's is there to be read.
+    flags = [] if has_packages else ["-S"]
+    return subprocess.Popen(
+        [sys.executable, *flags, "-m", "memory_mcp.workers.child", json.dumps(limits)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=PACKAGES,
+        env={"PYTHONPATH": str(PACKAGES), "PYTHONUTF8": "1"},
+        start_new_session=True,
+    )
+
+
+def _rebuild_error(function: Callable[..., Any], said: dict[str, Any]) -> AppError:
+    """An error as the function raised it: one of errors.py, or of the function's own module."""
+    own = getattr(sys.modules[function.__module__], said["class"], None)
+    kind = own or getattr(errors, said["class"], AppError)
+    if not (isinstance(kind, type) and issubclass(kind, AppError)):
+        kind = AppError
+    return kind(said["message"], word=said["code"], **said["data"])
