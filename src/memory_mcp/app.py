@@ -449,6 +449,8 @@ def _portals(settings: Settings, folder_of: Callable[[str], Path], changes: Chan
             seconds=settings.import_seconds,
         ),
         largest_export=settings.export_bytes,
+        export_quota=settings.export_quota,
+        export_days=settings.export_days,
         urls=settings.portal_urls,
         joins=settings.portal_joins,
     )

@@ -164,6 +164,15 @@ class Settings(BaseModel):
     export_bytes: int = Field(
         2_000_000_000, ge=1, description="How many bytes portal_export writes: of records, or of a db file."
     )
+    export_quota: int = Field(
+        4_000_000_000, ge=1_000_000, description="How many bytes the files in a user's exports/ may take up together."
+    )
+    export_days: int = Field(
+        7,
+        ge=1,
+        le=36_500,
+        description="How many days a file stays in exports/ of a further user. The local user's files stay.",
+    )
     sync_seconds: int = Field(
         10, ge=1, le=86_400, description="How often a server asks its hub for news. What is written here goes at once."
     )

@@ -3,6 +3,7 @@
 import base64
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,22 @@ def test_only_so_many_uploads_wait_at_a_time_and_those_under_way_go_on(tmp_path:
     pieces.forget(tmp_path, "uploads/../uploads/5.csv")  # is no upload's name
     pieces.add(tmp_path, "one-more.csv", 0, encoded(b"1"), most=100)
     assert len(list((tmp_path / "uploads").iterdir())) == pieces.MOST_UPLOADS
+
+
+def test_the_bounds_of_uploads_hold_for_many_at_once(tmp_path: Path) -> None:
+    """Each call opens the lock by itself, as another process would."""
+
+    def add(number: int) -> bool:
+        try:
+            pieces.add(tmp_path, f"{number}.csv", 0, encoded(b"x" * 100), 300)
+        except Conflict:
+            return False
+        return True
+
+    with ThreadPoolExecutor(16) as threads:
+        added = sum(threads.map(add, range(64)))
+    files = list((tmp_path / "uploads").iterdir())
+    assert added == len(files) == 300 * pieces.MOST_TOGETHER // 100
 
 
 def test_uploads_together_take_up_twice_what_one_may(tmp_path: Path) -> None:

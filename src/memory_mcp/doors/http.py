@@ -145,6 +145,7 @@ class HttpDoor:
             app.clients.clear_the_dead,
             app.analytics.write_down,
             app.access.limits.tidy,
+            app.portals.transfers.delete_expired_exports,
         )
         async with self._manager.run(), anyio.create_task_group() as tasks:
             tasks.start_soon(_repeat, min(HOUSEKEEPING, app.settings.session_idle / 4), chores)

@@ -27,9 +27,9 @@ NewSchema = Callable[[EngineLine, str], None]
 
 
 @contextmanager
-def staged(folder: PortalFolder, ending: str) -> Iterator[Path]:
+def staged(folder: PortalFolder, ending: str, beginning: str = "") -> Iterator[Path]:
     """A file that the engine may read and write, and that does not stay."""
-    path = folder.path / "staging" / f"{uuid4().hex}{ending}"
+    path = folder.path / "staging" / f"{beginning}{uuid4().hex}{ending}"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         yield path

@@ -55,6 +55,8 @@ class Portals:
         export_folders: Sequence[Path] = (),
         import_limits: ImportLimits,
         largest_export: int,
+        export_quota: int,
+        export_days: int,
         urls: bool = False,
         joins: bool = False,
     ) -> None:
@@ -70,6 +72,8 @@ class Portals:
             export_folders=export_folders,
             import_limits=import_limits,
             largest_export=largest_export,
+            export_quota=export_quota,
+            export_days=export_days,
             urls=urls,
         )
 

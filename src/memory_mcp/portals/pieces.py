@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 
 from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.files.beneath import Outside, Place, Root
+from memory_mcp.files.turns import Turns
 from memory_mcp.portals.model import Piece, Received
 
 UPLOADS = "uploads"  # in imports/
@@ -32,8 +33,14 @@ def add(imports: Path, name: str, offset: int, data: str, most: int) -> Received
     folder = imports / UPLOADS
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if offset == 0:
-        _tidy(folder)
-    _check_room(folder, name, offset + len(piece), most)
+        delete_expired(folder)
+    with Turns(folder).take():  # among all servers: what is counted must still be true when the piece is written
+        _check_room(folder, name, offset + len(piece), most)
+        _append(imports, name, offset, piece)
+    return Received(f"{UPLOADS}/{name}", offset + len(piece))
+
+
+def _append(imports: Path, name: str, offset: int, piece: bytes) -> None:
     with _place(imports, (UPLOADS, name)) as place, os.fdopen(_opened(place), "r+b") as file:
         size = os.fstat(file.fileno()).st_size
         if size not in (offset, offset + len(piece)) and offset != 0:
@@ -41,7 +48,6 @@ def add(imports: Path, name: str, offset: int, data: str, most: int) -> Received
         file.seek(offset)
         file.truncate()
         file.write(piece)
-    return Received(f"{UPLOADS}/{name}", offset + len(piece))
 
 
 def forget(imports: Path, source: str) -> None:
@@ -65,7 +71,7 @@ def take(exports: Path, destination: str, offset: int) -> Piece:
     parts = PurePath(destination).parts
     if len(parts) != 2 or parts[0] != DOWNLOADS:
         raise Invalid(f"destination: only exports to {DOWNLOADS}/ can be downloaded.", field="destination")
-    _tidy(exports / DOWNLOADS)
+    delete_expired(exports / DOWNLOADS)
     try:
         with _place(exports, parts) as place, place.opened() as (file, status):
             file.seek(offset)
@@ -97,8 +103,8 @@ def _place(folder: Path, parts: tuple[str, ...]) -> Iterator[Place]:
         raise Invalid(f"Only files in the folder {folder.name!r} are possible.", field="name") from exc
 
 
-def _tidy(folder: Path) -> None:
-    """Files nobody came back for. A folder that is not there has none."""
+def delete_expired(folder: Path) -> None:
+    """Delete files that nobody has touched for an hour. A folder that is missing has none."""
     too_old = time.time() - LASTS
     for path, status in _files(folder):
         if status.st_mtime < too_old:

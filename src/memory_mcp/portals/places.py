@@ -53,6 +53,11 @@ def move_out(folders: Sequence[Path], made: Path, destination: str) -> str:
         return str(PurePath(destination))
 
 
+def is_in(folder: Path, path: str) -> bool:
+    """Whether a path, as a caller gives it, means a file in the first of the folders they may use."""
+    return not PurePath(path).is_absolute() or PurePath(path).is_relative_to(folder)
+
+
 def _check_free(place: Place) -> None:
     with suppress(FileNotFoundError):
         if stat.S_ISDIR(place.status().st_mode):

@@ -4,10 +4,10 @@ import math
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, nullcontext
+from pathlib import Path, PurePath
 
-from memory_mcp.caller import LOCAL_USER, Caller
+from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.engine import archive
 from memory_mcp.engine.client import EngineError, EngineLine, LimitReached, check_wanted
 from memory_mcp.errors import Conflict, Invalid, Unavailable
@@ -15,7 +15,8 @@ from memory_mcp.families import Progress
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals import fetching, inspection, moving, pieces, places, storage
 from memory_mcp.portals.address import Address
-from memory_mcp.portals.folders import PortalFolder
+from memory_mcp.portals.exports import UNFINISHED, ExportFolder
+from memory_mcp.portals.folders import PORTALS, PortalFolder
 from memory_mcp.portals.keeping import Keeping, existing_table, writable
 from memory_mcp.portals.limits import MAX_EXPANSION, ImportBudget, ImportLimits
 from memory_mcp.portals.model import Exported, Format, Imported, Piece, Received, Table
@@ -23,6 +24,7 @@ from memory_mcp.workers.process import LimitExceeded, Limits, Worker
 
 ENDINGS: dict[Format, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
 MAX_IMPORTS = 8  # of one server, those that wait for their portal too: each has a thread and a process
+EXPORTS = "exports"
 RETRY_AFTER_S = 5
 MIN_VERIFY_SECONDS = 600  # that a portal file of any size has to be read through
 SLOWEST_BYTES_A_SECOND = 20_000_000  # and this, for a large one
@@ -41,6 +43,8 @@ class Transfers:
         export_folders: Sequence[Path],
         import_limits: ImportLimits,
         largest_export: int,
+        export_quota: int,
+        export_days: int,
         urls: bool,
     ) -> None:
         self._keeping = keeping
@@ -48,6 +52,8 @@ class Transfers:
         self._exports = export_folders
         self._import_limits = import_limits
         self._largest_export = largest_export
+        self._export_quota = export_quota
+        self._export_days = export_days
         self._urls = urls
         self._exporting = threading.BoundedSemaphore(MOST_EXPORTS)
         self._importing = threading.BoundedSemaphore(MAX_IMPORTS)
@@ -122,23 +128,50 @@ class Transfers:
         tell: Progress,
         cancelled: threading.Event | None = None,
     ) -> Exported:
-        """Write a table, what a query gives, or as db the whole portal, to a file. It stops when its caller leaves."""
+        """Write a table, what a query gives, or as db the whole portal, to a file. It stops when its caller leaves.
+
+        Who may only read writes to the exports folder, as far as its quota goes; other folders need write_memory.
+        """
         folder = self._keeping.existing(caller, addresses.portal(uri))
-        line = self._keeping.line(folder)
+        target = self._export_folder(caller)
+        if not (is_counted := places.is_in(target.path, destination)):
+            caller.require(Scope.WRITE)
         with (
             self._one_of_few(self._exporting, MOST_EXPORTS, "exports"),
-            moving.staged(folder, ENDINGS[format_]) as path,
+            moving.staged(folder, ENDINGS[format_], UNFINISHED if is_counted else "") as path,
         ):
+            line, largest = self._keeping.line(folder), self._largest_export
+            if is_counted:
+                target.delete_expired()
+                largest = min(largest, target.bytes_left())
+                line = line.within(dict, target.check_growth(path))
             if format_ == "db":
-                tables, rows = self._export_portal(folder, line, path, table or query, cancelled)
+                tables, rows = self._export_portal(folder, line, path, table or query, largest, cancelled)
             else:
-                tables, rows = self._export_table(line.until(cancelled), path, destination, format_, table, query)
+                tables, rows = self._export_table(
+                    line.until(cancelled), path, destination, format_, table, query, largest
+                )
             check_wanted(cancelled)
             tell(1, 2, "The file is made.")
             size, digest = path.stat().st_size, moving.digest(path)
-            shown = places.move_out(self._export_folders(caller), path, destination)
+            with target.adding(path, len(PurePath(destination).parts)) if is_counted else nullcontext():
+                shown = places.move_out(self._export_folders(caller), path, destination)
             tell(2, 2, "Done.")
         return Exported(shown, format_, tables, rows, size, digest)
+
+    def delete_expired_exports(self) -> None:
+        """Of all users. The local user's files stay, save those that were made for a download."""
+        top = self._keeping.folder_of(LOCAL_USER)
+        self._folder_for_exports(top, None).delete_expired()
+        for folder in (top / "users").glob("*"):
+            self._folder_for_exports(folder, self._export_days).delete_expired()
+
+    def _export_folder(self, caller: Caller) -> ExportFolder:
+        max_days = None if caller.user == LOCAL_USER else self._export_days
+        return self._folder_for_exports(self._keeping.folder_of(caller.user), max_days)
+
+    def _folder_for_exports(self, user_folder: Path, max_days: int | None) -> ExportFolder:
+        return ExportFolder(user_folder / EXPORTS, user_folder / PORTALS, self._export_quota, max_days)
 
     @contextmanager
     def _one_of_few(self, free: threading.BoundedSemaphore, most: int, what: str) -> Iterator[None]:
@@ -158,13 +191,14 @@ class Transfers:
         line: EngineLine,
         path: Path,
         part: str | None,
+        largest: int,
         cancelled: threading.Event | None,
     ) -> tuple[list[str], int]:
         if part is not None:
             raise Invalid(
                 "format: db holds the whole portal. Leave table and query out, or choose another.", field="format"
             )
-        tables = self._written(folder, line, path, self._largest_export, cancelled)
+        tables = self._written(folder, line, path, largest, cancelled)
         return [table.name for table in tables], sum(table.rows for table in tables)
 
     def _written(
@@ -207,7 +241,7 @@ class Transfers:
         """Write a whole table to a new file. How many rows that was."""
         line = self._keeping.line(folder)
         with moving.staged(folder, ENDINGS[format_]) as path:
-            _, rows = self._export_table(line, path, target.name, format_, table, None)
+            _, rows = self._export_table(line, path, target.name, format_, table, None, self._largest_export)
             shutil.copyfile(path, target)
         return rows
 
@@ -232,7 +266,14 @@ class Transfers:
         return count
 
     def _export_table(
-        self, line: EngineLine, path: Path, destination: str, format_: Format, table: str | None, query: str | None
+        self,
+        line: EngineLine,
+        path: Path,
+        destination: str,
+        format_: Format,
+        table: str | None,
+        query: str | None,
+        largest: int,
     ) -> tuple[list[str], int]:
         field = "table" if query is None else "query"
         if query is None:
@@ -245,7 +286,7 @@ class Transfers:
         lines = format_ == "json" and destination.endswith((".jsonl", ".ndjson"))
         try:
             kind = "lines" if lines else "json" if format_ == "json" else storage.FORMATS[format_]
-            return names, line.export(query, path, kind, self._largest_export, field)
+            return names, line.export(query, path, kind, largest, field)
         except EngineError as exc:
             raise Invalid(f"{field}: {exc}", field=field) from exc
 
@@ -261,7 +302,7 @@ class Transfers:
         return [self._keeping.folder_of(caller.user) / "imports", *(self._imports if caller.user == LOCAL_USER else ())]
 
     def _export_folders(self, caller: Caller) -> list[Path]:
-        return [self._keeping.folder_of(caller.user) / "exports", *(self._exports if caller.user == LOCAL_USER else ())]
+        return [self._keeping.folder_of(caller.user) / EXPORTS, *(self._exports if caller.user == LOCAL_USER else ())]
 
 
 def _archive_worker(path: Path, cancelled: threading.Event | None = None) -> Worker:
