@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.embedding import Embedders, Options, model_files
+from memory_mcp.engine import sandbox
+from memory_mcp.engine.process import Rules
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families import Family, Groups
 from memory_mcp.files import data_directory, presence
@@ -223,6 +226,8 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
                 opening()
         closing.callback(app.stop)
         if serving:
+            if "portals" in families:
+                _log_missing_sandbox()
             app.start()
         yield app
 
@@ -428,17 +433,28 @@ def _vault_file(settings: Settings, clock: Clock, path: Path) -> Database:
     return db
 
 
+def _log_missing_sandbox() -> None:
+    if lacks := sandbox.missing():
+        log.warning(
+            "This system lacks %s. The engines of portals are confined by their SQL policy and role alone; "
+            "portal_sandbox = required refuses to run them so.",
+            " and ".join(lacks),
+        )
+
+
 def _portals(settings: Settings, folder_of: Callable[[str], Path], changes: Changes, clock: Clock) -> Portals:
     limits = {
         "max_execution_time": settings.portal_seconds,
         "limit": settings.portal_rows + 1,  # one more tells that there is more
         "max_memory_usage": settings.portal_memory,
+        "max_threads": min(settings.portal_threads, os.cpu_count() or 1),
     }
     return Portals(
         folder_of,
         changes,
         clock,
         limits=limits,
+        rules=Rules(sandbox=settings.portal_sandbox, max_engines=settings.portal_engines),
         import_folders=[Path(name).expanduser() for name in settings.import_dirs],
         export_folders=[Path(name).expanduser() for name in settings.export_dirs],
         import_limits=ImportLimits(

@@ -139,6 +139,21 @@ class Settings(BaseModel):
     portal_memory: int = Field(
         1_000_000_000, ge=10_000_000, description="How many bytes of memory a portal_query may use."
     )
+    portal_threads: int = Field(
+        4, ge=1, le=256, description="How many processors a portal_query may use at once, of those that there are."
+    )
+    portal_engines: int = Field(
+        8,
+        ge=1,
+        le=1000,
+        description="How many portals of one user may have an engine process at once. Of idle ones, the one that was "
+        "not used for the longest time ends for the next.",
+    )
+    portal_sandbox: Literal["auto", "required"] = Field(
+        "auto",
+        description="Whether portals work where the operating system lacks Landlock or seccomp to confine engines: "
+        "'auto' logs what is missing, 'required' refuses.",
+    )
     import_dirs: Names = Field(
         (), description="Folders portal_import may read beside imports/ in the data directory, comma-separated."
     )

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,8 +19,8 @@ import pytest
 from memory_mcp import settings
 from memory_mcp.app import open_app
 from memory_mcp.engine import client as engine_client
-from memory_mcp.engine import frames
-from memory_mcp.engine.client import socket_path
+from memory_mcp.engine import frames, landlock
+from memory_mcp.engine import process as engine_process
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals import storage
@@ -39,10 +38,7 @@ def start(data_dir: Path, *flags: str, **env: str) -> Stdio:
 
 def engine_pid(folder: Path) -> int:
     """Of the process that has a portal open, as it says itself."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
-        wire.connect(str(socket_path(folder)))
-        frames.send(wire, {"limits": {"max_execution_time": 1}})
-        return int(frames.receive(wire)[0]["pid"])
+    return int(engine_process.EngineProcess(folder, engine_process.Rules()).ask({"op": "ping"})["pid"])
 
 
 @pytest.fixture
@@ -139,7 +135,7 @@ def test_an_engine_leaves_when_nobody_needs_it_and_comes_back(tmp_path: Path) ->
     pid = engine_pid(folder)
     assert server.close() == 0
     deadline = time.monotonic() + 10
-    while socket_path(folder).exists() or _is_alive(pid):
+    while _is_alive(pid):
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -173,41 +169,143 @@ def test_how_an_engine_ended_that_did_not_leave_by_itself_is_logged(
     ]
 
 
-def test_a_socket_folder_somebody_else_can_enter_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_client, "socket_path", lambda folder: tmp_path / "open" / "x.sock")
-    (tmp_path / "open").mkdir()
-    (tmp_path / "open").chmod(0o777)
-    line = engine_client.EngineLine(tmp_path / "portal", {})
-    with pytest.raises(Unavailable, match="XDG_RUNTIME_DIR"):
+_STRANGER = """
+import os, socket, sys
+os.setuid(65534)
+with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+    listening.bind(sys.argv[1])
+    listening.listen()
+    print("listening", flush=True)
+    wire, _ = listening.accept()
+    print(len(wire.recv(100)), flush=True)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
+def test_a_socket_of_another_user_is_not_spoken_to() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        open_folder = Path(name)
+        open_folder.chmod(0o777)
+        command = [sys.executable, "-c", _STRANGER, str(open_folder / "x.sock")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as stranger:
+            assert stranger.stdout
+            assert stranger.stdout.readline() == "listening\n"
+            (open_folder / frames.LOCK).write_text(json.dumps({"socket": str(open_folder / "x.sock")}))
+            with pytest.raises(PermissionError):
+                engine_process.EngineProcess(open_folder, engine_process.Rules()).ask({"op": "ping"})
+            assert stranger.stdout.readline() == "0\n"  # bytes it was sent
+
+
+@pytest.mark.parametrize("length", ["short", "long"])
+def test_a_folder_that_another_user_has_made_stops_no_portal(length: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address too long for a socket has one elsewhere, in a folder of this user's alone."""
+    with tempfile.TemporaryDirectory() as name:
+        runtime, folder = Path(name), Path(name) / ("portal" if length == "short" else "long" * 30)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", name)
+        taken = runtime / f"memory-mcp-{os.getuid()}"
+        taken.mkdir()
+        taken.chmod(0o777)  # as one that others can enter
+        line = engine_client.EngineLine(folder, {"max_execution_time": 5})
+        assert line.run("SELECT 1") == b"1\n"
+        path = Path(engine_process.note_of(folder)["socket"])
+        line.dismiss()
+        assert (path.parent == folder) == (length == "short")
+        assert path.parent != taken
+        assert path.parent.stat().st_mode & 0o077 == 0
+
+
+def test_files_and_folders_of_a_portal_are_its_owners_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "portals" / "tests" / "mine"
+    line = engine_client.EngineLine(folder, {"max_execution_time": 5})
+    line.run("CREATE TABLE t (n Int64) ENGINE = MergeTree ORDER BY n")
+    pid = engine_pid(folder)
+    assert b"mine" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    found = [tmp_path / "portals", *(tmp_path / "portals").rglob("*")]
+    line.dismiss()
+    assert [path for path in found if path.exists() and path.lstat().st_mode & 0o077 and not path.is_symlink()] == []
+
+
+def _three(tmp_path: Path) -> tuple[list[str], list[Path]]:
+    names = ["one", "two", "three"]
+    return [f"mem://tests/{name}" for name in names], [tmp_path / "portals" / "tests" / name for name in names]
+
+
+def test_of_a_users_idle_engines_the_one_unused_for_longest_makes_way(tmp_path: Path) -> None:
+    portals, folders = _three(tmp_path)
+    server = start(tmp_path, "--families", "portals", "--portal-engines", "2", MEMORY_MCP_ENGINE_IDLE="60")
+    for number in (0, 1, 0):
+        server.call("portal_write", portalUri=portals[number], table="t", data=[{"n": number}])
+    wait_for_use(folders[0], after=folders[1])
+    server.call("portal_write", portalUri=portals[2], table="t", data=[{"n": 2}])
+    assert list(map(engine_process.is_running, folders)) == [True, False, True]
+    assert server.call("portal_query", portalUri=portals[1], sql="SELECT n FROM t")["rows"] == [{"n": 1}]
+    assert sum(map(engine_process.is_running, folders)) == 2
+    server.close()
+
+
+def wait_for_use(folder: Path, *, after: Path) -> None:
+    """Until an engine has noted that it was used later than another: it does so a moment after it was."""
+    deadline = time.monotonic() + 20
+    while (folder / frames.LOCK).stat().st_mtime <= (after / frames.LOCK).stat().st_mtime:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_where_all_engines_of_a_user_are_busy_another_is_refused(tmp_path: Path) -> None:
+    portals, _ = _three(tmp_path)
+    server = start(tmp_path, "--families", "portals", "--portal-engines", "1", "--portal-seconds", "60")
+    server.call("portal_write", portalUri=portals[0], table="t", data=[{"n": 1}])
+    sql = "SELECT sum(sipHash64(number)) FROM numbers(1000000000000)"
+    asked = server.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": portals[0], "sql": sql}})
+    server.call("portal_view", portalUri=portals[0])
+    arguments = {"portalUri": portals[1], "table": "t", "data": [{"n": 1}]}
+    refused = server.ask("tools/call", {"name": "portal_write", "arguments": arguments})["result"]["structuredContent"]
+    assert (refused["error"], refused["data"]) == ("unavailable", {"retry_after": engine_process.RETRY_AFTER_S})
+    server.send({"method": "notifications/cancelled", "params": {"requestId": asked}})
+    server.close()
+
+
+def test_where_a_sandbox_is_required_and_missing_portals_say_what_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(landlock, "version", lambda: 0)
+    chosen = settings.load({"data_dir": tmp_path, "families": "portals", "portal_sandbox": "required"}, environ={})
+    with open_app(chosen.settings) as app, pytest.raises(Unavailable, match=r"portal_sandbox.*Landlock"):
+        put(app, "t", [{"n": 1}])
+    assert "lacks Landlock" in caplog.text
+
+
+def test_a_library_in_ld_preload_does_not_reach_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "/nowhere/allocator.so")
+    monkeypatch.setenv("A_SECRET", "TOPSECRET")
+    line = engine_client.EngineLine(tmp_path / "portal", {"max_execution_time": 5})
+    line.run("SELECT 1")
+    given = dict(
+        entry.split("=", 1)
+        for entry in Path(f"/proc/{engine_pid(tmp_path / 'portal')}/environ").read_text().split("\0")
+        if entry
+    )
+    line.dismiss()
+    assert given.keys() & {"LD_PRELOAD", "A_SECRET"} == set()
+    assert (given["LC_ALL"], given["TMPDIR"]) == ("C.UTF-8", str(tmp_path / "portal" / "tmp"))
+
+
+def test_an_engine_has_a_lower_priority_than_its_server(tmp_path: Path) -> None:
+    line = engine_client.EngineLine(tmp_path / "portal", {"max_execution_time": 5})
+    line.run("SELECT sum(number) FROM numbers_mt(1000000)")
+    tasks = Path(f"/proc/{engine_pid(tmp_path / 'portal')}/task")
+    found = {os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in tasks.iterdir()}
+    line.dismiss()
+    assert min(found) > os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def test_an_engine_that_ends_as_it_starts_is_noticed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "chdb.py").write_text("raise SystemExit(7)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(engine_process, "START_TIMEOUT_S", 3600)
+    line = engine_client.EngineLine(tmp_path / "portal", {"max_execution_time": 5})
+    with pytest.raises(Unavailable, match="ends as soon as it starts"):
         line.run("SELECT 1")
-
-
-def test_a_strangers_socket_is_not_spoken_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "open" / "x.sock"
-    path.parent.mkdir()
-    path.parent.chmod(0o777)
-    monkeypatch.setattr(engine_client, "socket_path", lambda folder: path)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stranger:
-        stranger.bind(os.path.relpath(path))
-        stranger.listen()
-        stranger.setblocking(False)
-        line = engine_client.EngineLine(tmp_path / "portal", {})
-        with pytest.raises(Unavailable, match="XDG_RUNTIME_DIR"):
-            line.run("SELECT 1")
-        with pytest.raises(BlockingIOError):  # nobody has connected
-            stranger.accept()
-
-
-def test_a_socket_noted_in_an_open_folder_is_not_spoken_to(tmp_path: Path) -> None:
-    path = tmp_path / "open" / "x.sock"
-    path.parent.mkdir()
-    path.parent.chmod(0o777)
-    (tmp_path / "portal").mkdir()
-    (tmp_path / "portal" / frames.LOCK).write_text(str(path))
-    line = engine_client.EngineLine(tmp_path / "portal", {})
-    assert line._noted_socket() is None
-    path.parent.chmod(0o700)
-    assert line._noted_socket() == path
 
 
 def test_servers_with_different_runtime_folders_share_an_engine(tmp_path: Path) -> None:
@@ -398,7 +496,7 @@ def test_listing_portals_starts_no_engine(tmp_path: Path) -> None:
         put(app, "t", [{"n": 1}])
         os.kill(engine_pid(tmp_path / "portals" / "tests" / "shared"), signal.SIGKILL)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine_client, "is_installed", lambda: False)
+        patch.setattr(engine_process, "is_installed", lambda: False)
         with open_app(chosen, serving=False) as app:
             [folder] = app.portals.all(CALLER)
             described = folder.described()

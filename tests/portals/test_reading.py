@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.engine import broker
+from memory_mcp.engine import deadlines
 from memory_mcp.engine.client import EngineLine
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.portals import reading
@@ -76,7 +76,7 @@ def test_an_engine_that_does_not_stop_for_who_left_goes(app: App, data_dir: Path
         line.until(cancelled).run(sql)
     began = time.monotonic()
     put(app, "stuck", [{"n": 2}])  # waits for its turn in the engine
-    assert time.monotonic() - began < broker.STUCK + 15
+    assert time.monotonic() - began < deadlines.DISCONNECT_GRACE_S + 15
     assert ask(app, "SELECT sum(n) AS s FROM stuck") == [{"s": 3}]
     line.close()
 

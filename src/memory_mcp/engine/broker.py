@@ -10,22 +10,25 @@ import json
 import os
 import shutil
 import socket
+import stat
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
-from memory_mcp.engine import archive, frames, landlock, wall, words
+from memory_mcp.engine import archive, frames, peer, sandbox, wall, words
+from memory_mcp.engine.deadlines import POLL_INTERVAL_S, Asker, Requests
 from memory_mcp.engine.parameters import Unfit, encoded, literal, prepared
+from memory_mcp.engine.process import ENDED_ITSELF, HELLO_TIMEOUT_S
 from memory_mcp.engine.wall import DATABASE, LENT
 
-EXPORT_SECONDS = 120
 _COUNTED = {  # how the rows of a file are counted without a look at what is in them
     "json": "'JSONAsString', 'row String'",
     "lines": "'JSONAsString', 'row String'",
@@ -35,34 +38,15 @@ MOST_KNOWN = 1000  # queries
 LONGEST_TREE = 64 * 1024 * 1024  # bytes
 _CHANGING = {"CREATE", "ALTER", "DROP", "RENAME"}  # what statements start with that change tables
 _REPLACING = "_tmp_replace_"  # what the names of tables start with that CREATE OR REPLACE has not finished
-LOOK = 0.2  # seconds between two looks whether somebody still asks
-STUCK = 5.0  # seconds after which an engine that does not stop for somebody who has left is ended
+WRITER_GRACE_S = 5.0  # that an engine which ends itself leaves to whoever writes
+MAX_THREADS = min(4, os.cpu_count() or 1)  # of one of our own statements
+MAX_SOCKET_PATH_BYTES = 100  # addresses of sockets have at most 104, with a zero
 CLEARING = 30.0  # seconds that an engine stays longer if there is something deleted on the disk
 LEAVING = 2.0  # seconds that the one before may take to leave
 LEFT_BEHIND = 3600.0  # seconds after which nobody wants a file in staging any more
 HERE = Path(__file__).parent
 
 Answer = tuple[dict[str, Any], bytes]
-
-
-@dataclass(frozen=True)
-class Asker:
-    """A server at the other end of a wire. It says nothing while it waits for an answer."""
-
-    wire: socket.socket
-    tag: str  # of the statements that stop when it leaves
-
-    def has_left(self) -> bool:
-        try:
-            return not self.wire.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-
-    def check_waiting(self) -> None:
-        if self.has_left():
-            raise ConnectionError("nobody waits for the answer any more")
 
 
 class Engine:
@@ -163,9 +147,10 @@ class Engine:
         """End what is being done for somebody who has left. Whether there was something."""
         return bool(self._ask("KILL QUERY WHERE Settings['log_comment'] = {tag:String} ASYNC", tag=asker.tag))
 
-    def take_last_turn(self, askers: Collection[Asker]) -> bool:
-        """Whether nobody writes, or only one of these: if so, nobody else will."""
-        return self._writer in askers or self._writing.acquire(blocking=False)
+    def wait_for_writer(self, askers: Collection[Asker]) -> None:
+        """Let a statement that changes something end, unless it is for one of these; then none begins any more."""
+        if self._writer not in askers:
+            self._writing.acquire(timeout=WRITER_GRACE_S)
 
     def _as_owner(self, tag: str = "", settings: Mapping[str, int] | None = None) -> Any:
         connection = self._connect(tag)
@@ -192,7 +177,6 @@ class Engine:
         with self._making(asker, path):
             reader = self.reader(
                 {
-                    "max_execution_time": EXPORT_SECONDS,
                     "output_format_json_array_of_rows": format_ == "json",
                     "output_format_parallel_formatting": 1,
                     **limits,
@@ -297,7 +281,7 @@ class Engine:
         connection.query(
             "SET json_type_escape_dots_in_keys = 1, output_format_parallel_formatting = 0, "
             # Trees of queries, and what the engine makes of them, are longer than the queries themselves.
-            f"max_query_size = {LONGEST_TREE}, log_comment = {literal(tag)}"
+            f"max_query_size = {LONGEST_TREE}, max_threads = {MAX_THREADS}, log_comment = {literal(tag)}"
         )
         return connection
 
@@ -355,75 +339,76 @@ class Connection:
 
 
 class Broker:
-    def __init__(self, engine: Engine, path: Path, idle: float) -> None:
+    def __init__(self, engine: Engine, listening: socket.socket, lock: int, idle_s: float) -> None:
         self._engine = engine
-        self._path = path
-        self._idle = idle
-        self._asked_at = time.monotonic()
+        self._listening = listening
+        self._lock = lock
+        self._idle_s = idle_s
         self._is_dismissed = False
-        self._guard = threading.Lock()
-        self._askers: set[Asker] = set()  # those who are being answered
+        self._requests = Requests()
 
     def serve(self) -> None:
-        listening = _listening(self._path)
-        threading.Thread(target=self._leave_when_idle, daemon=True).start()
-        threading.Thread(target=self._stop_for_who_left, daemon=True).start()
+        for watch in (self._leave_when_idle, self._stop_abandoned, self._end_when_stuck):
+            threading.Thread(target=watch, daemon=True).start()
+        self._listening.listen(64)
         while True:
-            wire, _ = listening.accept()
+            wire, _ = self._listening.accept()
             threading.Thread(target=self._serve_one, args=(wire,), daemon=True).start()
 
     def _serve_one(self, wire: socket.socket) -> None:
+        with suppress(OSError), wire:  # the server has left
+            if not peer.identify(wire).is_trusted():
+                return
+            hello, _ = frames.receive(wire)
+            if "op" in hello:
+                frames.send(wire, self._control(hello["op"]))
+            else:
+                self._serve_requests(Asker(wire, uuid4().hex), hello["limits"])
+
+    def _control(self, op: str) -> dict[str, Any]:
+        """What is answered without chDB, which may be stuck."""
+        if op == "leave":
+            self._is_dismissed = True
+        elif op == "leave if idle":
+            with self._requests.none_open() as is_idle:
+                self._is_dismissed = self._is_dismissed or is_idle
+            return {"ok": is_idle}
+        return {"ok": True, "pid": os.getpid()}
+
+    def _serve_requests(self, asker: Asker, limits: dict[str, int]) -> None:
         reader: Reader | None = None
-        asker = Asker(wire, uuid4().hex)
         try:
-            with wire:
-                hello, _ = frames.receive(wire)
-                with self._being_busy(asker):
-                    reader = self._engine.reader(hello["limits"], asker.tag)
-                    frames.send(wire, {"ok": True, "pid": os.getpid()})
-                while True:
-                    asked = frames.receive(wire)
-                    with self._being_busy(asker):
-                        frames.send(wire, *self._answer(asker, reader, *asked))
-        except (ConnectionError, OSError):
-            pass  # the server has left
+            with self._requests.opened(asker, HELLO_TIMEOUT_S, stops=True) as request:
+                reader = self._engine.reader(limits, asker.tag)
+                request.answer({"ok": True, "pid": os.getpid()})
+            while True:
+                asked, data = frames.receive(asker.wire)
+                stops = asked["op"] in ("query", "export") or (asked["stops"] and not data)
+                with self._requests.opened(asker, asked["timeout_s"], stops=stops) as request:
+                    request.answer(*self._answer(asker, reader, asked, data))
         finally:
             if reader:
                 reader.close()
 
-    @contextmanager
-    def _being_busy(self, asker: Asker) -> Iterator[None]:
-        with self._guard:
-            self._askers.add(asker)
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._askers.discard(asker)
-                self._asked_at = time.monotonic()
-
-    def _stop_for_who_left(self) -> None:
-        """Again and again: what has only just begun is not there to be stopped yet.
-
-        The engine does not listen while it looks at a file to find its columns. Then all of it goes, and whoever still
-        needs it starts the next.
-        """
-        since: dict[Asker, float] = {}
+    def _stop_abandoned(self) -> None:
+        """Again and again: what has only just begun is not there to be stopped yet."""
         while True:
-            time.sleep(LOOK)
-            with self._guard:
-                askers = [asker for asker in self._askers if asker.has_left()]
-            running = {asker for asker in askers if self._is_stopping(asker)}
-            since = {asker: since.get(asker, time.monotonic()) for asker in running}
-            is_stuck = since and time.monotonic() - min(since.values()) > STUCK
-            if is_stuck and self._engine.take_last_turn(running):
-                os._exit(1)
+            time.sleep(POLL_INTERVAL_S)
+            for request in self._requests.abandoned():
+                with suppress(Exception):  # chDB raises plain exceptions; the next look comes soon
+                    self._engine.stop(request.asker)
 
-    def _is_stopping(self, asker: Asker) -> bool:
-        try:
-            return self._engine.stop(asker)
-        except Exception:  # noqa: BLE001  # chDB raises plain exceptions; the next look comes soon
-            return False
+    def _end_when_stuck(self) -> None:
+        """Nothing in here asks the engine: it may answer nobody."""
+        while True:
+            time.sleep(POLL_INTERVAL_S)
+            if stuck := self._requests.stuck():
+                self._requests.end_overdue()
+                self._engine.wait_for_writer({request.asker for request in stuck})
+                self._requests.end_overdue()
+                sys.stderr.write("The engine ends: a request did not stop at its limit, or when its client left.\n")
+                sys.stderr.flush()
+                os._exit(ENDED_ITSELF)
 
     def _answer(self, asker: Asker, reader: Reader, asked: dict[str, Any], data: bytes) -> Answer:
         try:
@@ -446,9 +431,6 @@ class Broker:
                     return {"ok": True}, self._engine.check_archive(asked["name"])
                 case "check restored":
                     return {"ok": True}, self._engine.check_restored(asked["database"])
-                case "leave":
-                    self._is_dismissed = True
-                    return {"ok": True}, b""
         except archive.Damaged as exc:
             return {"ok": False, "kind": "damaged", "message": str(exc)}, b""
         except Unfit as exc:
@@ -463,15 +445,19 @@ class Broker:
         return {"ok": False, "kind": "engine", "message": "unknown operation", "code": 0}, b""
 
     def _leave_when_idle(self) -> None:
+        noted_at = 0.0
         while True:
-            time.sleep(LOOK)
-            over = time.monotonic() - self._asked_at - self._idle
+            time.sleep(POLL_INTERVAL_S)
+            if noted_at != self._requests.last_at:
+                noted_at = self._requests.last_at
+                os.utime(self._lock)  # whoever needs another engine in its place sees when this one was last used
+            over = time.monotonic() - self._requests.last_at - self._idle_s
             if not self._is_dismissed and (over <= 0 or (over < CLEARING and self._engine.has_old_parts())):
                 continue
-            with self._guard:
-                is_over = self._is_dismissed or time.monotonic() - self._asked_at > self._idle
-                if not self._askers and is_over:
-                    self._path.unlink(missing_ok=True)
+            with self._requests.none_open() as is_idle:
+                is_over = self._is_dismissed or time.monotonic() - self._requests.last_at > self._idle_s
+                if is_idle and is_over:
+                    _unlink(self._listening)
                     self._engine.close()
                     os._exit(0)
 
@@ -482,14 +468,35 @@ def _check_length(exc: Exception) -> None:
         raise wall.TooMuch(said) from exc
 
 
-def _listening(path: Path) -> socket.socket:
+def _bind(folder: Path) -> socket.socket:
+    """A socket in the portal's folder, or, if its address were too long, in one that no other user can enter."""
+    path = folder / "engine.sock"
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
+        name = sha256(os.fsencode(folder.resolve())).hexdigest()[:24]
+        path = _runtime_folder() / f"{name}.sock"
     path.unlink(missing_ok=True)
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    listening.bind(str(path))
-    os.umask(before)
-    listening.listen(64)
-    return listening
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    bound.bind(str(path))
+    return bound
+
+
+def _runtime_folder() -> Path:
+    """This user's alone. Where another user has made one by that name, one with a random name takes its place."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    is_usable = runtime and len(runtime) < 50 and os.access(runtime, os.W_OK)
+    base = Path(runtime if is_usable else "/tmp")  # noqa: S108  # TMPDIR may be long, and is the engine's own
+    folder = base / f"memory-mcp-{os.getuid()}"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        if found.st_uid == os.getuid() and stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077:
+            return folder
+    return Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=base))
+
+
+def _unlink(bound: socket.socket) -> None:
+    with suppress(OSError):  # it may lie where the sandbox lets nothing be removed
+        Path(bound.getsockname()).unlink()
 
 
 def _remove(path: Path) -> None:
@@ -499,9 +506,8 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _is_first(folder: Path, path: Path) -> bool:
-    """Whether nobody else has this portal open. The lock goes with the process, and says where its socket is: another
-    server's XDG_RUNTIME_DIR may be another."""
+def _lock(folder: Path) -> int | None:
+    """The lock of a portal, which goes with the process; None if another process has the portal open."""
     lock = os.open(folder / frames.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + LEAVING
     while True:
@@ -509,48 +515,32 @@ def _is_first(folder: Path, path: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > deadline:
-                return False
-            time.sleep(LOOK / 4)
+                return None
+            time.sleep(POLL_INTERVAL_S / 4)
         else:
             os.ftruncate(lock, 0)
-            os.pwrite(lock, os.fsencode(path), 0)
-            return True
-
-
-def _shut_in(folder: Path, socket_folder: Path) -> None:
-    """The portal's own folder, and what Python and the engine read to run. Nothing else, and no network."""
-    os.environ["TMPDIR"] = str(folder / "tmp")
-    python = (sys.prefix, sys.base_prefix, *filter(None, sys.path), str(HERE))
-    landlock.restrict(
-        readable=map(Path, (*python, *_SYSTEM, *(f"/proc/{name}" for name in _PROC))),
-        writable=(folder, socket_folder, Path("/dev/null")),
-    )
-
-
-_SYSTEM = (
-    *("/usr/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime"),
-    *("/dev/urandom", "/sys/fs/cgroup", "/sys/devices/system"),
-)
-_PROC = (
-    *("meminfo", "cpuinfo", "stat", "sys/vm"),
-    *("self/maps", "self/statm", "self/status", "self/smaps_rollup", "self/cgroup", "self/mountinfo"),
-    # Where it may not read this, chDB takes for it whatever lies behind `environ`, which setting TMPDIR has moved: it
-    # then dies as it is loaded if that happens to look right.
-    "self/auxv",
-)
+            return lock
 
 
 def main() -> None:
-    folder, path, idle = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
-    if not _is_first(folder, path):
+    os.umask(0o077)
+    orders = json.loads(sys.stdin.buffer.read())
+    folder = Path(orders["folder"])
+    if (lock := _lock(folder)) is None:
         return
+    os.pwrite(lock, json.dumps({"pid": os.getpid()}).encode(), 0)
     for name in ("tmp", "staging"):
-        (folder / name).mkdir(mode=0o700, exist_ok=True)
+        (folder / name).mkdir(exist_ok=True)
+    priority = sandbox.Priority()
+    listening = _bind(folder)
+    os.pwrite(lock, json.dumps({"pid": os.getpid(), "socket": listening.getsockname()}).encode(), 0)
     os.chdir(HERE)  # where config.xml looks for users.xml
     sys.setrecursionlimit(20_000)  # trees of queries are up to 1000 deep, and each level takes a few calls
     threading.stack_size(64 * 1024 * 1024)
-    _shut_in(folder, path.parent)
-    Broker(Engine(folder), path, idle).serve()
+    sandbox.enter(folder, readable=[HERE])
+    engine = Engine(folder)
+    priority.lower()  # now: a start that others wait for is as fast as can be
+    Broker(engine, listening, lock, orders["idle_s"]).serve()
 
 
 if __name__ == "__main__":

@@ -2,40 +2,38 @@
 
 import json
 import logging
-import os
 import select
-import signal
 import socket
-import stat
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
-from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import memory_mcp
-from memory_mcp.engine import archive, frames
-from memory_mcp.errors import Invalid, Unavailable
-from memory_mcp.files.data_directory import make_private_folder
-from memory_mcp.files.turns import is_free
+from memory_mcp.engine import archive, frames, peer
+from memory_mcp.engine.process import RETRY_AFTER_S, EngineProcess, Rules, is_installed, is_running
+from memory_mcp.errors import AppError, Invalid, Unavailable
 
-START = 30.0  # seconds an engine has to start on a busy machine
-AGAIN = 3.0  # after which another one is started: the first may have died
+__all__ = ["EngineError", "EngineLine", "Interrupted", "Rules", "check_wanted", "is_installed", "is_running"]
+
 PAUSE = 0.02
 MOST_TRIES = 5
-MOST_WIRES = 4  # of one server to one engine: so many can be answered side by side
-MOST_EXPORTS = 2  # of them: exports may take long, and leave the others to everybody else
+# Requests of one server that one engine answers side by side; each kind leaves the others free.
+MAX_QUERIES = 4
+MAX_EXPORTS = 2
+MAX_STATEMENTS = 4
+MAX_WAIT_S = 60.0  # for one of those to end
+MAX_EXPORT_WAIT_S = 600.0
+MAX_STATEMENT_S = 3600  # that one of our own statements may take: the largest import is far below it
+EXPORT_S = 120
+COUNT_S = 60  # that counting the rows of an export may take
+KILL_GRACE_S = 5.0  # after an engine should have ended a request itself
+PROBE_INTERVAL_S = 10.0  # between two checks that an engine that takes long still responds
+STALL_TIMEOUT_S = 30.0  # without a byte while a message is under way
 LOOK = 0.1  # seconds between two looks whether the caller is still there
 LEAVING = 120.0  # seconds an engine has to finish what it is at and leave: an old one waits until nobody asks
-IDLE = 60.0  # seconds after the last request that an engine stays
-PACKAGES = Path(memory_mcp.__file__).parents[1]
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +41,6 @@ log = logging.getLogger(__name__)
 _TOO_LONG, _TOO_MUCH_MEMORY = {159, 160}, 241
 _TOO_MANY = {158, 307, 396}
 _TOO_MUCH = {
-    **dict.fromkeys(_TOO_LONG, "this took too long. Narrow the query, or aggregate less at once."),
     _TOO_MUCH_MEMORY: "this needs too much memory. Narrow the query with WHERE or LIMIT.",
     **dict.fromkeys(_TOO_MANY, "this reads or gives too much. Narrow the query with WHERE or LIMIT."),
 }
@@ -62,7 +59,7 @@ class LimitReached(Invalid):
     """A statement of ours came to a limit of the engine. `is_time` is whether that was the limit of time."""
 
     def __init__(self, message: str, *, is_time: bool) -> None:
-        super().__init__(message, word="too_large")
+        super().__init__(message, word="timeout" if is_time else "too_large")
         self.is_time = is_time
 
 
@@ -72,8 +69,8 @@ def check_wanted(cancelled: threading.Event | None) -> None:
         raise Unavailable("The call was cancelled, and nothing was changed.")
 
 
-def is_installed() -> bool:
-    return find_spec("chdb") is not None
+class Overdue(Exception):
+    """A request is past its limit of time. It is not sent again."""
 
 
 class Interrupted(Unavailable):
@@ -83,15 +80,17 @@ class Interrupted(Unavailable):
 class EngineLine:
     """A few connections, each opened when the others are busy.
 
-    Whatever is sent may be sent twice: it must not matter.
+    Whatever is sent may be sent twice: it must not matter. What is past its limit of time is not sent again; an engine
+    that does not end it is killed.
     """
 
-    def __init__(self, folder: Path, limits: dict[str, int]) -> None:
+    def __init__(self, folder: Path, limits: dict[str, int], rules: Rules | None = None) -> None:
         self._folder = folder
         self._limits = limits
-        self._socket = socket_path(folder)
-        self._places = threading.BoundedSemaphore(MOST_WIRES)
-        self._exports = threading.BoundedSemaphore(MOST_EXPORTS)
+        self._process = EngineProcess(folder, rules or Rules())
+        self._queries = threading.BoundedSemaphore(MAX_QUERIES)
+        self._exports = threading.BoundedSemaphore(MAX_EXPORTS)
+        self._statements = threading.BoundedSemaphore(MAX_STATEMENTS)
         self._free: list[socket.socket] = []  # wires nobody uses just now; the last one is taken first
         self._cancelled: threading.Event | None = None
         self._settings: Callable[[], dict[str, int]] = dict  # of the engine, for each statement of ours
@@ -117,16 +116,17 @@ class EngineLine:
         """A query of a caller, through the wall. `lent` are other portals' databases, by what it calls them; `field` is
         the argument that is to blame."""
         asked = {"op": "query", "sql": sql, "parameters": parameters, "lent": lent or {}}
-        answer: dict[str, Any] = json.loads(self._ask(asked, field=field))
+        with self._taking(self._queries, MAX_WAIT_S):
+            answer: dict[str, Any] = json.loads(self._ask(asked, self._limits["max_execution_time"], field=field))
         return answer
 
     def run(self, sql: str, parameters: dict[str, Any] | None = None, data: bytes = b"") -> bytes:
         """A statement of our own."""
-        return self._ask({"op": "run", "sql": sql, "parameters": parameters or {}}, data)
+        return self._state({"op": "run", "sql": sql, "parameters": parameters or {}}, data)
 
     def run_once(self, sql: str, data: bytes = b"") -> None:
         """A statement that must not be sent again unseen. Raises Interrupted if the engine dies meanwhile."""
-        self._ask({"op": "run", "sql": sql, "parameters": {}}, data, once=True)
+        self._state({"op": "run", "sql": sql, "parameters": {}}, data, once=True)
 
     def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         lines = self.run(f"{sql} FORMAT JSONEachRow", parameters).splitlines()
@@ -134,22 +134,23 @@ class EngineLine:
 
     def run_afresh(self, sql: str, made: str | None = None) -> bytes:
         """A statement of our own, on a connection of its own. `made` is what it makes in staging."""
-        return self._ask({"op": "run afresh", "sql": sql, "made": made})
+        return self._state({"op": "run afresh", "sql": sql, "made": made})
 
     def export(self, sql: str, path: Path, format_: str, most: int, field: str = "query") -> int:
         """Write what a caller's query gives, at most so many bytes, to a file, through the wall. How many rows."""
-        limits = {"max_memory_usage": self._limits["max_memory_usage"], "max_result_bytes": most}
+        limits = {name: value for name, value in self._limits.items() if name in ("max_memory_usage", "max_threads")}
+        limits |= {"max_result_bytes": most, "max_execution_time": EXPORT_S}
         asked = {"op": "export", "sql": sql, "path": str(path), "format": format_, "limits": limits}
-        with self._taking(self._exports):
-            return int(self._ask(asked, field=field))
+        with self._taking(self._exports, MAX_EXPORT_WAIT_S):
+            return int(self._ask(asked, EXPORT_S + COUNT_S, field=field))
 
     def check_archive(self, name: str) -> None:
         """Raises archive.Damaged unless a staged portal file makes plain tables only."""
-        self._ask({"op": "check archive", "name": name})
+        self._state({"op": "check archive", "name": name})
 
     def check_restored(self, database: str) -> None:
         """Raises archive.Damaged unless what was restored from a portal file are plain tables only."""
-        self._ask({"op": "check restored", "database": database})
+        self._state({"op": "check restored", "database": database})
 
     def close(self) -> None:
         self._drop_free()
@@ -163,61 +164,93 @@ class EngineLine:
                 raise Unavailable("The engine of a portal is still busy. Try again in a minute.")
             if not asked:
                 with suppress(OSError):  # it is just starting or leaving
-                    self._send_away()
+                    self._process.ask({"op": "leave"})
                     asked = True
             time.sleep(PAUSE)
 
-    def _send_away(self) -> None:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as wire:
-            wire.connect(str(self._noted_socket() or self._socket))
-            frames.send(wire, {"limits": self._limits})
-            frames.receive(wire)
-            frames.send(wire, {"op": "leave"})
-            frames.receive(wire)
+    def _state(self, header: dict[str, Any], data: bytes = b"", *, once: bool = False) -> bytes:
+        with self._taking(self._statements, MAX_STATEMENT_S):
+            return self._ask(header, MAX_STATEMENT_S, data, once=once)
 
-    def _ask(self, header: dict[str, Any], data: bytes = b"", field: str | None = None, *, once: bool = False) -> bytes:
+    def _ask(
+        self, header: dict[str, Any], timeout_s: int, data: bytes = b"", field: str | None = None, *, once: bool = False
+    ) -> bytes:
         settings = self._settings()
+        timeout_s = min(timeout_s, settings.get("max_execution_time", timeout_s))
         stops = self._cancelled is not None or bool(settings)
-        with self._taking(self._places):
-            answer, payload = self._answer({**header, "stops": stops, "settings": settings}, data, once=once)
+        request = {**header, "timeout_s": timeout_s, "stops": stops, "settings": settings}
+        try:
+            answer, payload = self._answer(request, timeout_s, data, once=once)
+        except Overdue as exc:
+            raise _timeout(field) from exc
         if not answer["ok"]:
             raise _error(answer, field)
         return payload
 
     @contextmanager
-    def _taking(self, places: threading.BoundedSemaphore) -> Iterator[None]:
+    def _taking(self, places: threading.BoundedSemaphore, max_wait_s: float) -> Iterator[None]:
+        deadline = time.monotonic() + max_wait_s
         while not places.acquire(timeout=LOOK):
-            check_wanted(self._cancelled)
-            self._check()
+            self._check_wanted()
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    "Too many calls of this portal are under way. Try again when some have ended.",
+                    retry_after=RETRY_AFTER_S,
+                )
         try:
             yield
         finally:
             places.release()
 
-    def _answer(self, header: dict[str, Any], data: bytes, *, once: bool = False) -> tuple[dict[str, Any], bytes]:
+    def _answer(
+        self, header: dict[str, Any], timeout_s: int, data: bytes, *, once: bool = False
+    ) -> tuple[dict[str, Any], bytes]:
+        """Raises Overdue for a request whose time is over."""
         for _ in range(MOST_TRIES):
             with ExitStack() as closing:
+                wire = closing.enter_context(self._taken() or self._connect())
+                deadline = time.monotonic() + timeout_s
                 try:
-                    wire = closing.enter_context(self._taken() or self._connect())
-                    frames.send(wire, header, data)
-                    self._wait_for(wire)
-                    answer = frames.receive(wire)
+                    answer = self._exchange(wire, deadline + frames.GRACE_S + KILL_GRACE_S, header, data)
                 except OSError as exc:  # it died, or has just left
                     self._drop_free()
                     if once:
                         raise Interrupted("The engine of this portal went away. Try again.") from exc
+                    if time.monotonic() > deadline:
+                        raise Overdue from exc
                 else:
                     closing.pop_all()
                     self._free.append(wire)
                     return answer
         raise Unavailable("The engine of this portal does not stay up. Look at the log; nothing was changed.")
 
-    def _wait_for(self, wire: socket.socket) -> None:
+    def _exchange(
+        self, wire: socket.socket, deadline: float, header: dict[str, Any], data: bytes
+    ) -> tuple[dict[str, Any], bytes]:
+        """Raises Overdue when there is no answer at `deadline`, and OSError when the engine dies or hangs: either way
+        it is killed."""
+        wire.settimeout(STALL_TIMEOUT_S)
+        try:
+            frames.send(wire, header, data)
+            self._wait_for(wire, deadline)
+            return frames.receive(wire)
+        except (TimeoutError, Overdue):
+            log.warning("The engine of the portal in %s does not answer in time. It is killed.", self._folder)
+            peer.kill(wire)
+            raise
+
+    def _wait_for(self, wire: socket.socket, deadline: float) -> None:
         waiting = select.poll()
         waiting.register(wire, select.POLLIN)
+        probed_at = time.monotonic()
         while not waiting.poll(LOOK * 1000):
-            check_wanted(self._cancelled)
-            self._check()
+            self._check_wanted()
+            now = time.monotonic()
+            if now > deadline:
+                raise Overdue
+            if now - probed_at > PROBE_INTERVAL_S:
+                self._process.check_responds()
+                probed_at = time.monotonic()
 
     def _taken(self) -> socket.socket | None:
         try:
@@ -230,99 +263,29 @@ class EngineLine:
             wire.close()
 
     def _connect(self) -> socket.socket:
-        deadline, started = time.monotonic() + START, 0.0
-        _make_ours(self._socket.parent)
-        while True:
-            wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            try:
-                wire.connect(str(self._noted_socket() or self._socket))
-                frames.send(wire, {"limits": self._limits})
-                frames.receive(wire)
-            except OSError:
-                wire.close()
-                if time.monotonic() > deadline:
-                    raise Unavailable(
-                        "The engine of this portal does not start. Look at the log, or try again."
-                    ) from None
-                if time.monotonic() - started > AGAIN:
-                    self._start()
-                    started = time.monotonic()
-                time.sleep(PAUSE)
-            else:
-                return wire
+        return self._process.connect({"limits": self._limits}, self._check_wanted)
 
-    def _noted_socket(self) -> Path | None:
-        """Where the engine says that it listens, if nobody else could: its server may have another XDG_RUNTIME_DIR."""
-        try:
-            path = Path(os.fsdecode((self._folder / frames.LOCK).read_bytes()))
-            return path if path.is_absolute() and _is_ours(path.parent) else None
-        except (OSError, ValueError):
-            return None
-
-    def _start(self) -> None:
-        if not is_installed():
-            raise Unavailable(
-                "Portals need chDB, which is not installed: pip install 'memory-mcp[portals]'. It has no wheel for "
-                "Windows and musl; everything else works without it."
-            )
-        make_private_folder(self._folder)
-        idle = os.environ.get("MEMORY_MCP_ENGINE_IDLE", str(IDLE))
-        command = [sys.executable, "-m", "memory_mcp.engine.broker", str(self._folder), str(self._socket), idle]
-        with open(self._folder / "engine.log", "ab", opener=_open_private) as said:
-            # From the package's own folder: Python may import from where it starts, and what it may import the engine
-            # may read.
-            engine = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,
-                cwd=PACKAGES,
-                umask=0o077,
-            )
-        threading.Thread(target=self._see_off, args=(engine,), name="engine", daemon=True).start()
-
-    def _see_off(self, engine: subprocess.Popen[bytes]) -> None:
-        """Wait for it, so that no zombie stays, and tell if it did not leave by itself: a library that faults says
-        nothing in engine.log."""
-        if status := engine.wait():
-            why = signal.strsignal(-status) if status < 0 else f"status {status}"
-            log.warning("The engine of the portal in %s ended: %s.", self._folder, why)
+    def _check_wanted(self) -> None:
+        check_wanted(self._cancelled)
+        self._check()
 
 
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def is_running(folder: Path) -> bool:
-    """Whether an engine has this portal open."""
-    lock = folder / frames.LOCK
-    return lock.exists() and not is_free(lock)
-
-
-def socket_path(folder: Path) -> Path:
-    """Short, whatever the folder: addresses of sockets have at most 104 characters."""
-    name = sha256(str(folder.resolve()).encode()).hexdigest()[:24]
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    base = Path(runtime) if runtime and len(runtime) < 50 else Path(tempfile.gettempdir())
-    return base / f"memory-mcp-{os.getuid()}" / f"{name}.sock"
-
-
-def _make_ours(folder: Path) -> None:
-    """Raises Unavailable if somebody else has made it, who could then pose as an engine."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not _is_ours(folder):
-        raise Unavailable("The folder for sockets of engines is not this user's alone. Set XDG_RUNTIME_DIR.")
-
-
-def _is_ours(folder: Path) -> bool:
-    found = folder.lstat()
-    return found.st_uid == os.getuid() and stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+def _timeout(field: str | None) -> AppError:
+    """`field` is the argument a caller's query came in; None for statements of our own."""
+    if field is None:
+        return LimitReached("This took the engine too long. Give it less at a time.", is_time=True)
+    return Invalid(
+        f"{field}: this took longer than a query may. Narrow it with WHERE, or aggregate less at once.",
+        word="timeout",
+        field=field,
+    )
 
 
 def _error(answer: dict[str, Any], field: str | None) -> Exception:
     """`field` is the argument a caller's query came in; None for statements of our own."""
     kind, said = answer["kind"], answer["message"]
+    if kind == "timeout" or answer.get("code") in _TOO_LONG:
+        return _timeout(field)
     if kind == "damaged":
         return archive.Damaged(said)
     if kind == "refused":
@@ -337,10 +300,8 @@ def _error(answer: dict[str, Any], field: str | None) -> Exception:
     if code == _DISK_FULL:
         return Unavailable("The disk that this portal lies on is full. Make room, and try again.")
     if field is None:
-        if code in {*_TOO_LONG, _TOO_MUCH_MEMORY, *_TOO_MANY}:
-            return LimitReached(
-                "This is too much for the engine at once. Give it less at a time.", is_time=code in _TOO_LONG
-            )
+        if code in {_TOO_MUCH_MEMORY, *_TOO_MANY}:
+            return LimitReached("This is too much for the engine at once. Give it less at a time.", is_time=False)
     elif words := _TOO_MUCH.get(code):
         return Invalid(f"{field}: {words}", word="too_large", field=field)
     return EngineError(said, code)

@@ -5,7 +5,8 @@ import socket
 import struct
 from typing import Any
 
-LOCK = ".broker.lock"  # in a portal's folder: held by its engine, and says where that one's socket is
+LOCK = ".broker.lock"  # in a portal's folder: held by its engine, and names that one's socket and process
+GRACE_S = 2.0  # that a request may take beyond its limit before its engine is ended
 _LENGTHS = struct.Struct(">IQ")  # of the header and of the bytes
 
 

@@ -4,12 +4,12 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.engine.client import EngineLine
+from memory_mcp.engine.client import EngineLine, Rules
 from memory_mcp.files import whole
 from memory_mcp.files.beneath import Root
 from memory_mcp.files.data_directory import make_private_folder
@@ -95,15 +95,18 @@ class PortalFolders:
 class EngineLines:
     """This server's lines to engines, each opened at first use."""
 
-    def __init__(self, limits: dict[str, int]) -> None:
+    def __init__(self, limits: dict[str, int], rules: Rules) -> None:
         self._limits = limits
+        self._rules = rules
         self._guard = threading.Lock()
         self._lines: dict[Path, EngineLine] = {}
 
     def get(self, folder: PortalFolder) -> EngineLine:
         with self._guard:
             if folder.path not in self._lines:
-                self._lines[folder.path] = EngineLine(folder.path, self._limits)
+                self._lines[folder.path] = EngineLine(
+                    folder.path, self._limits, replace(self._rules, root=folder.path.parents[1])
+                )
             return self._lines[folder.path]
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engine import words
-from memory_mcp.engine.client import EngineError, EngineLine
+from memory_mcp.engine.client import EngineError, EngineLine, Rules
 from memory_mcp.engine.parameters import Unfit
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET, LastWrite, within_budget
@@ -51,6 +51,7 @@ class Portals:
         clock: Clock,
         *,
         limits: dict[str, int],
+        rules: Rules,
         import_folders: Sequence[Path] = (),
         export_folders: Sequence[Path] = (),
         import_limits: ImportLimits,
@@ -63,7 +64,7 @@ class Portals:
         """`folder_of` is where a user's data lies. The other folders are for the local user, beside imports/ and
         exports/ in there."""
         self._most_rows = limits["limit"] - 1
-        self._lines = EngineLines(limits)
+        self._lines = EngineLines(limits, rules)
         self._joins = joins
         self._keeping = Keeping(folder_of, self._lines, changes, clock)
         self.transfers = Transfers(

@@ -372,9 +372,12 @@ def load_file(
     sure: Collection[str],
     defaults: Mapping[str, str],
 ) -> None:
-    """Read a file into a table. `columns` says where each of the file's goes, `types` what each is read as; `sure` are
-    those of which the file itself says that they are of that type. `defaults` are what columns of the table get where
-    the file has nothing; a key without one is refused there."""
+    """Read a file into an empty table.
+
+    `columns` says where each of the file's goes, `types` what each is read as; `sure` are those of which the file
+    itself says that they are of that type. `defaults` are what columns of the table get where the file has nothing; a
+    key without one is refused there.
+    """
     # The engine wraps what is too wide, and takes null for zero.
     wide = {name: types[name] if name in sure else _WHOLE.sub("Int256", types[name]) for name in columns}
     for name, target in columns.items():
@@ -388,13 +391,25 @@ def load_file(
     settings = ", ".join(
         f"{name} = {value}" for name, value in _STRICT.items() if name != "input_format_skip_unknown_fields"
     )
-    line.run_once(  # see insert: an engine that dies ends the import, of which nothing is acknowledged
+    _fill(
+        line,
+        table,
         f"""
         INSERT INTO {_name(table)} ({", ".join(map(_name, columns.values()))})
         SETTINGS {settings}, date_time_input_format = 'best_effort'
         SELECT {chosen} FROM file({literal(path)}, '{FORMATS[format_]}', {structure})
-        """
+        """,
     )
+
+
+def _fill(line: EngineLine, table: str, statement: str) -> None:
+    """Insert into a table that is empty and nobody else's. Interrupted, it begins again once: the engine may have ended
+    because of another call."""
+    try:
+        line.run_once(statement)
+    except Interrupted:
+        line.run(f"TRUNCATE TABLE {_name(table)}")
+        line.run_once(statement)
 
 
 def _read(name: str, seen: str, kind: str, default: str | None, *, is_text: bool) -> str:
@@ -624,7 +639,7 @@ def taken(line: EngineLine, database: str, table: str) -> Iterator[None]:
 
 def copy_rows(line: EngineLine, database: str, table: str, target: str, columns: Sequence[str]) -> None:
     names = ", ".join(map(_name, columns))
-    line.run_once(f"INSERT INTO {_name(target)} ({names}) SELECT {names} FROM {database}.{_name(table)}")
+    _fill(line, target, f"INSERT INTO {_name(target)} ({names}) SELECT {names} FROM {database}.{_name(table)}")
 
 
 def checksum(line: EngineLine) -> str:

@@ -1,0 +1,121 @@
+"""Requests that an engine is answering, and how long each may take.
+
+chDB looks at its limit of time, and at KILL QUERY, between two blocks: a function that takes long for one block stops
+for neither. So the process itself ends when a request does not stop that is past its limit, or whose client has left.
+"""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_mcp.engine import frames
+
+POLL_INTERVAL_S = 0.2
+DISCONNECT_GRACE_S = 3.0  # that a request may go on after its client has left
+TIMEOUT = {"ok": False, "kind": "timeout", "message": "The limit of time was hit.", "code": 0}
+
+
+@dataclass(frozen=True)
+class Asker:
+    """A server at the other end of a wire. It says nothing while it waits for an answer."""
+
+    wire: socket.socket
+    tag: str  # of the statements that stop when it leaves
+
+    def has_left(self) -> bool:
+        try:
+            return not self.wire.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def check_waiting(self) -> None:
+        if self.has_left():
+            raise ConnectionError("nobody waits for the answer any more")
+
+
+@dataclass(eq=False)
+class Request:
+    """One that is being answered."""
+
+    asker: Asker
+    timeout_s: float
+    stops: bool  # whether it ends when its client leaves
+    started_at: float
+    left_at: float | None = None  # when its client was first seen to be gone
+    _is_answered: bool = False
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def answer(self, header: dict[str, Any], payload: bytes = b"") -> None:
+        """Send the answer. Raises ConnectionError if it has one already."""
+        with self._guard:
+            if self._is_answered:
+                raise ConnectionError("this request has its answer")
+            self._is_answered = True
+        frames.send(self.asker.wire, header, payload)
+
+    def is_over_limit(self, now: float) -> bool:
+        return now > self.started_at + self.timeout_s
+
+    def is_stuck(self, now: float) -> bool:
+        """Whether it is past its limit, or its client has left, for so long that it will not stop by itself."""
+        has_left = self.stops and self.left_at is not None and now > self.left_at + DISCONNECT_GRACE_S
+        return has_left or self.is_over_limit(now - frames.GRACE_S)
+
+
+class Requests:
+    """All that are being answered, for the threads that watch them."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._open: set[Request] = set()
+        self.last_at = time.monotonic()  # when one last ended
+
+    @contextmanager
+    def opened(self, asker: Asker, timeout_s: float, *, stops: bool) -> Iterator[Request]:
+        request = Request(asker, timeout_s, stops, time.monotonic())
+        with self._guard:
+            self._open.add(request)
+        try:
+            yield request
+        finally:
+            with self._guard:
+                self._open.discard(request)
+                self.last_at = time.monotonic()
+
+    def abandoned(self) -> list[Request]:
+        """Those whose client has left."""
+        return [request for request in self._watched() if request.left_at is not None]
+
+    def stuck(self) -> list[Request]:
+        now = time.monotonic()
+        return [request for request in self._watched() if request.is_stuck(now)]
+
+    def _watched(self) -> list[Request]:
+        """All of them, those whose client has left marked."""
+        with self._guard:
+            opened = list(self._open)
+        for request in opened:
+            if request.left_at is None and request.asker.has_left():
+                request.left_at = time.monotonic()
+        return opened
+
+    def end_overdue(self) -> None:
+        """Answer those whose time is over: nobody is to send them again."""
+        now = time.monotonic()
+        with self._guard:
+            overdue = [request for request in self._open if request.is_over_limit(now)]
+        for request in overdue:
+            with suppress(OSError):
+                request.answer(TIMEOUT)
+
+    @contextmanager
+    def none_open(self) -> Iterator[bool]:
+        """Whether there are none; if so, none begins within the block."""
+        with self._guard:
+            yield not self._open
