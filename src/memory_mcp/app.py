@@ -423,13 +423,13 @@ def _files(
 def _project_file(settings: Settings, clock: Clock, path: Path, lock: Path, make: bool) -> Database:
     missing: Missing = "make once" if make else "refuse"
     db = _open_file(settings, clock, path, graph_schema.PROJECT, missing=missing, lock=lock)
-    db.whenever_opened(graph_schema.index_what_others_wrote)
+    db.whenever_opened(graph_schema.index_when_opened)
     return db
 
 
 def _vault_file(settings: Settings, clock: Clock, path: Path) -> Database:
     db = _open_file(settings, clock, path, vault_schema.SCHEMA)
-    db.whenever_opened(vault_schema.take_in)
+    db.whenever_opened(vault_schema.index_when_opened)
     return db
 
 

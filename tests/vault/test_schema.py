@@ -1,6 +1,7 @@
 """The vault's file: the spec's schema to the letter, files of other programs, upkeep."""
 
 import re
+import sqlite3
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.errors import Unavailable
 from memory_mcp.sessions import Connection, Session
 from memory_mcp.vault.model import NewMemory, Question
-from tests.wire import COMMAND, Stdio
+from memory_mcp.vault.schema import SCHEMA
+from tests.wire import COMMAND, Stdio, environment
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"vault"}))
 HERE = Session("s", Connection(LOCAL_USER, "s"))
@@ -131,20 +133,80 @@ def test_tables_of_another_shape_are_refused_in_a_sentence(tmp_path: Path, sql: 
     assert before[:16] == (tmp_path / "memory.db").read_bytes()[:16]
 
 
-def test_what_another_program_writes_is_found_after_the_next_start(tmp_path: Path) -> None:
-    first = Stdio.start(tmp_path)
-    first.call("commit_memory", scope="vault", key="k", content="before")
-    first.close()
-    other = apsw.Connection(str(tmp_path / "memory.db"))
-    other.execute("INSERT INTO vault_memories (key, content) VALUES ('new', 'by hand')")
-    other.execute("UPDATE vault_memories SET content = 'afterwards' WHERE key = 'k'")
-    other.close()
+# How the vault's specification writes, in its Python blueprint.
+SPEC_UPSERT = """
+INSERT INTO vault_memories(key,content,tags) VALUES(?,?,?)
+ON CONFLICT(key) DO UPDATE SET content=excluded.content, tags=excluded.tags,
+updated_at=strftime('%Y-%m-%dT%H:%M:%SZ','now')
+"""
+SPEC_SESSION = "INSERT OR REPLACE INTO session_memories(session_id,key,content,tags) VALUES(?,?,?,?)"
 
-    second = Stdio.start(tmp_path)
-    assert second.call("search_memories", query="hand")["results"][0]["key"] == "new"
-    assert second.call("search_memories", query="afterwards")["results"][0]["key"] == "k"
-    assert second.call("search_memories", query="before")["results"] == []
-    second.close()
+
+def found(server: Stdio, query: str, **filters: Any) -> list[str]:
+    return [hit["key"] for hit in server.call("search_memories", query=query, **filters)["results"]]
+
+
+def test_another_program_writes_with_an_old_sqlite_and_the_next_search_finds_it(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="s"))
+    for key, content in (("k", "before"), ("gone", "soon deleted"), ("replaced", "long ago")):
+        server.call("commit_memory", scope="vault", key=key, content=content, tags=["ours"])
+        server.call("commit_memory", scope="session", key=key, content=content, tags=["ours"])
+    other = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
+    # Whatever SQLite this Python has: what needs 3.43 is in no trigger.
+    assert not other.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' AND sql LIKE '%_words%'").fetchall()
+    other.execute(SPEC_UPSERT, ("new", "by hand", '["theirs"]'))
+    other.execute(SPEC_UPSERT, ("k", "afterwards", '["theirs"]'))
+    other.execute("INSERT OR REPLACE INTO vault_memories(key, content) VALUES ('replaced', 'recently')")
+    other.execute("DELETE FROM vault_memories WHERE key=?", ("gone",))
+    other.execute(SPEC_SESSION, ("s", "k", "afterwards", "[]"))
+    other.execute("DELETE FROM session_memories WHERE session_id=? AND key=?", ("s", "gone"))
+
+    assert found(server, "hand") == found(server, "hand", tags=["theirs"]) == ["new"]
+    assert found(server, "afterwards") == ["k", "k"]
+    assert found(server, "recently") == ["replaced"]
+    assert found(server, "before") == found(server, "soon deleted") == found(server, "ago", scope="vault") == []
+    assert found(server, "", tags=["ours"]) == ["replaced"]  # of the session
+    other.execute("UPDATE vault_memories SET tags = '[\"old\"]' WHERE key = 'new'")
+    assert server.call("prune_memory", scope="vault", tags=["old"]) == {"pruned_count": 1}
+    other.execute(SPEC_UPSERT, ("cafe\u0301", "not in NFC", "[]"))
+    assert server.read("memory://vault/caf%C3%A9")["content"] == "not in NFC"
+    other.close()
+    server.close()
+
+
+def test_after_another_program_wrote_the_file_is_sound(tmp_path: Path) -> None:
+    server = Stdio.start(tmp_path)
+    server.call("commit_memory", scope="vault", key="k", content="before", tags=["t"])
+    server.close()
+    other = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)  # foreign keys are off unless asked for
+    other.execute("INSERT OR REPLACE INTO vault_memories(key, content) VALUES ('k', 'replaced')")
+    other.execute(SPEC_UPSERT, ("new", "by hand", "[]"))
+    other.execute("DELETE FROM vault_memories WHERE key = 'new'")
+    other.close()
+    server = Stdio.start(tmp_path)
+    assert found(server, "replaced") == ["k"]
+    server.close()
+    done = subprocess.run([*COMMAND, "doctor", "--data-dir", str(tmp_path)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_file_of_the_first_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    old = apsw.Connection(str(tmp_path / "memory.db"))
+    old.execute(SCHEMA.migrations[0].sql).fetchall()
+    old.pragma("user_version", 1)
+    old.pragma("application_id", SCHEMA.application_id)
+    old.execute("INSERT INTO vault_memories (id, key, content) VALUES (7, 'k', 'before')")
+    old.execute("INSERT INTO vault_words (rowid, key, content, tags, parts) VALUES (7, 'k', 'before', '', '')")
+    old.close()
+
+    server = Stdio.start(tmp_path)
+    assert found(server, "before") == ["k"]
+    other = sqlite3.connect(tmp_path / "memory.db", isolation_level=None)
+    other.execute(SPEC_UPSERT, ("k", "afterwards", "[]"))
+    other.close()
+    assert (found(server, "before"), found(server, "afterwards")) == ([], ["k"])
+    server.close()
+    assert len(list((tmp_path / "backups").glob("memory-v1-*.db"))) == 1
 
 
 @pytest.fixture

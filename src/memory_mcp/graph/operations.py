@@ -1,3 +1,4 @@
+import logging
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,6 +38,8 @@ from memory_mcp.search import finding
 from memory_mcp.sessions import Session, Sessions
 from memory_mcp.sqlite import Database, Read, Write
 from memory_mcp.sqlite.tidying import Tidying
+
+log = logging.getLogger(__name__)
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 USE = {"active": "switch_project works in it", "archived": "restore_project brings it back"}
@@ -177,6 +180,7 @@ class Graph:
         """All of them or, if anything fails, none. A name that exists adds nothing and is reported."""
         with self._writing(caller, session, project) as tx:
             made = [(one.name, storage.add_entity(tx, one)) for one in new]
+            storage.forget_changes(tx)
         return answers.written(
             Created([entity for _, entity in made if entity], [name for name, entity in made if not entity])
         )
@@ -196,6 +200,7 @@ class Graph:
                     else:
                         skipped.append(KnownObservation(fact.entity_name, content))
             storage.touch(tx, {ids[one.entity_name] for one in added})
+            storage.forget_changes(tx)
         return answers.written(Observed(added, skipped))
 
     def create_relations(self, caller: Caller, session: Session, project: str | None, ties: Sequence[Tie]) -> Related:
@@ -247,7 +252,7 @@ class Graph:
         """The entities that match best by their names, types and observations, with what they are related to."""
         if not query:
             raise Invalid("Give words to look for. read_graph reads everything.", field="query")
-        with self._project(caller, session, project).read() as tx:
+        with _reading_indexed(self._project(caller, session, project)) as tx:
             scores = finding.by_words(storage.WordIndex(tx), query, max(BY_WORDS, limit)).scores()
             best = sorted(scores, key=lambda number: (-scores[number], number))[:limit]
             ids = storage.ids_by_number(tx, best)
@@ -362,6 +367,7 @@ class Graph:
             storage.touch(tx, {ids[one.entity_name] for one in late if one})
             whole = [tie for tie in ties if tie.source in ids and tie.target in ids]
             related = [storage.add_relation(tx, ids[tie.source], ids[tie.target], tie) for tie in whole]
+            storage.forget_changes(tx)
         first = [len(entity.observations) for entity in added if entity]
         return Imported(
             entities=len(first),
@@ -395,7 +401,9 @@ class Graph:
     @contextmanager
     def _writing(self, caller: Caller, session: Session | None, name: str | None) -> Iterator[Write]:
         with self._project(caller, session, name).write() as tx:
+            storage.index_changes(tx)  # of other programs
             yield tx
+            storage.index_changes(tx)
         self._changes.tell(caller.user, (), list_changed=False)  # nobody watches a graph, but tidying does
 
     def _project(self, caller: Caller, session: Session | None, name: str | None) -> Database:
@@ -423,6 +431,22 @@ class Graph:
                     heal(place)
                     self._healed.add(user)
         return place
+
+
+@contextmanager
+def _reading_indexed(db: Database) -> Iterator[Read]:
+    """A view of a project's file in which what other programs wrote before this call is indexed."""
+    with db.read() as tx:
+        if not storage.has_changes(tx):
+            yield tx
+            return
+    try:
+        with db.write() as writing:
+            storage.index_changes(writing)
+    except Unavailable as exc:  # a search of what is indexed is better than none
+        log.warning("What another program wrote is not indexed yet: %s", exc.message)
+    with db.read() as tx:
+        yield tx
 
 
 def _everything(tx: Read) -> Iterator[Entity | Relation]:

@@ -9,13 +9,13 @@ REGISTRY = migrations.load(Path(__file__).parent / "registry", application_id=0x
 PROJECT = migrations.load(Path(__file__).parent / "project", application_id=0x4D4D4347)  # "MMCG"
 
 
-def index_what_others_wrote(db: Database) -> None:
+def index_when_opened(db: Database) -> None:
     """Index what another program wrote into a project's file, so that it is found like everything else."""
     with db.read() as tx:
         if storage.is_indexed(tx):
             return
     with db.write() as writing:
-        storage.index_anew(writing)
+        storage.index_all(writing)
 
 
 def is_indexed(tx: Read) -> bool:
@@ -26,4 +26,4 @@ def is_indexed(tx: Read) -> bool:
 def index_anew(tx: Write) -> None:
     """Fill an index of words that is empty."""
     storage.forget_index(tx)
-    storage.index_anew(tx)
+    storage.index_all(tx)

@@ -430,6 +430,76 @@ def _index(tx: Write, entity_id: str, observation_id: str | None, **texts: str) 
     )
 
 
+def has_changes(tx: Read) -> bool:
+    """Whether entities or observations were written and the words index does not show it yet."""
+    return bool(tx.all("SELECT 1 FROM unindexed UNION ALL SELECT 1 FROM unindexed_numbers LIMIT 1"))
+
+
+def forget_changes(tx: Write) -> None:
+    """For a transaction that began with index_changes and has indexed all that it added: nothing is left to do."""
+    tx.all("DELETE FROM unindexed")
+
+
+def index_changes(tx: Write) -> None:
+    """Bring the words index up to date with what the triggers have written down."""
+    if not has_changes(tx):
+        return
+    # With an entity its observations come and go. The plus keeps SQLite from looking through every entity.
+    tx.all(
+        """
+        INSERT INTO unindexed SELECT observation_id FROM indexed
+        WHERE observation_id IS NOT NULL AND entity_id IN (SELECT id FROM unindexed);
+        INSERT INTO unindexed SELECT id FROM observations
+        WHERE deleted_at IS NULL AND entity_id IN (SELECT id FROM unindexed);
+        DELETE FROM indexed WHERE observation_id IN (SELECT id FROM unindexed);
+        DELETE FROM indexed WHERE +observation_id IS NULL AND entity_id IN (SELECT id FROM unindexed);
+        DELETE FROM graph_words WHERE rowid IN (SELECT number FROM unindexed_numbers);
+        DELETE FROM unindexed_numbers;
+        """
+    )
+    _index_changed(tx)
+    tx.all("DELETE FROM unindexed")
+
+
+def _index_changed(tx: Write) -> None:
+    """Index the changed entities and observations that are active."""
+    for id_, name, kind in tx.all(
+        """
+        SELECT id, name, entity_type FROM entities
+        WHERE deleted_at IS NULL AND id IN (SELECT id FROM unindexed) ORDER BY rowid
+        """
+    ):
+        _index(tx, id_, None, name=name, entity_type=kind)
+    for id_, entity_id, content in tx.all(
+        """
+        SELECT observations.id, entity_id, content FROM observations JOIN entities ON entities.id = entity_id
+        WHERE observations.deleted_at IS NULL AND entities.deleted_at IS NULL
+            AND observations.id IN (SELECT id FROM unindexed) ORDER BY observations.rowid
+        """
+    ):
+        _index(tx, entity_id, id_, content=content)
+
+
+def index_all(tx: Write) -> None:
+    """Compare the indexes with entities and observations, and index what differs."""
+    for table in ("entities", "observations"):
+        if tx.number(f"SELECT count(*) FROM {table}_fts_docsize") != tx.number(f"SELECT count(*) FROM {table}"):
+            tx.all(f"INSERT INTO {table}_fts ({table}_fts) VALUES ('rebuild')")
+    tx.all(f"DELETE FROM indexed WHERE number NOT IN (SELECT indexed.number {_RIGHTLY_INDEXED})")
+    tx.all(
+        """
+        INSERT INTO unindexed
+        SELECT id FROM entities
+        WHERE deleted_at IS NULL AND id NOT IN (SELECT entity_id FROM indexed WHERE observation_id IS NULL)
+        UNION ALL
+        SELECT observations.id FROM observations JOIN entities ON entities.id = entity_id
+        WHERE observations.deleted_at IS NULL AND entities.deleted_at IS NULL
+            AND observations.id NOT IN (SELECT observation_id FROM indexed WHERE observation_id IS NOT NULL)
+        """
+    )
+    index_changes(tx)
+
+
 def is_indexed(tx: Read) -> bool:
     """Whether every active entity and observation is in the index of words, and nothing else."""
     indexed = tx.number("SELECT count(*) FROM indexed")
@@ -440,32 +510,20 @@ def is_indexed(tx: Read) -> bool:
                WHERE observations.deleted_at IS NULL AND entities.deleted_at IS NULL)
         """
     )
-    return indexed == active and indexed == tx.number(f"SELECT count(*) {_RIGHTLY_INDEXED}")
+    return (
+        not has_changes(tx)
+        and indexed == active
+        and indexed == tx.number(f"SELECT count(*) {_RIGHTLY_INDEXED}")
+        and all(
+            tx.number(f"SELECT count(*) FROM {table}_fts_docsize") == tx.number(f"SELECT count(*) FROM {table}")
+            for table in ("entities", "observations")
+        )
+    )
 
 
 def forget_index(tx: Write) -> None:
     """Nothing counts as indexed."""
     tx.all("DELETE FROM indexed")
-
-
-def index_anew(tx: Write) -> None:
-    """Index what is missing, and drop what is too much."""
-    tx.all(f"DELETE FROM indexed WHERE number NOT IN (SELECT indexed.number {_RIGHTLY_INDEXED})")
-    for id_, name, kind in tx.all(
-        """
-        SELECT id, name, entity_type FROM entities
-        WHERE deleted_at IS NULL AND id NOT IN (SELECT entity_id FROM indexed WHERE observation_id IS NULL)
-        """
-    ):
-        _index(tx, id_, None, name=name, entity_type=kind)
-    for id_, entity_id, content in tx.all(
-        """
-        SELECT observations.id, entity_id, content FROM observations JOIN entities ON entities.id = entity_id
-        WHERE observations.deleted_at IS NULL AND entities.deleted_at IS NULL
-            AND observations.id NOT IN (SELECT observation_id FROM indexed WHERE observation_id IS NOT NULL)
-        """
-    ):
-        _index(tx, entity_id, id_, content=content)
 
 
 _RIGHTLY_INDEXED = """

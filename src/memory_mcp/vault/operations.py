@@ -1,13 +1,14 @@
+import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
-from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.families import Group, LastWrite, Text, within_budget
 from memory_mcp.search import finding, ranking
 from memory_mcp.search.following import Followed
@@ -30,6 +31,8 @@ from memory_mcp.vault.model import (
     session_uri,
     uri_of,
 )
+
+log = logging.getLogger(__name__)
 
 BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
 BY_WORDS = 200  # candidates each way of searching brings into the running
@@ -79,7 +82,7 @@ class Vault:
             self._check_vector(question.embedding, "query_embedding")
         if not question.query and not question.tags:
             raise Invalid("An empty query needs tags to list by. Give words to look for, or tags.", field="query")
-        with self._tenants.database(caller.user).read() as tx:
+        with self._reading(caller.user) as tx:
             counts = {
                 place: storage.count(tx, place, session.id, question.tags)
                 for place in storage.PLACES
@@ -96,6 +99,22 @@ class Vault:
             note = f"{len(hits) - len(shown)} more matched, too long to show at once. Narrow the query or the tags."
         return Found(list(shown), sum(counts.values()), note)
 
+    @contextmanager
+    def _reading(self, user: str) -> Iterator[Read]:
+        """A view of the file in which what other programs wrote before this call is corrected and indexed."""
+        db = self._tenants.database(user)
+        with db.read() as tx:
+            if not storage.has_changes(tx):
+                yield tx
+                return
+        try:
+            with db.write() as writing:
+                storage.index_changes(writing)
+        except Unavailable as exc:  # a search of what is indexed is better than none
+            log.warning("What another program wrote is not indexed yet: %s", exc.message)
+        with db.read() as tx:
+            yield tx
+
     def prune(self, caller: Caller, session: Session, asked: Pruning) -> Pruned:
         """Delete what matches every filter. Raises Invalid for a prune of the vault without any."""
         if asked.covers("vault") and not asked.has_filter:
@@ -111,7 +130,7 @@ class Vault:
         return Pruned(sum(map(len, pruned.values())))
 
     def get(self, caller: Caller, key: str) -> Memory:
-        with self._tenants.database(caller.user).read() as tx:
+        with self._reading(caller.user) as tx:
             memory = storage.get(tx, key)
         if memory is None:
             raise NotFound("The vault has no memory under this key. search_memories finds what it has.")
@@ -125,22 +144,22 @@ class Vault:
 
     def keys_after(self, caller: Caller, id_: int, limit: int) -> list[tuple[int, str]]:
         """(id, key) of vault memories in the order they were first written, after `id_`."""
-        with self._tenants.database(caller.user).read() as tx:
+        with self._reading(caller.user) as tx:
             return storage.keys_after(tx, id_, limit)
 
     def count(self, caller: Caller) -> int:
-        with self._tenants.database(caller.user).read() as tx:
+        with self._reading(caller.user) as tx:
             return storage.count(tx, "vault", "", ())
 
     def groups(self, caller: Caller) -> Iterable[Group]:
         """The vault as texts, for one search over everything."""
 
         def versions() -> dict[str, str]:
-            with self._tenants.database(caller.user).read() as tx:
+            with self._reading(caller.user) as tx:
                 return storage.versions(tx)
 
         def texts(keys: Sequence[str]) -> Iterator[Text | None]:
-            with self._tenants.database(caller.user).read() as tx:
+            with self._reading(caller.user) as tx:
                 for key in keys:
                     memory = storage.get(tx, key)
                     yield Text(uri_of(key), key, memory.content, tuple(memory.tags)) if memory else None
@@ -148,21 +167,21 @@ class Vault:
         return [Group("vault", versions, texts)]
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
-        with self._tenants.database(caller.user).read() as tx:
+        with self._reading(caller.user) as tx:
             return [LastWrite(uri_of(key), key, at) for key, at in storage.last_written(tx, limit)]
 
     def keys_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
-        with self._tenants.database(caller.user).read() as tx:
+        with self._reading(caller.user) as tx:
             return storage.keys_starting(tx, prefix, limit)
 
     def everything(self, caller: Caller) -> Iterator[tuple[Memory, tuple[float, ...] | None]]:
         """All that is kept for good, as it stands now, each with its vector if it has one."""
-        with self._tenants.database(caller.user).read() as tx:
+        with self._reading(caller.user) as tx:
             for memory, vector in storage.everything(tx):
                 yield memory, storage.unpacked(vector) if vector else None
 
     def has(self, caller: Caller, key: str) -> bool:
-        with self._tenants.database(caller.user).read() as tx:
+        with self._reading(caller.user) as tx:
             return storage.get(tx, key) is not None
 
     def take_in(self, caller: Caller, memory: NewMemory, created_at: str, updated_at: str) -> bool:
@@ -185,7 +204,7 @@ class Vault:
                 storage.prune(tx, "session", session_id, Pruning("session"))
 
     def _part(self, caller: Caller, place: Place, session_id: str, wanted: Range) -> Part:
-        with self._tenants.database(caller.user).read() as tx:
+        with self._reading(caller.user) as tx:
             total = storage.count(tx, place, session_id, ())
             memories = storage.page(tx, place, session_id, wanted)
         shown = list(within_budget(memories, _size))

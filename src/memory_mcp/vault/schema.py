@@ -8,13 +8,13 @@ from memory_mcp.vault import storage
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4356)  # "MMCV"
 
 
-def take_in(db: Database) -> None:
-    """Take in what another program wrote into the file, so that it is read and found like everything else."""
+def index_when_opened(db: Database) -> None:
+    """Index what another program wrote into the file, so that it is found like everything else."""
     with db.read() as tx:
         if storage.is_indexed(tx):
             return
     with db.write() as writing:
-        storage.take_in(writing)
+        storage.index_all(writing)
 
 
 def is_indexed(tx: Read) -> bool:
@@ -24,4 +24,4 @@ def is_indexed(tx: Read) -> bool:
 
 def index_anew(tx: Write) -> None:
     """Fill indexes of words that are empty."""
-    storage.take_in(tx)
+    storage.index_all(tx)

@@ -34,7 +34,7 @@ def upsert(tx: Write, session_id: str, memory: NewMemory) -> bool:
     }
     former = _id_of(tx, memory.scope, values)
     id_ = _upsert_vault(tx, values) if memory.scope == "vault" else _upsert_session(tx, values)
-    _index(tx, id_, memory)
+    _index_written(tx, id_, memory)
     if former and memory.scope == "session":
         tx.all(
             "INSERT OR REPLACE INTO session_updates (memory_id, updated_at) VALUES (:id, :now)",
@@ -85,7 +85,7 @@ def _index(tx: Write, id_: int, memory: NewMemory) -> None:
     place = memory.scope
     tx.all(
         f"""
-        INSERT INTO {place}_words (rowid, key, content, tags, parts)
+        INSERT OR REPLACE INTO {place}_words (rowid, key, content, tags, parts)
         VALUES (:id, :key, :content, :tags, :parts)
         """,
         {
@@ -103,8 +103,15 @@ def _index(tx: Write, id_: int, memory: NewMemory) -> None:
     )
 
 
+def _index_written(tx: Write, id_: int, memory: NewMemory) -> None:
+    """Index a memory that this transaction wrote: the mark that its triggers left goes."""
+    _index(tx, id_, memory)
+    tx.all(f"DELETE FROM {memory.scope}_unindexed WHERE memory_id = :id", {"id": id_})
+
+
 def prune(tx: Write, place: Place, session_id: str, asked: Pruning) -> list[str]:
-    """Delete what matches every filter and return the keys. Triggers and cascades take the index along."""
+    """Delete what matches every filter, in the index too, and return the keys."""
+    index_changes(tx)  # the filter by tags must see what another program wrote
     conditions = [OWN[place], _tagged(place, asked.tags)]
     if asked.key is not None:
         conditions.append("key = :key")
@@ -119,6 +126,7 @@ def prune(tx: Write, place: Place, session_id: str, asked: Pruning) -> list[str]
             **_tag_values(asked.tags),
         },
     )
+    index_changes(tx)
     return [key for (key,) in rows]
 
 
@@ -337,35 +345,84 @@ def add(tx: Write, memory: NewMemory, created_at: str, updated_at: str) -> bool:
         },
     )
     if rows:
-        _index(tx, rows[0][0], memory)
+        _index_written(tx, rows[0][0], memory)
     return bool(rows)
 
 
-def take_in(tx: Write) -> None:
-    """Index memories that another program wrote into the spec's tables, mended where they are not as ours are."""
+def has_changes(tx: Read) -> bool:
+    """Whether another program wrote to the spec's tables, and the index does not show it yet."""
+    return bool(tx.all("SELECT 1 FROM vault_unindexed UNION ALL SELECT 1 FROM session_unindexed LIMIT 1"))
+
+
+def index_changes(tx: Write) -> None:
+    """Bring words, tags and vectors up to date with the memories that the triggers have written down."""
     for place in PLACES:
-        for id_, *raw in tx.all(
-            f"""
-            SELECT id, CAST(key AS BLOB), CAST(content AS BLOB), CAST(tags AS BLOB) FROM {place}_memories
-            WHERE id NOT IN (SELECT id FROM {place}_words_docsize)
-            """
-        ):
-            key, content, tags = (unicodedata.normalize("NFC", part.decode(errors="replace")) for part in raw)
-            memory = NewMemory(place, key, content, tuple(dict.fromkeys(_tags(tags))))
-            # A key that is ours already once it is normalised stays as it was.
+        if tx.one(f"SELECT 1 FROM {place}_unindexed LIMIT 1"):
+            _drop_changed(tx, place)
+            _index_changed(tx, place)
+            tx.all(f"DELETE FROM {place}_unindexed")
+
+
+def _drop_changed(tx: Write, place: Place) -> None:
+    changed = f"(SELECT memory_id FROM {place}_unindexed)"
+    tx.all(f"DELETE FROM {place}_words WHERE rowid IN {changed}")
+    tx.all(f"DELETE FROM {place}_tags WHERE memory_id IN {changed}")
+    gone = f"memory_id IN {changed} AND memory_id NOT IN (SELECT id FROM {place}_memories)"
+    if place == "session":
+        tx.all(f"DELETE FROM session_updates WHERE {gone}")
+    else:  # a row that was replaced fired no trigger: processes that follow the vectors learn of it by a new number
+        for (id_,) in tx.all(f"DELETE FROM vector_changes WHERE {gone} RETURNING memory_id"):
+            tx.all("INSERT INTO vector_changes (memory_id) VALUES (:id)", {"id": id_})
+
+
+def _index_changed(tx: Write, place: Place) -> None:
+    """Index the changed memories that still exist. Text that is not in UTF-8 or not in NFC is corrected."""
+    for id_, types, *raw in tx.all(
+        f"""
+        SELECT id, typeof(key) || typeof(content) || typeof(tags),
+            CAST(key AS BLOB), CAST(content AS BLOB), CAST(tags AS BLOB) FROM {place}_memories
+        WHERE id IN (SELECT memory_id FROM {place}_unindexed)
+        """
+    ):
+        key, content, tags = (unicodedata.normalize("NFC", part.decode(errors="replace")) for part in raw)
+        memory = NewMemory(place, key, content, tuple(dict.fromkeys(_tags(tags))))
+        if types != "texttexttext" or raw != [key.encode(), content.encode(), _json(memory.tags).encode()]:
+            # A key that another memory has once it is normalised stays as it was.
             tx.all(
                 f"UPDATE OR IGNORE {place}_memories SET key = :key, content = :content, tags = :tags WHERE id = :id",
                 {"id": id_, "key": key, "content": content, "tags": _json(memory.tags)},
             )
-            _index(tx, id_, memory)
+        _index(tx, id_, memory)
+
+
+def index_all(tx: Write) -> None:
+    """Compare the index with the memories, and index what differs."""
+    for place in PLACES:
+        if tx.number(f"SELECT count(*) FROM {place}_fts_docsize") != tx.number(
+            f"SELECT count(*) FROM {place}_memories"
+        ):
+            tx.all(f"INSERT INTO {place}_fts ({place}_fts) VALUES ('rebuild')")
+        tx.all(
+            f"""
+            INSERT INTO {place}_unindexed
+            SELECT id FROM {place}_memories WHERE id NOT IN (SELECT id FROM {place}_words_docsize)
+            UNION ALL
+            SELECT id FROM {place}_words_docsize WHERE id NOT IN (SELECT id FROM {place}_memories)
+            """
+        )
+    index_changes(tx)
 
 
 def is_indexed(tx: Read) -> bool:
-    """Whether every memory is in the index of words. Triggers take out what another program changes."""
-    return all(
-        tx.number(f"SELECT count(*) FROM {place}_memories") == tx.number(f"SELECT count(*) FROM {place}_words_docsize")
+    """Whether the indexes hold every memory, and nothing else."""
+    counts = (
+        {
+            tx.number(f"SELECT count(*) FROM {table}")
+            for table in (f"{place}_memories", f"{place}_words_docsize", f"{place}_fts_docsize")
+        }
         for place in PLACES
     )
+    return not has_changes(tx) and all(len(different) == 1 for different in counts)
 
 
 def packed(vector: Sequence[float]) -> bytes:
