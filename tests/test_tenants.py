@@ -332,6 +332,7 @@ class Visitor:
     era: str
     since: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
     connection: str | None = None
+    namespace: str = ""  # that its key is confined to
 
     @classmethod
     def new(cls, server: Http, era: str) -> "Visitor":

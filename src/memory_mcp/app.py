@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -67,6 +67,8 @@ class _Closes(Protocol):
 C = TypeVar("C", bound=_Closes)
 
 FAMILIES = {family.name: family for family in (vault, notes, stores, graph, portals, recall)}
+CONFINABLE = tuple(name for name, family in FAMILIES.items() if family.is_confinable)
+"""The families that a key confined to a namespace can open."""
 
 
 @dataclass(frozen=True)
@@ -532,3 +534,14 @@ def chosen_families(settings: Settings) -> dict[str, Family]:
     if unknown := [name for name in names if name not in FAMILIES]:
         raise Invalid(f"No family is called {unknown[0]!r}. Use any of: {', '.join(FAMILIES)}.", field="families")
     return {name: FAMILIES[name] for name in FAMILIES if name in names}
+
+
+def confinable(names: Sequence[str]) -> Sequence[str]:
+    """The families of a key that is confined to a namespace; without names all that can be. Raises Invalid for one that
+    has no namespaces."""
+    if unfit := [name for name in names if name not in CONFINABLE]:
+        raise Invalid(
+            f"{unfit[0]} has no namespaces, so a confined key cannot open it. Use any of: {', '.join(CONFINABLE)}.",
+            field="families",
+        )
+    return names or CONFINABLE

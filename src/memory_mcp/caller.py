@@ -1,7 +1,7 @@
 """Who is calling, and what they may do."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from memory_mcp.errors import Forbidden, Invalid
@@ -31,6 +31,16 @@ class Caller:
     requests_a_minute: int | None = None  # None: no limit
     ip: str | None = None  # where from; None on stdio
     is_person: bool = False  # somebody at the web app, not an agent
+    is_confined: bool = False  # to its namespace
+
+    @property
+    def confined_to(self) -> str | None:
+        """The one namespace that exists for this caller. None: all of the user's do."""
+        return self.namespace if self.is_confined else None
+
+    def unconfined(self) -> "Caller":
+        """The same user, for work that the server does for all of the user's keys, such as indexing."""
+        return replace(self, is_confined=False)
 
     def require(self, scope: Scope) -> None:
         if scope not in self.scopes:

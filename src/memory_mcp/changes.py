@@ -6,10 +6,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from memory_mcp.caller import Caller
+
 log = logging.getLogger(__name__)
 
 GATHER = 0.05  # seconds in which changes are gathered, so that a thousand writes are not a thousand notifications
 MOST_BYTES = 1500  # of addresses in one change
+
+_Where = tuple[str, str | None]  # the user and, if it is one alone, the namespace
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,11 @@ class Change:
     uris: tuple[str, ...]  # resources whose content changed
     list_changed: bool = False  # whether resources came or went
     topics: tuple[str, ...] = ()  # what else changed that pages of the web app show, such as 'clients'
+    namespace: str | None = None  # where all of it happened; a caller confined to another one may not learn of it
+
+    def concerns(self, caller: Caller) -> bool:
+        is_inside = not caller.is_confined or self.namespace == caller.namespace
+        return self.user == caller.user and is_inside
 
 
 class Changes:
@@ -27,8 +36,8 @@ class Changes:
         self._listeners: list[Callable[[Change], None]] = []
         self._guard = threading.Lock()
         self._something = threading.Event()
-        self._uris: dict[str, dict[str, None]] = {}  # by user, in the order they changed
-        self._lists: set[str] = set()
+        self._uris: dict[_Where, dict[str, None]] = {}  # in the order they changed
+        self._lists: set[_Where] = set()
         self._topics: dict[str, dict[str, None]] = {}  # by user
         self._closing = False
         threading.Thread(target=self._run, name="changes", daemon=True).start()
@@ -37,11 +46,13 @@ class Changes:
         """Call `listener` for every change from now on."""
         self._listeners.append(listener)
 
-    def tell(self, user: str, uris: Iterable[str], *, list_changed: bool) -> None:
+    def tell(self, user: str, uris: Iterable[str], *, list_changed: bool, namespace: str | None = None) -> None:
+        """`namespace` is where it happened, if in one alone: callers confined to it hear of nothing else."""
+        where = user, namespace
         with self._guard:
-            self._uris.setdefault(user, {}).update(dict.fromkeys(uris))
+            self._uris.setdefault(where, {}).update(dict.fromkeys(uris))
             if list_changed:
-                self._lists.add(user)
+                self._lists.add(where)
         self._something.set()
 
     def tell_pages(self, user: str, topic: str) -> None:
@@ -68,9 +79,10 @@ class Changes:
             gathered, self._uris = self._uris, {}
             lists, self._lists = self._lists, set()
             topics, self._topics = self._topics, {}
-        for user, changed in gathered.items():
+        for where, changed in gathered.items():
+            user, namespace = where
             for number, uris in enumerate(_portions(changed)):
-                self._pass_on(Change(user, uris, user in lists and number == 0))
+                self._pass_on(Change(user, uris, where in lists and number == 0, namespace=namespace))
         for user, about in topics.items():
             self._pass_on(Change(user, (), topics=tuple(about)))
 

@@ -203,6 +203,7 @@ class Family:
     errors: Literal["json-rpc", "tool-result"]
     uri_prefixes: tuple[str, ...]  # which resources are this family's
     spells_out_answers: bool = False  # its specification prescribes the output schemas; others are kept short
+    is_confinable: bool = False  # it keeps to the namespace of a caller who is confined to one
     tools: dict[str, Tool] = field(default_factory=dict)
     prompts: tuple[Prompt, ...] = ()
     templates: tuple[Template, ...] = ()

@@ -92,7 +92,8 @@ class Neighbours:
                         continue
                     fields = json.loads(message)
                     topics = tuple(fields.get("topics", ()))  # older servers have none
-                    listener(Change(fields["user"], tuple(fields["uris"]), fields["list_changed"], topics))
+                    where = fields.get("namespace")
+                    listener(Change(fields["user"], tuple(fields["uris"]), fields["list_changed"], topics, where))
                 except (ValueError, KeyError, TypeError):
                     log.warning("A neighbour said something nobody understands")
                 except Unavailable as exc:

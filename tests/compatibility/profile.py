@@ -52,7 +52,7 @@ class FixtureDoor(McpDoor):
             return await self.call_tool(ctx, params)
         # The listeners of this user, as the door finds them. The product's lists of tools and prompts never change,
         # so only here is there anything to say.
-        publish = self.listeners.of(asking.caller(ctx).user)._bus.publish
+        publish = self.listeners.of(asking.caller(ctx))._bus.publish
         call = FixtureCall(ctx, params.arguments or {}, params.input_responses or {}, params.request_state, publish)
         return await TOOLS[params.name].run(call)
 

@@ -7,14 +7,14 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.graph.model import Entity, Relation
 from memory_mcp.moving_in.model import Format
-from memory_mcp.notes.model import Filter, Note, Question
+from memory_mcp.notes.model import CreatedCursor, Filter, Note, Question
 from tests.moving_in.conftest import ME, move, outcome
 from tests.moving_in.foreign_tools import FOREIGN
 
 
 def notes(app: App) -> dict[str, Note]:
     """Every note, by its text."""
-    ids = [id_ for _, id_, _ in app.notes.notes_after(ME, 0, 1000)]
+    ids = [id_ for _, id_, _ in app.notes.notes_after(ME, CreatedCursor(), 1000)]
     return {note.content: note for note in (app.notes.read(ME, id_) for id_ in ids)}
 
 

@@ -41,8 +41,9 @@ async def test_every_change_keeps_the_former_version_whole(client: Client, clock
 async def test_a_version_that_never_was_is_not_found(client: Client, version: int) -> None:
     note = await create(client)
 
+    message = f"This note has no version {version} to show. Its latest is 1."
     refused = await refusal(client, "memory_get", id=note["id"], version=version)
-    assert refused == {"error": "not_found", "message": "This note has the versions 1 to 1.", "data": {}}
+    assert refused == {"error": "not_found", "message": message, "data": {}}
 
 
 async def test_a_former_version_can_be_put_back(client: Client) -> None:

@@ -33,12 +33,13 @@ class Hub:
     data_dir: Path
     printed: str
 
-    def key(self, user: str = "local", scopes: Iterable[Scope] = ALL_SCOPES) -> str:
+    def key(self, user: str = "local", scopes: Iterable[Scope] = ALL_SCOPES, *, is_confined: bool = False) -> str:
         """A new key of the hub's, for a user who is new if need be. Not by the command line, which takes a second."""
         with open_access(settings.load({"data_dir": self.data_dir}, environ={}).settings) as access:
             if user not in {one.name for one in access.users.all()}:
                 access.users.add(user)
-            made = access.keys.create(name="node", user=access.users.get(user).id, scopes=frozenset(scopes))
+            owner = access.users.get(user).id
+            made = access.keys.create(name="node", user=owner, scopes=frozenset(scopes), is_confined=is_confined)
         return made.raw
 
     def ask(self, verb: str, key: str | None, **asked: Any) -> httpx.Response:

@@ -60,6 +60,14 @@ def test_who_may_only_read_pushes_nothing(hub: Hub) -> None:
     assert hub.ask("pull", key, namespace="default").is_success
 
 
+@pytest.mark.parametrize("asked", [("push", {"records": []}), ("pull", {"namespace": "default"})])
+def test_a_confined_key_does_not_sync(hub: Hub, asked: tuple[str, dict[str, Any]]) -> None:
+    verb, more = asked
+    refused = hub.ask(verb, hub.key("narrow", is_confined=True), **more)
+    assert refused.status_code == 403
+    assert "--confined" in refused.text
+
+
 def test_what_one_node_pushes_another_pulls(hub: Hub, key: str) -> None:
     told = [record("n1", "one"), record("n2", "two"), record("n3", "elsewhere", namespace="other")]
     pushed = hub.ask("push", key, node="a", records=told).json()

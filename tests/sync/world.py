@@ -51,8 +51,8 @@ class Silent(Changes):
     def listen(self, listener: Any) -> None:
         pass
 
-    def tell(self, user: str, uris: Iterable[str], *, list_changed: bool) -> None:
-        Change(user, tuple(uris), list_changed)
+    def tell(self, user: str, uris: Iterable[str], *, list_changed: bool, namespace: str | None = None) -> None:
+        Change(user, tuple(uris), list_changed, namespace=namespace)
 
     def close(self) -> None:
         pass

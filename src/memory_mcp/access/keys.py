@@ -6,6 +6,7 @@ import secrets
 import string
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -63,6 +64,7 @@ class Keys:
         scopes: frozenset[Scope] = ALL_SCOPES,
         families: Iterable[str] = (),
         namespace: str = "default",
+        is_confined: bool = False,
         expires_at: str | None = None,
         made_by: Maker = "person",
         ip: str | None = None,
@@ -87,6 +89,7 @@ class Keys:
             created_at=stamp(self._clock()),
             expires_at=expires_at,
             namespace=_checked_namespace(namespace),
+            is_confined=is_confined,
         )
         with self._db.write() as tx:
             storage.add(tx, key)
@@ -194,8 +197,12 @@ def lifetime(text: str | None, clock: Clock = utc_now) -> str | None:
 
 
 def _checked_namespace(name: str) -> str:
-    if len(name) > LONGEST_NAMESPACE or not re.fullmatch(READABLE, name) or hidden_character(name):
-        raise Invalid(f"A namespace has 1 to {LONGEST_NAMESPACE} characters that can be read.", field="namespace")
+    """As tools take it, so that a caller can name it."""
+    name = unicodedata.normalize("NFC", name).strip()
+    if len(name) > LONGEST_NAMESPACE or not re.fullmatch(READABLE, name) or "," in name or hidden_character(name):
+        raise Invalid(
+            f"A namespace has 1 to {LONGEST_NAMESPACE} characters that can be read, and no comma.", field="namespace"
+        )
     return name
 
 

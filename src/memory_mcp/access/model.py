@@ -37,6 +37,7 @@ class Key:
     revoked_at: str | None = None
     last_used_at: str | None = None
     namespace: str = "default"  # of notes that name none
+    is_confined: bool = False  # nothing outside its namespace exists for it
     plan: Plan = "community"  # its user's
 
     def is_live(self, now: str) -> bool:

@@ -1,5 +1,6 @@
 """memory-mcp keys create|list|revoke."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -8,7 +9,7 @@ from rich.table import Table
 
 from memory_mcp.access import Key
 from memory_mcp.access.keys import lifetime
-from memory_mcp.app import FAMILIES
+from memory_mcp.app import FAMILIES, confinable
 from memory_mcp.caller import LOCAL_USER, parse_scopes
 from memory_mcp.cli.common import AsJson, DataDir, opened_access, print_json, split_names, usage
 from memory_mcp.errors import Invalid
@@ -21,6 +22,7 @@ def create(
     name: Annotated[str, typer.Option(help="What the key is for, such as the client's name.")],
     user: Annotated[str, typer.Option(help="Whose memory it opens.")] = LOCAL_USER,
     namespace: Annotated[str, typer.Option(help="Where its notes go that name none.")] = "default",
+    confined: Annotated[bool, typer.Option("--confined", help="Nothing outside its namespace exists for it.")] = False,
     scopes: Annotated[str, typer.Option(help="Comma-separated scopes, or read-only.")] = "read-write",
     families: Annotated[str, typer.Option(help="Comma-separated families.", show_default="all")] = "",
     expires: Annotated[str, typer.Option(help="How long it works: 30m, 12h, 90d, 4w.", show_default="for good")] = "",
@@ -31,6 +33,7 @@ def create(
     with usage():
         granted = parse_scopes(split_names(scopes))
         chosen = _known_families(split_names(families))
+        chosen = confinable(chosen) if confined else chosen
         until = lifetime(expires)
     with opened_access(data_dir) as access:
         issued = access.keys.create(
@@ -39,12 +42,19 @@ def create(
             scopes=granted,
             families=chosen,
             namespace=namespace,
+            is_confined=confined,
             expires_at=until,
         )
     if as_json:
         print_json({**_shown(issued.key, user), "key": issued.raw})
     else:
         typer.echo(issued.raw)
+        if confined:
+            typer.echo(
+                f"It is confined to the namespace {issued.key.namespace!r} and opens {', '.join(chosen)}: nothing "
+                "outside that namespace exists for it.",
+                err=True,
+            )
 
 
 @cli.command("list")
@@ -61,6 +71,7 @@ def list_keys(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         "name",
         "user",
         "namespace",
+        "confined",
         "scopes",
         "families",
         "created_at",
@@ -72,7 +83,7 @@ def list_keys(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     for column in columns:
         table.add_column(column, no_wrap=column == "id")
     for key in keys:
-        table.add_row(*(", ".join(v) if isinstance(v := key[column], list) else v or "" for column in columns))
+        table.add_row(*(_cell(key[column]) for column in columns))
     Console().print(table)
 
 
@@ -90,11 +101,19 @@ def revoke(
 
 
 def _shown(key: Key, user: str) -> dict[str, Any]:
-    shown = {name: value for name, value in vars(key).items() if name not in ("secret_hash", "made_by", "plan")}
-    return shown | {"user": user, "scopes": sorted(key.scopes), "families": sorted(key.families)}
+    hidden = ("secret_hash", "made_by", "plan", "is_confined")
+    shown = {name: value for name, value in vars(key).items() if name not in hidden}
+    own = {"user": user, "scopes": sorted(key.scopes), "families": sorted(key.families), "confined": key.is_confined}
+    return shown | own
 
 
-def _known_families(names: list[str]) -> list[str]:
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    return "yes" if value is True else str(value or "")
+
+
+def _known_families(names: Sequence[str]) -> Sequence[str]:
     if unknown := [name for name in names if name not in FAMILIES]:
         raise Invalid(f"No family is called {unknown[0]!r}. Use any of: {', '.join(FAMILIES)}.")
     return names

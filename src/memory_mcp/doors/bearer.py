@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp.access import REQUESTS_A_MINUTE, Key, Keys, Refused
+from memory_mcp.app import CONFINABLE
 from memory_mcp.caller import Caller
 from memory_mcp.doors.asking import CALLER, ip_of
 from memory_mcp.errors import AppError, Forbidden
@@ -61,7 +62,9 @@ class BearerGuard:
     def _of(self, key: Key, ip: str | None) -> Caller:
         families = self._families & key.families if key.families else self._families
         allowed = REQUESTS_A_MINUTE[key.plan] if self._limited else None
-        return Caller(key.user, key.scopes, families, key.id, key.namespace, allowed, ip)
+        if key.is_confined:
+            families = families.intersection(CONFINABLE)
+        return Caller(key.user, key.scopes, families, key.id, key.namespace, allowed, ip, is_confined=key.is_confined)
 
 
 def bearer_of(headers: Headers) -> str | None:

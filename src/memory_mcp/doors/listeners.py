@@ -33,7 +33,7 @@ class HandshakeListener:
         self._sending: asyncio.Task[None] | None = None
 
     def tell(self, change: Change) -> None:
-        if change.user != self._caller.user or Scope.READ not in self._caller.scopes:
+        if not change.concerns(self._caller) or Scope.READ not in self._caller.scopes:
             return
         self._list_changed |= change.list_changed
         self._updated |= dict.fromkeys(spelled for spelled, uri in self.subscribed.items() if uri in change.uris)
@@ -56,7 +56,8 @@ class HandshakeListener:
 
 
 class UserListeners:
-    """The listen streams of one user in the era that has `subscriptions/listen`."""
+    """The listen streams of one user, or of the user's keys confined to one namespace, in the era that has
+    `subscriptions/listen`."""
 
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
@@ -74,7 +75,7 @@ class Listeners:
 
     def __init__(self) -> None:
         self._handshake: dict[Connection, HandshakeListener] = {}
-        self._users: dict[str, UserListeners] = {}
+        self._users: dict[tuple[str, str | None], UserListeners] = {}  # by user and what they are confined to
         self._pages: dict[asyncio.Queue[Change | None], str] = {}
         self._telling: set[asyncio.Task[None]] = set()
 
@@ -105,8 +106,8 @@ class Listeners:
     def unsubscribe(self, connection: Connection, spelled: str) -> None:
         self._handshake[connection].subscribed.pop(spelled, None)
 
-    def of(self, user: str) -> UserListeners:
-        return self._users.setdefault(user, UserListeners())
+    def of(self, caller: Caller) -> UserListeners:
+        return self._users.setdefault((caller.user, caller.confined_to), UserListeners())
 
     @contextmanager
     def page(self, user: str) -> Iterator["asyncio.Queue[Change | None]"]:
@@ -134,10 +135,11 @@ class Listeners:
             return
         for listener in self._handshake.values():
             listener.tell(change)
-        if change.user in self._users:
-            task = asyncio.get_running_loop().create_task(self._users[change.user].tell(change))
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
+        for confined_to in {None, change.namespace}:
+            if listeners := self._users.get((change.user, confined_to)):
+                task = asyncio.get_running_loop().create_task(listeners.tell(change))
+                self._telling.add(task)
+                task.add_done_callback(self._telling.discard)
 
 
 def _put(changes: "asyncio.Queue[Change | None]", change: Change | None) -> None:

@@ -239,7 +239,7 @@ class McpDoor:
             session = asking.session(ctx, self.app.sessions)
             uris = [await self._watched(ctx, uri) for uri in params.notifications.resource_subscriptions or []]
         honoured = params.notifications.model_copy(update={"resource_subscriptions": uris or None})
-        handler = self.listeners.of(caller.user).handler
+        handler = self.listeners.of(caller).handler
         with (
             self.app.sessions.staying(session),
             anyio.CancelScope() as until_hung_up,

@@ -73,5 +73,5 @@ class Metrics:
 
     def _check_key(self, request: Request) -> None:
         key = self._app.access.keys.check(bearer_of(request.headers), ip_of(request.scope))
-        if key.user != LOCAL_USER:
-            raise Forbidden("Only a key of the local user opens the metrics of the whole server.")
+        if key.user != LOCAL_USER or key.is_confined:
+            raise Forbidden("Only a key of the local user, not confined, opens the metrics of the whole server.")

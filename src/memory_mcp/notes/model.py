@@ -105,6 +105,8 @@ class Filter:
     """Which notes to look at: those that fit all of it."""
 
     namespace: str | None = None
+    within: str | None = None  # the namespace that the caller is confined to
+    namespace_prefix: str | None = None  # how its name starts
     folder: str | None = None
     tags: tuple[str, ...] = ()
     min_importance: float = 0.0
@@ -124,6 +126,14 @@ class Place:
 
     updated_at: str
     seq: int
+
+
+@dataclass(frozen=True)
+class CreatedCursor:
+    """Where a list of notes, the one created first leading, goes on. It says nothing about other notes."""
+
+    created_at: str = ""
+    id: str = ""
 
 
 @dataclass(frozen=True)

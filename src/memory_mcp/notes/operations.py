@@ -17,6 +17,7 @@ from memory_mcp.notes import markdown, searching, writing
 from memory_mcp.notes.meaning import Meaning
 from memory_mcp.notes.model import (
     Author,
+    CreatedCursor,
     Deleted,
     EmbedStats,
     Filter,
@@ -135,7 +136,7 @@ class Notes:
             for id_, new in entries:
                 if notes.get(tx, id_):
                     continue
-                namespace = new.namespace or caller.namespace
+                namespace = writing.namespace_for(caller, new.namespace)
                 tags = list({tag_key(name): Tag(name, "user") for name in reversed(new.tags)}.values())[::-1]
                 note = replace(writing.new_note(caller, author, new, namespace, tags, tx.precise_stamp), id=id_)
                 stored = notes.insert(tx, note, has_own_title=True, previous=None, session_id=None)
@@ -175,21 +176,23 @@ class Notes:
         """Change a note and keep its former version. What is not named stays; system tags always do."""
         if revision.content is not None:
             writing.check_text(revision.content)
+        if revision.namespace is not None:
+            writing.namespace_for(caller, revision.namespace)
         shelf = self._shelf(caller.user)
         while True:
             # Parsing may take long, so it happens before the transaction; whoever changes the note meanwhile wins.
             seen = self.read(caller, id_)
             marks = markdown.marks(seen.content if revision.content is None else revision.content)
             with shelf.db.write() as tx:
-                former = writing.existing(tx, id_)
+                former = writing.existing(tx, id_, caller.confined_to)
                 if former.note.version != seen.version and revision.content is None:
                     continue
                 tags = writing.revised_tags(notes.tags_of(tx, former.seq), author, former.note, revision, marks.tags)
                 stored = writing.revised(tx, former, revision, tags)
                 changed = stored != former or tags != notes.tags_of(tx, former.seq)
                 linking = writing.rewrite(tx, former, stored, tags, marks) if changed else []
-                older = writing.supersede(tx, former.seq, revision.supersedes)
-                stored = writing.existing(tx, id_)
+                older = writing.supersede(tx, former.seq, revision.supersedes, caller.confined_to)
+                stored = writing.existing(tx, id_, caller.confined_to)
             break
         self.worker.wake()
         if changed or older:
@@ -201,7 +204,7 @@ class Notes:
     def delete(self, caller: Caller, id_: str, *, soft: bool) -> Deleted:
         """Archive a note, so that it no longer surfaces, or delete it with its links and former versions for good."""
         with self._db(caller).write() as tx:
-            former = writing.existing(tx, id_)
+            former = writing.existing(tx, id_, caller.confined_to)
             changed, linking = writing.archive(tx, former) if soft else writing.delete(tx, former)
         self.worker.wake()
         if changed:
@@ -211,7 +214,7 @@ class Notes:
     def link(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Linked:
         """Link two notes of the caller's. Raises NotFound if either is not there."""
         with self._db(caller).write() as tx:
-            source, target = writing.both(tx, source_id, target_id)
+            source, target = writing.both(tx, source_id, target_id, caller.confined_to)
             linked = links.link(tx, source.seq, target.seq, "link")
             if bidirectional:
                 linked += links.link(tx, target.seq, source.seq, "link")
@@ -221,7 +224,7 @@ class Notes:
     def unlink(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Unlinked:
         """Undo links that were made. A [[wikilink]] stays as long as the body says it."""
         with self._db(caller).write() as tx:
-            source, target = writing.both(tx, source_id, target_id)
+            source, target = writing.both(tx, source_id, target_id, caller.confined_to)
             unlinked = links.unlink(tx, source.seq, target.seq)
             if bidirectional:
                 unlinked += links.unlink(tx, target.seq, source.seq)
@@ -236,19 +239,20 @@ class Notes:
         try:
             with self._db(caller).write(wait=TOUCH_SECONDS) as tx:
                 note = replace(note, last_referenced_at=notes.touch(tx, id_))
+                namespace = notes.namespaces_of(tx, [id_]).get(id_)
         except Unavailable:  # somebody writes for long: no reason not to answer
             return note
-        self._changes.tell(caller.user, [RECENT_URI], list_changed=False)
+        self._changes.tell(caller.user, [RECENT_URI], list_changed=False, namespace=namespace)
         return note
 
     def read(self, caller: Caller, id_: str, *, include_links: bool = False, version: int | None = None) -> Note:
         """The same, without a trace."""
         with self._db(caller).read() as tx:
-            stored = writing.existing(tx, id_)
+            stored = writing.existing(tx, id_, caller.confined_to)
             note = stored.note
             if version is not None and version != note.version:
-                note = _version(tx, stored, version)
-            linked = links.of(tx, stored.seq, MOST_LINKS) if include_links else None
+                note = _version(tx, stored, version, caller.confined_to)
+            linked = links.of(tx, stored.seq, caller.confined_to, MOST_LINKS) if include_links else None
         return replace(note, links=linked)
 
     def search(self, caller: Caller, question: Question) -> Found:
@@ -264,6 +268,7 @@ class Notes:
         if not question.query and question.filter.is_empty:
             raise Invalid("Give words to look for, or a filter. memory_recent lists the latest notes.", field="query")
         shelf = self._shelf(caller.user)
+        question = replace(question, filter=_seen_by(caller, question.filter))
         vector, notice = searching.question_vector(shelf.db, self._queries, question)
         search = searching.Search(question, shelf.meaning, vector)
         with shelf.db.read() as tx:
@@ -272,12 +277,12 @@ class Notes:
 
     def recent(self, caller: Caller, chosen: Filter, limit: int) -> Recent:
         with self._db(caller).read() as tx:
-            return _listed(lists.recent(tx, chosen, limit))
+            return _listed(lists.recent(tx, _seen_by(caller, chosen), limit))
 
     def archived(self, caller: Caller, limit: int) -> Recent:
         """Notes that were deleted softly."""
         with self._db(caller).read() as tx:
-            return _listed(lists.archived(tx, limit))
+            return _listed(lists.archived(tx, caller.confined_to, limit))
 
     def page(
         self, caller: Caller, chosen: Filter, words: str, after: Place | None, limit: int, *, archived: bool
@@ -285,7 +290,7 @@ class Notes:
         """Notes as a list for people, the one last written first, and where it goes on. `archived` are those that were
         deleted softly."""
         with self._db(caller).read() as tx:
-            found, following = lists.page(tx, chosen, words, after, limit, archived=archived)
+            found, following = lists.page(tx, _seen_by(caller, chosen), words, after, limit, archived=archived)
         return [replace(note, snippet=snippets.beginning(note.snippet)) for note in found], following
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
@@ -294,28 +299,29 @@ class Notes:
 
     def namespaces(self, caller: Caller) -> Namespaces:
         with self._db(caller).read() as tx:
-            found = lists.namespaces(tx)
+            found = lists.namespaces(tx, caller.confined_to)
         shown = list(within_budget(found, lambda one: 80 + len(one.namespace.encode())))
         return Namespaces(shown, left_out(found, shown, "These are the last changed."))
 
     def tags(self, caller: Caller, namespace: str | None, min_count: int) -> TagCounts:
         with self._db(caller).read() as tx:
-            found = lists.tag_counts(tx, namespace, min_count, MOST_TAGS + 1)
+            found = lists.tag_counts(tx, _seen_by(caller, Filter(namespace)), min_count, MOST_TAGS + 1)
         shown = list(within_budget(found[:MOST_TAGS], lambda one: 40 + len(one.tag.encode())))
         return TagCounts(shown, left_out(found, shown, "Ask for a namespace or a higher min_count."))
 
     def neighbours(self, caller: Caller, id_: str, depth: int) -> Neighbourhood:
         with self._db(caller).read() as tx:
-            return within_means(links.neighbours(tx, writing.existing(tx, id_).seq, depth, MOST_NODES))
+            root = writing.existing(tx, id_, caller.confined_to)
+            return within_means(links.neighbours(tx, root.seq, caller.confined_to, depth, MOST_NODES))
 
     def picture(self, caller: Caller, most: int) -> Neighbourhood:
         """The notes written last and how they hang together."""
         with self._db(caller).read() as tx:
-            return links.newest(tx, most)
+            return links.newest(tx, caller.confined_to, most)
 
     def stats(self, caller: Caller, namespace: str | None) -> Stats:
         with self._db(caller).read() as tx:
-            found = lists.stats(tx, namespace)
+            found = lists.stats(tx, _seen_by(caller, Filter(namespace)))
         names = sorted(found.by_namespace, key=lambda name: (-found.by_namespace[name], name))
         shown = list(within_budget(names, lambda name: 20 + len(name.encode())))
         return replace(
@@ -327,29 +333,29 @@ class Notes:
     def totals(self, caller: Caller) -> Totals:
         """How many there are, without counting them."""
         with self._db(caller).read() as tx:
-            return counts.totals(tx)
+            return counts.totals(tx, caller.confined_to)
 
     def imported(self, caller: Caller, format_: str) -> dict[str, ImportedNote]:
         """The notes that imports of a format have made, by the ids they had there."""
         with self._db(caller).read() as tx:
             return {note.origin.id: note for note in notes.imported(tx, format_)}
 
-    def notes_after(self, caller: Caller, seq: int, limit: int) -> list[tuple[int, str, str]]:
-        """(position, id, title) of notes in the order they were written, after a position."""
+    def notes_after(self, caller: Caller, after: CreatedCursor, limit: int) -> list[tuple[str, str, str]]:
+        """(created_at, id, title) of notes in the order they were created, after a cursor."""
         with self._db(caller).read() as tx:
-            return lists.notes_after(tx, seq, limit)
+            return lists.notes_after(tx, caller.confined_to, after, limit)
 
     def titles_like(self, caller: Caller, text: str, limit: int) -> list[str]:
         with self._db(caller).read() as tx:
-            return lists.titles_like(tx, folded(text), limit)
+            return lists.titles_like(tx, caller.confined_to, folded(text), limit)
 
     def ids_like(self, caller: Caller, text: str, limit: int) -> list[str]:
         with self._db(caller).read() as tx:
-            return lists.ids_like(tx, folded(text), limit)
+            return lists.ids_like(tx, caller.confined_to, folded(text), limit)
 
     def tags_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
         with self._db(caller).read() as tx:
-            return lists.tags_starting(tx, tag_key(prefix), limit)
+            return lists.tags_starting(tx, caller.confined_to, tag_key(prefix), limit)
 
     # Moving in and out
 
@@ -366,7 +372,7 @@ class Notes:
 
     def has(self, caller: Caller, id_: str) -> bool:
         with self._db(caller).read() as tx:
-            return notes.get(tx, id_) is not None
+            return notes.get(tx, id_, caller.confined_to) is not None
 
     def take_in(
         self, caller: Caller, note: Note, tags: Sequence[str], *, has_own_title: bool, dry_run: bool = False
@@ -409,7 +415,7 @@ class Notes:
     def take_in_link(self, caller: Caller, source_id: str, target_id: str, kind: str) -> bool:
         """Link two notes as they were elsewhere. False if they are so already. Raises NotFound if either is missing."""
         with self._db(caller).write() as tx:
-            source, target = writing.both(tx, source_id, target_id)
+            source, target = writing.both(tx, source_id, target_id, caller.confined_to)
             linked = links.link(tx, source.seq, target.seq, kind)
             if kind == "supersedes":
                 links.refresh_superseded(tx, target.seq)
@@ -475,15 +481,32 @@ class Notes:
         return []
 
     def _tell(self, user: str, changed: Sequence[Note], *, also: Iterable[str], came_or_went: bool) -> None:
-        """Tell of notes that changed, and of those (`also`, by id) whose links did."""
-        uris = [RECENT_URI, *map(note_uri, also)]
+        """Report notes that changed, and those (`also`, by id) whose links did: each in its namespace."""
+        uris: dict[str, list[str]] = {}
         for note in changed:
-            uris += [note_uri(note.id), namespace_uri(note.namespace), *map(tag_uri, note.tags)]
-        self._changes.tell(user, uris, list_changed=came_or_went)
+            own = [RECENT_URI, note_uri(note.id), namespace_uri(note.namespace), *map(tag_uri, note.tags)]
+            uris.setdefault(note.namespace, []).extend(own)
+        elsewhere = [RECENT_URI]  # links from other namespaces, which no caller confined to those can see
+        for id_, namespace in self._namespaces_of(user, also).items():
+            uris.get(namespace, elsewhere).append(note_uri(id_))
+        for namespace, own in uris.items():
+            self._changes.tell(user, own, list_changed=came_or_went, namespace=namespace)
+        if not uris or len(elsewhere) > 1:
+            self._changes.tell(user, elsewhere, list_changed=came_or_went)
+
+    def _namespaces_of(self, user: str, ids: Iterable[str]) -> dict[str, str]:
+        wanted = list(ids)
+        if not wanted:
+            return {}
+        with self._shelf(user).db.read() as tx:
+            return notes.namespaces_of(tx, wanted)
 
     def _tell_ends(self, caller: Caller, changed: int, *ends: Stored) -> None:
+        namespaces = {end.note.namespace for end in ends}
+        shared = namespaces.pop() if len(namespaces) == 1 else None
         if changed:
-            self._changes.tell(caller.user, [note_uri(end.note.id) for end in ends], list_changed=False)
+            uris = [note_uri(end.note.id) for end in ends]
+            self._changes.tell(caller.user, uris, list_changed=False, namespace=shared)
 
     def _there(self) -> list[_Shelf]:
         """Those whose file is still there: looking at one of a user who was deleted would make it anew."""
@@ -509,10 +532,15 @@ def client_tag(name: str) -> str | None:
     return re.sub(r"[\W_]+", "-", spaced).casefold()[:64].strip("-") or None
 
 
-def _version(tx: Read, stored: Stored, version: int) -> Note:
-    former = notes.former(tx, stored, version)
+def _seen_by(caller: Caller, chosen: Filter) -> Filter:
+    """Of what fits a filter, what exists for the caller."""
+    return replace(chosen, within=caller.confined_to)
+
+
+def _version(tx: Read, stored: Stored, version: int, within: str | None) -> Note:
+    former = notes.former(tx, stored, version, within)
     if former is None:
-        raise NotFound(f"This note has the versions 1 to {stored.note.version}.")
+        raise NotFound(f"This note has no version {version} to show. Its latest is {stored.note.version}.")
     return former
 
 

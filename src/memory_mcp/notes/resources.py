@@ -5,8 +5,8 @@ from dataclasses import asdict
 from typing import Any
 
 from memory_mcp.errors import NotFound
-from memory_mcp.families import Call, Document, Listed, Page, Template, decoded, position_number
-from memory_mcp.notes.model import ARCHIVED, Filter, Note, Recent, tag_key
+from memory_mcp.families import Call, Document, Listed, Page, Template, bad_cursor, decoded
+from memory_mcp.notes.model import ARCHIVED, CreatedCursor, Filter, Note, Recent, tag_key
 from memory_mcp.notes.operations import RECENT_URI, namespace_uri, note_uri, tag_uri
 
 PAGE = 100  # entries on one page of resources/list
@@ -24,12 +24,22 @@ TEMPLATES = (
 
 
 def list_page(call: Call, position: str | None) -> Page:
-    """The recent ones, the namespaces, then one entry per note in the order they were written."""
-    rows = call.app.notes.notes_after(call.caller, position_number(position), PAGE + 1)
+    """The recent ones, the namespaces, then one entry per note in the order they were created."""
+    rows = call.app.notes.notes_after(call.caller, _cursor(position), PAGE + 1)
     recent = Listed(RECENT_URI, "recent", f"The {RECENT} notes last referenced.")
     first = [] if position else [recent, *_namespaces(call)]
     entries = [Listed(note_uri(id_), title) for _, id_, title in rows[:PAGE]]
-    return Page([*first, *entries], str(rows[PAGE - 1][0]) if len(rows) > PAGE else None)
+    return Page([*first, *entries], ",".join(rows[PAGE - 1][:2]) if len(rows) > PAGE else None)
+
+
+def _cursor(position: str | None) -> CreatedCursor:
+    """Raises Invalid for a cursor that this server has not given."""
+    if position is None:
+        return CreatedCursor()
+    created_at, comma, id_ = position.partition(",")
+    if not comma:
+        raise bad_cursor()
+    return CreatedCursor(created_at, id_)
 
 
 def _namespaces(call: Call) -> list[Listed]:

@@ -40,7 +40,9 @@ class Search:
 
     def found(self, tx: Read) -> list[tuple[notes.Stored, Ranked]]:
         ranked = self._ranked(tx) if self.question.query else self._newest(tx)
-        return list(zip(notes.by_seq(tx, [one.seq for one in ranked]), ranked, strict=True))
+        return list(
+            zip(notes.by_seq(tx, [one.seq for one in ranked], self.question.filter.within), ranked, strict=True)
+        )
 
     def _newest(self, tx: Read) -> list[Ranked]:
         """Nothing was asked for: what fits the filter, the newest first."""
@@ -142,7 +144,7 @@ def question_vector(db: Database, queries: Queries, question: Question) -> tuple
     if queries.are_off:
         return None, _by_words_alone("Embedding is switched off (--embedder).") if question.mode == "semantic" else None
     with db.read() as tx:
-        space, waiting = vectors.space(tx), queue.is_waiting(tx)
+        space, waiting = vectors.space(tx), queue.is_waiting(tx, question.filter.within)
     if space is None:
         return None, _by_words_alone(queries.missing()) if waiting or question.mode == "semantic" else None
     try:

@@ -51,6 +51,7 @@ notes = Family(
     purpose="linked notes in namespaces, found by words and by meaning: memory_search first, memory_create what will "
     "matter, memory_link or [[Title]] to connect; memory_update with supersedes when something has changed",
     errors="tool-result",
+    is_confinable=True,
     uri_prefixes=resources.PREFIXES,
     prompts=prompts.PROMPTS,
     templates=resources.TEMPLATES,

@@ -60,7 +60,7 @@ def rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: m
 
 def insert(tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks) -> tuple[Stored, list[str]]:
     """Returns the note, and the ids of those whose links changed."""
-    namespace = new.namespace or caller.namespace
+    namespace = namespace_for(caller, new.namespace)
     tags = merged_tags(new.tags, system_tags(author, namespace), marks.tags)
     since = precise_stamp(tx.now - timedelta(minutes=CONTEXT_MINUTES))
     stored = notes.insert(
@@ -73,7 +73,7 @@ def insert(tx: Write, caller: Caller, author: Author, new: NewNote, marks: markd
     notes.set_tags(tx, stored.seq, tags)
     links.set_wikilinks(tx, stored.seq, marks.links)
     linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
-    older = supersede(tx, stored.seq, new.supersedes)
+    older = supersede(tx, stored.seq, new.supersedes, caller.confined_to)
     words.index(tx, stored.seq)
     queue.add(tx, stored.seq)
     return stored, [*linking, *older]
@@ -118,10 +118,10 @@ def _index_again(tx: Write, seqs: Iterable[int]) -> None:
         queue.add(tx, seq)
 
 
-def supersede(tx: Write, seq: int, ids: Iterable[str]) -> list[str]:
+def supersede(tx: Write, seq: int, ids: Iterable[str], within: str | None) -> list[str]:
     told = list(dict.fromkeys(ids))
     for id_ in told:
-        older = existing(tx, id_, field="supersedes")
+        older = existing(tx, id_, within, field="supersedes")
         if links.supersedes(tx, older.seq, seq):
             raise Invalid(
                 f"A note cannot supersede itself, nor one that supersedes it. Leave {id_} out.", field="supersedes"
@@ -244,17 +244,27 @@ def check_text(content: str) -> None:
         raise Invalid("A note needs some text. Give it as `content`; memory_delete removes a note.", field="content")
 
 
-def existing(tx: Read, id_: str, **blamed: str) -> Stored:
-    """Raises NotFound, naming the `field` where there are several ids."""
-    stored = notes.get(tx, id_)
+def namespace_for(caller: Caller, wanted: str | None) -> str:
+    """Where a caller's note goes. Raises NotFound outside of the namespace that the caller is confined to."""
+    if wanted and caller.confined_to not in (None, wanted):
+        raise NotFound(
+            f"There is no namespace {wanted!r}: this key is confined to {caller.confined_to!r}. Leave it out.",
+            field="namespace",
+        )
+    return wanted or caller.namespace
+
+
+def existing(tx: Read, id_: str, within: str | None, **blamed: str) -> Stored:
+    """A note that the caller may see. Raises NotFound, naming the `field` where there are several ids."""
+    stored = notes.get(tx, id_, within)
     if stored is None:
         raise NotFound("There is no note with this id. memory_search finds what there is.", **blamed)
     return stored
 
 
-def both(tx: Read, source_id: str, target_id: str) -> tuple[Stored, Stored]:
-    source = existing(tx, source_id, field="source_id")
-    target = existing(tx, target_id, field="target_id")
+def both(tx: Read, source_id: str, target_id: str, within: str | None) -> tuple[Stored, Stored]:
+    source = existing(tx, source_id, within, field="source_id")
+    target = existing(tx, target_id, within, field="target_id")
     if source.seq == target.seq:
         raise Invalid("A note cannot be linked to itself. Give two ids.", field="target_id")
     return source, target

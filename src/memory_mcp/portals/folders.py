@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.engine.client import EngineLine, Rules
+from memory_mcp.errors import NotFound
 from memory_mcp.files import whole
 from memory_mcp.files.beneath import Root
 from memory_mcp.files.data_directory import make_private_folder
@@ -74,22 +75,31 @@ class PortalFolder:
 
 
 class PortalFolders:
-    """All portals of one user."""
+    """All portals of one user, or of the one namespace that a caller is confined to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, within: str | None = None) -> None:
         self._folder = folder / PORTALS
+        self._within = within
 
     def get(self, address: Address) -> PortalFolder:
+        """Raises NotFound outside of the namespace, whether or not there is such a portal."""
+        if self._within not in (None, address.namespace):
+            raise NotFound(
+                f"There is no portal {address.portal_uri}: this key is confined to the namespace {self._within!r}.",
+                field="portalUri",
+            )
         return PortalFolder(
             self._folder / address.namespace / address.portal, Address(address.namespace, address.portal)
         )
 
     def all(self) -> list[PortalFolder]:
-        found = (
-            self.get(Address(path.parent.parent.name, path.parent.name))
-            for path in sorted(self._folder.glob(f"*/*/{DESCRIPTION}"))
-        )
-        return [one for one in found if NAME.fullmatch(one.address.namespace) and NAME.fullmatch(one.address.portal)]
+        described = sorted(self._folder.glob(f"*/*/{DESCRIPTION}"))
+        found = (Address(path.parent.parent.name, path.parent.name) for path in described)
+        return [self.get(address) for address in found if self._is_shown(address)]
+
+    def _is_shown(self, address: Address) -> bool:
+        is_named = NAME.fullmatch(address.namespace) and NAME.fullmatch(address.portal)
+        return bool(is_named) and self._within in (None, address.namespace)
 
 
 class EngineLines:

@@ -76,10 +76,14 @@ class Keeping:
         tables = storage.tables(line)
         folder.describe(tables)
         are_new = before is None or [table.name for table in before.tables] != [table.name for table in tables]
-        self.changes.tell(caller.user, [folder.address.portal_uri], list_changed=are_new)
+        self.tell(caller, folder.address, list_changed=are_new)
+
+    def tell(self, caller: Caller, address: Address, *, list_changed: bool) -> None:
+        """Report that a portal has changed."""
+        self.changes.tell(caller.user, [address.portal_uri], list_changed=list_changed, namespace=address.namespace)
 
     def folders(self, caller: Caller) -> PortalFolders:
-        return PortalFolders(self.folder_of(caller.user))
+        return PortalFolders(self.folder_of(caller.user), caller.confined_to)
 
     def existing(self, caller: Caller, address: Address) -> PortalFolder:
         folder = self.folders(caller).get(address)

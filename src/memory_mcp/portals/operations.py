@@ -97,7 +97,7 @@ class Portals:
             else:
                 self._insert(line, table, known, [], records)
                 folder.describe([_grown(one, len(records)) if one.name == table else one for one in tables])
-                self._keeping.changes.tell(caller.user, [folder.address.portal_uri], list_changed=False)
+                self._keeping.tell(caller, folder.address, list_changed=False)
         return Written(address.portal_uri, table, len(records))
 
     def _noted(self, folder: PortalFolder, line: EngineLine) -> list[Table]:

@@ -30,6 +30,7 @@ portals = Family(
     purpose="tables and SQL, a portal at mem://namespace/portal: portal_write records, portal_query with one SELECT, "
     "portal_import and portal_export files",
     errors="tool-result",
+    is_confinable=True,
     uri_prefixes=("mem://", VIEWER),
     templates=resources.TEMPLATES,
     list_resources=resources.list_page,

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.engine import archive
 from memory_mcp.engine.client import EngineError, EngineLine, LimitReached, check_wanted
-from memory_mcp.errors import Conflict, Invalid, Unavailable
+from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families import Progress
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals import fetching, inspection, moving, pieces, places, storage
@@ -29,6 +29,7 @@ RETRY_AFTER_S = 5
 MIN_VERIFY_SECONDS = 600  # that a portal file of any size has to be read through
 SLOWEST_BYTES_A_SECOND = 20_000_000  # and this, for a large one
 MAX_NFC_GROWTH = 3  # times its bytes that a text in NFC may have
+OF_NAMESPACES = "namespaces"  # in imports/ and exports/: a folder for each namespace that a key is confined to
 MOST_EXPORTS = 8  # of one server, those that wait their turn too: the others are refused, and reads go on
 
 
@@ -262,7 +263,7 @@ class Transfers:
         if folder.exists():
             raise Conflict(f"There is a portal {address.portal_uri} already.")
         count = self.put_back(folder, file)
-        self._keeping.changes.tell(caller.user, [address.portal_uri], list_changed=True)
+        self._keeping.tell(caller, address, list_changed=True)
         return count
 
     def _export_table(
@@ -299,10 +300,19 @@ class Transfers:
         return pieces.take(self._export_folders(caller)[0], destination, offset)
 
     def _import_folders(self, caller: Caller) -> list[Path]:
-        return [self._keeping.folder_of(caller.user) / "imports", *(self._imports if caller.user == LOCAL_USER else ())]
+        return self._folders(caller, "imports", self._imports)
 
     def _export_folders(self, caller: Caller) -> list[Path]:
-        return [self._keeping.folder_of(caller.user) / EXPORTS, *(self._exports if caller.user == LOCAL_USER else ())]
+        return self._folders(caller, EXPORTS, self._exports)
+
+    def _folders(self, caller: Caller, name: str, of_local_user: Sequence[Path]) -> list[Path]:
+        """A caller who is confined to a namespace shares no file with the user's other keys."""
+        own = self._keeping.folder_of(caller.user) / name
+        if caller.confined_to is None:
+            return [own, *(of_local_user if caller.user == LOCAL_USER else ())]
+        if not addresses.NAME.fullmatch(caller.confined_to):
+            raise NotFound(f"The namespace {caller.confined_to!r} has no portals: no address can name it.")
+        return [own / OF_NAMESPACES / caller.confined_to]
 
 
 def _archive_worker(path: Path, cancelled: threading.Event | None = None) -> Worker:

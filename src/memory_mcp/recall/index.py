@@ -53,10 +53,13 @@ class Index:
         copies, user = self._copies, caller.user
         if self._followed.get((user, family), copies.file[user]) != copies.file[user]:
             raise Unavailable(ANEW)
-        asked = NotesQuestion(question.query, Filter(folder=family, tags=question.tags), limit=limit)
-        found, _ = copies.use(self._notes.hits, caller, asked)
+        # The namespaces of the copies are groups, such as portals/NAMESPACE/PORTAL.
+        within = None if caller.confined_to is None else f"{family}/{caller.confined_to}/"
+        chosen = Filter(folder=family, tags=question.tags, namespace_prefix=within)
+        asked = NotesQuestion(question.query, chosen, limit=limit)
+        found, _ = copies.use(self._notes.hits, caller.unconfined(), asked)
         # One may be gone by now: a text that changes gets another copy.
-        known = copies.use(self._notes.metadata, caller, [hit.id for hit in found])
+        known = copies.use(self._notes.metadata, caller.unconfined(), [hit.id for hit in found])
         return [
             Match(
                 ref=known[hit.id]["ref"],

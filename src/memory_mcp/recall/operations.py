@@ -108,11 +108,12 @@ class Recall:
         if family not in self._followers:
             return None
         try:
-            self._followers[family].ask(caller).result(timeout=max(0.0, until - time.monotonic()))
+            self._followers[family].ask(caller.unconfined()).result(timeout=max(0.0, until - time.monotonic()))
         except Late:
             return BEHIND
         except Exception as exc:  # noqa: BLE001  # what is indexed so far can be searched
-            return _told(family, exc)
+            # What is wrong may be outside of the namespace that the caller is confined to.
+            return BEHIND if caller.is_confined else _told(family, exc)
         return None
 
     def _asked(self, caller: Caller, question: Question) -> list[str]:

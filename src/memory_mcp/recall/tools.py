@@ -12,6 +12,7 @@ recall = Family(
     name="recall",
     purpose="one search over all of the above; start here when you do not know where something is kept",
     errors="tool-result",
+    is_confinable=True,
     uri_prefixes=(),
 )
 

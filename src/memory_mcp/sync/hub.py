@@ -119,6 +119,8 @@ def _require(caller: Caller, scope: Scope) -> None:
     caller.require(scope)
     if "notes" not in caller.families:
         raise Forbidden("This key does not open notes. Make one with `keys create --families notes`, or without.")
+    if caller.is_confined:
+        raise Forbidden("A confined key does not sync. Make one with `keys create`, without --confined.")
 
 
 def _take(tx: Write, user: str, node: str, seal: str | None, told: object) -> Record | None:

@@ -1,6 +1,7 @@
 """Keys, in server.db."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from memory_mcp.access.model import Key
@@ -9,7 +10,7 @@ from memory_mcp.sqlite import Read, Write
 
 _SELECT = """
     SELECT keys.id, user_id, keys.name, key_prefix, secret_hash, scopes, families, made_by, keys.created_at, expires_at,
-        revoked_at, last_used_at, namespace, users.plan
+        revoked_at, last_used_at, namespace, is_confined, users.plan
     FROM keys JOIN users ON users.id = keys.user_id
 """
 
@@ -18,9 +19,9 @@ def add(tx: Write, key: Key) -> None:
     tx.all(
         """
         INSERT INTO keys (id, user_id, name, key_prefix, secret_hash, scopes, families, made_by, created_at, expires_at,
-            revoked_at, last_used_at, namespace)
+            revoked_at, last_used_at, namespace, is_confined)
         VALUES (:id, :user, :name, :key_prefix, :secret_hash, :scopes, :families, :made_by, :created_at, :expires_at,
-            :revoked_at, :last_used_at, :namespace)
+            :revoked_at, :last_used_at, :namespace, :is_confined)
         """,
         vars(key) | {"scopes": json.dumps(sorted(key.scopes)), "families": json.dumps(sorted(key.families))},
     )
@@ -71,7 +72,7 @@ def note_use(tx: Write, key_id: str) -> None:
 
 
 def _key(id_: str, user: str, name: str, prefix: str, secret_hash: str, scopes: str, families: str, *rest: Any) -> Key:
-    return Key(
+    key = Key(
         id_,
         user,
         name,
@@ -81,3 +82,4 @@ def _key(id_: str, user: str, name: str, prefix: str, secret_hash: str, scopes: 
         frozenset(json.loads(families)),
         *rest,
     )
+    return replace(key, is_confined=bool(key.is_confined))  # SQLite has numbers only

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from memory_mcp.access import User
 from memory_mcp.access.keys import lifetime
 from memory_mcp.analytics import by_the_day
-from memory_mcp.app import App
+from memory_mcp.app import App, confinable
 from memory_mcp.caller import LOCAL_USER, Scope, parse_scopes
 from memory_mcp.doors.rest.answering import refusals, unstored
 from memory_mcp.doors.rest.people import COOKIE, Cookie, Ip, Person, TheApp, ThePerson, set_cookie
@@ -106,8 +106,9 @@ def create_key(asked: KeyAsked, app: TheApp, person: ThePerson) -> NewKey:
         user=person.user,
         ip=person.ip,
         scopes=scopes,
-        families=asked.families,
+        families=confinable(asked.families) if asked.confined else asked.families,
         namespace=asked.namespace,
+        is_confined=asked.confined,
         expires_at=lifetime(asked.expires),
     )
     return NewKey.made(issued)

@@ -37,6 +37,10 @@ class KeyAsked(Asked):
         max_length=LONGEST_NAMESPACE,
         pattern=READABLE,
     )
+    confined: bool = Field(
+        False,
+        description="Nothing outside its namespace exists for it. It opens notes, portals and recall only.",
+    )
     scopes: list[Literal["read_memory", "write_memory", "delete_memory", "manage_links"]] = Field(
         [scope.value for scope in Scope], description="What it may do.", min_length=1
     )
@@ -51,6 +55,7 @@ class KeyShown(BaseModel):
     name: str
     key_prefix: str
     namespace: str
+    confined: bool
     scopes: list[str]
     families: list[str]
     created_at: str
@@ -72,7 +77,8 @@ class NewKey(KeyShown):
 
 
 def _fields(key: Key) -> dict[str, Any]:
-    return vars(key) | {"scopes": sorted(key.scopes), "families": sorted(key.families)}
+    own = {"scopes": sorted(key.scopes), "families": sorted(key.families), "confined": key.is_confined}
+    return vars(key) | own
 
 
 class KeysShown(BaseModel):

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator
 
 from memory_mcp.notes.model import Edge, Link, Links, Neighbourhood, Node, folded
-from memory_mcp.notes.storage.notes import LIVE
+from memory_mcp.notes.storage.notes import LIVE, inside
 from memory_mcp.sqlite import Read, Write
 
 
@@ -53,9 +53,9 @@ def everything(tx: Read) -> Iterator[tuple[str, str, str, str]]:
     )
 
 
-def of(tx: Read, seq: int, limit: int) -> Links:
+def of(tx: Read, seq: int, within: str | None, limit: int) -> Links:
     def ends(sql: str) -> list[Link]:
-        return [Link(*row) for row in tx.all(sql, {"seq": seq, "limit": limit})]
+        return [Link(*row) for row in tx.all(sql, {"seq": seq, "limit": limit, "within": within})]
 
     dangling = tx.all(
         "SELECT title FROM note_wikilinks WHERE source_seq = :seq AND target_seq IS NULL ORDER BY title LIMIT :limit",
@@ -63,16 +63,18 @@ def of(tx: Read, seq: int, limit: int) -> Links:
     )
     return Links(
         outgoing=ends(
-            """
+            f"""
             SELECT id, title FROM notes
             WHERE seq IN (SELECT target_seq FROM note_edges WHERE source_seq = :seq) AND archived = 0
+                AND {inside(within)}
             ORDER BY seq LIMIT :limit
             """
         ),
         incoming=ends(
-            """
+            f"""
             SELECT id, title FROM notes
             WHERE seq IN (SELECT source_seq FROM note_edges WHERE target_seq = :seq) AND archived = 0
+                AND {inside(within)}
             ORDER BY seq LIMIT :limit
             """
         ),
@@ -80,18 +82,18 @@ def of(tx: Read, seq: int, limit: int) -> Links:
     )
 
 
-def neighbours(tx: Read, root: int, depth: int, most: int) -> Neighbourhood:
-    """Breadth first, along links in both directions, through notes that are not archived."""
+def neighbours(tx: Read, root: int, within: str | None, depth: int, most: int) -> Neighbourhood:
+    """Breadth first, along links in both directions, through notes that are not archived and may be seen."""
     # A note is reached at most once at each depth, so this many rows hold one note more than are wanted.
     rows = tx.all(
-        """
+        f"""
         WITH RECURSIVE reached(seq, depth) AS (
             SELECT :root, 0
             UNION
             SELECT next.seq, reached.depth + 1
             FROM reached
             JOIN notes AS next ON +next.archived = 0 AND (next.expires_at IS NULL OR next.expires_at > :now)
-                AND next.seq IN (
+                AND {inside(within, "+next")} AND next.seq IN (
                 SELECT target_seq FROM note_links WHERE source_seq = reached.seq
                 UNION ALL
                 SELECT source_seq FROM note_links WHERE target_seq = reached.seq
@@ -106,7 +108,14 @@ def neighbours(tx: Read, root: int, depth: int, most: int) -> Neighbourhood:
         SELECT note.seq, note.id, note.title, min(reached.depth) AS nearest
         FROM reached JOIN notes AS note USING (seq) GROUP BY note.seq ORDER BY nearest, note.seq LIMIT :most
         """,
-        {"root": root, "depth": depth, "rows": (depth + 1) * (most + 1), "most": most + 1, "now": tx.precise_stamp},
+        {
+            "root": root,
+            "within": within,
+            "depth": depth,
+            "rows": (depth + 1) * (most + 1),
+            "most": most + 1,
+            "now": tx.precise_stamp,
+        },
     )
     shown = rows[:most]
     return Neighbourhood(
@@ -116,14 +125,11 @@ def neighbours(tx: Read, root: int, depth: int, most: int) -> Neighbourhood:
     )
 
 
-def newest(tx: Read, most: int) -> Neighbourhood:
+def newest(tx: Read, within: str | None, most: int) -> Neighbourhood:
     """The notes written last and the links among them."""
     rows = tx.all(
-        """
-        SELECT seq, id, title FROM notes
-        WHERE archived = 0 AND (expires_at IS NULL OR expires_at > :now) ORDER BY seq DESC LIMIT :most
-        """,
-        {"most": most + 1, "now": tx.precise_stamp},
+        f"SELECT seq, id, title FROM notes WHERE {LIVE} AND {inside(within)} ORDER BY seq DESC LIMIT :most",
+        {"most": most + 1, "within": within, "now": tx.precise_stamp},
     )
     shown = rows[:most]
     return Neighbourhood(

@@ -6,8 +6,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.notes.model import Counted, Filter, Namespace, Place, Slim, Stats, TagCount, folded, tag_key
-from memory_mcp.notes.storage.notes import LIVE, tag_names
+from memory_mcp.notes.model import (
+    Counted,
+    CreatedCursor,
+    Filter,
+    Namespace,
+    Place,
+    Slim,
+    Stats,
+    TagCount,
+    folded,
+    tag_key,
+)
+from memory_mcp.notes.storage.notes import LIVE, inside, tag_names
 from memory_mcp.sqlite import Read
 
 TOP = 10
@@ -25,14 +36,14 @@ def recent(tx: Read, chosen: Filter, limit: int) -> list[Slim]:
     return [_slim(*row) for row in rows]
 
 
-def archived(tx: Read, limit: int) -> list[Slim]:
+def archived(tx: Read, within: str | None, limit: int) -> list[Slim]:
     """Notes that were deleted softly, the last one first."""
     rows = tx.all(
-        """
+        f"""
         SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at
-        FROM notes WHERE archived = 1 ORDER BY updated_at DESC, seq DESC LIMIT :limit
+        FROM notes WHERE archived = 1 AND {inside(within)} ORDER BY updated_at DESC, seq DESC LIMIT :limit
         """,
-        {"limit": limit},
+        {"limit": limit, "within": within},
     )
     return [_slim(*row) for row in rows]
 
@@ -72,22 +83,22 @@ def _slim(
     return Slim(id_, title, start, namespace, tag_names(tags), importance, updated, referenced)
 
 
-def namespaces(tx: Read) -> list[Namespace]:
+def namespaces(tx: Read, within: str | None) -> list[Namespace]:
     rows = tx.all(
         f"""
-        SELECT namespace, count(*), max(updated_at) FROM notes WHERE {LIVE}
+        SELECT namespace, count(*), max(updated_at) FROM notes WHERE {LIVE} AND {inside(within)}
         GROUP BY namespace ORDER BY max(updated_at) DESC, namespace
         """,
-        {"now": tx.precise_stamp},
+        {"now": tx.precise_stamp, "within": within},
     )
     return [Namespace(*row) for row in rows]
 
 
-def tag_counts(tx: Read, namespace: str | None, at_least: int, limit: int) -> list[TagCount]:
-    # Without a namespace almost every note counts: it is faster to leave out those that do not.
+def tag_counts(tx: Read, chosen: Filter, at_least: int, limit: int) -> list[TagCount]:
+    # Without a filter almost every note counts: it is faster to leave out those that do not.
     counted = (
-        f"IN (SELECT seq FROM notes WHERE namespace = :namespace AND {LIVE})"
-        if namespace is not None
+        f"IN (SELECT seq FROM notes WHERE {_fits(chosen)})"
+        if not chosen.is_empty
         else "NOT IN (SELECT seq FROM notes WHERE archived = 1 UNION SELECT seq FROM notes WHERE expires_at <= :now)"
     )
     rows = tx.all(
@@ -96,19 +107,18 @@ def tag_counts(tx: Read, namespace: str | None, at_least: int, limit: int) -> li
         GROUP BY tag_key HAVING notes >= :at_least
         ORDER BY notes DESC, tag_key LIMIT :limit
         """,
-        {"namespace": namespace, "at_least": at_least, "limit": limit, "now": tx.precise_stamp},
+        _filter_values(tx, chosen) | {"at_least": at_least, "limit": limit},
     )
     return [TagCount(*row) for row in rows]
 
 
-def stats(tx: Read, namespace: str | None) -> Stats:
+def stats(tx: Read, chosen: Filter) -> Stats:
     rows = tx.all(
         f"""
         SELECT namespace, source, client, count(*), total(importance) FROM notes
-        WHERE {LIVE} AND (:namespace IS NULL OR namespace = :namespace)
-        GROUP BY namespace, source, client
+        WHERE {_fits(chosen)} GROUP BY namespace, source, client
         """,
-        {"namespace": namespace, "now": tx.precise_stamp},
+        _filter_values(tx, chosen),
     )
     by_namespace, by_source, by_client = Counter[str](), Counter[str](), Counter[str]()
     for place, source, client, notes, _ in rows:
@@ -121,7 +131,7 @@ def stats(tx: Read, namespace: str | None) -> Stats:
         total=total,
         by_source=dict(by_source),
         by_namespace=dict(by_namespace),
-        top_tags=[Counted(found.tag, found.count) for found in tag_counts(tx, namespace, 1, TOP)],
+        top_tags=[Counted(found.tag, found.count) for found in tag_counts(tx, chosen, 1, TOP)],
         top_clients=[Counted(client, -notes) for notes, client in clients[:TOP]],
         avg_importance=round(sum(row[4] for row in rows) / total, 6) if total else 0.0,
     )
@@ -144,49 +154,59 @@ def ids_in(tx: Read, namespace: str) -> set[str]:
     return {id_ for (id_,) in rows}
 
 
-def notes_after(tx: Read, seq: int, limit: int) -> list[tuple[int, str, str]]:
-    """(seq, id, title) in the order they were written."""
+def notes_after(tx: Read, within: str | None, after: CreatedCursor, limit: int) -> list[tuple[str, str, str]]:
+    """(created_at, id, title), the note created first leading. If the note of the cursor is gone, others of its instant
+    may come again."""
     return tx.all(
-        f"SELECT seq, id, title FROM notes WHERE seq > :seq AND {LIVE} ORDER BY seq LIMIT :limit",
-        {"seq": seq, "limit": limit, "now": tx.precise_stamp},
+        f"""
+        SELECT created_at, id, title FROM notes
+        WHERE {LIVE} AND {inside(within)} AND (created_at, seq) > (
+            :created_at, coalesce((SELECT seq FROM notes WHERE id = :id AND {inside(within)}), 0)
+        )
+        ORDER BY created_at, seq LIMIT :limit
+        """,
+        {"created_at": after.created_at, "id": after.id, "within": within, "limit": limit, "now": tx.precise_stamp},
     )
 
 
-def tags_starting(tx: Read, prefix: str, limit: int) -> list[str]:
+def tags_starting(tx: Read, within: str | None, prefix: str, limit: int) -> list[str]:
     """Tags of live notes, the most used first."""
+    is_inside = "TRUE" if within is None else "note_seq IN (SELECT seq FROM notes WHERE namespace = :within)"
     rows = tx.all(
-        """
+        f"""
         SELECT max(tag) FROM note_tags WHERE tag_key >= :prefix AND tag_key < :prefix || char(0x10FFFF)
             AND note_seq NOT IN (
                 SELECT seq FROM notes WHERE archived = 1 UNION SELECT seq FROM notes WHERE expires_at <= :now
             )
+            AND {is_inside}
         GROUP BY tag_key ORDER BY count(*) DESC, tag_key LIMIT :limit
         """,
-        {"prefix": prefix, "limit": limit, "now": tx.precise_stamp},
+        {"prefix": prefix, "within": within, "limit": limit, "now": tx.precise_stamp},
     )
     return [tag for (tag,) in rows]
 
 
-def titles_like(tx: Read, text: str, limit: int) -> list[str]:
+def titles_like(tx: Read, within: str | None, text: str, limit: int) -> list[str]:
     """Titles that start with the text, then those that hold it."""
     rows = tx.all(
         f"""
-        SELECT title FROM notes WHERE instr(title_key, :text) AND {LIVE}
+        SELECT title FROM notes WHERE instr(title_key, :text) AND {LIVE} AND {inside(within)}
         GROUP BY title_key ORDER BY min(instr(title_key, :text)), title_key LIMIT :limit
         """,
-        {"text": text, "limit": limit, "now": tx.precise_stamp},
+        {"text": text, "within": within, "limit": limit, "now": tx.precise_stamp},
     )
     return [title for (title,) in rows]
 
 
-def ids_like(tx: Read, text: str, limit: int) -> list[str]:
+def ids_like(tx: Read, within: str | None, text: str, limit: int) -> list[str]:
     """Ids that start with the text, or whose note's title holds it; the last referenced first."""
     rows = tx.all(
         f"""
-        SELECT id FROM notes WHERE (id >= :text AND id < :text || 'g' OR instr(title_key, :text)) AND {LIVE}
+        SELECT id FROM notes
+        WHERE (id >= :text AND id < :text || 'g' OR instr(title_key, :text)) AND {LIVE} AND {inside(within)}
         ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC, seq DESC LIMIT :limit
         """,
-        {"text": text, "limit": limit, "now": tx.precise_stamp},
+        {"text": text, "within": within, "limit": limit, "now": tx.precise_stamp},
     )
     return [id_ for (id_,) in rows]
 
@@ -249,6 +269,10 @@ def _conditions(chosen: Filter) -> list[str]:
     conditions = []
     if chosen.namespace is not None:
         conditions.append("namespace = :namespace")
+    if chosen.within is not None:
+        conditions.append("namespace = :within")
+    if chosen.namespace_prefix is not None:
+        conditions.append("namespace >= :namespace_prefix AND namespace < :namespace_prefix || char(0x10FFFF)")
     if chosen.folder is not None:
         conditions.append("folder = :folder")
     if chosen.min_importance > 0:
@@ -270,6 +294,8 @@ def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:
     return {
         "now": tx.precise_stamp,
         "namespace": chosen.namespace,
+        "within": chosen.within,
+        "namespace_prefix": chosen.namespace_prefix,
         "folder": chosen.folder,
         "min_importance": chosen.min_importance,
         "source": chosen.source,

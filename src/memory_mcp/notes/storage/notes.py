@@ -10,6 +10,13 @@ from memory_mcp.notes.model import IMPORTED_FROM, ImportedNote, Note, Origin, Ta
 from memory_mcp.sqlite import Read, Write
 
 LIVE = "archived = 0 AND (expires_at IS NULL OR expires_at > :now)"
+
+
+def inside(within: str | None, notes: str = "notes") -> str:
+    """The condition that a note may be seen: by a caller confined to a namespace (`:within`), only what is in it."""
+    return "TRUE" if within is None else f"{notes}.namespace = :within"
+
+
 _NOTE = """
     note.seq, note.id, note.user_id, note.namespace, note.title, note.content, note.folder, note.tags,
     note.importance, note.metadata, note.source, note.client, note.created_at, note.updated_at,
@@ -95,25 +102,26 @@ def content_key(content: str) -> bytes:
     return hashlib.sha256(folded(content).encode()).digest()[:16]
 
 
-def get(tx: Read, id_: str) -> Stored | None:
+def get(tx: Read, id_: str, within: str | None = None) -> Stored | None:
     rows = tx.all(
         f"""
-        SELECT {_NOTE} FROM notes AS note LEFT JOIN notes AS newer ON newer.seq = note.superseded_by
-        WHERE note.id = :id
+        SELECT {_NOTE} FROM notes AS note
+        LEFT JOIN notes AS newer ON newer.seq = note.superseded_by AND {inside(within, "newer")}
+        WHERE note.id = :id AND {inside(within, "note")}
         """,
-        {"id": id_},
+        {"id": id_, "within": within},
     )
     return _stored(rows[0]) if rows else None
 
 
-def by_seq(tx: Read, seqs: Sequence[int]) -> list[Stored]:
-    """These notes, in the order given."""
+def by_seq(tx: Read, seqs: Sequence[int], within: str | None = None) -> list[Stored]:
+    """These notes, which the caller may see, in the order given."""
     rows = tx.all(
         f"""
         SELECT {_NOTE} FROM json_each(:seqs) AS wanted CROSS JOIN notes AS note ON note.seq = wanted.value
-        LEFT JOIN notes AS newer ON newer.seq = note.superseded_by ORDER BY wanted.key
+        LEFT JOIN notes AS newer ON newer.seq = note.superseded_by AND {inside(within, "newer")} ORDER BY wanted.key
         """,
-        {"seqs": json.dumps(list(seqs))},
+        {"seqs": json.dumps(list(seqs)), "within": within},
     )
     return [_stored(row) for row in rows]
 
@@ -165,6 +173,14 @@ def ids_of(tx: Read, seqs: Collection[int]) -> list[str]:
         {"seqs": json.dumps(list(seqs))},
     )
     return [id_ for (id_,) in rows]
+
+
+def namespaces_of(tx: Read, ids: Collection[str]) -> dict[str, str]:
+    rows = tx.all(
+        "SELECT id, namespace FROM notes WHERE id IN (SELECT value FROM json_each(:ids))",
+        {"ids": json.dumps(list(ids))},
+    )
+    return dict(rows)
 
 
 def importances(tx: Read, seqs: Collection[int]) -> dict[int, float]:
@@ -235,8 +251,8 @@ def keep_version(tx: Write, seq: int) -> None:
     )
 
 
-def former(tx: Read, stored: Stored, version: int) -> Note | None:
-    """A note as it was in a former version."""
+def former(tx: Read, stored: Stored, version: int, within: str | None) -> Note | None:
+    """A note as it was in a former version. A caller confined to a namespace sees none from before it came there."""
     row = tx.one(
         """
         SELECT coalesce(nullif(mcp_namespace, ''), 'default'), title, content, folder, tags, importance, metadata,
@@ -248,6 +264,8 @@ def former(tx: Read, stored: Stored, version: int) -> Note | None:
     if row is None:
         return None
     namespace, title, content, folder, tags, importance, metadata, expires_at, archived, updated_at, number = row
+    if within not in (None, namespace):
+        return None
     return replace(
         stored.note,
         namespace=namespace,

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from memory_mcp.notes.storage.notes import inside
 from memory_mcp.sqlite import Read, Write
 
 
@@ -37,16 +38,25 @@ def refill(tx: Write) -> None:
     )
 
 
-def is_waiting(tx: Read) -> bool:
-    return tx.one("SELECT 1 FROM embed_queue LIMIT 1") is not None
+def is_waiting(tx: Read, within: str | None = None) -> bool:
+    row = tx.one(
+        f"SELECT 1 FROM embed_queue JOIN notes ON notes.seq = note_id WHERE {inside(within)} LIMIT 1",
+        {"within": within},
+    )
+    return row is not None
 
 
 def holds(tx: Read, seq: int) -> bool:
     return tx.one("SELECT 1 FROM embed_queue WHERE note_id = :seq", {"seq": seq}) is not None
 
 
-def size(tx: Read) -> int:
-    return tx.number("SELECT waiting FROM vector_counts")
+def size(tx: Read, within: str | None = None) -> int:
+    if within is None:
+        return tx.number("SELECT waiting FROM vector_counts")
+    return tx.number(
+        "SELECT count(*) FROM embed_queue JOIN notes ON notes.seq = note_id WHERE namespace = :within",
+        {"within": within},
+    )
 
 
 def due(tx: Read, most: int) -> list[tuple[int, int, int]]:

@@ -59,8 +59,16 @@ def changed(tx: Read, after: int) -> Iterator[tuple[int, int, bytes | None]]:
     )
 
 
-def embedded(tx: Read) -> int:
-    return tx.number("SELECT embedded FROM vector_counts")
+def embedded(tx: Read, within: str | None = None) -> int:
+    if within is None:
+        return tx.number("SELECT embedded FROM vector_counts")
+    return tx.number(
+        """
+        SELECT count(*) FROM notes JOIN note_vectors ON note_seq = seq AND part = 0
+        WHERE archived = 0 AND namespace = :within
+        """,
+        {"within": within},
+    )
 
 
 # The space
