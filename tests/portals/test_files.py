@@ -27,6 +27,7 @@ from memory_mcp.app import App, open_app
 from memory_mcp.cli.main import cli
 from memory_mcp.engine import archive
 from memory_mcp.engine.client import EngineLine
+from memory_mcp.engine.landlock import version as landlock_version
 from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.portals import fetching, places, storage
 from memory_mcp.portals.model import Exported, Format, Record
@@ -164,6 +165,7 @@ def test_an_export_takes_the_place_of_no_other_file(app: App) -> None:
 
 async def test_an_export_says_what_it_cannot_do(client: Client, table: str) -> None:
     await write(client, table, {"n": 1})
+    await write(client, f"{table}_2", {"n": 1})  # of one table alone, no name is needed
     cases: list[tuple[dict[str, Any], str, str]] = [
         ({"format": "json", "table": "nothing"}, "not_found", "table"),
         ({"format": "json", "table": table, "query": "SELECT 1"}, "invalid", "query"),
@@ -1021,6 +1023,21 @@ def test_addresses_are_refused_unless_switched_on(app: App) -> None:
             "ff02::1",
         ),
         *("192.0.2.1", "198.18.0.1", "240.0.0.1", "nobody.invalid", "a" * 300),
+        # Each way to write an IPv4 address into one of IPv6, with one of this machine, of its network, or of none.
+        *("::127.0.0.1", "::10.0.0.1", "::8.8.8.8"),  # IPv4-compatible, given up long ago: none is public
+        *("::ffff:0:127.0.0.1", "::ffff:0:192.168.0.1", "::ffff:0:8.8.8.8"),  # SIIT
+        *("64:ff9b::10.0.0.1", "64:ff9b::a9fe:a9fe"),  # NAT64
+        *("64:ff9b:1::7f00:1", "64:ff9b:1::8.8.8.8", "64:ff9b:1:ffff::1"),  # NAT64 of a network's own
+        *("2002:a00:1::", "2002:c0a8:101::1", "2002:a9fe:a9fe::"),  # 6to4
+        *(
+            "2001:0:7f00:1::",
+            "2001:0:808:808::80ff:fffe",
+            "2001:0:808:808:0:0:f5ff:fffe",
+        ),  # Teredo: server, then client
+        *("::ffff:100.64.0.1", "::ffff:169.254.169.254", "::ffff:0.0.0.0"),
+        # What no host out in the web has.
+        *("fec0::1", "2001:db8::1", "2001:2::1", "2001:10::1", "2001:20::1", "100::1", "3fff::1", "5f00::1"),
+        *("4000::1", "8000::1", "::2", "fd00:ec2::254", "ff0e::1", "192.88.99.1", "192.0.0.8", "233.252.0.1"),
     ],
 )
 def test_an_address_of_this_machine_or_its_network_is_refused(host: str) -> None:
@@ -1029,7 +1046,7 @@ def test_an_address_of_this_machine_or_its_network_is_refused(host: str) -> None
 
 
 @pytest.mark.parametrize(
-    "host", ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "::ffff:8.8.8.8"]
+    "host", ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "::ffff:8.8.8.8", "2a00:1450::1"]
 )
 def test_an_address_out_in_the_web_is_taken_as_it_is(host: str) -> None:
     assert fetching._public_address(host, 443) == host
@@ -1070,6 +1087,9 @@ def local() -> Iterator[int]:
             b"/away": f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{port}/file.json\r\nContent-Length: 0\r\n\r\n".encode(),
             b"/inside": b"HTTP/1.1 302 Found\r\nLocation: /file.json\r\nContent-Length: 0\r\n\r\n",
             b"/round": b"HTTP/1.1 302 Found\r\nLocation: /round\r\nContent-Length: 0\r\n\r\n",
+            b"/packed": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n"
+            + gzip.compress(b"1" * 10**6),
+            b"/nowhere": b"HTTP/1.1 302 Found\r\nLocation: http://[::1\r\nContent-Length: 0\r\n\r\n",
             b"/gone": b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
         }
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -1110,4 +1130,62 @@ def test_a_file_is_fetched_and_redirects_are_looked_at_again(
     with pytest.raises(Invalid) as caught:
         fetching.fetch(f"{web}/file.json", target, 5)
     assert caught.value.error == "too_large"
+    with pytest.raises(Invalid, match="packed"):
+        fetching.fetch(f"{web}/packed", target, 10_000)
+    with pytest.raises(Unavailable):
+        fetching.fetch(f"{web}/nowhere", target, 100)
+    with monkeypatch.context() as patch:
+        patch.setattr(fetching, "MAX_FETCH_SECONDS", -1.0)
+        with pytest.raises(Unavailable, match="too slowly"):
+            fetching.fetch(f"{web}/file.json", target, 100)
     assert {host.split()[1] for host in Local.hosts} == {f"web.example:{local}".encode()}
+
+
+CHILD_THAT_MAY_CONNECT_HERE = """
+from memory_mcp.portals import fetching
+fetching._public_address = lambda host, port: "127.0.0.1"
+from memory_mcp.workers import child
+child.main()
+"""
+
+
+@pytest.mark.skipif(not landlock_version(), reason="the kernel has no Landlock")
+@pytest.mark.parametrize("network", [True, False])
+def test_a_child_process_that_fetches_reaches_the_web_and_no_other_folder(
+    local: int, tmp_path: Path, network: bool
+) -> None:
+    """With the limits of a real one; only the check of addresses is replaced, as no test may leave this machine."""
+    (tmp_path / "staging").mkdir()
+    limits: dict[str, Any] = {
+        "seconds": 60,
+        "memory_bytes": 2**29,
+        "file_bytes": 100,
+        "open_files": 64,
+        "network": network,
+    }
+    limits |= {"readable": [], "writable": [str(tmp_path / "staging")], "parent": os.getpid()}
+    asked = [
+        {
+            "module": fetching.__name__,
+            "function": "fetch",
+            "arguments": [f"http://web.example:{local}/file.json", str(tmp_path / name), 100],
+        }
+        for name in ("staging/x", "y")
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD_THAT_MAY_CONNECT_HERE, json.dumps(limits)],
+        input="".join(json.dumps(one) + "\n" for one in asked),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    if network:
+        assert answers[0] == {"result": None}
+        assert "PermissionError" in answers[1]["bug"]
+    else:
+        assert "result" not in answers[0]
+    assert (tmp_path / "staging" / "x").exists() is network
+    assert not (tmp_path / "y").exists()
+    assert len(Local.hosts) == 2 * network

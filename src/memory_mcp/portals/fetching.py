@@ -4,33 +4,44 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from memory_mcp.engine.client import check_wanted
 from memory_mcp.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:
     import httpx2
 
 SECONDS = 30.0  # without a byte
-LONGEST = 600.0  # seconds for all of a file
+MAX_FETCH_SECONDS = 600.0
 MOST_REDIRECTS = 5
+_PLAIN = {"Accept-Encoding": "identity"}  # a small answer must not become a large file
+# Whatever else there is, is not public: loopback, private, link-local, multicast, IPv4-compatible, SIIT, and what IANA
+# has not given out yet.
+_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # IPv4 addresses as NAT64 writes them
+_NOT_OF_HOSTS = tuple(
+    map(
+        ipaddress.ip_network,
+        # benchmarks, ORCHID twice, documentation twice, as the Pythons we run on do not know all of them
+        ("2001:2::/48", "2001:10::/28", "2001:20::/28", "2001:db8::/32", "3fff::/20"),
+    )
+)
+_NOT_OF_HOSTS_V4 = tuple(map(ipaddress.ip_network, ("192.88.99.0/24", "192.0.0.0/24")))  # relays, protocols
 
 
 def is_url(source: str) -> bool:
     return source.partition(":")[0].strip().lower() in ("http", "https", "ftp", "s3", "file")
 
 
-def fetch(url: str, target: Path, most: int, cancelled: threading.Event | None = None) -> None:
-    """Raises Invalid for an address that is not out in the web, and for a file that is too large."""
+def fetch(url: str, target: Path | str, most: int) -> None:
+    """Save what an address gives. Raises Invalid for an address that is not out in the web, and for a file that is too
+    large. Called in a worker process, which is ended when this takes too long, whatever it waits for."""
     import httpx2
 
-    deadline = time.monotonic() + LONGEST
+    deadline = time.monotonic() + MAX_FETCH_SECONDS
     try:
         with httpx2.Client(timeout=SECONDS, trust_env=False) as client:
             for _ in range(MOST_REDIRECTS + 1):
@@ -40,9 +51,9 @@ def fetch(url: str, target: Path, most: int, cancelled: threading.Event | None =
                         url = urljoin(_named(url, headers["Host"]), answer.headers["Location"])
                         continue
                     answer.raise_for_status()
-                    _save(answer, target, most, deadline, cancelled)
+                    _save(answer, Path(target), most, deadline)
                     return
-    except httpx2.HTTPError as exc:
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as exc:
         raise Unavailable("source: the address does not give the file. Check it, or try again later.") from exc
     raise Invalid("source: the address leads on and on. Give the last one.", field="source")
 
@@ -59,7 +70,7 @@ def _pinned(url: str) -> tuple[str, dict[str, str], dict[str, str]]:
     number = _public_address(parts.hostname, port)
     host = f"[{number}]" if ":" in number else number
     pinned = urlunsplit((parts.scheme, f"{host}:{port}", parts.path or "/", parts.query, ""))
-    return pinned, {"Host": parts.netloc.rsplit("@", 1)[-1]}, {"sni_hostname": parts.hostname}
+    return pinned, {"Host": parts.netloc.rsplit("@", 1)[-1], **_PLAIN}, {"sni_hostname": parts.hostname}
 
 
 def _named(url: str, host: str) -> str:
@@ -81,24 +92,33 @@ def _public_address(host: str, port: int) -> str:
 
 
 def _is_public(address: str) -> bool:
+    """Whether an address is out in the web. Those that hold one of IPv4 are as public as that one."""
     number = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(number, ipaddress.IPv6Address):
-        inner = number.ipv4_mapped or number.sixtofour or (number.teredo[1] if number.teredo else None)
-        if number in _TRANSLATED:
-            inner = ipaddress.IPv4Address(number.packed[-4:])
-        if inner is not None and not inner.is_global:
-            return False
-    return number.is_global and not number.is_multicast
+    if isinstance(number, ipaddress.IPv4Address):
+        return _is_public_v4(number)
+    if number.ipv4_mapped is not None:
+        return _is_public_v4(number.ipv4_mapped)
+    if number in _TRANSLATED:
+        return _is_public_v4(ipaddress.IPv4Address(number.packed[-4:]))
+    if number not in _GLOBAL_UNICAST or any(number in network for network in _NOT_OF_HOSTS):
+        return False
+    held = (number.sixtofour, *(number.teredo or ()))
+    return number.is_global and all(_is_public_v4(inner) for inner in held if inner is not None)
 
 
-def _save(answer: httpx2.Response, target: Path, most: int, deadline: float, cancelled: threading.Event | None) -> None:
+def _is_public_v4(number: ipaddress.IPv4Address) -> bool:
+    return number.is_global and not number.is_multicast and not any(number in one for one in _NOT_OF_HOSTS_V4)
+
+
+def _save(answer: httpx2.Response, target: Path, most: int, deadline: float) -> None:
+    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise Invalid("source: the address gives a packed file. Give one that is not.", field="source")
     size = 0
     with target.open("wb") as file:
-        for chunk in answer.iter_bytes():
+        for chunk in answer.iter_raw():
             size += len(chunk)
             if size > most:
                 raise Invalid(f"source: the file is over {most} bytes. Split it.", word="too_large", field="source")
             if time.monotonic() > deadline:
                 raise Unavailable("source: the file comes too slowly. Fetch it otherwise, into the imports folder.")
-            check_wanted(cancelled)
             file.write(chunk)

@@ -24,9 +24,13 @@ def copy_in(folders: Sequence[Path], source: str, target: Path, most: int) -> No
         place.opened() as (reading, found),
         target.open("wb") as writing,
     ):
-        if found.st_size > most:
+        copied, is_small = 0, found.st_size <= most
+        while is_small and (chunk := reading.read(AT_ONCE)):
+            writing.write(chunk)
+            copied += len(chunk)
+            is_small = copied <= most  # it may grow meanwhile
+        if not is_small:
             raise Invalid(f"source: the file is over {most} bytes. Split it.", word="too_large", field="source")
-        shutil.copyfileobj(reading, writing, AT_ONCE)
 
 
 def move_out(folders: Sequence[Path], made: Path, destination: str) -> str:

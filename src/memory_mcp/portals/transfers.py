@@ -84,7 +84,7 @@ class Transfers:
             moving.staged(folder, ENDINGS[format_]) as path,
             self._worker(path, budget, cancelled) as worker,
         ):
-            self._get(caller, source, path, cancelled)  # before the turn: it may take a while
+            self._get(caller, source, path, budget, cancelled)  # before the turn: it may take a while
             arrival = moving.Arrival(path, format_, worker, budget, cancelled)
             if format_ in ("json", "csv"):
                 worker.call(inspection.prepare, path, format_)
@@ -108,11 +108,16 @@ class Transfers:
         limits = Limits(budget.seconds_left(), file_bytes=MAX_NFC_GROWTH * self._import_limits.file_bytes)
         return Worker(limits, writable=[path.parent], cancelled=cancelled)
 
-    def _get(self, caller: Caller, source: str, path: Path, cancelled: threading.Event | None) -> None:
+    def _get(
+        self, caller: Caller, source: str, path: Path, budget: ImportBudget, cancelled: threading.Event | None
+    ) -> None:
+        max_bytes = self._import_limits.file_bytes
         if not fetching.is_url(source):
-            places.copy_in(self._import_folders(caller), source, path, self._import_limits.file_bytes)
+            places.copy_in(self._import_folders(caller), source, path, max_bytes)
         elif self._urls:
-            fetching.fetch(source, path, self._import_limits.file_bytes, cancelled)
+            limits = Limits(min(budget.seconds_left(), fetching.MAX_FETCH_SECONDS), file_bytes=max_bytes)
+            with Worker(limits, writable=[path.parent], network=True, cancelled=cancelled) as worker:
+                worker.call(fetching.fetch, source, path, max_bytes)
         else:
             raise Invalid(
                 "source: addresses are switched off here. Put the file into the imports folder.", field="source"
