@@ -77,6 +77,7 @@ def test_what_is_written_on_one_server_is_soon_on_the_other(hub: Hub, here: Http
     assert there.modern_call("memory_get", id=arrived["id"])["source"] == "sync"
     shown = soon(lambda: next((one for one in status(both[0])["namespaces"] if not one["outbox"]), None))
     assert (shown["namespace"], shown["notes"], shown["enabled"]) == ("shared", 2, True)
+    assert status(both[0])["set_aside"] == []
 
 
 def test_a_disabled_namespace_waits(hub: Hub, here: Http) -> None:

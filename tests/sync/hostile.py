@@ -82,3 +82,13 @@ def reply(request: BaseHTTPRequestHandler, body: bytes, status: int = 200, **hea
         request.send_header(name.replace("_", "-"), value)
     request.end_headers()
     request.wfile.write(body)
+
+
+def replying(body: bytes, status: int = 200, **headers: str) -> Callable[[BaseHTTPRequestHandler, str], bool]:
+    """For `send`: the same answer to everything."""
+
+    def send(request: BaseHTTPRequestHandler, verb: str) -> bool:
+        reply(request, body, status, **headers)
+        return True
+
+    return send

@@ -1,19 +1,32 @@
 """What a hub that means harm, or anyone who has its key, can do to a node: real nodes, over real HTTP."""
 
+import json
+import os
+import subprocess
+import threading
 import time
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.errors import AppError
 from memory_mcp.notes.model import Author, NewNote, Note, Revision
-from tests.sync.hostile import HostileHub, hostile_hub
+from memory_mcp.sync import asking
+from memory_mcp.sync import node as nodes
+from tests.sync.hostile import HostileHub, hostile_hub, replying
 from tests.sync.processes import Node
+from tests.wire import COMMAND, environment
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}), namespace="shared")
 
@@ -179,3 +192,368 @@ def test_what_came_while_a_namespace_was_disabled_comes_when_it_is_enabled_again
     node.say("now")
     assert hub.asked[-2][1]["after"] == 0  # from the beginning
     assert id_ in hub.pushed()  # so that the hub says what it knows beyond that
+
+
+# One record that cannot be taken does not keep the others out
+
+
+def test_a_record_that_cannot_be_taken_is_set_aside_and_named_and_the_others_come(hub: HostileHub, node: Node) -> None:
+    fine = forged("fine", content="Fine", namespace="shared", folder="")
+    bad = {
+        "bad-time": {**fine, "id": "bad-time", "created": ["0000-00-00T00:00:00.000Z", None]},
+        "bad-day": {**fine, "id": "bad-day", "updated_at": "2030-02-30T00:00:00.000Z"},
+        "bad-stamp": {"id": "bad-stamp", "registers": {"content": ["999999999999999:00000:a", "x"]}},
+        "bad-text": forged("bad-text", content=7, namespace="shared"),
+        "bad-tag": forged("bad-tag", content="x", namespace="shared", folder="", tag__x=["y", "user"]),
+        "bad-place": forged("bad-place", content="x", namespace=["shared"]),
+        "bad-depth": forged(
+            "bad-depth", content="x", namespace="shared", metadata__k=json.loads("[" * 500 + "]" * 500)
+        ),
+        "bad-tags": {"id": "bad-tags", "registers": {f"tag/{n}": [stamp(), [f"{n}", "user"]] for n in range(20_000)}},
+    }
+    hub.records = [*bad.values(), "no record", {"id": "\x1b[2J" * 99}, fine]
+    cursor = len(hub.records)
+    node.say("now")
+    status = node.told("status")
+    assert everything(node) == {"fine": "shared: Fine"}
+    assert {one["id"] for one in status["set_aside"]} == {*bad, ""}
+    assert all(one["reason"] for one in status["set_aside"])
+    assert status["namespaces"][0]["cursor"] == cursor
+    shown = node.say("status").stdout
+    assert all(id_ in shown for id_ in bad)
+    assert "resync" in shown
+    assert "\x1b" not in shown
+    hub.records = [forged("later", content="Later", namespace="shared", folder="")]
+    assert "1 taken in" in node.say("now").stdout
+    node.say("resync", "shared")
+    assert node.told("status")["set_aside"] == []
+    hub.records = [forged("bad-time", content="Mended", namespace="shared", folder=""), bad["bad-day"]]
+    node.say("now")
+    assert [one["id"] for one in node.told("status")["set_aside"]] == ["bad-day"]
+    assert everything(node)["bad-time"] == "shared: Mended"
+
+
+def test_what_was_set_aside_is_limited_in_number(hub: HostileHub, node: Node) -> None:
+    def page(verb: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if verb == "pull":
+            bad = [{"id": f"{answer['ticket']}-{n}", "surprise": 1} for n in range(200)]
+            answer |= {"records": bad, "cursor": answer["cursor"] + 200}
+        return answer
+
+    hub.change = page
+    for _ in range(3):
+        node.say("now")
+    with opened(node) as app, app.notes._shelf(LOCAL_USER).db.read() as tx:
+        assert tx.number("SELECT count(*) FROM sync_set_aside") == 200
+    assert len(node.told("status")["set_aside"]) == 20
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=8) | st.just("x" * 5000),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+ids = st.sampled_from(["mine", "a", "b", "\0", "x" * 64, "../x"]) | st.text(max_size=4)
+stamps = st.builds(
+    lambda ms, count, who: f"{ms:015d}:{count:05d}:{who}",
+    st.sampled_from([0, 1, 1_800_000_000_000, 4_000_000_000_000, 7_258_118_399_999, 10**15 - 1]),
+    st.sampled_from([0, 99999]),
+    st.sampled_from(["a", "evil"]),
+)
+names = st.sampled_from(
+    ["content", "title", "folder", "namespace", "archived", "expires_at", "tag/x", "tag/", "tag/ns/shared", "metadata/",
+     "metadata/\ud800", "metadata/k", "link/mine", "link/a", "link/", "supersedes/mine", "supersedes/b", "wikilink/t",
+     "new/x"]
+) | st.text(max_size=6)  # fmt: skip
+likely: st.SearchStrategy[Any] = st.sampled_from(
+    ["shared", "other", "", "text [[t]] #x", None, True, ["x", "user"], ["X", "system"], ["archived", "user"], "mine",
+     "a", "b", "9999-12-31T23:59:59+00:00", "0001-01-01", "9999-12-31T23:59:59-23:00", 10**400, {"a": [1]}]
+)  # fmt: skip
+registers = st.one_of(st.tuples(stamps, likely), st.tuples(stamps, likely), st.tuples(stamps), anything)
+times = st.sampled_from(
+    ["2030-01-01T00:00:00.000Z", "0000-00-00T00:00:00.000Z", "9999-12-31T23:59:59.999Z", "1000-01-01T00:00:00.000Z"]
+)
+base: dict[str, Any] = {
+    "content": ("001800000000000:00000:a", "text"),
+    "namespace": ("001800000000000:00000:a", "shared"),
+    "folder": ("001800000000000:00000:a", ""),
+}
+records = anything | st.fixed_dictionaries(
+    {"id": ids, "registers": st.dictionaries(names, registers, max_size=6).map(lambda more: base | more)},
+    optional={
+        "importance": anything | st.floats(0, 1),
+        "created": anything | st.tuples(times, st.none() | st.text(max_size=3)),
+        "updated_at": times | anything,
+        "last_referenced_at": times | anything,
+        "dead": stamps | anything,
+    },
+)
+answers = st.fixed_dictionaries(
+    {"records": st.lists(records, max_size=4)},
+    optional={
+        "now": times | anything,
+        "ticket": anything,
+        "cursor": anything,
+        "left": anything,
+        "refused": st.lists(st.fixed_dictionaries({"id": ids | anything, "message": anything}), max_size=2),
+    },
+)
+
+
+@pytest.mark.parametrize("link", [(), ("--encrypt",)], ids=["plain", "sealed"])
+def test_whatever_a_hub_says_a_node_goes_on(hub: HostileHub, tmp_path: Path, link: tuple[str, ...]) -> None:
+    """Each exchange ends, and if it fails, it says so in words."""
+    node = Node(tmp_path)
+    node.say("link", hub.url, "--key", "mmcp_key", *link)
+    node.say("enable", "shared")
+    with opened(node) as app:
+
+        @given(pulled=answers, pushed=answers)
+        @hypothesis_settings(
+            max_examples=EXAMPLES,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            derandomize=True,
+            database=None,
+        )
+        def goes_on(pulled: dict[str, Any], pushed: dict[str, Any]) -> None:
+            def change(verb: str, answer: dict[str, Any]) -> dict[str, Any]:
+                said = dict(pulled if verb == "pull" else pushed)
+                given = said.pop("records")
+                return {**answer, ("records" if verb == "pull" else "merged"): given, **said}
+
+            hub.change = change
+            with suppress(AppError):
+                app.notes.create(ME, Author(), NewNote("text [[t]]", title="t", tags=("x",)))
+                app.sync.run(LOCAL_USER)
+            hub.change = lambda verb, answer: answer
+            done = app.sync.run(LOCAL_USER)
+            assert done.refused == 0
+            app.sync.status(LOCAL_USER)
+            for note, _, _ in app.notes.everything(ME):
+                app.notes.read(ME, note.id, include_links=True)
+
+        goes_on()
+
+
+EXAMPLES = int(os.environ.get("MEMORY_MCP_HOSTILE_EXAMPLES", "60"))
+
+
+# Answers are limited in size and time
+
+
+def test_an_answer_that_unpacks_to_gigabytes_takes_neither_memory_nor_the_node_down(
+    hub: HostileHub, node: Node
+) -> None:
+    packer = zlib.compressobj(wbits=31)  # bit by bit: a child's peak of memory begins with its parent's
+    bomb = b"".join([*(packer.compress(b" " * 1_000_000) for _ in range(600)), packer.flush()])
+    hub.send = replying(bomb, Content_Encoding="gzip")
+    process = subprocess.Popen(
+        [*COMMAND, "sync", "now", "--data-dir", str(node.data_dir)], env=environment(), stderr=subprocess.PIPE
+    )
+    with process:
+        said = process.stderr.read().decode() if process.stderr else ""
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 1
+    assert "bytes" in said
+    assert used.ru_maxrss * 1024 < 400_000_000
+    for encoding in ("gzip, gzip", "deflate", "br"):
+        hub.send = replying(bomb, Content_Encoding=encoding)
+        assert "is not a hub" in _flat(node.say("now", check=False).stderr)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("what", ["headers", "body"])
+def test_an_answer_that_drips_is_ended(hub: HostileHub, node: Node, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    ended = threading.Event()
+
+    def drip(request: BaseHTTPRequestHandler, verb: str) -> bool:
+        request.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        request.wfile.write(b"X-Slow: " if what == "headers" else b"Content-Length: 100000\r\n\r\n")
+        with suppress(OSError):
+            while not ended.wait(0.02):
+                request.wfile.write(b" ")
+        request.close_connection = True
+        return True
+
+    hub.send = drip
+    monkeypatch.setattr(asking, "ANSWER_TIMEOUT_S", 0.4)
+    try:
+        refused = node.say("now", check=False)
+    finally:
+        ended.set()
+    assert refused.returncode == 1
+    assert "does not answer" in _flat(refused.stderr)
+    hub.send = lambda request, verb: False
+    monkeypatch.undo()
+    node.say("now")
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        {"left": 1},
+        {"left": 1, "records": [{"id": "a"}]},
+        {"cursor": 3},
+        {"cursor": 2**63},
+        {"cursor": -1},
+        {"cursor": "9"},
+        {"left": -1, "cursor": 10},
+        {"left": 2**70, "cursor": 10},
+        {"records": [{"id": "a"}] * 201, "cursor": 500},
+        {"records": {"id": "a"}},
+        {"ticket": "x" * 65},
+        {"ticket": None},
+        {"now": "9999-01-01T00:00:00.000Z"},
+        {"now": "1970-01-01T00:00:00.000Z"},
+        {"now": "0000-00-00T00:00:00.000Z"},
+        {"now": 7},
+    ],
+)
+def test_pages_that_lead_nowhere_are_no_hubs(hub: HostileHub, node: Node, pages: dict[str, Any]) -> None:
+    hub.cursor = 5
+    node.say("now")
+    before = node.told("status")
+    hub.change = lambda verb, answer: answer | pages if verb == "pull" else answer
+    refused = node.say("now", check=False)
+    assert refused.returncode == 1
+    assert "is not a hub" in _flat(refused.stderr)
+    after = node.told("status")
+    assert after["namespaces"][0]["cursor"] == before["namespaces"][0]["cursor"] == 5
+
+
+def test_pages_without_end_are_left_for_the_next_time(
+    hub: HostileHub, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def more(verb: str, answer: dict[str, Any]) -> dict[str, Any]:
+        if verb != "pull":
+            return answer
+        hub.cursor += 1
+        note = forged(f"n{hub.cursor}", content="More", namespace="shared", folder="")
+        return answer | {"records": [note], "cursor": hub.cursor, "left": 1}
+
+    hub.change = more
+    monkeypatch.setattr(nodes, "MAX_PAGES", 4)
+    left = node.say("now", check=False)
+    assert left.returncode == 1
+    assert "4 taken in" in left.stdout
+
+
+def test_a_hub_that_always_knows_better_does_not_keep_a_node_sending(
+    hub: HostileHub, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_ = write(node, "Text", "shared")
+
+    def differ(verb: str, answer: dict[str, Any]) -> dict[str, Any]:
+        old = "000000000000000:00000:a"
+        claim = {"id": id_, "registers": {"content": [old, "Old"], "folder": [old, "x"], "namespace": [old, "shared"]}}
+        return answer | {"merged": [claim]} if verb == "push" else answer
+
+    hub.change = differ
+    monkeypatch.setattr(nodes, "MAX_EXTRA_PUSHES", 5)
+    node.say("now", check=False)
+    assert len([verb for verb, _ in hub.asked if verb == "push"]) < 10
+    assert everything(node) == {id_: "shared: Text"}
+
+
+def test_a_redirect_is_not_followed_and_the_key_goes_nowhere(hub: HostileHub, node: Node) -> None:
+    with hostile_hub() as elsewhere:
+        for status in (301, 302, 303, 307, 308):
+            hub.send = replying(b"{}", status, Location=f"{elsewhere.url}/api/sync/pull")
+            assert node.say("now", check=False).returncode == 1
+        assert elsewhere.headers == []
+
+
+def test_what_a_hub_says_is_shown_on_one_line_and_moves_no_cursor_of_a_terminal(hub: HostileHub, node: Node) -> None:
+    id_ = write(node, "Text", "shared")
+    evil = "\x1b[2J\nSynced   all is well\n" * 500
+    hub.change = lambda verb, answer: (
+        answer | {"refused": [{"id": id_, "error": "invalid", "message": evil}]} if verb == "push" else answer
+    )
+    refused = node.say("now", check=False)
+    hub.send = replying(json.dumps({"error": "invalid", "detail": evil}).encode(), 422)
+    failed = node.say("now", check=False)
+    for text in (refused.stdout + refused.stderr, failed.stderr, node.say("status").stdout):
+        assert "\x1b[2J" not in text
+        assert "\nSynced   all is well" not in text
+        assert len(text) < 5000
+
+
+def test_a_wait_without_end_is_not_waited_for(hub: HostileHub, node: Node) -> None:
+    waited: list[float] = []
+    hub.send = replying(b"{}", 429, Retry_After="9" * 300)
+    with opened(node) as app, pytest.raises(AppError):
+        app.sync.run(LOCAL_USER, pause=waited.append)
+    hub.send = replying(b"{}", 429, Retry_After="99999")
+    with opened(node) as app, pytest.raises(AppError):
+        app.sync.run(LOCAL_USER, pause=waited.append)
+    assert sum(waited) < 2 * nodes.MAX_PAUSE_S
+
+
+# Encrypted, a hub can make up nothing
+
+
+def test_a_hub_without_the_secret_neither_makes_up_nor_removes_nor_deletes_anything(
+    hub: HostileHub, tmp_path: Path
+) -> None:
+    node = Node(tmp_path / "node")
+    secret = node.told("link", hub.url, "--key", "mmcp_key", "--encrypt")["secret"]
+    node.say("enable", "shared")
+    node.say("enable", "other")
+    id_ = write(node, "Text", "shared", title="Title", tags=("kept",), metadata={"k": 1}, expires_at="2040-01-01")
+    target = write(node, "Target", "shared")
+    with opened(node) as app:
+        app.notes.link(ME, id_, target, bidirectional=False)
+    node.say("now")
+    sealed = hub.pushed()[id_]
+    before = read(node, id_), read(node, target)
+    at = stamp(1000)
+    foreign = hub.pushed()[target]["registers"]
+    attacks = [
+        *({"id": id_, "registers": {name: [at]}} for name in sealed["registers"]),  # as if it had been removed
+        *(
+            {"id": id_, "registers": {name: [at, value]}} for name, (_, value) in sealed["registers"].items()
+        ),  # replayed
+        {"id": id_, "registers": {"content": foreign["content"]}},  # swapped
+        {"id": id_, "registers": {"title": sealed["registers"]["content"]}},
+        forged(id_, archived=True),
+        forged(id_, namespace="other"),
+        forged(id_, namespace={**sealed["registers"]["namespace"][1], "open": "other"}),
+        forged(id_, content="Made up"),
+        {"id": id_, "registers": {f"link/{target}": [at]}},
+        {"id": id_, "registers": {f"supersedes/{target}": [at, target]}},
+        {"id": id_, "dead": at},
+        {"id": id_, "registers": {"dead": [at, sealed["registers"]["content"][1]]}, "dead": at},
+        forged("new", content="Made up", namespace="shared", folder=""),
+        {**sealed, "id": "copied"},
+    ]
+    for attack in attacks:
+        hub.records = [attack]
+        node.say("now")
+        [aside] = [one for one in node.told("status")["set_aside"] if one["id"] == attack["id"]]
+        assert "seal" in aside["reason"].lower()
+        assert (read(node, id_), read(node, target)) == before, attack
+        node.say("resync", "shared")  # which forgets what was set aside
+    assert everything(node).keys() == {id_, target}
+
+    other = Node(tmp_path / "other")
+    other.say("link", hub.url, "--key", "mmcp_key", "--secret", secret)
+    other.say("enable", "shared")
+    hub.records = [sealed, hub.pushed()[target]]
+    other.say("now")
+    assert other.told("status")["set_aside"] == []
+    assert everything(other) == everything(node)
+    with opened(node) as app:
+        app.notes.update(ME, Author(), id_, Revision(remove_tags=("kept",), metadata_patch={"k": None}, expires_at=""))
+        app.notes.delete(ME, target, soft=False)
+    node.say("now")
+    hub.records = [hub.pushed()[id_], hub.pushed()[target]]
+    other.say("now")
+    assert other.told("status")["set_aside"] == []
+    assert everything(other).keys() == {id_}
+    arrived = read(other, id_)
+    assert (arrived.metadata, arrived.expires_at, "kept" in arrived.tags) == ({}, None, False)

@@ -331,6 +331,79 @@ def test_a_deletion_wins_whoever_comes_later(hub: Hub, key: str) -> None:
     assert told["dead"]
 
 
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"created": ["0000-00-00T00:00:00.000Z", None]},
+        {"updated_at": "2030-02-30T00:00:00.000Z"},
+        {"importance": True},
+        {"importance": "0.5"},
+        {"id": "a/b"},
+        {"id": "\x1b[2J"},
+        {"registers": {"content": ["999999999999999:00000:a", "x"]}},
+        {"registers": {"namespace": [stamp(), "default"], "content": [stamp(), 7]}},
+        {"registers": {"namespace": [stamp(), "default"], "archived": [stamp(), "yes"]}},
+        {"registers": {"namespace": [stamp(), "default"], "expires_at": [stamp(), "soon"]}},
+        {"registers": {"namespace": [stamp(), "default"], "tag/x": [stamp(), "x"]}},
+        {"registers": {"namespace": [stamp(), "default"], "link/n2": [stamp(), {"id": "n2"}]}},
+        {"registers": {"namespace": [stamp(), "a,b"]}},
+    ],
+)
+def test_a_record_that_no_node_could_take_is_refused_and_says_why(hub: Hub, key: str, bad: dict[str, Any]) -> None:
+    pushed = hub.ask("push", key, records=[{**record("odd"), **bad}, record("fine")]).json()
+    [refused] = pushed["refused"]
+    assert refused["error"] == "invalid"
+    assert refused["message"]
+    assert [one["id"] for one in hub.ask("pull", key, node="b", namespace="default").json()["records"]] == ["fine"]
+
+
+def test_a_note_cannot_grow_beyond_what_nodes_take(hub: Hub, key: str) -> None:
+    def with_tags(first: int) -> dict[str, Any]:
+        tags = {f"tag/{number}": [stamp(), [f"{number}", "user"]] for number in range(first, first + 6000)}
+        return {"id": "n1", "registers": {**record()["registers"], **tags}}
+
+    ticket = hub.ask("push", key, records=[with_tags(0)]).json()["ticket"]
+    [refused] = hub.ask("push", key, ticket=ticket, records=[with_tags(6000)]).json()["refused"]
+    assert "10,000 fields" in refused["message"]
+    [kept] = hub.ask("pull", key, node="b", namespace="default").json()["records"]
+    assert len(kept["registers"]) == 6002
+
+
+def test_what_an_earlier_version_let_in_stands_in_nobodys_way(hub: Hub, key: str) -> None:
+    told = [record("odd"), record("gone"), record("fine")]
+    ticket = hub.ask("push", key, records=told).json()["ticket"]
+    moved = {"id": "gone", "registers": {"namespace": [stamp(), "elsewhere"]}}
+    ticket = hub.ask("push", key, ticket=ticket, records=[moved]).json()["ticket"]
+    with closing(apsw.Connection(str(hub.data_dir / "hub.db"))) as connection:
+        connection.set_busy_timeout(30_000)
+        bad = json.dumps(["0000-00-00T00:00:00.000Z", None])
+        connection.execute(
+            """
+            UPDATE records SET record = json_set(record, '$.created', json(?)) WHERE id IN ('odd', 'gone')
+            AND user_id = (SELECT user_id FROM records JOIN nodes USING (user_id) WHERE ticket = ?)
+            """,
+            (bad, ticket),
+        )
+    pulled = hub.ask("pull", key, node="b", namespace="default").json()["records"]
+    assert sorted(one["id"] for one in pulled) == ["fine", "gone", "odd"]
+    again = hub.ask("push", key, ticket=ticket, records=[record("odd", "mended")]).json()
+    assert again["refused"] == []
+    [odd] = [one for one in hub.ask("pull", key, node="c", namespace="default").json()["records"] if one["id"] == "odd"]
+    assert "created" not in odd
+    assert odd["registers"]["content"][1] == "mended"
+
+
+def test_answers_to_a_push_are_limited_in_size_and_what_is_left_goes_with_the_next(hub: Hub, key: str) -> None:
+    large = [record(f"n{number}", "x" * 1_000_000) for number in range(8)]
+    hub.ask("push", key, node="a", records=large)
+    small = [{"id": f"n{number}", "registers": {"folder": [stamp(), "f"]}} for number in range(8)]
+    answer = hub.ask("push", key, node="b", records=small).json()
+    assert len(answer["merged"]) + len(answer["refused"]) == 8
+    assert {one["error"] for one in answer["refused"]} == {"unavailable"}
+    left = [one for one in small if one["id"] in {refused["id"] for refused in answer["refused"]}]
+    assert hub.ask("push", key, node="b", ticket=answer["ticket"], records=left).json()["refused"] == []
+
+
 def test_there_is_nothing_else_to_see(hub: Hub) -> None:
     assert httpx.get(f"{hub.url}/healthz").is_success
     for path in ("/", "/mcp", "/api/mcp/search", "/metrics", "/api/sync/push"):

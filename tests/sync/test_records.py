@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.errors import Invalid
+from memory_mcp.sync.protocol import MAX_STAMP_MS
 from memory_mcp.sync.records import Record, as_json, at_most, merge, milliseconds, parse
 
 MOMENT = "2030-01-01T12:00:00.000Z"
@@ -15,7 +16,7 @@ STAMP = "000001893499200:00000:a"
 
 stamps = st.builds(
     lambda ms, counter, node: f"{ms:015d}:{counter:05d}:{node}",
-    st.integers(0, 4) | st.integers(0, 10**15 - 1),
+    st.integers(0, 4) | st.integers(0, MAX_STAMP_MS),
     st.integers(0, 2) | st.just(99999),
     st.sampled_from(["a", "b", "0f"]),
 )

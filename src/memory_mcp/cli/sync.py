@@ -115,6 +115,7 @@ def now(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = Fal
         typer.echo(f"{done.pushed} sent, {done.pulled} taken in, {done.refused} refused, {found.left} left.")
         for reason in {reason for one in found.namespaces for reason in one.refused}:
             typer.echo(f"Refused: {reason}", err=True)
+        _show_set_aside(found, err=True)
     if found.left:
         raise typer.Exit(1)
 
@@ -173,3 +174,11 @@ def _show(found: Status) -> None:
         )
         table.add_row(*map(str, row))
     Console().print(table)
+    _show_set_aside(found)
+
+
+def _show_set_aside(found: Status, *, err: bool = False) -> None:
+    for one in found.set_aside:
+        typer.echo(f"Set aside: {one.id or 'a record without an id'}: {one.reason}", err=err)
+    if found.set_aside:
+        typer.echo("`memory-mcp sync resync NAMESPACE` asks the hub for these again.", err=err)

@@ -1,5 +1,6 @@
 """The hub's HTTP door: where nodes push and pull. Whoever comes shows a key; there is nothing else to see."""
 
+import asyncio
 import sys
 import zlib
 from typing import Annotated, Any
@@ -25,6 +26,7 @@ from memory_mcp.sync.hub import Hub, Pulled, Pushed
 from memory_mcp.sync.protocol import LONGEST_NAMESPACE, MOST_RECORDS
 
 LARGEST_BODY = 32 * 1024 * 1024  # bytes, once unpacked: one note is at most a few MiB
+MAX_BODY_S = 120.0  # for a body to arrive, however steadily it drips
 
 
 def run(app: HubApp) -> None:
@@ -137,11 +139,19 @@ class Unpacking:
             return
         is_packed = Headers(scope=scope).get("content-encoding", "") == "gzip"
         unpacker = zlib.decompressobj(wbits=31) if is_packed else None
-        taken = 0
+        taken, until = 0, asyncio.get_running_loop().time() + MAX_BODY_S
+        is_whole = False
 
         async def take() -> Message:
-            nonlocal taken
-            message = await receive()
+            nonlocal taken, is_whole
+            if is_whole:  # what comes after the body may take as long as it likes: that the client is gone
+                return await receive()
+            try:
+                async with asyncio.timeout_at(until):
+                    message = await receive()
+            except TimeoutError as exc:
+                raise HTTPException(408, f"A push takes at most {MAX_BODY_S:.0f} seconds to arrive.") from exc
+            is_whole = not message.get("more_body", False)
             if message["type"] != "http.request":
                 return message
             body = _unpacked(unpacker, message.get("body", b"")) if unpacker else message.get("body", b"")

@@ -12,12 +12,12 @@ from typing import Any, Literal
 from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.notes import markdown, writing
-from memory_mcp.notes.model import Author, Note, Tag
+from memory_mcp.notes.model import Author, Note, Tag, tag_key
 from memory_mcp.notes.storage import links, notes, queue, sync, words
 from memory_mcp.notes.storage.notes import Stored
 from memory_mcp.sqlite import Database, Read, Write
-from memory_mcp.sync.model import Outgoing, Place, Standing, Synced
-from memory_mcp.sync.protocol import LONGEST_NAMESPACE, MOST_AHEAD
+from memory_mcp.sync.model import Outgoing, Place, SetAside, Standing, Synced
+from memory_mcp.sync.protocol import MOST_AHEAD
 from memory_mcp.sync.records import NAMESPACE, Record, Register, merge
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,6 @@ PLAIN = ("content", "folder", "archived", "expires_at", NAMESPACE)
 LINKS: tuple[Literal["link", "supersedes"], ...] = ("link", "supersedes")
 WIKILINK = "wikilink"
 IMPORTANCE = "importance"  # has no stamp: the greatest counts
-LONGEST_TEXT = 1024 * 1024
 STEADY = 500  # milliseconds that two clocks may differ from one exchange to the next without a word
 
 Marks = Mapping[str, markdown.Marks]
@@ -55,6 +54,10 @@ class Replica:
     def namespaces(self) -> list[Synced]:
         with self._db.read() as tx:
             return sync.namespaces(tx)
+
+    def set_aside(self) -> list[SetAside]:
+        with self._db.read() as tx:
+            return sync.set_aside(tx)
 
     def places(self) -> list[Place]:
         with self._db.read() as tx:
@@ -103,6 +106,7 @@ class Replica:
         merged: Sequence[Record],
         ticket: str,
         hub_now: str,
+        set_aside: Sequence[SetAside] = (),
     ) -> None:
         marks = _marks(merged)
         with self._db.write() as tx:
@@ -115,13 +119,21 @@ class Replica:
             with _arriving(tx):
                 sync.be_as_at_the_hub(tx, unchanged, hub_now)
             sync.set_pushed(tx, [one.record.id for one in taken])
-            changed = self._merged(tx, merged, marks)
+            changed = self._merge(tx, merged, marks, set_aside, namespace=None)
         self._tell(changed)
 
-    def take_in(self, place: Place, records: Sequence[Record], cursor: int, ticket: str, left: int) -> None:
+    def take_in(
+        self,
+        place: Place,
+        records: Sequence[Record],
+        cursor: int,
+        ticket: str,
+        left: int,
+        set_aside: Sequence[SetAside] = (),
+    ) -> None:
         marks = _marks(records)
         with self._db.write() as tx:
-            changed = self._merged(tx, records, marks)
+            changed = self._merge(tx, records, marks, set_aside, namespace=place.namespace)
             sync.set_ticket(tx, ticket)
             sync.set_read(tx, place, cursor, left)
         self._tell(changed)
@@ -149,19 +161,38 @@ class Replica:
         with self._db.write() as tx:
             sync.set_ended(tx, error)
 
-    def _merged(self, tx: Write, records: Sequence[Record], marks: Marks) -> Changed:
+    def _merge(
+        self,
+        tx: Write,
+        records: Sequence[Record],
+        marks: Marks,
+        set_aside: Sequence[SetAside],
+        *,
+        namespace: str | None,
+    ) -> Changed:
+        """Take in records one by one. One that cannot be merged is set aside, and the others still come in."""
         changed = Changed()
         merged: list[str] = []
+        aside = list(set_aside)
         with _arriving(tx):
             for record in records:
+                mine = Changed()
                 try:
-                    merged += [record.id] if _merge(tx, self._user, record, marks, changed) else []
-                except Invalid as exc:  # raised before anything is written: the others still come in
-                    log.warning("A note that arrived is left out (%s): %s", record.id, exc.message)
+                    with tx.part():
+                        merged += [record.id] if _merge(tx, self._user, record, marks, mine) else []
+                except Invalid as exc:
+                    aside.append(SetAside(record.id, exc.message))
+                else:
+                    changed.notes += mine.notes
+                    changed.linked += mine.linked
             if stamps := [stamp for record in records for stamp in record.stamps]:
                 sync.observe(tx, max(stamps))
             concerned = [*dict.fromkeys(merged + changed.linked)]
             repointed = sync.point_as_told(tx, concerned)
+        sync.take_back(tx, merged)
+        if aside:
+            log.warning("%d notes from the hub could not be taken in: `memory-mcp sync status` names them", len(aside))
+            sync.put_aside(tx, aside, namespace)
         # Whatever nobody has told yet is chosen here, as if it were written here: the others are told.
         repointed += sync.resolve(tx, concerned)
         changed.linked += notes.ids_of(tx, repointed)
@@ -309,7 +340,7 @@ def _keep(tx: Write, user: str, stored: Stored | None, merged: Record, marks: Ma
 
 
 def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Changed) -> Stored:
-    note, has_own_title, tags = _told(merged, _nothing(user, merged), marks)
+    note, has_own_title, tags = _told(merged, _nothing(user, merged, tx.precise_stamp), marks)
     stored = notes.insert(tx, note, has_own_title=has_own_title, previous=None, session_id=None)
     if note.archived:
         notes.update(tx, stored)
@@ -342,9 +373,9 @@ def _set_times(tx: Write, stored: Stored, merged: Record) -> None:
 
 def _told(merged: Record, former: Note, marks: Marks) -> tuple[Note, bool, list[Tag]]:
     """The note that a record tells of, whether its title is its own, and its tags. What it does not tell stays."""
-    content = _text(merged, "content", former.content, LONGEST_TEXT)
-    own_title = _text(merged, "title", None, LONGEST_TEXT)
-    namespace = _namespace(merged, former.namespace)
+    content = _text(merged, "content", former.content)
+    own_title = _value(merged, "title")
+    namespace = _text(merged, NAMESPACE, former.namespace)
     archived = bool(_value(merged, "archived"))
     tags = _tags(merged, namespace, _marks_of(content, marks).tags)
     tags = writing.with_state(tags) if archived else tags
@@ -353,7 +384,7 @@ def _told(merged: Record, former: Note, marks: Marks) -> tuple[Note, bool, list[
         former,
         title=own_title or markdown.first_line(content),
         content=content,
-        folder=_text(merged, "folder", former.folder, 512),
+        folder=_text(merged, "folder", former.folder),
         namespace=namespace,
         tags=[tag.name for tag in tags],
         importance=0.0 if archived else importance,
@@ -364,9 +395,9 @@ def _told(merged: Record, former: Note, marks: Marks) -> tuple[Note, bool, list[
     return note, bool(own_title), tags
 
 
-def _nothing(user: str, merged: Record) -> Note:
+def _nothing(user: str, merged: Record, now: str) -> Note:
     """The note a record is put into that is new here."""
-    created_at, client = merged.created or (merged.updated_at or "", None)
+    created_at, client = merged.created or (merged.updated_at or now, None)
     return Note(
         id=merged.id,
         user_id=user,
@@ -393,17 +424,17 @@ def _tags(merged: Record, namespace: str, inline: Collection[str]) -> list[Tag]:
     """Those that are told, in the order in which they were."""
     told = dict(_keyed(merged, "tag"))
     order = sorted(told, key=lambda key: (merged.registers[f"tag/{key}"][0], key))
-    tags = [_tag(told[key]) for key in order]
+    tags = [_tag(key, told[key]) for key in order]
     user = [tag.name for tag in tags if tag.origin == "user"]
     system = [tag.name for tag in tags if tag.origin == "system"]
     return writing.merged_tags(user, [*system, *writing.system_tags(Author("sync"), namespace)], inline)
 
 
-def _tag(value: Any) -> Tag:
-    match value:
-        case [str(name), "user" | "system" as origin] if 0 < len(name) <= 128 and "," not in name:
-            return Tag(name, origin)
-    raise Invalid("A tag of it is none.")
+def _tag(key: str, value: Any) -> Tag:
+    name, origin = value
+    if tag_key(name) != key:
+        raise Invalid("A tag of it has another name than its field.")
+    return Tag(name, origin)
 
 
 def _metadata(merged: Record, former: Note) -> dict[str, Any]:
@@ -468,30 +499,14 @@ def _value(record: Record, name: str) -> Any:
     return register[1] if len(register) == 2 else None
 
 
-def _namespace(record: Record, otherwise: str) -> str:
-    found: str = _text(record, NAMESPACE, otherwise, LONGEST_NAMESPACE)
-    if not found or "," in found or "\n" in found:
-        raise Invalid("Its namespace is none.")
-    return found
-
-
 def _expiry(record: Record) -> str | None:
-    found = _text(record, "expires_at", None, 64)
-    try:
-        return _moment(found) if found else None
-    except ValueError as exc:
-        raise Invalid("It expires at no time there is.") from exc
+    found = _value(record, "expires_at")
+    return _moment(found) if found else None
 
 
-def _text(record: Record, name: str, otherwise: Any, longest: int) -> Any:
-    if name not in record.registers:
-        return otherwise
-    value = _value(record, name)
-    if value is not None and (not isinstance(value, str) or len(value) > longest):
-        raise Invalid(f"Its {name} is not a text of at most {longest:,} characters.")
-    if value is None and name in ("content", "folder", NAMESPACE):
-        raise Invalid(f"It has no {name}.")
-    return value
+def _text(record: Record, name: str, otherwise: str) -> str:
+    """What a record says, or what is here. `records.check_values` has seen to it that it is a text."""
+    return str(_value(record, name)) if name in record.registers else otherwise
 
 
 def _require_synced(tx: Read, namespace: str) -> None:

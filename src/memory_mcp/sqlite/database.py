@@ -11,7 +11,7 @@ from typing import Any, Literal
 import apsw
 
 from memory_mcp.clock import Clock, precise_stamp, stamp, utc_now
-from memory_mcp.errors import NotFound, Unavailable, Unusable
+from memory_mcp.errors import Invalid, NotFound, Unavailable, Unusable
 from memory_mcp.files.turns import LONGEST_WAIT, Turns
 from memory_mcp.files.whole import sync
 from memory_mcp.sqlite import migrations
@@ -58,6 +58,18 @@ class Read:
 @dataclass(frozen=True)
 class Write(Read):
     """One unit of work: all of it is kept or none. `now` is the same instant for every row it writes."""
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """A part that fails by itself: what the block wrote is undone if it raises, and the rest may go on.
+
+        Raises Invalid for values that the file does not take.
+        """
+        try:
+            with self.connection:  # a savepoint
+                yield
+        except (apsw.SQLError, apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, OverflowError) as exc:
+            raise Invalid("The database does not take it.") from exc
 
 
 class _File:

@@ -1,26 +1,47 @@
-"""A node's hub over HTTP."""
+"""A node's hub over HTTP.
+
+A hub is not trusted: its answers are limited in size and time and checked before use, and no redirect is followed.
+"""
 
 import gzip
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+import socket
+import threading
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited, Unavailable
-from memory_mcp.sync.protocol import FORKED
-from memory_mcp.sync.records import Record, as_json, parse
+from memory_mcp.sync.model import SetAside
+from memory_mcp.sync.protocol import (
+    FORKED,
+    MAX_ANSWER_BYTES,
+    MAX_CURSOR,
+    MAX_HUB_TIME,
+    MIN_HUB_TIME,
+    MOST_RECORDS,
+    printable,
+)
+from memory_mcp.sync.records import ID, Moment, Record, as_json, parse
 
 URL = r"^https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$"
 SECONDS = 60.0
 CONNECT_SECONDS = 10.0
+ANSWER_TIMEOUT_S = 300.0  # for one answer as a whole, however steadily it drips
 RETRY_SECONDS = 5.0  # when a hub says that it is too often, and not for how long
+MAX_RETRY_AFTER_S = 120.0
+MAX_SHOWN_CHARACTERS = 300  # of what a hub says
 
 
 log = logging.getLogger(__name__)
+A = TypeVar("A", bound="_Answered")
 
 
 class Forked(Conflict):
@@ -35,6 +56,32 @@ class Answer:
     refused: dict[str, str]  # by id: why
     cursor: int = 0
     left: int = 0
+    set_aside: list[SetAside] = field(default_factory=list)  # records that are none
+
+
+class _Answered(BaseModel):
+    """What every answer of a hub says. What a newer hub says beside is ignored."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(strict=True)
+
+    now: Moment
+    ticket: Annotated[str, Field(pattern=r"^[!-~]{1,64}$")]
+
+
+class _Refused(BaseModel):
+    id: str | None
+    message: str
+
+
+class _Pushed(_Answered):
+    refused: Annotated[list[_Refused], Field(max_length=MOST_RECORDS)]
+    merged: Annotated[list[Any], Field(max_length=MOST_RECORDS)]
+
+
+class _Pulled(_Answered):
+    cursor: Annotated[int, Field(ge=0, le=MAX_CURSOR)]
+    records: Annotated[list[Any], Field(max_length=MOST_RECORDS)]
+    left: Annotated[int, Field(ge=0, le=MAX_CURSOR)]
 
 
 def checked_url(url: str) -> str:
@@ -63,11 +110,17 @@ class Asking:
     def __init__(self, url: str, key: str) -> None:
         import httpx2
 
-        headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json", "Content-Encoding": "gzip"}
+        headers = {
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+            "Content-Encoding": "gzip",
+            "Accept-Encoding": "gzip",
+        }
         timeout = httpx2.Timeout(SECONDS, connect=CONNECT_SECONDS)
         self._url = url
+        self._line: Any = None  # the network stream of the latest connection
         try:
-            self._client = httpx2.Client(base_url=url, headers=headers, timeout=timeout)
+            self._client = httpx2.Client(base_url=url, headers=headers, timeout=timeout, follow_redirects=False)
         except httpx2.InvalidURL as exc:
             raise _no_address() from exc
 
@@ -76,72 +129,133 @@ class Asking:
 
     def push(self, node: str, ticket: str | None, seal: str | None, records: Sequence[Record]) -> Answer:
         """Raises Forked, RateLimited, or Unavailable: nobody knows then what has arrived."""
-        told = self._ask(
-            "push", {"node": node, "ticket": ticket, "seal": seal, "records": [as_json(one) for one in records]}
-        )
-        with self._understood():
-            refused = {one["id"]: one["message"] for one in told["refused"] if one["id"]}
-            return Answer(told["now"], told["ticket"], _parsed(told["merged"]), refused)
+        asked = {"node": node, "ticket": ticket, "seal": seal, "records": [as_json(one) for one in records]}
+        answer = self._understand(_Pushed, self._ask("push", asked))
+        sent = {one.id for one in records}
+        refused = {
+            one.id: printable(one.message, MAX_SHOWN_CHARACTERS) for one in answer.refused if one.id and one.id in sent
+        }
+        taken, set_aside = parse_all(answer.merged)
+        return Answer(answer.now, answer.ticket, taken, refused, set_aside=set_aside)
 
     def pull(
         self, node: str, ticket: str | None, seal: str | None, namespace: str, after: int, *, own: bool, limit: int
     ) -> Answer:
         where = {"namespace": namespace, "after": after, "own": own, "limit": limit}
-        told = self._ask("pull", {"node": node, "ticket": ticket, "seal": seal, **where})
-        with self._understood():
-            return Answer(told["now"], told["ticket"], _parsed(told["records"]), {}, told["cursor"], told["left"])
+        answer = self._understand(_Pulled, self._ask("pull", {"node": node, "ticket": ticket, "seal": seal, **where}))
+        is_stuck = answer.left and (answer.cursor == after or not answer.records)
+        if answer.cursor < after or is_stuck:
+            raise _no_hub(self._url, "Its pages do not come to an end.")
+        taken, set_aside = parse_all(answer.records)
+        return Answer(answer.now, answer.ticket, taken, {}, answer.cursor, answer.left, set_aside)
 
     def _ask(self, verb: str, asked: dict[str, Any]) -> Any:
         import httpx2
 
         body = gzip.compress(json.dumps(asked, ensure_ascii=False).encode(), compresslevel=3)
+        with self._time_limit() as is_over:
+            try:
+                with self._client.stream(
+                    "POST", f"/api/sync/{verb}", content=body, extensions={"trace": self._trace}
+                ) as answer:
+                    given = self._read(answer)
+            except httpx2.TransportError as exc:
+                why = f"not within {ANSWER_TIMEOUT_S:,.0f} s" if is_over.is_set() else exc
+                raise Unavailable(f"The hub at {self._url} does not answer ({why}).") from exc
         try:
-            answer = self._client.post(f"/api/sync/{verb}", content=body)
-            told = answer.json() if answer.content else {}
-        except httpx2.TransportError as exc:
-            raise Unavailable(f"The hub at {self._url} does not answer ({exc}).") from exc
-        except (ValueError, httpx2.DecodingError) as exc:
+            told = json.loads(given) if given else {}
+        except (ValueError, RecursionError) as exc:
             raise _no_hub(self._url) from exc
         if answer.is_success:
             return told
         raise _refusal(self._url, answer.status_code, answer.headers.get("Retry-After"), told)
 
-    @contextmanager
-    def _understood(self) -> Iterator[None]:
-        """Read an answer. Raises Unavailable if it is not a hub's."""
+    def _read(self, answer: Any) -> bytes:
+        """The body, unpacked here: the client would unpack all of a chunk, and as many times as the hub says."""
+        encoding = answer.headers.get("Content-Encoding", "identity").strip().lower()
+        if encoding not in ("identity", "gzip"):
+            raise _no_hub(self._url)
+        unpacker = zlib.decompressobj(wbits=31) if encoding == "gzip" else None
+        body = bytearray()
         try:
-            yield
-        except (KeyError, TypeError) as exc:
+            for chunk in answer.iter_raw():
+                left = MAX_ANSWER_BYTES + 1 - len(body)
+                body += unpacker.decompress(chunk, left) if unpacker else chunk[:left]
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise Unavailable(
+                        f"The hub at {self._url} answers with more than {MAX_ANSWER_BYTES:,} bytes, which no hub does. "
+                        "Check the address."
+                    )
+        except zlib.error as exc:
             raise _no_hub(self._url) from exc
+        return bytes(body)
+
+    @contextmanager
+    def _time_limit(self) -> Iterator[threading.Event]:
+        """End the connection when an answer takes too long: the client's timeouts are for each byte of it."""
+        is_over = threading.Event()
+
+        def end() -> None:
+            is_over.set()
+            with suppress(OSError, AttributeError):  # not connected yet: connecting has a limit of its own
+                self._line.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(ANSWER_TIMEOUT_S, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield is_over
+        finally:
+            timer.cancel()
+
+    def _trace(self, event: str, info: dict[str, Any]) -> None:
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self._line = info["return_value"]
+
+    def _understand(self, shape: type[A], told: Any) -> A:
+        """Raises Unavailable if it is not a hub's answer."""
+        try:
+            answer = shape.model_validate(told)
+        except ValidationError as exc:
+            raise _no_hub(self._url) from exc
+        if not MIN_HUB_TIME <= answer.now <= MAX_HUB_TIME:
+            raise _no_hub(self._url, "Its clock is decades away.")
+        return answer
 
 
 def _no_address() -> Invalid:
     return Invalid("A hub's address is like https://hub.example.com or http://127.0.0.1:8766.", field="url")
 
 
-def _no_hub(url: str) -> Unavailable:
-    return Unavailable(f"What answers at {url} is not a hub. Check the address.")
+def _no_hub(url: str, why: str = "") -> Unavailable:
+    return Unavailable(" ".join(filter(None, [f"What answers at {url} is not a hub.", why, "Check the address."])))
 
 
-def _parsed(told: Sequence[object]) -> list[Record]:
-    """Those we understand: a newer version may tell of more, and `resync` asks for it again."""
-    records = []
+def parse_all(told: Iterable[object]) -> tuple[list[Record], list[SetAside]]:
+    """Those that are records, and the others: a newer version may say more, and `resync` asks for it again."""
+    records, set_aside = [], []
     for one in told:
         try:
             records.append(parse(one))
         except Invalid as exc:
-            log.warning("A note from the hub is left out, for its record is not understood here: %s", exc.message)
-    return records
+            set_aside.append(SetAside(_id(one), exc.message))
+    return records, set_aside
+
+
+def _id(told: object) -> str:
+    found = told.get("id") if isinstance(told, dict) else None
+    return found if isinstance(found, str) and re.fullmatch(ID, found) else ""
 
 
 def _refusal(url: str, status: int, retry_after: str | None, told: Any) -> AppError:
     said = told if isinstance(told, dict) else {}
-    message = str(said.get("detail") or said.get("message") or f"It answers {status}.")
+    message = printable(said.get("detail") or said.get("message") or f"It answers {status}.", MAX_SHOWN_CHARACTERS)
     if said.get("error") == FORKED:
         return Forked(message)
     if status == 429:
-        wait = float(retry_after) if retry_after and retry_after.isdigit() else RETRY_SECONDS
-        return RateLimited(f"The hub at {url} says: {message}", retry_after=wait)
+        is_number = retry_after is not None and re.fullmatch(r"[0-9]{1,6}", retry_after)
+        wait = float(retry_after or 0) if is_number else RETRY_SECONDS
+        return RateLimited(f"The hub at {url} says: {message}", retry_after=min(wait, MAX_RETRY_AFTER_S))
     if status == 401:
         return Invalid(f"The hub at {url} does not take the key: {message} Link again with one that it made.")
     if status == 404:

@@ -9,15 +9,14 @@ from typing import Any
 from memory_mcp.access import Limits
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import new_id
-from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, RateLimited
+from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, RateLimited, Unavailable
 from memory_mcp.sqlite import Database, Read, Write, migrations
-from memory_mcp.sync.protocol import CLOCK_AHEAD, FORKED, MOST_AHEAD, MOST_RECORDS, OTHER_SECRET
-from memory_mcp.sync.records import Record, as_json, at_most, merge, milliseconds, parse
+from memory_mcp.sync.protocol import CLOCK_AHEAD, FORKED, MAX_PAGE_BYTES, MOST_AHEAD, MOST_RECORDS, OTHER_SECRET
+from memory_mcp.sync.records import Record, as_json, at_most, check_size, check_values, merge, milliseconds, parse
 from memory_mcp.sync.storage import hub as storage
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4348)  # "MMCH"
 PUSHES_A_MINUTE = 120  # of one user
-MOST_BYTES = 4_000_000  # of records in one answer, about
 
 
 @dataclass(frozen=True)
@@ -67,14 +66,18 @@ class Hub:
             raise Invalid(f"A push brings at most {MOST_RECORDS} records. Send the rest in another.", field="records")
         with self._db.write() as tx:
             next_ticket = _exchanged(tx, caller.user, node, ticket)
-            refused, merged = [], []
+            refused: list[Refusal] = []
+            merged: list[dict[str, Any]] = []
+            size = 0
             for one in told:
                 try:
+                    _require_space(size)
                     taken = _take(tx, caller.user, node, seal, one)
                 except AppError as exc:
                     refused.append(Refusal(_id(one), exc.error, exc.message))
                 else:
                     merged += [as_json(taken)] if taken else []
+                    size += len(json.dumps(merged[-1], ensure_ascii=False).encode()) if taken else 0
         return Pushed(tx.precise_stamp, next_ticket, refused, merged)
 
     def pull(
@@ -123,9 +126,16 @@ def _require(caller: Caller, scope: Scope) -> None:
         raise Forbidden("A confined key does not sync. Make one with `keys create`, without --confined.")
 
 
+def _require_space(size: int) -> None:
+    if size > MAX_PAGE_BYTES:
+        raise Unavailable("The answer is full: other nodes wrote much about these notes. Sync again to send the rest.")
+
+
 def _take(tx: Write, user: str, node: str, seal: str | None, told: object) -> Record | None:
     """The record as it is now, unless that is what was told."""
     record = at_most(parse(told), tx.precise_stamp)
+    if seal is None:
+        check_values(record)
     now = int(tx.now.timestamp() * 1000)
     ahead = max((milliseconds(stamp) - now for stamp in record.stamps), default=0)
     if ahead > MOST_AHEAD:
@@ -142,6 +152,7 @@ def _take(tx: Write, user: str, node: str, seal: str | None, told: object) -> Re
         if not _check_seal(tx, user, str(namespace), seal):
             storage.set_seal(tx, user, str(namespace), seal)
     merged = merge(known, record) if known else merge(record, record)
+    check_size(merged)
     if merged != known or not storage.is_placed(tx, user, record):
         storage.keep(tx, user, node, merged, also_in=record.namespace)
     return merged if merged != record else None
@@ -169,13 +180,20 @@ def _page(tx: Read, wanted: storage.Wanted, after: int, limit: int) -> tuple[lis
     page: list[dict[str, Any]] = []
     size, cursor = 0, after
     for seq, is_now_in, text in storage.changes(tx, wanted, after):
-        size += len(text)
-        if len(page) == limit or (page and size > MOST_BYTES):
+        told = json.loads(text) if is_now_in == wanted.namespace else _slim(text)
+        size += len(json.dumps(told, ensure_ascii=False).encode())
+        if len(page) == limit or (page and size > MAX_PAGE_BYTES):
             return page, cursor
-        told = json.loads(text)
-        page.append(told if is_now_in == wanted.namespace else as_json(parse(told).slim))
+        page.append(told)
         cursor = seq
     return page, max(cursor, storage.last_change(tx, wanted.user))
+
+
+def _slim(text: str) -> dict[str, Any]:
+    """What those may know who do not sync the namespace it is in. Also of what an earlier version let in."""
+    told = json.loads(text)
+    slim = Record(told["id"], told.get("registers", {}), dead=told.get("dead")).slim
+    return as_json(slim)
 
 
 def _check(tx: Read, user: str, node: str, ticket: str | None) -> bool:

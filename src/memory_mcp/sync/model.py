@@ -36,6 +36,14 @@ class Synced:
 
 
 @dataclass(frozen=True)
+class SetAside:
+    """A record from the hub that could not be taken in, and why."""
+
+    id: str  # of the note; empty if the record names none
+    reason: str
+
+
+@dataclass(frozen=True)
 class Place:
     """How far a namespace has been read."""
 
@@ -58,6 +66,9 @@ class Replica(Protocol):
     def standing(self) -> Standing: ...
 
     def namespaces(self) -> list[Synced]: ...
+
+    def set_aside(self) -> list[SetAside]:
+        """What could not be taken in, the latest first. `resync` asks for it again."""
 
     def places(self) -> list[Place]:
         """Of namespaces that are enabled."""
@@ -82,11 +93,20 @@ class Replica(Protocol):
         merged: Sequence[Record],
         ticket: str,
         hub_now: str,
+        set_aside: Sequence[SetAside] = (),
     ) -> None:
         """The hub has all of these but the refused ones since `hub_now`, and knew more about some."""
 
-    def take_in(self, place: Place, records: Sequence[Record], cursor: int, ticket: str, left: int) -> None:
-        """Merge what the hub has, all of it and the new cursor, or nothing."""
+    def take_in(
+        self,
+        place: Place,
+        records: Sequence[Record],
+        cursor: int,
+        ticket: str,
+        left: int,
+        set_aside: Sequence[SetAside] = (),
+    ) -> None:
+        """Merge what the hub has, and move the cursor, together. What cannot be merged joins what was set aside."""
 
     def start_over(self, hub: str | None, *, new_node: bool) -> None:
         """Forget where the hub was, and tell and read everything again."""

@@ -1,7 +1,6 @@
 """The node: what a person says about syncing their notes, and the exchange with their hub."""
 
 import json
-import logging
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,9 +16,9 @@ from memory_mcp.files.beneath import Root
 from memory_mcp.files.turns import LONGEST_WAIT, Turns
 from memory_mcp.sync import sealing
 from memory_mcp.sync.asking import Answer, Asking, Forked, checked_key, checked_url
-from memory_mcp.sync.model import Place, Replica, Standing, Synced
-from memory_mcp.sync.protocol import LONGEST_NAMESPACE, MOST_RECORDS
-from memory_mcp.sync.records import Record
+from memory_mcp.sync.model import Place, Replica, SetAside, Standing, Synced
+from memory_mcp.sync.protocol import MOST_RECORDS, is_namespace
+from memory_mcp.sync.records import Record, check_values
 from memory_mcp.sync.sealing import Seal
 
 LINK_FILE = "sync.json"  # in a user's folder: never part of notes, of a backup or of an export
@@ -27,8 +26,9 @@ NO_NAMESPACE = "?"  # to ask whether a key may pull
 MOST_BYTES = 2_000_000  # of records in one push, about
 MOST_STARTS = 5  # of an exchange that begins anew
 MOST_WAITS = 20  # in a row, for a hub that says it is too often
-
-log = logging.getLogger(__name__)
+MAX_PAUSE_S = 300.0  # in a row, likewise
+MAX_PAGES = 10_000  # of one namespace in one exchange: what is left comes with the next
+MAX_EXTRA_PUSHES = 50  # in one exchange, beyond one for each note that waits: merging may give more to send
 
 Tell = Callable[[str, int, int | None], None]
 """Told of work under way: what it is, how much is done, of how much."""
@@ -57,6 +57,7 @@ class Status:
     error: str | None
     outbox: int
     namespaces: list[Synced]
+    set_aside: list[SetAside]  # records from the hub that could not be taken in, the latest
 
     @property
     def left(self) -> int:
@@ -152,6 +153,7 @@ class Sync:
             error=standing.error,
             outbox=standing.to_send,
             namespaces=replica.namespaces(),
+            set_aside=replica.set_aside(),
         )
 
     # The exchange
@@ -251,6 +253,7 @@ class _Exchange:
         standing = replica.standing()
         self._node, self._ticket = standing.node, standing.ticket
         self._waits_in_a_row = 0
+        self._paused_s = 0.0  # in a row
 
     def run(self) -> Exchanged:
         pulled = sum(self._pull(place) for place in self._replica.places())
@@ -259,7 +262,7 @@ class _Exchange:
 
     def _pull(self, place: Place) -> int:
         taken = 0
-        while True:
+        for _ in range(MAX_PAGES):
             answer = self._asked(
                 partial(
                     self._asking.pull,
@@ -272,20 +275,25 @@ class _Exchange:
                     limit=MOST_RECORDS,
                 )
             )
-            self._replica.take_in(place, self._opened(answer.records), answer.cursor, answer.ticket, answer.left)
-            taken, place = taken + len(answer.records), replace(place, cursor=answer.cursor)
+            records, set_aside = self._opened(answer)
+            self._replica.take_in(place, records, answer.cursor, answer.ticket, answer.left, set_aside)
+            taken, place = taken + len(records), replace(place, cursor=answer.cursor)
             self._tell(f"{place.namespace}: taking in", taken, taken + answer.left)
             if not answer.left:
-                return taken
+                break
+        return taken
 
     def _push(self) -> tuple[int, int]:
         sent = refused = after = 0
         waiting = self._replica.standing().to_send
-        while outgoing := self._replica.outgoing(after, MOST_RECORDS, MOST_BYTES):
+        for _ in range(waiting + MAX_EXTRA_PUSHES):
+            outgoing = self._replica.outgoing(after, MOST_RECORDS, MOST_BYTES)
+            if not outgoing:
+                break
             records = self._sealed([one.record for one in outgoing])
             answer = self._asked(partial(self._asking.push, self._node, self._ticket, self._fingerprint, records))
-            merged = self._opened(answer.records)
-            self._replica.sent(outgoing, answer.refused, merged, answer.ticket, answer.hub_now)
+            merged, set_aside = self._opened(answer)
+            self._replica.sent(outgoing, answer.refused, merged, answer.ticket, answer.hub_now, set_aside)
             after = outgoing[-1].ticket
             sent += len(outgoing) - len(answer.refused)
             refused += len(answer.refused)
@@ -299,12 +307,14 @@ class _Exchange:
             try:
                 answer = ask()
             except RateLimited as exc:
+                pause = float(exc.data["retry_after"]) * random.uniform(0.5, 1.5)  # noqa: S311  # no secret
                 self._waits_in_a_row += 1
-                if self._waits_in_a_row > MOST_WAITS:
+                self._paused_s += pause
+                if self._waits_in_a_row > MOST_WAITS or self._paused_s > MAX_PAUSE_S:
                     raise
-                self._pause(float(exc.data["retry_after"]) * random.uniform(0.5, 1.5))  # noqa: S311  # no secret
+                self._pause(pause)
                 continue
-            self._waits_in_a_row = 0
+            self._waits_in_a_row, self._paused_s = 0, 0.0
             self._ticket = answer.ticket
             self._replica.set_clock(_ms(answer.hub_now), (before + self._wall_ms()) // 2)
             return answer
@@ -316,16 +326,18 @@ class _Exchange:
     def _sealed(self, records: Sequence[Record]) -> list[Record]:
         return [self._seal.seal(record) for record in records] if self._seal else list(records)
 
-    def _opened(self, records: Sequence[Record]) -> list[Record]:
-        return list(self._those_that_open(self._seal, records)) if self._seal else list(records)
-
-    @staticmethod
-    def _those_that_open(seal: Seal, records: Sequence[Record]) -> Iterator[Record]:
-        for record in records:
+    def _opened(self, answer: Answer) -> tuple[list[Record], list[SetAside]]:
+        """What can be taken in of an answer, and what is set aside."""
+        records, set_aside = [], list(answer.set_aside)
+        for sealed in answer.records:
             try:
-                yield seal.open(record)
-            except Invalid as exc:  # the hub lets no node in with another secret: somebody has changed it there
-                log.warning("A note from the hub is left out (%s): %s", record.id, exc.message)
+                record = self._seal.open(sealed) if self._seal else sealed
+                check_values(record)
+            except Invalid as exc:
+                set_aside.append(SetAside(sealed.id, exc.message))
+            else:
+                records.append(record)
+        return records, set_aside
 
 
 def _seal(link: Link) -> Seal | None:
@@ -337,7 +349,7 @@ def _ms(moment: str) -> int:
 
 
 def _checked_namespace(namespace: str) -> str:
-    if not namespace or len(namespace) > LONGEST_NAMESPACE or "," in namespace or "\n" in namespace:
+    if not is_namespace(namespace):
         raise Invalid("A namespace is a name of up to 128 characters without comma or line break.", field="namespace")
     return namespace
 

@@ -1,8 +1,27 @@
 """What nodes and hubs agree on."""
 
+from memory_mcp.clock import instant
+
 MOST_RECORDS = 200  # in one push or pull
 MOST_AHEAD = 60_000  # milliseconds that a stamp may be ahead of the hub's clock
 LONGEST_NAMESPACE = 128
 CLOCK_AHEAD = "clock_ahead"
 FORKED = "node_forked"
 OTHER_SECRET = "other_secret"  # noqa: S105  # a word of an error
+
+MAX_RECORD_BYTES = 12 * 1024 * 1024  # as JSON: a text of 1 MiB, as it grows when it is escaped or sealed, and metadata
+MAX_PAGE_BYTES = 4_000_000  # of records in one answer, but for one record that is larger itself
+MAX_ANSWER_BYTES = 24 * 1024 * 1024  # once unpacked
+MAX_CURSOR = 2**53
+MIN_HUB_TIME, MAX_HUB_TIME = "2000-01-01T00:00:00.000Z", "2199-12-31T23:59:59.999Z"  # any other clock is broken
+MAX_STAMP_MS = int(instant(MAX_HUB_TIME).timestamp() * 1000) + MOST_AHEAD
+
+
+def is_namespace(name: object) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= LONGEST_NAMESPACE and not {",", "\n"} & set(name)
+
+
+def printable(text: object, longest: int) -> str:
+    """A text from elsewhere as it may be shown: on one line, without what a terminal obeys, and not too long."""
+    shown = "".join(character if character.isprintable() else " " for character in str(text)[: longest + 1])
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"

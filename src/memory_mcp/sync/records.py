@@ -5,23 +5,57 @@ or in any order, and all who have seen the same ones agree.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
+from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.errors import Invalid
+from memory_mcp.sync.protocol import MAX_RECORD_BYTES, MAX_STAMP_MS, is_namespace, printable
 
 STAMP = r"^[0-9]{15}:[0-9]{5}:[0-9a-z]{1,32}$"
 MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"  # fixed width: compared as text
+ID = r"^[!-.0-~]{1,64}$"  # printable ASCII without a slash
 NAMESPACE = "namespace"
+DEAD = "dead"  # where notes are sealed, also a register: the proof that a node deleted the note
+OPEN = "open"  # of a namespace that is sealed: its name, which the hub needs
 MOST_NAMED = 80  # characters of a field's name, where something is wrong with it
+MAX_FIELDS = 10_000
+MAX_NAME_CHARACTERS = 4096
+MAX_TEXT_CHARACTERS = 1024 * 1024
+MAX_TITLE_CHARACTERS = 4096
+MAX_FOLDER_CHARACTERS = 512
+MAX_TAG_CHARACTERS = 128
+MAX_DEPTH = 100  # of lists and objects within each other: SQLite and Python end at about 1,000
+MIN_YEAR = 1000
 
-Stamp = Annotated[str, Field(pattern=STAMP)]
-Moment = Annotated[str, Field(pattern=MOMENT)]
-Name = Annotated[str, Field(min_length=1, max_length=4096)]
+
+def _check_moment(text: str) -> str:
+    if precise_stamp(instant(text)) != text or int(text[:4]) < MIN_YEAR:
+        raise ValueError("no time there is")
+    return text
+
+
+def _check_stamp(stamp: str) -> str:
+    if milliseconds(stamp) > MAX_STAMP_MS:
+        raise ValueError("a time that no clock shows")
+    return stamp
+
+
+def _check_name(name: str) -> str:
+    if "\0" in name:
+        raise ValueError("a field's name has no NUL")
+    return name
+
+
+Stamp = Annotated[str, Field(pattern=STAMP), AfterValidator(_check_stamp)]
+Moment = Annotated[str, Field(pattern=MOMENT), AfterValidator(_check_moment)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(_check_name)]
+Id = Annotated[str, Field(pattern=ID)]
 Register = tuple[Stamp] | tuple[Stamp, JsonValue]
 """When a field was last written, and what was written; without a value, it was removed."""
 
@@ -34,9 +68,9 @@ class Record:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
-    id: Annotated[str, Field(min_length=1, max_length=64)]
-    registers: Annotated[dict[Name, Register], Field(max_length=10_000)] = field(default_factory=dict)
-    importance: Annotated[float, Field(ge=0, le=1)] | None = None
+    id: Id
+    registers: Annotated[dict[Name, Register], Field(max_length=MAX_FIELDS)] = field(default_factory=dict)
+    importance: Annotated[float, Field(ge=0, le=1, strict=True)] | None = None
     last_referenced_at: Moment | None = None
     updated_at: Moment | None = None
     created: tuple[Moment, Annotated[str, Field(max_length=64)] | None] | None = None  # and by which client
@@ -44,8 +78,10 @@ class Record:
 
     @property
     def namespace(self) -> str | None:
-        found = self.registers.get(NAMESPACE, ("",))
-        return found[1] if len(found) == 2 and isinstance(found[1], str) else None
+        register = self.registers.get(NAMESPACE, ("",))
+        value = register[1] if len(register) == 2 else None
+        found = value.get(OPEN) if isinstance(value, dict) else value
+        return found if isinstance(found, str) and is_namespace(found) else None
 
     @property
     def stamps(self) -> list[str]:
@@ -55,7 +91,9 @@ class Record:
     def slim(self) -> "Record":
         """What those may know who have nothing to do with the namespace it is in: that it went there."""
         return Record(
-            self.id, {name: value for name, value in self.registers.items() if name == NAMESPACE}, dead=self.dead
+            self.id,
+            {name: value for name, value in self.registers.items() if name in (NAMESPACE, DEAD)},
+            dead=self.dead,
         )
 
     def yielding_to(self, hub: "Record") -> "Record":
@@ -136,17 +174,81 @@ FIELDS = ("id", "registers", "importance", "last_referenced_at", "updated_at", "
 
 
 def parse(told: object) -> Record:
-    """Raises Invalid saying what is wrong."""
+    """A record as it comes, sealed or not. Raises Invalid saying what is wrong."""
     try:
         record = _adapter().validate_python(told)
-        json.dumps(told, ensure_ascii=False, allow_nan=False).encode()
+        size = len(json.dumps(told, ensure_ascii=False, allow_nan=False).encode())
     except ValidationError as exc:
         first = exc.errors()[0]
-        where = ".".join(str(part)[:MOST_NAMED] for part in first["loc"])
+        where = printable(".".join(str(part)[:MOST_NAMED] for part in first["loc"]), 2 * MOST_NAMED)
         raise Invalid(f"{where}: {first['msg']}.") from exc
     except (ValueError, RecursionError) as exc:
         raise Invalid("Not text in UTF-8 and numbers that are finite.") from exc
+    if size > MAX_RECORD_BYTES:
+        raise Invalid(f"It is over {MAX_RECORD_BYTES:,} bytes.")
     return record
+
+
+def check_size(record: Record) -> None:
+    """Raises Invalid for what became too large by merging: nobody would take it."""
+    if len(record.registers) > MAX_FIELDS:
+        raise Invalid(f"Together with what is known of it, it has over {MAX_FIELDS:,} fields.")
+    if len(json.dumps(as_json(record), ensure_ascii=False).encode()) > MAX_RECORD_BYTES:
+        raise Invalid(f"Together with what is known of it, it is over {MAX_RECORD_BYTES:,} bytes.")
+
+
+def check_values(record: Record) -> None:
+    """Whether every field that is known here has a value that a note can have. Not for a record that is sealed.
+
+    Raises Invalid saying which has not.
+    """
+    for name, register in record.registers.items():
+        value = register[1] if len(register) == 2 else None
+        kind, _, key = name.partition("/")
+        if not _fits(kind, key, value, is_removed=len(register) == 1):
+            raise Invalid(f"{printable(name, MOST_NAMED)}: no value that a note can have.")
+
+
+def _fits(kind: str, key: str, value: Any, *, is_removed: bool) -> bool:
+    match kind:
+        case "content" | "folder" if not key:
+            longest = MAX_TEXT_CHARACTERS if kind == "content" else MAX_FOLDER_CHARACTERS
+            return isinstance(value, str) and len(value) <= longest
+        case "namespace" if not key:
+            return is_namespace(value)
+        case "title" if not key:
+            return value is None or (isinstance(value, str) and len(value) <= MAX_TITLE_CHARACTERS)
+        case "expires_at" if not key:
+            return value is None or (isinstance(value, str) and _is_time(value))
+        case "archived" if not key:
+            return is_removed or isinstance(value, bool)
+        case "tag":
+            return is_removed or _is_tag(value)
+        case "link" | "supersedes":
+            return is_removed or (value == key and re.fullmatch(ID, key) is not None)
+        case "wikilink":
+            return is_removed or (isinstance(value, str) and re.fullmatch(ID, value) is not None)
+        case _:
+            return not _is_deeper(value, MAX_DEPTH)
+
+
+def _is_tag(value: Any) -> bool:
+    match value:
+        case [str(name), "user" | "system"]:
+            return 0 < len(name) <= MAX_TAG_CHARACTERS and "," not in name
+    return False
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return len(text) <= len(MOMENT) and instant(text).year >= MIN_YEAR
+    except ValueError:
+        return False
+
+
+def _is_deeper(value: Any, depth: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth < 0 or any(_is_deeper(one, depth - 1) for one in inner)
 
 
 @cache

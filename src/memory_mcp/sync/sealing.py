@@ -1,7 +1,11 @@
 """End-to-end encryption: what a note says is sealed before it leaves a node, with a secret that only the nodes have.
 
 AES-SIV is deterministic: the same value at the same stamp gives the same bytes, so the hub can merge what it cannot
-read. Each value is bound to its note, its field and its stamp, and cannot be moved to another.
+read. Every field is sealed, and so is its removal, the note's namespace (whose name stays readable beside it) and its
+deletion. Each is bound to its note, its field and its stamp: none can be made up, changed or moved to another.
+
+Values that the first format sealed are still opened. It left removals, moves, links and deletions unsealed: those are
+refused. At equal stamps a value of this format wins in `records.merge`, so a node that sends a note again seals it.
 """
 
 import base64
@@ -12,11 +16,12 @@ from dataclasses import replace
 from typing import Any
 
 from memory_mcp.errors import Invalid
-from memory_mcp.sync.records import NAMESPACE, Record, Register
+from memory_mcp.sync.records import DEAD, NAMESPACE, OPEN, Record, Register
 
-OPEN = ("archived", NAMESPACE)
-NAMED = ("tag", "metadata", "wikilink")  # fields whose names say something
-LINKS = ("link", "supersedes")  # ids of notes, which the hub sees anyway
+FORMAT = "2"
+SEALED = "sealed2"  # sorts after the first format's, and so wins where both have the same stamp
+SEALED_AT_FIRST = "sealed"
+NAMED = ("tag", "metadata", "wikilink")  # fields whose names say something; those of links are ids, which the hub sees
 SECRET_BYTES = 32
 PREFIX = "mms_"
 SECRET = rf"^{PREFIX}[A-Za-z0-9_-]{{42}}[AEIMQUYcgkosw048]$"  # 32 bytes in base64
@@ -42,33 +47,39 @@ class Seal:
 
     def seal(self, record: Record) -> Record:
         sealed = dict(self._sealed(record.id, *item) for item in record.registers.items())
+        if record.dead:
+            sealed[DEAD] = record.dead, {SEALED: self._encrypt([], FORMAT, record.id, DEAD, record.dead)}
         return replace(record, registers=sealed)
 
     def open(self, record: Record) -> Record:
-        """Raises Invalid if anything in it was not sealed with this secret."""
+        """Raises Invalid if anything in it was not sealed with this secret, or not at all."""
         opened = dict(self._opened(record.id, *item) for item in record.registers.items())
+        proof = opened.pop(DEAD, None)
+        if record.dead and (proof is None or proof[0] != record.dead):
+            raise _not_sealed("its deletion")
         return replace(record, registers=opened)
 
     def _sealed(self, id_: str, name: str, register: Register) -> tuple[str, Register]:
         kind, slash, rest = name.partition("/")
-        if name in OPEN or kind in LINKS:
-            return name, register
         shown = f"{kind}/{self._encrypt(rest, id_, kind)}" if slash and kind in NAMED else name
-        if len(register) == 1:
-            return shown, register
-        return shown, (register[0], {"sealed": self._encrypt(register[1], id_, name, register[0])})
+        value: dict[str, Any] = {SEALED: self._encrypt(list(register[1:]), FORMAT, id_, name, register[0])}
+        if name == NAMESPACE and len(register) == 2:
+            value[OPEN] = register[1]
+        return shown, (register[0], value)
 
     def _opened(self, id_: str, shown: str, register: Register) -> tuple[str, Register]:
         kind, slash, rest = shown.partition("/")
-        if shown in OPEN or kind in LINKS:
-            return shown, register
         name = f"{kind}/{self._decrypt(rest, id_, kind)}" if slash and kind in NAMED else shown
-        if len(register) == 1:
-            return name, register
-        value = register[1]
-        if not isinstance(value, dict) or not isinstance(sealed := value.get("sealed"), str):
-            raise _not_ours()
-        return name, (register[0], self._decrypt(sealed, id_, name, register[0]))
+        stamp = register[0]
+        value = register[1] if len(register) == 2 and isinstance(register[1], dict) else {}
+        if isinstance(sealed := value.get(SEALED), str):
+            opened = self._decrypt(sealed, FORMAT, id_, name, stamp)
+            if name == NAMESPACE and opened != [value[one] for one in (OPEN,) if one in value]:
+                raise _not_ours()  # the hub shows it to others under another name
+            return name, (stamp, opened[0]) if opened else (stamp,)
+        if isinstance(sealed := value.get(SEALED_AT_FIRST), str):
+            return name, (stamp, self._decrypt(sealed, id_, name, stamp))
+        raise _not_sealed("a part of it")
 
     def _encrypt(self, value: Any, *belongs_to: str) -> str:
         sealed = self._cipher.encrypt(
@@ -82,7 +93,7 @@ class Seal:
         try:
             sealed = base64.urlsafe_b64decode(text)
             return json.loads(self._cipher.decrypt(sealed, [text.encode() for text in belongs_to]))
-        except (InvalidTag, ValueError) as exc:
+        except (InvalidTag, ValueError, RecursionError) as exc:
             raise _not_ours() from exc
 
 
@@ -97,3 +108,10 @@ def _bytes(secret: str) -> bytes:
 
 def _not_ours() -> Invalid:
     return Invalid("Not sealed with the secret of this node. Link with the same --secret on every node.")
+
+
+def _not_sealed(what: str) -> Invalid:
+    return Invalid(
+        f"Not taken: {what} is not sealed. The hub made it up, or a node with an older version of Memory MCP wrote it. "
+        "Update every node, and run `memory-mcp sync resync` on the one that wrote it."
+    )

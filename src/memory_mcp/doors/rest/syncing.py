@@ -34,6 +34,11 @@ class NamespaceSynced(BaseModel):
     pulled_at: str | None
 
 
+class RecordSetAside(BaseModel):
+    id: str = Field(description="Of the note; empty if the record names none.")
+    reason: str
+
+
 class SyncStatus(BaseModel):
     linked: bool
     url: str | None
@@ -43,6 +48,9 @@ class SyncStatus(BaseModel):
     error: str | None = Field(description="Why the last exchange did not end well.")
     outbox: int
     namespaces: list[NamespaceSynced]
+    set_aside: list[RecordSetAside] = Field(
+        description="Notes at the hub that could not be taken in, the latest 20. `resync` asks for them again."
+    )
 
     @classmethod
     def of(cls, status: Status) -> "SyncStatus":

@@ -5,9 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from memory_mcp.sqlite import Read, Write
-from memory_mcp.sync.model import Place, Standing, Synced
+from memory_mcp.sync.model import Place, SetAside, Standing, Synced
 
 MOST_REFUSALS = 20  # shown of a namespace
+MAX_SET_ASIDE = 200  # notes that are remembered; the oldest are forgotten first
+MAX_SET_ASIDE_SHOWN = 20
 
 _OUTBOX = """
     sync_outbox AS waiting
@@ -208,6 +210,7 @@ def forget(tx: Write, namespace: str) -> None:
         values,
     )
     tx.all("DELETE FROM sync_fields WHERE note_seq IN (SELECT seq FROM notes WHERE namespace = :namespace)", values)
+    tx.all("DELETE FROM sync_set_aside WHERE namespace = :namespace", values)
     tx.all("DELETE FROM sync_namespaces WHERE namespace = :namespace", values)
 
 
@@ -217,6 +220,12 @@ def start_over(tx: Write, namespace: str | None) -> None:
     tx.all(
         """
         UPDATE sync_namespaces SET cursor = 0, rereading = 1 WHERE :namespace IS NULL OR namespace = :namespace
+        """,
+        values,
+    )
+    tx.all(
+        """
+        DELETE FROM sync_set_aside WHERE :namespace IS NULL OR namespace IS NULL OR namespace = :namespace
         """,
         values,
     )
@@ -265,6 +274,48 @@ def set_pushed(tx: Write, ids: Collection[str]) -> None:
         )
         """,
         {"ids": json.dumps(list(ids)), "now": tx.precise_stamp},
+    )
+
+
+# What was set aside
+
+
+def set_aside(tx: Read) -> list[SetAside]:
+    rows = tx.all(
+        "SELECT note_id, reason FROM sync_set_aside ORDER BY at DESC, note_id LIMIT :most",
+        {"most": MAX_SET_ASIDE_SHOWN},
+    )
+    return [SetAside(*row) for row in rows]
+
+
+def put_aside(tx: Write, several: Sequence[SetAside], namespace: str | None) -> None:
+    tx.all(
+        """
+        INSERT INTO sync_set_aside (note_id, namespace, reason, at)
+        SELECT value ->> 0, :namespace, value ->> 1, :now FROM json_each(:several) WHERE true
+        ON CONFLICT (note_id) DO UPDATE SET namespace = excluded.namespace, reason = excluded.reason, at = excluded.at
+        """,
+        {
+            "several": json.dumps([[one.id, one.reason] for one in several]),
+            "namespace": namespace,
+            "now": tx.precise_stamp,
+        },
+    )
+    tx.all(
+        """
+        DELETE FROM sync_set_aside WHERE note_id NOT IN (
+            SELECT note_id FROM sync_set_aside ORDER BY at DESC, note_id LIMIT :most
+        )
+        """,
+        {"most": MAX_SET_ASIDE},
+    )
+
+
+def take_back(tx: Write, ids: Collection[str]) -> None:
+    """These could be taken in after all."""
+    tx.all(
+        "DELETE FROM sync_set_aside WHERE note_id IN (SELECT value FROM json_each(:ids))",
+        {"ids": json.dumps(list(ids))},
     )
 
 

@@ -2,15 +2,26 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
+from memory_mcp.errors import Invalid
 from memory_mcp.sqlite import Read, Write
-from memory_mcp.sync.records import Record, as_json, parse
+from memory_mcp.sync.records import FIELDS, Record, as_json, parse
 
 
 def record(tx: Read, user: str, id_: str) -> Record | None:
     row = tx.one("SELECT record FROM records WHERE user_id = :user AND id = :id", {"user": user, "id": id_})
-    return parse(json.loads(row[0])) if row else None
+    return _parsed(json.loads(row[0])) if row else None
+
+
+def _parsed(stored: dict[str, Any]) -> Record | None:
+    """As much as is valid of what an earlier version may have let in: without its times, or nothing."""
+    for names in (FIELDS, ("id", "registers", "dead")):
+        with suppress(Invalid):
+            return parse({name: value for name, value in stored.items() if name in names})
+    return None
 
 
 def is_placed(tx: Read, user: str, told: Record) -> bool:
