@@ -44,6 +44,12 @@ def is_date(text: str) -> bool:
     return True
 
 
+def last_instant(text: str) -> datetime:
+    """Until when something lasts that ends at an ISO 8601 date or time: a day without a time ends with the day."""
+    moment = instant(text)
+    return moment.replace(hour=23, minute=59, second=59, microsecond=999_000) if is_date(text) else moment
+
+
 def _text(moment: datetime, to_the: str) -> str:
     # Not strftime: its %Y does not pad, and these are compared as text.
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=to_the) + "Z"

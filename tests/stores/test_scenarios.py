@@ -168,7 +168,7 @@ async def test_updating_metadata_only(client: Client, clock: Clock) -> None:
         "updated_at": LATER,
         "tags": ["u", "v"],
         "source": "mcp",
-        "expires_at": "2031-01-01T00:00:00Z",
+        "expires_at": "2031-01-01T23:59:59.999Z",
         "citations": ["c"],
     }
 

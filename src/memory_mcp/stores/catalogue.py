@@ -3,15 +3,18 @@
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
+from hashlib import blake2b
 
 from memory_mcp.errors import NotFound
 from memory_mcp.sqlite import Database, Read, Write
 from memory_mcp.stores import frontmatter, paths, storage
 from memory_mcp.stores.folders import SUFFIX, StoreFolder
-from memory_mcp.stores.model import Listing, Parts, ReadFile, Summed
+from memory_mcp.stores.model import Content, Listing, Parts, ReadFile, Signature, Summed
 
 AT_ONCE = 1000  # files read before they are written down
+MAX_FORMER_CONTENTS = 10_000  # of a store, left by a refresh
 
 Tell = Callable[[int, int], None]
 """Told how many files are read, of how many."""
@@ -62,10 +65,20 @@ class Catalogue:
         with self._below(()) as (tx, _):
             return storage.count(tx, self._key, expired_by)
 
-    def refresh(self, tell: Tell) -> tuple[list[Parts], int]:
+    def refresh(self, tell: Tell) -> tuple[list[Listing], int]:
         """Read every file, whatever its time says. The folders there are, the top first, and how many memories."""
         with self._below((), tell, afresh=True) as (tx, listings):
-            return [listing.folder for listing in listings], storage.count(tx, self._key)
+            count = storage.count(tx, self._key)
+        with self._db.write() as writing:
+            storage.forget_former_contents(writing, self._key, MAX_FORMER_CONTENTS)
+        return listings, count
+
+    def updated_at(self, parts: Parts, text: str, file: frontmatter.File, signature: Signature) -> str | None:
+        """When a file that was just read was updated. Nothing is written down."""
+        content = content_of(text, file)
+        with self._db.read() as tx:
+            before = storage.content(tx, self._key, "/".join(parts), parts[-1] + SUFFIX)
+            return content.dated(signature[0], before, self._former(tx, content, before)).updated_at
 
     def forget(self) -> None:
         with self._db.write() as tx:
@@ -126,7 +139,8 @@ class Catalogue:
         with suppress(NotFound):  # the folder is gone by now
             for file, text, signature in self._folder.texts(listing, list(read)):
                 path = paths.nfc("/".join((*listing.folder, file.removesuffix(SUFFIX))))
-                read[file] = ReadFile(signature, summed(path, frontmatter.parse(text)))
+                parsed = frontmatter.parse(text)
+                read[file] = ReadFile(signature, summed(path, parsed), content_of(text, parsed))
         return read
 
     def _put(self, tx: Write, listing: Listing, read: Said) -> str:
@@ -140,10 +154,19 @@ class Catalogue:
         fingerprint = (is_whole and listing.fingerprint) or f"look again {secrets.token_hex(8)}"
         remembered = [file for file in listing.files if read.get(file, file)]
         storage.put_folder(tx, self._key, listing, fingerprint, remembered)
+        before = storage.contents(tx, self._key, listing.path) if read else {}
+        has_former = storage.has_former_contents(tx, self._key)
         for file, one in read.items():
             if one is not None:
-                storage.put_memory(tx, self._key, listing, file, one)
+                known = before.get(file)
+                former = self._former(tx, one.content, known) if has_former else None
+                dated = one.content.dated(one.signature[0], known, former)
+                storage.put_memory(tx, self._key, listing, file, replace(one, content=dated))
         return fingerprint
+
+    def _former(self, tx: Read, content: Content, before: Content | None) -> Content | None:
+        is_same = before is not None and before.digest == content.digest
+        return None if is_same else storage.former_content(tx, self._key, content.digest)
 
 
 def _is_as_it_was(listing: Listing, fingerprint: str | None) -> bool:
@@ -161,6 +184,12 @@ def summed(path: str, file: frontmatter.File) -> Summed:
         expires_at=said.expires_at,
         tags=said.tags,
     )
+
+
+def content_of(text: str, file: frontmatter.File) -> Content:
+    """Whatever its line ends, which git changes in a checkout on Windows."""
+    digest = blake2b(text.replace("\r\n", "\n").encode(errors="surrogatepass"), digest_size=16).digest()
+    return Content(digest, file.metadata.updated_at)
 
 
 def _batches(listings: Iterable[Listing]) -> Iterator[list[Listing]]:

@@ -118,19 +118,22 @@ class StoreFolder:
 
     def move(self, source: Parts, target: Parts) -> None:
         """Raises NotFound without a source, and Conflict with a target or for a symlink that would lead elsewhere."""
-        with self._telling(source), self._entry(source) as place:
+        with self._telling(source, field="from_path"), self._entry(source) as place:
+            if source == target:
+                raise Conflict("to_path: this is where the memory is. Give another path.", field="to_path")
             if source[:-1] != target[:-1] and place.is_relative_link():
                 raise Conflict(
                     f"{'/'.join(source)!r} is a symlink, which would lead elsewhere from another category. Move the "
                     "memory it leads to.",
                     field="from_path",
                 )
-            with self._making(target, "to_path"):
-                self._check_clashes(target, "to_path", moving=source)
-            with self._folder(target[:-1], make=True) as folder:
-                there = folder.beside(target[-1] + SUFFIX)
-                self._rename(place, there, target)
-                self._sync(there)
+            with self._telling(target, field="to_path"):
+                with self._making(target, "to_path"):
+                    self._check_clashes(target, "to_path", moving=source)
+                with self._folder(target[:-1], make=True) as folder:
+                    there = folder.beside(target[-1] + SUFFIX)
+                    self._rename(place, there, target)
+                    self._sync(there)
             self._sync(place)
 
     def _sync(self, place: Place) -> None:
@@ -152,6 +155,13 @@ class StoreFolder:
         place.rename(there)
 
     # Categories
+
+    def has_category(self, parts: Parts) -> bool:
+        try:
+            with self._folder(parts):
+                return True
+        except OSError:
+            return False
 
     def listing(self, parts: Parts) -> Listing:
         """Raises NotFound if there is no such category."""
@@ -256,8 +266,8 @@ class StoreFolder:
             ) from exc
 
     @contextmanager
-    def _telling(self, parts: Parts = (), what: str = "memory") -> Iterator[None]:
-        """Say in words what the file system says in numbers."""
+    def _telling(self, parts: Parts = (), what: str = "memory", field: str | None = None) -> Iterator[None]:
+        """Say in words what the file system says in numbers, and which argument is to blame."""
         name = "/".join(parts)
         try:
             yield
@@ -267,18 +277,18 @@ class StoreFolder:
                     f"The folder of the store {self.store.name!r} is not there. Bring it back, or unregister the store "
                     f"with `memory-mcp stores remove {self.store.name}`."
                 ) from exc
-            raise missing(self.store.name, name, what) from exc
+            raise missing(self.store.name, name, what, field) from exc
         except (Outside, NotADirectoryError) as exc:
-            raise missing(self.store.name, name, what) from exc
+            raise missing(self.store.name, name, what, field) from exc
         except OSError as exc:
             if exc.errno == errno.ENAMETOOLONG:
-                raise Invalid(f"{name[:80]!r}… is too long a name. Shorten it.", field="path") from exc
+                raise Invalid(f"{name[:80]!r}… is too long a name. Shorten it.", field=field or "path") from exc
             why = os.strerror(exc.errno) if exc.errno else "the disk refused"
             raise Unavailable(f"The folder of the store {self.store.name!r} cannot be used: {why}.") from exc
 
 
-def missing(store: str, name: str, what: str) -> NotFound:
-    field = "path" if what == "memory" else what
+def missing(store: str, name: str, what: str, field: str | None = None) -> NotFound:
+    field = field or ("path" if what == "memory" else what)
     return NotFound(
         f"There is no {what} {name!r} in the store {store!r}. list_memories shows what there is.", field=field
     )

@@ -1,11 +1,12 @@
 """A memory's file: YAML front matter between two lines of dashes, and the body. Text in, text out."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from memory_mcp.clock import instant, short_stamp
+from memory_mcp.clock import instant, last_instant, short_stamp
 from memory_mcp.errors import Conflict
 from memory_mcp.stores import yaml_text
 from memory_mcp.stores.model import Metadata
@@ -42,7 +43,7 @@ class File:
             updated_at=_moment(self.fields, _UPDATED),
             tags=_texts(self.fields.get("tags")),
             source=_text(self.fields.get("source")),
-            expires_at=_moment(self.fields, ("expires_at",)),
+            expires_at=_moment(self.fields, ("expires_at",), last_instant),
             citations=_texts(self.fields.get("citations"), split=False),
         )
 
@@ -137,13 +138,13 @@ def _broken() -> Conflict:
     return Conflict("The front matter of this file is not YAML that can be changed. Mend the file by hand first.")
 
 
-def _moment(fields: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+def _moment(fields: Mapping[str, Any], names: tuple[str, ...], read: Callable[[str], datetime] = instant) -> str | None:
     """The first of these fields that is a time, in UTC."""
     for name in names:
         text = _text(fields.get(name))
         if text is not None:
             try:
-                return short_stamp(instant(text))
+                return short_stamp(read(text))
             except ValueError:
                 continue
     return None

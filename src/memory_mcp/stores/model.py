@@ -1,13 +1,13 @@
 import marshal
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from memory_mcp.clock import instant
+from memory_mcp.clock import instant, short_stamp
 from memory_mcp.families import Notice
 
 Parts = tuple[str, ...]
@@ -100,11 +100,44 @@ def is_over(expires_at: str | None, now: datetime) -> bool:
 
 
 @dataclass(frozen=True)
+class Content:
+    """What a file holds, as far as it tells when the file was changed."""
+
+    digest: bytes
+    stated_at: str | None  # updated_at of its front matter
+    changed_ns: int | None = None  # the file's time when it was first seen with this content; None: it always had it
+
+    @property
+    def updated_at(self) -> str | None:
+        """The later of what the front matter states and when the content was changed."""
+        if self.changed_ns is None:
+            return self.stated_at
+        changed_at = datetime.fromtimestamp(self.changed_ns / 1e9, UTC)
+        is_stated_later = self.stated_at is not None and instant(self.stated_at) >= changed_at
+        return self.stated_at if is_stated_later else short_stamp(changed_at)
+
+    def dated(self, written_ns: int, before: "Content | None", former: "Content | None") -> "Content":
+        """The same with when the file was changed, which held the content `before` when it was last seen.
+
+        `former` is this very content, if this or another file of the store held it earlier: moving a file or going
+        back to an old version makes nothing new. Otherwise the file's time counts, unless the front matter states
+        another time than before: its writer knows better, and a git checkout changes files' times.
+        """
+        if before is not None and before.digest == self.digest:
+            return before
+        if former is not None:
+            return replace(self, changed_ns=former.changed_ns)
+        is_stated = before is None or before.stated_at != self.stated_at
+        return self if is_stated else replace(self, changed_ns=written_ns)
+
+
+@dataclass(frozen=True)
 class ReadFile:
     """What was read of a file, and what the file was then."""
 
     signature: Signature
     summed: Summed
+    content: Content
 
 
 # Answers go over the wire as they stand.

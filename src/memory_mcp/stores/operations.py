@@ -1,6 +1,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -50,6 +51,7 @@ PRUNED_AT_ONCE = 100  # in one turn
 MOST_NAMED = 5  # categories, in a message
 BREATH = 0.001  # seconds between two turns: who waits for one looks twice in that time
 MOST_WRITTEN = 1000  # files whose last change by this server is remembered
+DEPENDENCIES = frozenset({"node_modules"})  # folders of other people's files, which get no index.yaml
 ALL = "all"  # what a category is called that is the whole store
 
 T = TypeVar("T")
@@ -113,10 +115,12 @@ class Stores:
         """Raises NotFound; with the word `expired` for a memory whose time is over."""
         parts = paths.parsed(path)
         folder = self._opened(caller, store)
-        file = frontmatter.parse(folder.read(parts)[0])
+        text, seen = folder.read(parts)
+        file = frontmatter.parse(text)
         if is_over(file.metadata.expires_at, self._clock()) and not include_expired:
             raise NotFound(f"{path!r} has expired. Ask with include_expired to see it.", word="expired", field="path")
-        return Memory(store, path, file.content, file.metadata)
+        updated_at = self._asked(caller, folder, lambda catalogue: catalogue.updated_at(parts, text, file, seen))
+        return Memory(store, path, file.content, replace(file.metadata, updated_at=updated_at))
 
     def update(self, caller: Caller, store: str, path: str, change: Change, *, was: str | None = None) -> Updated:
         """Change what is given and leave all else as it is. Without a difference the file is not touched.
@@ -296,10 +300,10 @@ class Stores:
         self, caller: Caller, store: str, category: str | None, offset: int, *, include_expired: bool
     ) -> Category:
         """One category: its memories, and the categories below it."""
-        parts = paths.category(category)
         folder = self._opened(caller, store)
+        parts, name = _category_asked(folder, category)
         if not parts and folder.is_missing():
-            return Category(store, ALL, 0, [], [])
+            return Category(store, name, 0, [], [])
         now = self._clock()
         listing, memories = self._asked(caller, folder, lambda catalogue: catalogue.category(parts))
         self._heal(caller, folder, listing, memories)
@@ -311,14 +315,14 @@ class Stores:
         more = f"There is more: call list_memories with offset {following}." if following < len(entries) else None
         subcategories = [one for one in shown if isinstance(one, str)]
         listed = [one for one in shown if isinstance(one, Listed)]
-        return Category(store, category or ALL, len(listed), listed, subcategories, more)
+        return Category(store, name, len(listed), listed, subcategories, more)
 
     def recent(self, caller: Caller, store: str, category: str | None, limit: int, *, include_expired: bool) -> Recent:
         """The memories updated last, in a category and all below it, whole."""
-        parts = paths.category(category)
         folder = self._opened(caller, store)
+        parts, name = _category_asked(folder, category)
         if not parts and folder.is_missing():
-            return Recent(ALL, 0, [])
+            return Recent(name, 0, [])
         expired_by = None if include_expired else self._clock()
         latest = self._asked(caller, folder, lambda catalogue: catalogue.recent(parts, limit, expired_by))
         shown = within_budget(self._whole(folder, latest), lambda one: len(one.content.encode()) + 200)
@@ -327,7 +331,7 @@ class Stores:
         notice = (
             f"{left} more are too long to show at once, or cannot be read: {names}. Use get_memory." if left else None
         )
-        return Recent(category or ALL, len(shown), shown, notice)
+        return Recent(name, len(shown), shown, notice)
 
     def _whole(self, folder: StoreFolder, latest: Iterable[Summed]) -> Iterator[RecentMemory]:
         for one in latest:
@@ -375,14 +379,15 @@ class Stores:
     # Indexes
 
     def reindex(self, caller: Caller, store: str, tell: Tell) -> Reindexed:
-        """Make every index.yaml of a store anew from its files. Raises Unavailable, after all others are made, if some
-        cannot be written."""
+        """Write the index.yaml of every category with a memory in it or below it, from the files. Raises Unavailable,
+        after all others are written, if some cannot be."""
         folder = self._opened(caller, store)
         if folder.is_missing():
             return Reindexed(store, folder.store.path, 0, 0)
-        folders, memories = self._asked(caller, folder, lambda catalogue: catalogue.refresh(tell))
+        listings, memories = self._asked(caller, folder, lambda catalogue: catalogue.refresh(tell))
+        folders = _indexed(listings)
         failed = []
-        for parts in folders:
+        for parts in sorted(folders):
             with _one_of_many_turns(folder):
                 if not self._reindexed(caller, folder, parts):
                     failed.append(parts)
@@ -392,7 +397,16 @@ class Stores:
                 f"{len(failed)} of {len(folders)} indexes could not be written: {names}. Let this server write there, "
                 "and call reindex_store again."
             )
-        return Reindexed(store, folder.store.path, memories, len(folders) - 1)
+        self._correct_empty(caller, folder, [one.folder for one in listings if one.folder not in folders])
+        return Reindexed(store, folder.store.path, memories, len(folders - {()}))
+
+    def _correct_empty(self, caller: Caller, folder: StoreFolder, empty: Iterable[Parts]) -> None:
+        """Correct the indexes of ours that are left in categories without memories. No new ones are made there."""
+        for parts in empty:
+            with suppress(AppError):
+                if index_files.is_ours(folder.index(parts) or ""):
+                    with _one_of_many_turns(folder):
+                        self._write_index(caller, folder, parts)
 
     def _reindexed(self, caller: Caller, folder: StoreFolder, parts: Parts) -> bool:
         try:
@@ -472,6 +486,16 @@ def _one_of_many_turns(folder: StoreFolder) -> Iterator[None]:
     time.sleep(BREATH)
 
 
+def _category_asked(folder: StoreFolder, category: str | None) -> tuple[Parts, str]:
+    """A category's path, and its name in the answer, which can be asked for again.
+
+    The whole store is called "all" both ways; where a category has that name, the whole store is "".
+    """
+    whole = "" if folder.has_category((ALL,)) else ALL
+    parts = () if category == whole else paths.category(category)
+    return parts, "/".join(parts) or whole
+
+
 def _arrival(folder: StoreFolder, parts: Parts, file: Arriving) -> Arrival:
     """How a file that comes fits in: it is new, or there is the same or another at its path."""
     try:
@@ -501,6 +525,12 @@ def _is_wrong(there: str | None, text: str) -> TypeGuard[str]:
 
 def _index_text(listing: Listing, memories: Sequence[Summed]) -> str:
     return index_files.render(memories, _subcategories(listing))
+
+
+def _indexed(listings: Iterable[Listing]) -> set[Parts]:
+    """The categories that get an index.yaml: those with a memory in them or below them, whose files are a person's."""
+    own = [one.folder for one in listings if one.files and not DEPENDENCIES.intersection(one.folder)]
+    return {folder[:depth] for folder in own for depth in range(len(folder) + 1)}
 
 
 def _subcategories(listing: Listing) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_mcp.clock import instant
 from memory_mcp.sqlite import Read, Write
-from memory_mcp.stores.model import Listing, ReadFile, Signature, Summed
+from memory_mcp.stores.model import Content, Listing, ReadFile, Signature, Summed
 
 _SUMMED = "path, token_estimate, summary, created_at, updated_at, expires_at, tags"
 
@@ -40,6 +40,49 @@ def signatures(tx: Read, store: str, folder: str) -> dict[str, Signature]:
     return {file: (mtime_ns, size, int(inode)) for file, mtime_ns, size, inode in rows}
 
 
+def contents(tx: Read, store: str, folder: str) -> dict[str, Content]:
+    """What the files of a folder held when they were read, by their names on disk."""
+    rows = tx.all(
+        f"SELECT file, content_hash, stated_at, changed_ns FROM memories WHERE folder = {_FOLDER}",
+        {"store": store, "folder": folder},
+    )
+    return {file: Content(*more) for file, *more in rows}
+
+
+def content(tx: Read, store: str, path: str, file: str) -> Content | None:
+    """What a memory's file held when it was read, also if its name is spelt in another Unicode form on disk."""
+    column = "file = :file" if file.isascii() else "path = :path"
+    row = tx.one(
+        f"SELECT content_hash, stated_at, changed_ns FROM memories WHERE folder = {_FOLDER} AND {column}",
+        {"store": store, "folder": path.rpartition("/")[0], "path": path, "file": file},
+    )
+    return Content(*row) if row else None
+
+
+def has_former_contents(tx: Read, store: str) -> bool:
+    return tx.one(f"SELECT 1 FROM former_contents WHERE store = {_STORE} LIMIT 1", {"store": store}) is not None
+
+
+def former_content(tx: Read, store: str, digest: bytes) -> Content | None:
+    """A content that a file of the store held earlier."""
+    row = tx.one(
+        f"SELECT changed_ns FROM former_contents WHERE store = {_STORE} AND content_hash = :digest",
+        {"store": store, "digest": digest},
+    )
+    return Content(digest, None, row[0]) if row else None
+
+
+def forget_former_contents(tx: Write, store: str, most: int) -> None:
+    """Forget what files held earlier, if that has become more than `most` contents."""
+    tx.all(
+        f"""
+        DELETE FROM former_contents WHERE store = {_STORE}
+            AND (SELECT count(*) FROM former_contents WHERE store = {_STORE}) > :most
+        """,
+        {"store": store, "most": most},
+    )
+
+
 def put_folder(tx: Write, store: str, listing: Listing, fingerprint: str, files: Iterable[str]) -> None:
     """A folder, and which of its files are remembered: what was read of others is forgotten."""
     values = {"store": store, "folder": listing.path}
@@ -62,22 +105,27 @@ def put_memory(tx: Write, store: str, listing: Listing, file: str, read: ReadFil
         f"""
         INSERT INTO memories (
             store, folder, file, is_settled, mtime_ns, size, inode,
-            path, token_estimate, summary, created_at, updated_at, expires_at, updated_ms, expires_ms, tags
+            path, token_estimate, summary, created_at, updated_at, expires_at, updated_ms, expires_ms, tags,
+            content_hash, stated_at, changed_ns
         ) VALUES (
             {_STORE}, {_FOLDER}, :file, :is_settled, :mtime_ns, :size, :inode,
-            :path, :token_estimate, :summary, :created_at, :updated_at, :expires_at, :updated_ms, :expires_ms, :tags
+            :path, :token_estimate, :summary, :created_at, :updated_at, :expires_at, :updated_ms, :expires_ms, :tags,
+            :digest, :stated_at, :changed_ns
         )
         ON CONFLICT (folder, file) DO UPDATE SET
             is_settled = excluded.is_settled, mtime_ns = excluded.mtime_ns,
             size = excluded.size, inode = excluded.inode,
             path = excluded.path, token_estimate = excluded.token_estimate, summary = excluded.summary,
             created_at = excluded.created_at, updated_at = excluded.updated_at, expires_at = excluded.expires_at,
-            updated_ms = excluded.updated_ms, expires_ms = excluded.expires_ms, tags = excluded.tags
+            updated_ms = excluded.updated_ms, expires_ms = excluded.expires_ms, tags = excluded.tags,
+            content_hash = excluded.content_hash, stated_at = excluded.stated_at, changed_ns = excluded.changed_ns
         """,
         {
             **vars(read.summed),
+            **vars(read.content),
+            "updated_at": read.content.updated_at,
             "tags": json.dumps(read.summed.tags, ensure_ascii=False),
-            "updated_ms": _milliseconds(read.summed.updated_at),
+            "updated_ms": _milliseconds(read.content.updated_at),
             "expires_ms": _milliseconds(read.summed.expires_at),
             "store": store,
             "folder": listing.path,

@@ -3,7 +3,7 @@ from typing import Annotated
 from pydantic import Field
 
 from memory_mcp.caller import Scope
-from memory_mcp.clock import instant, short_stamp
+from memory_mcp.clock import last_instant, short_stamp
 from memory_mcp.errors import Invalid
 from memory_mcp.families import AS_WHOLE, READABLE, Arguments, Call, Family, Whole
 from memory_mcp.stores.model import (
@@ -48,7 +48,7 @@ class AddMemory(InStore):
     path: Path = Field(description="category/name, without '.md'.")
     content: Text = Field(description="Markdown.")
     tags: Tags = Field([])
-    expires_at: Moment | None = Field(None, description="ISO 8601.")
+    expires_at: Moment | None = Field(None, description="ISO 8601; a date alone includes that day.")
     citations: Citations = Field([], description="Sources: file:line, URLs.")
 
 
@@ -148,7 +148,7 @@ def _moment(text: str | None) -> str | None:
     if text is None:
         return None
     try:
-        return short_stamp(instant(text))
+        return short_stamp(last_instant(text))
     except ValueError:
         raise Invalid(
             "expires_at: give a date or time as ISO 8601, like 2030-01-31T12:00:00Z.", field="expires_at"
