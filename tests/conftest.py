@@ -61,6 +61,12 @@ def app(tmp_path: Path, clock: Clock, options: dict[str, Any]) -> Iterator[App]:
         yield opened
 
 
+@pytest.fixture
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that is not in the data directory, as a person's own is."""
+    return tmp_path_factory.mktemp("elsewhere")
+
+
 @pytest.fixture(params=ERAS)
 def era(request: pytest.FixtureRequest) -> str:
     return str(request.param)

@@ -217,9 +217,8 @@ def test_a_memory_at_the_same_path_stays_as_it_is(app: App, tmp_path: Path) -> N
     assert app.stores.get(ME, "moved", "a", include_expired=False).content == "one"
 
 
-def test_a_folder_does_not_move_into_itself(app: App, tmp_path: Path) -> None:
-    source = tmp_path / "source"
-    source.mkdir()
+def test_a_folder_does_not_move_into_itself(app: App, elsewhere: Path) -> None:
+    source = elsewhere
     (source / "a.md").write_text("one", encoding="utf-8")
     app.stores.register(ME, "moved", source)
     with pytest.raises(Invalid, match="is the store 'moved' already"):

@@ -94,8 +94,8 @@ async def test_a_project_made_anew_has_nothing_of_the_former(client: Client) -> 
     assert await refs(client, "wombat ocelot") == []
 
 
-async def test_files_edited_by_hand_are_followed(client: Client, app: App, tmp_path: Path) -> None:
-    (folder := tmp_path / "mine").mkdir()
+async def test_files_edited_by_hand_are_followed(client: Client, app: App, elsewhere: Path) -> None:
+    (folder := elsewhere / "mine").mkdir()
     register(app, folder, "mine")
     file = write(folder, "a.md", "a wombat\n")
     assert await refs(client, "wombat") == ["stores:mine/a"]
@@ -112,7 +112,7 @@ async def test_files_edited_by_hand_are_followed(client: Client, app: App, tmp_p
 
 
 async def test_a_folder_that_is_gone_is_not_found_until_it_is_back(client: Client, app: App, tmp_path: Path) -> None:
-    (folder := tmp_path / "mine").mkdir()
+    (folder := tmp_path / "stores" / "mine").mkdir(parents=True)
     register(app, folder, "mine")
     write(folder, "a.md", "a wombat\n")
     assert await refs(client, "wombat")

@@ -254,8 +254,8 @@ async def test_of_a_long_text_the_beginning_is_searched(client: Client) -> None:
     assert await refs(client, "zebra") == []
 
 
-async def test_a_file_without_text_is_found_by_its_name(client: Client, app: App, tmp_path: Path) -> None:
-    write(tmp_path / "mine", "wombat.md", "")
-    register(app, tmp_path / "mine", "mine")
+async def test_a_file_without_text_is_found_by_its_name(client: Client, app: App, elsewhere: Path) -> None:
+    write(elsewhere, "wombat.md", "")
+    register(app, elsewhere, "mine")
     [hit] = await hits(client, "wombat")
     assert (hit["ref"], hit["title"]) == ("stores:mine/wombat", "wombat")

@@ -273,12 +273,12 @@ with open_app(settings.load({{"data_dir": {str(tmp_path)!r}, "embedder": "none"}
 
 
 async def test_a_large_store_is_named_until_it_is_indexed(
-    client: Client, app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: Client, app: App, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(operations, "FOLLOWING", 0.05)
     for number in range(1000):
-        write(tmp_path / "mine", f"{number % 10}/{number}.md", f"number {number}\n")
-    register(app, tmp_path / "mine", "mine")
+        write(elsewhere, f"{number % 10}/{number}.md", f"number {number}\n")
+    register(app, elsewhere, "mine")
     answer = await recall(client, "number 999")
     assert missing(answer)["stores"] == operations.BEHIND
     monkeypatch.setattr(operations, "FOLLOWING", 50.0)
