@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 PEOPLES = [["--help"], ["-h"], ["--version"], ["--install-completion"], ["--show-completion"]]
 COMPLETING = "_MEMORY_MCP_COMPLETE"  # what a shell sets to ask how a line could go on
 DESCRIPTION = "Serve MCP over stdio, or over HTTP with --transport http."
-HUB_SETTINGS = ("host", "port", "data_dir", "public_url", "forwarded_allow_ips", "durability", "log_level")
+HUB_SETTINGS = (
+    *("host", "port", "data_dir", "public_url", "forwarded_allow_ips", "durability", "log_level"),
+    *("read_threads", "write_threads", "queue_seconds"),
+)
 HUB_PORT = 8766  # beside a server's own
 HUB_DESCRIPTION = "Serve the hub that nodes sync through, over plain HTTP. Its data directory is its own."
 
@@ -66,6 +69,9 @@ def _serve(given: dict[str, Any], open_door: Callable[["Settings"], None]) -> in
         open_door(chosen)
     except AppError as exc:
         return _complain(exc.message, 1)
+    from memory_mcp.doors import shutdown
+
+    shutdown.end_process(0)
     return 0
 
 

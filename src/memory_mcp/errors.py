@@ -29,7 +29,8 @@ WORDS = {
     "too_large": "A field is over 1 MiB, or a file or query beyond its limit. Split it, or ask for less at a time.",
     "timeout": "The limit of time was reached, and nothing was changed. Ask for less, or split what is given.",
     "rate_limited": "More requests than the plan allows, or too many attempts. `Retry-After` says when to come back.",
-    "unavailable": "The disk, another program or a part of the server is in the way. Trying again may help.",
+    "unavailable": "The disk, another program or a part of the server is in the way, or the server is busy. Trying "
+    "again may help; `data.retry_after` says after how many seconds, where that is known.",
 }
 """The words an error of a tool or resource can carry, and what each means."""
 

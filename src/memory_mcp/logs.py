@@ -30,8 +30,9 @@ class JsonLines(logging.Formatter):
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """A client that hangs up in the middle of a request is nobody's fault."""
-    return not (record.exc_info and type(record.exc_info[1]).__name__ == "ClientDisconnect")
+    """A client that hangs up in the middle of a request is nobody's fault, nor is a request that the server's end cuts
+    off."""
+    return not (record.exc_info and type(record.exc_info[1]).__name__ in ("ClientDisconnect", "CancelledError"))
 
 
 def configure(level: str) -> None:

@@ -104,6 +104,23 @@ class Settings(BaseModel):
         False, description="Keep a session's memories when its connection closes. For debugging."
     )
     session_idle: int = Field(1800, ge=1, description="Seconds without a call after which an HTTP session is over.")
+    read_threads: int = Field(
+        32,
+        ge=2,
+        le=1024,
+        description="Threads for calls that only read. Over HTTP one user has at most half of them busy at once, and a "
+        "quarter in one family; a call beyond that waits for its turn.",
+    )
+    write_threads: int = Field(
+        8, ge=2, le=256, description="Threads for calls that write, shared between users as those that read are."
+    )
+    queue_seconds: int = Field(
+        30,
+        ge=1,
+        le=600,
+        description="How long a call waits for a free thread before it is refused as unavailable, with the seconds "
+        "after which to try again.",
+    )
     embedding_dim: int = Field(
         1536, ge=1, le=65536, description="Length of the vectors the vault takes (D in its spec)."
     )

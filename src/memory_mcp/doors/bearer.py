@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
-from anyio import CapacityLimiter, to_thread
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.authentication import AuthCredentials
@@ -15,6 +15,7 @@ from memory_mcp.access import REQUESTS_A_MINUTE, Key, Keys, Refused
 from memory_mcp.app import CONFINABLE
 from memory_mcp.caller import Caller
 from memory_mcp.doors.asking import CALLER, ip_of
+from memory_mcp.doors.workers import Workers
 from memory_mcp.errors import AppError, Forbidden
 
 
@@ -29,6 +30,7 @@ class BearerGuard:
         protects: str,
         anyone: Caller | None,
         limited: bool,
+        workers: Workers,
     ) -> None:
         """`anyone` is who everybody is taken for where no key is asked for. `limited`: users' plans count."""
         self._app = app
@@ -37,7 +39,7 @@ class BearerGuard:
         self._protects = protects
         self._anyone = anyone
         self._limited = limited
-        self._checking = CapacityLimiter(8)  # of its own, so that a busy memory does not keep anyone at the door
+        self._workers = workers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(self._protects):
@@ -53,7 +55,7 @@ class BearerGuard:
         if self._anyone is not None:
             return replace(self._anyone, ip=ip)
         bearer = bearer_of(Headers(scope=scope))
-        key = await to_thread.run_sync(self._keys.check, bearer, ip, limiter=self._checking)
+        key = await self._workers.run(partial(self._keys.check, bearer, ip), user=ip or "", family="keys")
         # The SDK ties each handshake session to this, so that nobody rides on another key's session.
         scope["user"] = AuthenticatedUser(AccessToken(token=key.id, client_id=key.id, scopes=sorted(key.scopes)))
         scope["auth"] = AuthCredentials(sorted(key.scopes))
@@ -77,6 +79,7 @@ def refusal(error: AppError) -> JSONResponse:
     """401 for a key that opens nothing; 503 if nobody can tell."""
     body = {"error": error.error, "message": error.message, "data": error.data}
     if not isinstance(error, Refused):
-        return JSONResponse(body, 403 if isinstance(error, Forbidden) else 503)
+        retry = {"Retry-After": str(error.data["retry_after"])} if "retry_after" in error.data else {}
+        return JSONResponse(body, 403 if isinstance(error, Forbidden) else 503, retry)
     why = "" if error.error == "missing_bearer" else f', error="invalid_token", error_description="{error.error}"'
     return JSONResponse(body, 401, {"WWW-Authenticate": f'Bearer realm="memory-mcp"{why}'})

@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
@@ -22,10 +23,11 @@ from memory_mcp import __version__
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import new_id
-from memory_mcp.doors import pages, rest, sdk, serving, welcome
+from memory_mcp.doors import pages, rest, sdk, serving, shutdown, welcome
 from memory_mcp.doors.asking import CALLER, Line, local_caller
 from memory_mcp.doors.bearer import BearerGuard
 from memory_mcp.doors.bodies import BodyGuard
+from memory_mcp.doors.disconnects import DISCONNECT, Disconnect
 from memory_mcp.doors.guard import LOOPBACK, HostGuard, is_loopback
 from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.doors.metrics import Metrics
@@ -53,6 +55,7 @@ def run(app: App) -> None:
     sys.stdout.flush()
     door = HttpDoor(app)
     serving.Server(serving.config(door.app, settings), door.close_streams).run(sockets=[listening])
+    door.mcp.pools.writing.drain(shutdown.MAX_WRITE_S)
 
 
 class HttpDoor:
@@ -72,7 +75,7 @@ class HttpDoor:
         self._sse = SseServerTransport("/mcp/messages")
         self._sse_lines: set[anyio.CancelScope] = set()
         self._ending: set[asyncio.Task[None]] = set()
-        metrics = Metrics(app)
+        metrics = Metrics(app, self.mcp.pools)
         self.mcp.running.on_call.append(metrics.count)
         self.app = FastAPI(
             title="Memory MCP",
@@ -82,7 +85,7 @@ class HttpDoor:
             docs_url=None,
             redoc_url=None,
             routes=[
-                Route("/mcp", StreamableHTTPASGIApp(self._manager)),
+                Route("/mcp", McpEndpoint(StreamableHTTPASGIApp(self._manager))),
                 Route("/mcp/sse", _Asgi(self._serve_sse), methods=["GET"]),
                 Route("/mcp/messages", _Asgi(self._sse.handle_post_message)),
                 Route("/healthz", serving.health, methods=["GET"]),
@@ -94,6 +97,7 @@ class HttpDoor:
             lifespan=self._lifespan,
         )
         self.app.state.app = app
+        self.app.state.pools = self.mcp.pools
         self.app.state.routers = rest.ROUTERS
         self.app.state.listeners = self.mcp.listeners
         self.app.state.running = self.mcp.running
@@ -121,14 +125,16 @@ class HttpDoor:
                 protects="/mcp",
                 anyone=local_caller(app) if app.settings.auth == "none" else None,
                 limited=app.settings.rate_limits,
+                workers=self.mcp.pools.access,
             ),
-            Middleware(RateGuard, limits=app.access.limits),
+            Middleware(RateGuard, limits=app.access.limits, workers=self.mcp.pools.access),
             Middleware(BodyGuard),
         ]
 
     async def close_streams(self) -> None:
         """Tell every open stream that this is the end, so that nobody waits for a client to leave."""
         self.mcp.listeners.close()
+        self.mcp.cancel_calls()
         self.app.state.downloads.closing = True
         await sdk.end_streams(self._manager)
         for scope in list(self._sse_lines):
@@ -138,6 +144,7 @@ class HttpDoor:
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         self.mcp.start_telling()
         app = self._app
+        serving.allow_threads(app.settings)
         chores = (
             app.sessions.end_the_idle,
             app.sessions.clear_the_dead,
@@ -183,6 +190,19 @@ class HttpDoor:
                 finally:
                     self._sse_lines.discard(until_the_end)
                     self.mcp.connected.tell_soon()
+
+
+class McpEndpoint:
+    """ASGI application: Streamable HTTP, which also notices when the client of a call disconnects."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        disconnect = scope[DISCONNECT] = Disconnect()
+        headers = MutableHeaders(scope=scope)
+        del headers["last-event-id"]  # no event has an id here: a stream begins with what happens next
+        await self._app(scope, disconnect.watched(receive), send)
 
 
 class _Asgi:

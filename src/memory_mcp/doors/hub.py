@@ -3,6 +3,8 @@
 import asyncio
 import sys
 import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
@@ -16,11 +18,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memory_mcp import __version__
 from memory_mcp.app import HubApp
 from memory_mcp.caller import Caller
-from memory_mcp.doors import serving
+from memory_mcp.doors import serving, shutdown
 from memory_mcp.doors.asking import CALLER
 from memory_mcp.doors.bearer import BearerGuard
+from memory_mcp.doors.fair_routes import CallerRoute
 from memory_mcp.doors.problems import Problem
 from memory_mcp.doors.refusals import PlainRefusals
+from memory_mcp.doors.workers import Pools
 from memory_mcp.settings import Settings
 from memory_mcp.sync.hub import Hub, Pulled, Pushed
 from memory_mcp.sync.protocol import LONGEST_NAMESPACE, MOST_RECORDS
@@ -36,11 +40,14 @@ def run(app: HubApp) -> None:
     port = listening.getsockname()[1]
     sys.stdout.write(_welcome(settings, port, has_keys=bool(app.access.keys.live())))
     sys.stdout.flush()
-    serving.Server(serving.config(asgi(app), settings), _nothing_to_end).run(sockets=[listening])
+    made = asgi(app)
+    serving.Server(serving.config(made, settings), _nothing_to_end).run(sockets=[listening])
+    made.state.pools.writing.drain(shutdown.MAX_WRITE_S)
 
 
 def asgi(app: HubApp) -> FastAPI:
     """The hub as one ASGI application."""
+    pools = Pools.from_settings(app.settings.model_copy(update={"transport": "http"}))
     made = FastAPI(
         title="Memory MCP hub",
         version=__version__,
@@ -53,20 +60,36 @@ def asgi(app: HubApp) -> FastAPI:
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=3),
             Middleware(PlainRefusals),
             Middleware(
-                BearerGuard, keys=app.access.keys, families=["notes"], protects="/api/sync", anyone=None, limited=False
+                BearerGuard,
+                keys=app.access.keys,
+                families=["notes"],
+                protects="/api/sync",
+                anyone=None,
+                limited=False,
+                workers=pools.access,
             ),
             Middleware(Unpacking),
         ],
         exception_handlers=serving.REFUSALS,
+        lifespan=_lifespan,
     )
+    made.state.settings = app.settings
+    made.state.pools = pools
     made.state.hub = app.hub
     made.state.routers = (router,)
     made.include_router(router)
     return made
 
 
+@asynccontextmanager
+async def _lifespan(made: FastAPI) -> AsyncIterator[None]:
+    serving.allow_threads(made.state.settings)
+    yield
+
+
 router = APIRouter(
     prefix="/api/sync",
+    route_class=CallerRoute,
     responses={status: {"model": Problem} for status in (401, 403, 409, 413, 422, 429, 503)},
 )
 
@@ -92,12 +115,12 @@ class PullAsked(Asked):
     limit: int = Field(MOST_RECORDS, ge=1, le=MOST_RECORDS)
 
 
-def _hub(request: Request) -> Hub:
+async def _hub(request: Request) -> Hub:
     found: Hub = request.app.state.hub
     return found
 
 
-def _caller(request: Request) -> Caller:
+async def _caller(request: Request) -> Caller:
     found: Caller = request.scope[CALLER]
     return found
 

@@ -5,8 +5,7 @@ import base64
 import binascii
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
@@ -28,10 +27,12 @@ from memory_mcp.caller import Scope
 from memory_mcp.clock import new_id
 from memory_mcp.doors import answers, arguments, asking, schemas, sdk
 from memory_mcp.doors.connected import Connected
+from memory_mcp.doors.disconnects import disconnect_of
 from memory_mcp.doors.listeners import Listeners
 from memory_mcp.doors.running import Called, Running
 from memory_mcp.doors.sdk import Context, ReadStream, WriteStream
-from memory_mcp.errors import AppError, NotFound
+from memory_mcp.doors.workers import Pools
+from memory_mcp.errors import AppError, NotFound, Unavailable
 from memory_mcp.families import Call, Family, Prompt, Tool, bad_cursor
 from memory_mcp.sessions import Connection
 
@@ -67,9 +68,8 @@ class McpDoor:
         self.end_session: Callable[[str], None] = lambda session_id: None  # of Streamable HTTP with a handshake
         self._tools = {name: tool for family in app.families.values() for name, tool in family.tools.items()}
         self._spec_names = {tool.spec_name: name for name, tool in self._tools.items() if tool.spec_name}
-        # Apart, so that writers who wait for their turn keep no reader waiting.
-        self._reading = ThreadPoolExecutor(32, thread_name_prefix="reading")
-        self._writing = ThreadPoolExecutor(8, thread_name_prefix="writing")
+        self.pools = Pools.from_settings(app.settings)
+        self._under_way: dict[threading.Event, anyio.CancelScope | None] = {}  # with the scopes of calls that only read
         self.server = self._build()
         self.server.extensions[EXTENSION_ID] = {"mimeTypes": [APP_MIME_TYPE]}
         self.server.middleware[:] = [self._meet]
@@ -140,7 +140,7 @@ class McpDoor:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}", {"error": "not_found"})
         try:
             async with asking.order(ctx).turn(steers=tool.steers):
-                return await self._run(ctx, self._answer, tool, params.arguments, reads=tool.reads_only)
+                return await self._run(ctx, tool.family, self._answer, tool, params.arguments, reads=tool.reads_only)
         except AppError as exc:
             return answers.refusal(self.app.families[tool.family], exc)
         except Exception:  # noqa: BLE001  # the border: a bug is logged whole and told to nobody
@@ -168,7 +168,7 @@ class McpDoor:
         if not names:
             return types.ListResourcesResult(resources=[])
         place = names.index(name)
-        page = await self._run(ctx, families[place].list_resources, position)
+        page = await self._run(ctx, name, families[place].list_resources, position)
         following = page.next_position and _encode_cursor(name, page.next_position)
         if not following and place + 1 < len(names):
             following = _encode_cursor(names[place + 1], "")
@@ -208,7 +208,8 @@ class McpDoor:
     async def _read(self, ctx: Context, uri: str) -> types.ReadResourceResult:
         asking.caller(ctx).require(Scope.READ)
         try:
-            document = await self._run(ctx, self._family_of(ctx, uri).read_resource, uri)
+            family = self._family_of(ctx, uri)
+            document = await self._run(ctx, family.name, family.read_resource, uri)
         except AppError as exc:
             exc.data.setdefault("uri", uri)
             raise
@@ -251,7 +252,8 @@ class McpDoor:
     async def _watched(self, ctx: Context, uri: str) -> str:
         """The address under which its changes are told. Raises NotFound, as reading would, for who may not read."""
         asking.caller(ctx).require(Scope.READ)
-        address = await self._run(ctx, self._family_of(ctx, uri).watched, uri)
+        family = self._family_of(ctx, uri)
+        address = await self._run(ctx, family.name, family.watched, uri)
         if address is None:
             raise _no_such_resource(uri)
         return address
@@ -265,17 +267,18 @@ class McpDoor:
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         with answers.rpc_errors("prompts/get"):
-            prompt = self._prompt(ctx, params.name)
-            text = prompt.write(arguments.parse_prompt(prompt, params.arguments))
+            family, prompt = self._prompt(ctx, params.name)
+            text = await self._run(ctx, family, _write_prompt, prompt, params.arguments)
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(description=prompt.description, messages=[message])
 
-    def _prompt(self, ctx: Context, name: str) -> Prompt:
+    def _prompt(self, ctx: Context, name: str) -> tuple[str, Prompt]:
+        """With the name of its family."""
         asking.caller(ctx).require(Scope.READ)
         for family in self._readable(ctx):
             for prompt in family.prompts:
                 if prompt.name == name:
-                    return prompt
+                    return family.name, prompt
         raise NotFound(f"Unknown prompt: {name}")
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
@@ -286,7 +289,7 @@ class McpDoor:
         found: list[str] = []
         for family in self._readable(ctx):
             if _completes(family, params.ref):
-                found += await self._run(ctx, family.complete, params.argument.name, params.argument.value)
+                found += await self._run(ctx, family.name, family.complete, params.argument.name, params.argument.value)
         return types.CompleteResult(
             completion=types.Completion(values=found[:MOST_COMPLETIONS], has_more=len(found) > MOST_COMPLETIONS)
         )
@@ -354,18 +357,35 @@ class McpDoor:
 
     # Running rooms
 
-    async def _run(self, ctx: Context, work: Callable[..., T], *rest: Any, reads: bool = True) -> T:
-        """Run a room's synchronous code in a thread, with a line back for progress and cancellation."""
-        session = asking.session(ctx, self.app.sessions)
-        cancelled = threading.Event()
-        loop = asyncio.get_running_loop()
-        call = Call(self.app, asking.caller(ctx), session, partial(_progress, loop, ctx), cancelled)
-        workers = self._reading if reads else self._writing
+    async def _run(self, ctx: Context, family: str, work: Callable[..., T], *rest: Any, reads: bool = True) -> T:
+        """Run a family's synchronous code in a thread, with a way back for progress and cancellation.
+
+        Raises Unavailable if no thread is free in time, or the client disconnects.
+        """
+        caller, cancelled = asking.caller(ctx), threading.Event()
+        progress = partial(_progress, asyncio.get_running_loop(), ctx)
+        call = Call(self.app, caller, asking.session(ctx, self.app.sessions), progress, cancelled)
+        disconnect = disconnect_of(ctx.request.scope) if ctx.request is not None else None
         try:
-            return await loop.run_in_executor(workers, partial(_in_session, call, work, *rest))
+            with anyio.CancelScope() as scope, disconnect.calling(scope.cancel) if disconnect else nullcontext():
+                self._under_way[cancelled] = scope if reads else None
+                workers = self.pools.pool(reads=reads)
+                return await workers.run(partial(_in_session, call, work, *rest), user=caller.user, family=family)
         except asyncio.CancelledError:
             cancelled.set()
             raise
+        finally:
+            self._under_way.pop(cancelled, None)
+        cancelled.set()
+        raise Unavailable("The server stops, or the client has closed its connection. Try again.", retry_after=1)
+
+    def cancel_calls(self) -> None:
+        """Ask every call under way to stop: the server ends. A call that only reads is answered now; a write in its
+        transaction may still finish."""
+        for cancelled, scope in list(self._under_way.items()):
+            cancelled.set()
+            if scope is not None:
+                scope.cancel()
 
 
 def _completes(family: Family, ref: types.ResourceTemplateReference | types.PromptReference) -> bool:
@@ -393,6 +413,10 @@ def instructions(families: Iterable[Family]) -> str:
 def _in_session(call: Call, work: Callable[..., T], *rest: Any) -> T:
     call.app.sessions.join(call.caller.user, call.session)
     return work(call, *rest)
+
+
+def _write_prompt(call: Call, prompt: Prompt, given: Mapping[str, str] | None) -> str:
+    return prompt.write(arguments.parse_prompt(prompt, given))
 
 
 def _progress(

@@ -1,6 +1,7 @@
 """/metrics, as Prometheus reads it: of this process, since it started."""
 
-from anyio import to_thread
+from functools import partial
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from starlette.requests import Request
@@ -12,12 +13,14 @@ from memory_mcp.doors.asking import ip_of
 from memory_mcp.doors.bearer import bearer_of, refusal
 from memory_mcp.doors.guard import LOOPBACK, host_name, is_loopback
 from memory_mcp.doors.running import Called
+from memory_mcp.doors.workers import Pools
 from memory_mcp.errors import AppError, Forbidden
 
 
 class Metrics:
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, pools: Pools) -> None:
         self._app = app
+        self._pools = pools
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
@@ -44,18 +47,30 @@ class Metrics:
             registry=self._registry,
         )
 
+        self._busy = Gauge("memory_mcp_threads_busy", "Threads at work, by pool.", ["pool"], registry=self._registry)
+        self._waiting = Gauge(
+            "memory_mcp_calls_waiting", "Calls that wait for a thread, by pool.", ["pool"], registry=self._registry
+        )
+
     def count(self, called: Called) -> None:
         """`outcome` is ok, or the word of the error."""
         self._calls.labels(called.tool, called.error or "ok").inc()
         self._seconds.labels(called.tool).observe(called.seconds)
 
     async def answer(self, request: Request) -> Response:
-        if not self._is_near(request):
-            try:
-                await to_thread.run_sync(self._check_key, request)
-            except AppError as error:
-                return refusal(error)
-        return Response(await to_thread.run_sync(self._text), media_type=CONTENT_TYPE_LATEST)
+        read = self._text if self._is_near(request) else partial(self._text_for_key, request)
+        try:
+            for pool in (self._pools.reading, self._pools.writing, self._pools.access):
+                self._busy.labels(pool.name).set(pool.slots.held)
+                self._waiting.labels(pool.name).set(pool.slots.waiting)
+            text = await self._pools.access.run(read, user=ip_of(request.scope) or "", family="metrics")
+        except AppError as error:
+            return refusal(error)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    def _text_for_key(self, request: Request) -> bytes:
+        self._check_key(request)
+        return self._text()
 
     def _text(self) -> bytes:
         self._clients.set(len(self._app.clients.here()))

@@ -2,10 +2,12 @@
 
 import html
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import parse_qs, quote
 
-from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -15,7 +17,8 @@ from starlette.types import Scope
 from memory_mcp.app import App
 from memory_mcp.doors import problems, serving, welcome
 from memory_mcp.doors.asking import ip_of
-from memory_mcp.doors.rest.people import COOKIE, person, set_cookie
+from memory_mcp.doors.fair_routes import pools_of
+from memory_mcp.doors.rest.people import COOKIE, find_person, set_cookie
 from memory_mcp.errors import AppError, Unavailable
 
 HEADERS = {
@@ -34,6 +37,7 @@ APP_HEADERS = {
 }
 NAMES = ("memories", "graph", "stores", "portals", "keys", "sessions", "sync", "settings")
 LONGEST_FORM = 10_000  # bytes
+T = TypeVar("T")
 FORM = """<form method="post" action="/sign-in{then}">
 <p><label>Name <input name="name" autocomplete="username" required></label></p>
 <p><label>Password <input name="password" type="password" autocomplete="current-password" required></label></p>
@@ -74,7 +78,7 @@ async def front(request: Request) -> HTMLResponse:
     """The web app for whoever is signed in; which of its pages, it reads from its address. Others sign in first."""
     app: App = request.app.state.app
     try:
-        await to_thread.run_sync(person, app, request.cookies.get(COOKIE))
+        await _run(request, partial(find_person, app, request.cookies.get(COOKIE)))
     except Unavailable:
         raise
     except AppError:
@@ -135,7 +139,7 @@ def _next(request: Request) -> str:
 async def _cookie(request: Request, token: str | None) -> str:
     sign_ins = request.app.state.app.access.sign_ins
     if request.method == "GET":
-        return str(await to_thread.run_sync(sign_ins.by_link, token, ip_of(request.scope)))
+        return str(await _run(request, partial(sign_ins.by_link, token, ip_of(request.scope))))
     body = b""
     async for chunk in request.stream():
         body += chunk[:LONGEST_FORM]
@@ -144,8 +148,13 @@ async def _cookie(request: Request, token: str | None) -> str:
     form = parse_qs(body.decode("utf-8", "replace"))
     token, name, password = (form.get(field, [""])[0] for field in ("token", "name", "password"))
     if token:
-        return str(await to_thread.run_sync(sign_ins.by_link, token, ip_of(request.scope)))
-    return str(await to_thread.run_sync(sign_ins.by_password, name, password, ip_of(request.scope)))
+        return str(await _run(request, partial(sign_ins.by_link, token, ip_of(request.scope))))
+    return str(await _run(request, partial(sign_ins.by_password, name, password, ip_of(request.scope))))
+
+
+async def _run(request: Request, work: Callable[[], T]) -> T:
+    """Signing in: in the threads that are kept for it, of which each address has its share."""
+    return await pools_of(request).access.run(work, user=ip_of(request.scope) or "", family="sign-in")
 
 
 def _page(inner: str, status: int = 200, error: AppError | None = None) -> HTMLResponse:

@@ -1,8 +1,8 @@
 """How often a user's keys may come, told in the headers people know."""
 
 import math
+from functools import partial
 
-from anyio import CapacityLimiter, to_thread
 from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memory_mcp.access import Allowance, Limits
 from memory_mcp.doors.asking import CALLER
 from memory_mcp.doors.bearer import refusal
+from memory_mcp.doors.workers import Workers
 from memory_mcp.errors import AppError, RateLimited
 
 WINDOW = 60  # seconds
@@ -19,19 +20,20 @@ class RateGuard:
     """ASGI middleware for requests whose caller is known: 429 with Retry-After beyond what their plan allows. Only what
     asks something counts, not an open stream."""
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: Limits, workers: Workers) -> None:
         self._app = app
         self._limits = limits
-        self._counting = CapacityLimiter(8)
+        self._workers = workers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         limit = scope[CALLER].requests_a_minute if CALLER in scope and scope["method"] == "POST" else None
         if limit is None:
             await self._app(scope, receive, send)
             return
-        take = self._limits.take
+        user = scope[CALLER].user
+        take = partial(self._limits.take, f"user {user}", limit)
         try:
-            allowance = await to_thread.run_sync(take, f"user {scope[CALLER].user}", limit, limiter=self._counting)
+            allowance = await self._workers.run(take, user=user, family="limits")
         except AppError as error:
             await refusal(error)(scope, receive, send)
             return

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, cast
 
+import anyio.to_thread
 import uvicorn
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -16,9 +17,11 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Match, Route
 
 from memory_mcp import __version__
-from memory_mcp.doors import problems
+from memory_mcp.doors import problems, shutdown
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.settings import Settings
+
+OTHER_THREADS = 64  # for housekeeping, files of the web app, and sessions that end
 
 
 def config(app: Any, settings: Settings) -> uvicorn.Config:
@@ -31,6 +34,13 @@ def config(app: Any, settings: Settings) -> uvicorn.Config:
         proxy_headers=bool(settings.forwarded_allow_ips),
         forwarded_allow_ips=list(settings.forwarded_allow_ips),
     )
+
+
+def allow_threads(settings: Settings) -> None:
+    """Let FastAPI have as many threads as there are slots for its requests, so that those alone decide who waits. Call
+    inside the event loop."""
+    slots = settings.read_threads + settings.write_threads
+    anyio.to_thread.current_default_thread_limiter().total_tokens = slots + OTHER_THREADS
 
 
 class Server(uvicorn.Server):
@@ -47,6 +57,7 @@ class Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
 
         def stop(number: int, frame: FrameType | None) -> None:
+            shutdown.limit_shutdown()
             loop.call_soon_threadsafe(self._close_streams)
             self.handle_exit(number, frame)
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import new_id
+from memory_mcp.doors import shutdown
 from memory_mcp.doors.asking import Line, local_caller
 from memory_mcp.doors.lines import Answers, Requests
 from memory_mcp.doors.mcp import McpDoor
@@ -32,11 +33,13 @@ def local_line(app: App) -> Line:
 async def _serve(app: App, line: Line) -> None:
     door = McpDoor(app)
     door.start_telling()
-    leave = _leave_when_told(app)
+    leave = _leave_when_told(app, door)
     wire_in, wire_out = _claim_wire()
     answers = Answers(wire_out)
     with door.connected.ending(line.connection, leave):
         await door.serve(line, Requests(wire_in, answers), answers)
+    shutdown.limit_shutdown()
+    door.cancel_calls()
 
 
 def _claim_wire() -> tuple[int, int]:
@@ -51,16 +54,19 @@ def _claim_wire() -> tuple[int, int]:
     return wire_in, wire_out
 
 
-def _leave_when_told(app: App) -> Callable[[], None]:
+def _leave_when_told(app: App, door: McpDoor) -> Callable[[], None]:
     """End on SIGTERM, SIGINT and the death of the parent, and when what is returned is called. Where a thread waits for
     stdin it cannot be woken, so the process leaves without it, after everything that must be kept or cleared has
     been."""
 
     def leave() -> None:
+        shutdown.limit_shutdown()
         try:
+            door.cancel_calls()
+            door.pools.writing.drain(shutdown.MAX_WRITE_S)
             app.stop()
         finally:
-            os._exit(0)
+            shutdown.end_process(0)
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGTERM)):

@@ -13,7 +13,7 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": Problem} for status in statuses}
 
 
-def unstored(response: Response) -> None:
+async def unstored(response: Response) -> None:
     """Nobody keeps a copy on the way: answers may hold a key."""
     response.headers["Cache-Control"] = "no-store"
 

@@ -19,6 +19,8 @@ from memory_mcp.app import App, backup_of
 from memory_mcp.caller import Caller
 from memory_mcp.caller import Scope as May
 from memory_mcp.clock import stamp, utc_now
+from memory_mcp.doors.disconnects import DISCONNECT
+from memory_mcp.doors.fair_routes import pools_of
 from memory_mcp.doors.rest.answering import refusals
 from memory_mcp.doors.rest.people import TheApp, ThePerson
 from memory_mcp.doors.rest.routes import may_back_up, mine
@@ -59,7 +61,7 @@ class Downloads:
             if user in self._people:
                 raise Conflict("Another download of yours is under way. Wait until it is there, or cancel it.")
             if len(self._people) >= MOST:
-                raise Unavailable("Other people are downloading. Try again in a minute.")
+                raise Unavailable("Other people are downloading. Try again in a minute.", retry_after=60)
             self._people.add(user)
         try:
             yield
@@ -126,22 +128,20 @@ def _backup(app: App, target: Path, tell: Tell) -> int:
 async def _handed(request: Request, app: App, person: Caller, what: str, make: Make) -> Handed:
     """Make the file while somebody waits for it. Everything of it goes, whatever happens."""
     downloads: Downloads = request.app.state.downloads
-    given_up = threading.Event()
+    given_up: threading.Event = request.scope[DISCONNECT].event
 
     def tell(part: str, done: int, whole: int) -> None:
         if given_up.is_set() or downloads.closing:
             raise Unavailable("Nobody waits for this any more.")
 
     made: list[Handed] = []
-    waiting = asyncio.ensure_future(_watch(request, given_up))
-    try:
-        await to_thread.run_sync(lambda: made.append(_made(app, person, what, make, tell, downloads)))
-    except asyncio.CancelledError:  # the server stops; a thread is not stopped by that
-        for one in made:
-            one.put_away()
-        raise
-    finally:
-        waiting.cancel()
+    async with pools_of(request).reading.slot(person.user, "downloads"):
+        try:
+            await to_thread.run_sync(lambda: made.append(_made(app, person, what, make, tell, downloads)))
+        except asyncio.CancelledError:  # the server stops; a thread is not stopped by that
+            for one in made:
+                one.put_away()
+            raise
     return made[0]
 
 
@@ -161,11 +161,6 @@ def _made(app: App, person: Caller, what: str, make: Make, tell: Tell, downloads
         name = f"memory-{what}-{stamp(utc_now())[:10]}.zip"
         headers = {LEFT_OUT: str(left_out), "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return Handed(file, name, headers, until_sent.pop_all().close)
-
-
-async def _watch(request: Request, given_up: threading.Event) -> None:
-    await _gone(request.receive)
-    given_up.set()
 
 
 async def _gone(receive: Receive) -> None:

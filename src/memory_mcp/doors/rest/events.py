@@ -2,19 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
 from functools import partial
 
-from anyio import to_thread
 from fastapi import Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
+from memory_mcp.doors.fair_routes import REST, pools_of
 from memory_mcp.doors.listeners import Listeners
-from memory_mcp.doors.rest.people import Cookie, Person, TheApp, person
+from memory_mcp.doors.rest.people import Cookie, Person, TheApp, find_person
 from memory_mcp.doors.rest.routes import mine
-from memory_mcp.errors import AppError
+from memory_mcp.errors import AppError, Unavailable
 
+Look = Callable[[], Awaitable[object]]
 PING = 15  # seconds between two signs of life, so that a page notices when the server is gone
 LOOK = 1.0  # seconds between two looks whether the person is still signed in
 
@@ -28,11 +29,12 @@ async def events(request: Request, app: TheApp, who: Person, cookie: Cookie) -> 
     """A stream of `change` events: the addresses of what changed in your memory (`uris`), whether resources came or
     went (`list_changed`), what else changed (`topics`): `clients`, `keys`, `vectors`, `sync`, a family that was written
     to."""
-    look = partial(person, app, cookie)
+    find = partial(find_person, app, cookie)
+    look = partial(pools_of(request).access.run, find, user=who.id, family=REST)
     return EventSourceResponse(_told(request.app.state.listeners, who.id, look), ping=PING)
 
 
-async def _told(listeners: Listeners, user: str, look: Callable[[], object]) -> AsyncIterator[ServerSentEvent]:
+async def _told(listeners: Listeners, user: str, look: Look) -> AsyncIterator[ServerSentEvent]:
     """Until the server stops, or `look` finds that the person is not signed in any more."""
     with listeners.page(user) as changes:
         yield ServerSentEvent(event="hello", data="{}")
@@ -52,9 +54,11 @@ async def _told(listeners: Listeners, user: str, look: Callable[[], object]) -> 
                 yield ServerSentEvent(event="change", data=json.dumps(said))
 
 
-async def _is_signed_in(look: Callable[[], object]) -> bool:
+async def _is_signed_in(look: Look) -> bool:
     try:
-        await to_thread.run_sync(look)
+        await look()
+    except Unavailable:
+        return True  # nobody can tell now; the next look will
     except AppError:
         return False
     return True

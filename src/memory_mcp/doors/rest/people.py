@@ -1,6 +1,7 @@
 """Who is signed in, by the cookie of a request."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Request, Response
@@ -11,8 +12,12 @@ from memory_mcp.access.sign_ins import COOKIE_LASTS
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.doors.asking import ip_of, local_caller
+from memory_mcp.doors.fair_routes import REST, FairRoute, pools_of
+from memory_mcp.doors.workers import Workers
+from memory_mcp.families import Tool
 
 COOKIE = "memory_mcp_sign_in"
+PERSON = "memory_mcp.person"  # where a request's scope has the user who is signed in
 
 _cookie = APIKeyCookie(name=COOKIE, scheme_name="signed-in", auto_error=False)
 
@@ -22,16 +27,20 @@ def app_of(request: Request) -> App:
     return found
 
 
-def _ip(request: Request) -> str | None:
+async def _app(request: Request) -> App:
+    return app_of(request)
+
+
+async def _ip(request: Request) -> str | None:
     return ip_of(request.scope)
 
 
-TheApp = Annotated[App, Depends(app_of)]
+TheApp = Annotated[App, Depends(_app)]
 Ip = Annotated[str | None, Depends(_ip)]
 Cookie = Annotated[str | None, Depends(_cookie)]
 
 
-def person(app: TheApp, cookie: Cookie) -> User:
+def find_person(app: App, cookie: str | None) -> User:
     """Raises NotSignedIn."""
     if app.settings.auth == "none":
         return app.access.users.get(LOCAL_USER)
@@ -43,10 +52,35 @@ def person(app: TheApp, cookie: Cookie) -> User:
     return app.access.sign_ins.who(cookie)
 
 
-Person = Annotated[User, Depends(person)]
+class PersonRoute(FairRoute):
+    """Of requests by people who are signed in."""
+
+    async def user_of(self, request: Request) -> str:
+        find = partial(find_person, app_of(request), request.cookies.get(COOKIE))
+        user = await pools_of(request).access.run(find, user=ip_of(request.scope) or "", family=REST)
+        request.scope[PERSON] = user
+        return user.id
+
+    def workers_of(self, request: Request) -> tuple[Workers, str]:
+        tool = tool_named(app_of(request), request.path_params.get("name", ""))
+        if tool is None:
+            return super().workers_of(request)
+        return pools_of(request).pool(reads=tool.reads_only), tool.family
 
 
-def caller(app: TheApp, user: Person, ip: Ip) -> Caller:
+def tool_named(app: App, name: str) -> Tool | None:
+    return next((family.tools[name] for family in app.families.values() if name in family.tools), None)
+
+
+async def _person(request: Request) -> User:
+    found: User = request.scope[PERSON]
+    return found
+
+
+Person = Annotated[User, Depends(_person)]
+
+
+async def caller(app: TheApp, user: Person, ip: Ip) -> Caller:
     """A person may do everything with their own memory; where nobody signs in, what a client without a key may."""
     if app.settings.auth == "none":
         return replace(local_caller(app), ip=ip, is_person=True)

@@ -9,8 +9,9 @@ from memory_mcp.access.keys import lifetime
 from memory_mcp.analytics import by_the_day
 from memory_mcp.app import App, confinable
 from memory_mcp.caller import LOCAL_USER, Scope, parse_scopes
+from memory_mcp.doors.fair_routes import AddressRoute
 from memory_mcp.doors.rest.answering import refusals, unstored
-from memory_mcp.doors.rest.people import COOKIE, Cookie, Ip, Person, TheApp, ThePerson, set_cookie
+from memory_mcp.doors.rest.people import COOKIE, Cookie, Ip, Person, PersonRoute, TheApp, ThePerson, set_cookie
 from memory_mcp.doors.rest.shapes import (
     AnalyticsShown,
     AuditEntry,
@@ -43,10 +44,12 @@ from memory_mcp.doors.rest.shapes import (
 LARGEST_ID = 2**63 - 1  # of SQLite
 
 
-mine = APIRouter(prefix="/api", dependencies=[Depends(unstored)], responses=refusals(401, 403, 421, 503))
+mine = APIRouter(
+    prefix="/api", route_class=PersonRoute, dependencies=[Depends(unstored)], responses=refusals(401, 403, 421, 503)
+)
 """What is there for whoever is signed in."""
 
-open_to_all = APIRouter(prefix="/api", responses=refusals(403, 421, 503))
+open_to_all = APIRouter(prefix="/api", route_class=AddressRoute, responses=refusals(403, 421, 503))
 
 ROUTERS = (mine, open_to_all)
 

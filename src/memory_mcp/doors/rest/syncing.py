@@ -11,14 +11,19 @@ from memory_mcp.access.keys import READABLE
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.doors.rest.answering import refusals, require, unstored
-from memory_mcp.doors.rest.people import TheApp, ThePerson
+from memory_mcp.doors.rest.people import PersonRoute, TheApp, ThePerson
 from memory_mcp.doors.rest.shapes import Asked
 from memory_mcp.errors import Forbidden
 from memory_mcp.sync import Status, Sync
 from memory_mcp.sync.protocol import LONGEST_NAMESPACE
 from memory_mcp.sync.sealing import SECRET
 
-router = APIRouter(prefix="/api/mcp/sync", dependencies=[Depends(unstored)], responses=refusals(401, 403, 421, 503))
+router = APIRouter(
+    prefix="/api/mcp/sync",
+    route_class=PersonRoute,
+    dependencies=[Depends(unstored)],
+    responses=refusals(401, 403, 421, 503),
+)
 
 
 class NamespaceSynced(BaseModel):

@@ -1,13 +1,15 @@
 """Every tool for the web app, as its person: what an agent can do, its owner can."""
 
+import threading
 from typing import Annotated, Any
 
 from fastapi import Body, Path, Query, Request
 
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
+from memory_mcp.doors.disconnects import DISCONNECT
 from memory_mcp.doors.rest.answering import refusals
-from memory_mcp.doors.rest.people import TheApp, ThePerson
+from memory_mcp.doors.rest.people import TheApp, ThePerson, tool_named
 from memory_mcp.doors.rest.routes import mine
 from memory_mcp.doors.running import Running
 from memory_mcp.errors import NotFound
@@ -28,11 +30,11 @@ def call_tool(
     person: ThePerson,
 ) -> dict[str, Any]:
     """Call a tool, as an MCP client would. The answer is its structured content."""
-    tool = next((family.tools[name] for family in app.families.values() if name in family.tools), None)
+    tool = tool_named(app, name)
     if tool is None:
         raise NotFound(f"Unknown tool: {name}. docs/tools.md and tools/list name those there are.")
     running: Running = request.app.state.running
-    answer = running.run(call_of(app, person), tool, arguments)
+    answer = running.run(call_of(app, person, request.scope[DISCONNECT].event), tool, arguments)
     structured: dict[str, Any] = tool.answers.dump_python(answer, mode="json", by_alias=True)
     return structured
 
@@ -49,9 +51,9 @@ def home(app: TheApp, person: ThePerson) -> dict[str, Any]:
     return overview(app, person)
 
 
-def call_of(app: App, person: Caller) -> Call:
+def call_of(app: App, person: Caller, cancelled: threading.Event | None = None) -> Call:
     """A person's session in the web app lasts as one of the era without connections does."""
     connection = app.sessions.sessionless(person, WEB_APP)
     session = Session(connection.chosen_session or connection.own_session, connection, WEB_APP)
     app.sessions.join(person.user, session)
-    return Call(app, person, session)
+    return Call(app, person, session, cancelled=cancelled or threading.Event())

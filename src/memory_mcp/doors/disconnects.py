@@ -1,0 +1,57 @@
+"""Noticing that the client of an HTTP request has closed its connection."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from starlette.types import Message, Receive
+
+DISCONNECT = "memory_mcp.disconnect"  # where a request's scope has it
+
+
+class Disconnect:
+    """Of one request. Used inside one event loop only."""
+
+    def __init__(self) -> None:
+        self.event = threading.Event()  # for work in threads
+        self._callbacks: dict[object, Callable[[], object]] = {}
+
+    def happen(self) -> None:
+        self.event.set()
+        for callback in list(self._callbacks.values()):
+            callback()
+
+    @contextmanager
+    def calling(self, callback: Callable[[], object]) -> Iterator[None]:
+        """For the block, call `callback` when the client disconnects, at once if it has."""
+        token = object()
+        self._callbacks[token] = callback
+        try:
+            if self.event.is_set():
+                callback()
+            yield
+        finally:
+            del self._callbacks[token]
+
+    def watched(self, receive: Receive) -> Receive:
+        """The same `receive`, which notices a disconnect as it passes."""
+
+        async def watch() -> Message:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                self.happen()
+            return message
+
+        return watch
+
+    async def wait(self, receive: Receive) -> None:
+        """Return when the client has disconnected. For requests whose body has been read."""
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.happen()
+
+
+def disconnect_of(scope: Mapping[str, Any]) -> Disconnect | None:
+    found: Disconnect | None = scope.get(DISCONNECT)
+    return found
