@@ -256,6 +256,92 @@ def _said(line: EngineLine, sql: str) -> str:
         return str(exc)
 
 
+# States of aggregate functions, and operators that take a table
+
+_SMUGGLING = """
+import json, sys
+from pathlib import Path
+from memory_mcp.engine import broker, sandbox, wall
+
+folder = Path(sys.argv[1])
+for name in ("tmp", "staging"):
+    (folder / name).mkdir(parents=True, exist_ok=True)
+broker.os.chdir(broker.HERE)
+sandbox.enter(folder, readable=[broker.HERE])
+engine = broker.Engine(folder)
+connection = engine._connect()
+listed = engine._functions
+names = [
+    name
+    for name in engine._ask("SELECT name FROM system.functions WHERE NOT is_aggregate AND alias_to = ''").split()
+    if listed.allow(name)
+]
+state, simple = "AggregateFunction(sum, UInt64)", "SimpleAggregateFunction(sum, UInt64)"
+# Every place for the name of a type or of a function, in a call that has no state yet. {} is that name.
+places = {
+    "(unhex('0100000000000000'), {})": state,
+    "({})": state,
+    "('[1]', {})": simple,
+    "('[1]', 1, {})": simple,
+    "(CAST(1, 'Dynamic'), {})": state,
+    "({}, [toUInt64(1)])": "sumState",
+    "({}, [(1, 1)], [1])": "sumState",
+}
+pattern = "(?i)^(.*(not|null|global))?in(IgnoreSet)?$"
+sets = engine._ask(f"SELECT lower(name) FROM system.functions WHERE match(name, '{pattern}') ORDER BY 1").split()
+found, passed = set(), []
+for name in names:
+    for place, value in places.items():
+        call = name + place.replace("{}", repr(value))
+        try:
+            type_ = connection.query(f"SELECT toTypeName({call})", "TSVRaw").bytes()
+        except Exception:
+            continue
+        if b"AggregateFunction" not in type_:
+            continue
+        written = f"SELECT {call}"
+        found.add(name)
+        computed = written.replace(repr(value), f"concat({value[:5]!r}, {value[5:]!r})")
+        named = f"WITH {value!r} AS v " + written.replace(repr(value), "v")
+        for sql in (written, computed, named):
+            try:
+                engine.vetted(sql, {})
+                passed.append(sql)
+            except wall.Refused:
+                pass
+print("\\n" + json.dumps({
+    "tried": len(names),
+    "found": sorted(found),
+    "passed": passed,
+    "in": sorted(listed.in_operators),
+    "sets": sets,
+}))
+sys.stdout.flush()
+broker.os._exit(0)
+"""
+
+
+@LOCKED
+def test_no_function_of_the_engine_makes_a_state_of_a_text(tmp_path: Path) -> None:
+    """Of all it has, those that take the name of a type or of an aggregate function, found by trying."""
+    done = subprocess.run(
+        [sys.executable, "-c", _SMUGGLING, tmp_path],
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    said = json.loads(done.stdout.splitlines()[-1])
+    assert said["tried"] > 1000
+    takers = {"CAST", "accurateCast", "dynamicElement", "getSubcolumn", "JSONExtract", "arrayReduce"}
+    assert takers <= set(said["found"])
+    assert said["passed"] == []
+    assert said["in"] == said["sets"]
+    assert "nullinignoreset" in said["in"]
+
+
 # Limits
 
 

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import socket
 import socketserver
 import subprocess
@@ -984,6 +985,41 @@ def test_what_was_restored_is_looked_at_too(
         _import(app, "bad.db", "db", portal="mem://tests/walled")
     assert caught.value.data == {"field": "source"}
     assert all(folder.address.portal != "walled" for folder in app.portals.all(CALLER))
+
+
+@pytest.mark.parametrize("is_archive_checked", [True, False])
+@pytest.mark.parametrize(
+    "column",
+    [
+        "AggregateFunction(rankCorr, UInt8, UInt8)",
+        "Array(Tuple(a Int64, `b` AggregateFunction(rankCorr, UInt8, UInt8)))",
+        "SimpleAggregateFunction(sum, UInt64)",
+    ],
+)
+def test_a_file_with_states_of_aggregate_functions_is_refused(
+    app: App,
+    imports: Path,
+    tmp_path: Path,
+    column: str,
+    is_archive_checked: bool,  # a parameter of the test
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before it is opened, and once more after that."""
+    line = EngineLine(tmp_path / "forged", {"max_execution_time": 5})
+    for statement in (
+        f"CREATE TABLE t (n Int64, x {column}) ENGINE = MergeTree ORDER BY n",
+        "INSERT INTO t (n) VALUES (1)",
+    ):
+        line.run(statement)
+    made = tmp_path / "forged" / "staging" / "forged.tar"
+    storage.back_up(line, str(made))
+    line.dismiss()
+    archive.seal(made, {"metadata": {}, "tables": {"t": 1}})
+    shutil.copy(made, imports / "forged.db")
+    if not is_archive_checked:
+        monkeypatch.setattr(EngineLine, "check_archive", lambda line, name: None)
+    with pytest.raises(Invalid, match=r"has a column of the type '(Simple)?AggregateFunction'"):
+        _import(app, "forged.db", "db", portal="mem://tests/forged")
 
 
 def test_a_file_whose_parts_are_only_repacked_is_taken(app: App, imports: Path, exported_db: bytes) -> None:

@@ -942,7 +942,7 @@ def _files_with(folder: Path, mark: str) -> list[Path]:
     for path, _, names in os.walk(folder):  # which does not mind folders that go while it looks
         for name in names:
             with suppress(FileNotFoundError):
-                if mark.encode() in Path(path, name).read_bytes():
+                if Path(path, name).is_file() and mark.encode() in Path(path, name).read_bytes():
                     found.append(Path(path, name))
     return found
 

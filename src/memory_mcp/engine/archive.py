@@ -282,3 +282,6 @@ def check_statement(name: str, tree: Node, functions: Functions) -> None:
             raise Damaged(f"{name} in this portal file reads from elsewhere.")
         if kind == "Function" and key != "engine" and not functions.allow(node["name"]):
             raise Damaged(f"{name} in this portal file calls {node['name']!r}.")
+        is_type = key == "data_type" or str(kind).endswith("DataType")  # a column's own, or one inside of it
+        if is_type and not functions.types.allow(str(node.get("name"))):
+            raise Damaged(f"{name} in this portal file has a column of the type {node.get('name')!r}.")

@@ -24,6 +24,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from memory_mcp.engine import archive, frames, peer, sandbox, wall, words
+from memory_mcp.engine.data_types import DataTypes
 from memory_mcp.engine.deadlines import POLL_INTERVAL_S, Asker, Requests
 from memory_mcp.engine.parameters import Unfit, encoded, literal, prepared
 from memory_mcp.engine.process import ENDED_ITSELF, HELLO_TIMEOUT_S
@@ -268,11 +269,13 @@ class Engine:
     def _listed_functions(self) -> wall.Functions:
         columns = "name, alias_to, categories, is_aggregate, case_insensitive, origin"
         rows = self._ask(f"SELECT {columns} FROM system.functions FORMAT JSONEachRow").splitlines()
+        types = "SELECT name, alias_to, case_insensitive FROM system.data_type_families FORMAT JSONEachRow"
         combinators = "SELECT name FROM system.aggregate_function_combinators WHERE NOT is_internal"
         return wall.Functions.listed(
             map(json.loads, rows),
             self._ask(combinators).split(),
             self._ask("SELECT name FROM system.table_functions").split(),
+            DataTypes.listed(map(json.loads, self._ask(types).splitlines())),
         )
 
     def _connect(self, tag: str = "") -> Any:

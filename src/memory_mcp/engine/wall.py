@@ -4,11 +4,12 @@ It looks at the tree that the engine's own parser makes, so nothing can look one
 engine. Everything not known to be harmless is refused.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
+
+from memory_mcp.engine.data_types import DataTypes
 
 Node = dict[str, Any]
 
@@ -48,18 +49,23 @@ _CLAUSES = (
     *("out_file", "format_ast", "format", "settings_ast", "settings", "compression", "compression_level"),
     *("is_outfile_append", "is_outfile_truncate", "is_into_outfile_with_stdout"),
 )
-_IN = {
-    *("in", "notIn", "globalIn", "globalNotIn", "nullIn", "notNullIn", "globalNullIn", "globalNotNullIn"),
-    *("inIgnoreSet", "notInIgnoreSet"),
+_IN = re.compile(r"(?:global)?(?:not)?(?:null)?in(?:ignoreset)?", re.IGNORECASE)  # its second argument may be a table
+# Which argument of a function is the name of a type, or of an aggregate function: it must be written out.
+_TYPE_ARGUMENTS = {
+    **dict.fromkeys(("cast", "_cast", "accuratecast", "accuratecastornull", "accuratecastordefault"), 1),
+    **dict.fromkeys(("reinterpret", "dynamicelement", "variantelement", "getsubcolumn"), 1),
+    **dict.fromkeys(("jsonextract", "jsonextractcaseinsensitive"), -1),
+    **dict.fromkeys(("jsonextractkeysandvalues", "jsonextractkeysandvaluescaseinsensitive"), -1),
+    "defaultvalueoftypename": 0,
 }
-_CASTS = {
-    *("cast", "_cast", "accuratecast", "accuratecastornull", "accuratecastordefault", "reinterpret", "castordefault"),
-}
+_AGGREGATE_ARGUMENTS = {"arrayreduce": 0, "arrayreduceinranges": 0, "initializeaggregation": 0}
+_AGGREGATE = re.compile(r"(\w+)(?:\([-\w.,' ]*\))?")  # its name, and parameters that are values
 _PARAMETER = re.compile(
     r"^(Nullable\()?(U?Int(8|16|32|64|128|256)|Float(32|64)|Bool|String|FixedString\(\d+\)|Date|Date32|"
     r"DateTime(64)?(\([^()]*\))?|UUID|IPv[46]|Decimal(32|64|128)?\([\d, ]+\)|"
     r"Array\((String|U?Int\d+|Float\d+|UUID|Date|DateTime(64\(\d\))?)\)|Map\(String, ?String\))\)?$"
 )
+_STATE = re.compile("aggregatefunction", re.IGNORECASE)
 _STATES = ("State", "Merge", "MergeState", "SimpleState")  # combinators that carry raw states about
 DATABASE = "portal"  # what every portal's is called
 LENT = "lent_"  # what the names of other portals' databases start with; users.xml lets readers in
@@ -91,9 +97,18 @@ class Functions:
     safe_in_any_case: Set[str]  # lower case
     aggregates: Set[str]
     combinators: tuple[str, ...]
+    in_operators: Set[str]  # lower case
+    meant: Mapping[str, str]  # what other names stand for, lower case
+    types: DataTypes
 
     @classmethod
-    def listed(cls, rows: Iterable[Node], combinators: Iterable[str], table_functions: Iterable[str]) -> "Functions":
+    def listed(
+        cls,
+        rows: Iterable[Node],
+        combinators: Iterable[str],
+        table_functions: Iterable[str],
+        types: DataTypes,
+    ) -> "Functions":
         """From what system.functions and its like say."""
         rows = list(rows)
         by_name = {row["name"]: row for row in rows}
@@ -105,11 +120,22 @@ class Functions:
             safe_in_any_case={row["name"].lower() for row, _ in safe if row["case_insensitive"]},
             aggregates={row["name"] for row, meant in safe if meant["is_aggregate"]},
             combinators=tuple(name for name in combinators if name not in _STATES),
+            in_operators={row["name"].lower() for row in rows if _IN.fullmatch(row["alias_to"] or row["name"])},
+            meant={row["name"].lower(): row["alias_to"].lower() for row in rows if row["alias_to"]},
+            types=types,
         )
 
     def allow(self, name: str) -> bool:
         plain = name.lower()
         return name in self.safe or plain in _SYNTAX or plain in self.safe_in_any_case or self._is_combined(name)
+
+    def allow_aggregate(self, text: str) -> bool:
+        """Whether a text names an aggregate function that may be used, with its parameters or without."""
+        found = _AGGREGATE.fullmatch(text)
+        return found is not None and (self._is_aggregate(found[1]) or self._is_combined(found[1]))
+
+    def _is_aggregate(self, name: str) -> bool:
+        return name in self.aggregates or (name.lower() in self.safe_in_any_case and name.lower() in self._lower)
 
     def _is_combined(self, name: str) -> bool:
         """sumIf, countDistinctIf: an aggregate function and up to four endings."""
@@ -118,7 +144,7 @@ class Functions:
             if ending is None:
                 return False
             name = name.removesuffix(ending)
-            if name in self.aggregates or (name.lower() in self.safe_in_any_case and name.lower() in self._lower):
+            if self._is_aggregate(name):
                 return True
         return False
 
@@ -192,18 +218,43 @@ class _Looking:
                 raise Refused(f"The table function {name!r} is not possible here: a query reads this portal only.")
         elif not (self.functions.allow(name) or name in self.lambdas):
             raise Refused(f"The function {name!r} is not possible here.")
-        for position, argument in enumerate((node.get("arguments") or {}).get("children") or []):
+        arguments = (node.get("arguments") or {}).get("children") or []
+        for position, argument in enumerate(arguments):
             self._at_argument(name, position, argument)
+        self._check_names(name, arguments, is_table=is_table)
+
+    def _check_names(self, function: str, arguments: list[Node], *, is_table: bool) -> None:
+        """Types and aggregate functions that are named in texts: such a text is written out, and means what is allowed.
+        One that is computed, or comes in a parameter, can mean anything."""
+        plain = function.lower()
+        plain = self.functions.meant.get(plain, plain)
+        if is_table:
+            if arguments and (structure := _text(arguments[0])) is not None and not self._is_structure(structure):
+                raise Refused("The columns of values(…) have a type that is not possible here.")
+            return
+        for named, allows, kind in (
+            (_TYPE_ARGUMENTS, self.functions.types.allow_text, "type"),
+            (_AGGREGATE_ARGUMENTS, self.functions.allow_aggregate, "aggregate function"),
+        ):
+            if (position := named.get(plain)) is None or not -len(arguments) <= position < len(arguments):
+                continue
+            text = _text(arguments[position])
+            if text is None:
+                raise Refused(f"{function}: write the name of the {kind} out, as a text.")
+            if not allows(text):
+                raise Refused(f"{function}: the {kind} {text!r} is not possible here.")
+
+    def _is_structure(self, text: str) -> bool:
+        """Whether a text, which may be the columns of a table or just a value, names only types that are allowed."""
+        return not _STATE.search(text) and ("\\" not in text or self.functions.types.allow_text(text))
 
     def _at_argument(self, function: str, position: int, argument: Node) -> None:
         if argument.get("type") == "Identifier":
             parts = _parts(argument)
-            if function in _IN and position == 1:
+            if function.lower() in self.functions.in_operators and position == 1:
                 self._check_table(parts)
             elif len(parts) == 1 and parts[0].lower() in self.functions.known and not self.functions.allow(parts[0]):
                 raise Refused(f"{parts[0]!r} is also the name of a function. Write the column with its table.")
-        elif argument.get("type") == "Literal" and function.lower() in _CASTS and position == 1:
-            _check_no_state(argument)
 
     def _at_apply(self, node: Node) -> None:
         name = node.get("func_name")
@@ -217,13 +268,17 @@ class _Looking:
     def _at_identifier(self, node: Node) -> None:
         if node.get("children"):
             raise Refused("Names cannot be parameters here. Write them out.")
+        for part in _parts(node):  # of a column, and which of its types is meant
+            if _STATE.search(part) or "\\" in part:
+                raise Refused("States of aggregate functions are not possible here.")
 
     def _at_parameter(self, node: Node) -> None:
         if not _PARAMETER.match(node.get("param_type", "")):
             raise Refused(f"A parameter cannot be of the type {node.get('param_type')!r} here.")
 
     def _at_type(self, node: Node) -> None:
-        _check_no_state(node)
+        if not self.functions.types.allow(str(node.get("name"))):
+            raise Refused(f"The type {node.get('name')!r} is not possible here.")
 
     def _check_table(self, parts: list[str]) -> None:
         database, table = (DATABASE, parts[0]) if len(parts) == 1 else (parts[0], parts[-1])
@@ -256,9 +311,10 @@ def renamed(node: Any, databases: Mapping[str, str], tables: Mapping[str, Set[st
     return node
 
 
-def _check_no_state(node: Node) -> None:
-    if "aggregatefunction" in json.dumps(node).lower():
-        raise Refused("States of aggregate functions are not possible here.")
+def _text(node: Node) -> str | None:
+    """The text that a node is, written out; None for anything else."""
+    value = node.get("value") if node.get("type") == "Literal" else None
+    return str(value["value"]) if isinstance(value, dict) and value.get("field_type") == "String" else None
 
 
 def _parts(node: Node) -> list[str]:
