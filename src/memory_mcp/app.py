@@ -516,10 +516,10 @@ def _coverage(files: Tenants, notes: Notes, user: str) -> Coverage | None:
     if not files.exists(user):
         return None
     try:
-        stats = notes.embed_stats(Caller(user, ALL_SCOPES, frozenset({"notes"})))
+        totals = notes.totals(Caller(user, ALL_SCOPES, frozenset({"notes"})))
     except Unavailable:
         return None
-    return Coverage(stats.total, stats.total_with_embedding)
+    return Coverage(totals.kept, totals.embedded)
 
 
 def _clear_the_dead(sessions: Sessions) -> None:

@@ -273,7 +273,7 @@ def test_a_key_is_shown_once_opens_and_is_revoked(server: Http, me: Person) -> N
     listed = next(key for key in me.ask("GET", "/api/mcp/keys").json()["keys"] if key["id"] == made["id"])
     assert {**listed, "key": made["key"]} == made
     assert set(listed) == {
-        *("id", "name", "key_prefix", "namespace", "scopes", "families"),
+        *("id", "name", "key_prefix", "namespace", "confined", "scopes", "families"),
         *("created_at", "expires_at", "revoked_at", "last_used_at"),
     }
     assert made["key"].startswith(made["key_prefix"])

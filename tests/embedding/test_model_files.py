@@ -188,6 +188,7 @@ def test_status_says_what_is_there(tmp_path: Path, models: Models) -> None:
         "queue_size": 1,
         "backend_name": f"builtin/{MODEL}",
         "backend_dim": 384,
+        "enabled": True,
     }
     assert "1 of 2 notes have vectors" in models("status")[1]
 

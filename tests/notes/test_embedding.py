@@ -2,18 +2,22 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import httpx
 import numpy as np
 import pytest
 
-from memory_mcp.embedding import worker
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.embedding import services, worker
+from memory_mcp.embedding.model_files import MODEL
 from memory_mcp.embedding.parts import LONGEST
 from memory_mcp.search.ranking import IMPORTANCE_WEIGHT, LEXICAL_WEIGHT
 from tests.embedding.fake_service import FakeService, running_service
 from tests.embedding.running import NotesFile, Server, be_impatient, eventually, needs_model, server
-from tests.wire import Stdio
+from tests.wire import Http, Stdio, http_server
 
 CLIENT = {"name": "many", "version": "1"}
 ANSWER = "Aunt Berta keeps her savings in the blue teapot on the kitchen shelf."
@@ -357,3 +361,105 @@ def test_a_server_that_is_left_in_the_middle_of_a_long_note_ends_well_and_the_ne
     server = Stdio.start(tmp_path, "--embedder", "builtin")
     eventually(lambda: len(semantic(server, "an animal that jumps")) == 1, 60)
     server.close()
+
+
+# Over HTTP: reindexing, and who makes the vectors
+
+
+def person(http: Http) -> httpx.Client:
+    browser = httpx.Client(base_url=http.url, timeout=60)
+    assert browser.get(http.link).status_code == 303
+    return browser
+
+
+def stats_of(browser: httpx.Client) -> dict[str, Any]:
+    return cast(dict[str, Any], browser.get("/api/mcp/memory/embed-stats").json())
+
+
+def flags(service: FakeService) -> list[str]:
+    return ["--embedder", "ollama", "--ollama-host", service.url, "--embed-model", "tiny"]
+
+
+def test_while_notes_are_embedded_again_they_are_found_by_the_vectors_they_have(
+    tmp_path: Path, service: FakeService
+) -> None:
+    with http_server(tmp_path, *flags(service)) as http, closing(person(http)) as browser:
+        before = stats_of(browser)
+        for text in (ANSWER, "Coffee keeps me awake", "The train leaves at noon"):
+            http.modern_call("memory_create", content=text)
+        eventually(lambda: stats_of(browser)["queue_size"] == 0)
+        held = service.hold("teapot")
+        assert browser.post("/api/mcp/memory/reindex").json() == {"queued": 3}
+        assert held.arrived.wait(30)
+        found = http.modern_call("memory_search", query="savings on a shelf", search_mode="semantic")
+        during = stats_of(browser)
+        service.let_go()
+        eventually(lambda: stats_of(browser)["queue_size"] == 0)
+        after = stats_of(browser)
+
+    assert before == during | {"queue_size": 0, "total": 0, "total_with_embedding": 0, "backend_dim": None}
+    assert "notice" not in found
+    assert found["memories"][0]["snippet"] == ANSWER
+    assert found["memories"][0]["score_breakdown"]["cosine"] > 0.5
+    assert (during["queue_size"], during["total_with_embedding"]) == (3, 3)
+    assert after == during | {"queue_size": 0}
+    assert service.texts("tiny")[f"{ANSWER}"] == 2
+
+
+def test_a_reindex_chooses_the_embedder_again(
+    tmp_path: Path, service: FakeService, file: NotesFile, impatient: None
+) -> None:
+    with server(tmp_path, **ollama(service)) as notes:
+        id_ = notes.create("Coffee keeps me awake")
+        eventually(file.is_done)
+        service.dimensions["tiny"] = 32  # the service has another model of the same name
+        notes.app.notes.reindex(Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"})))
+        eventually(lambda: file.space() == "ollama/tiny/32" and file.is_done())
+        assert not file.is_mixed()
+        assert [hit["id"] for hit in notes.search("coffee", "semantic")] == [id_]
+
+
+def test_who_makes_the_vectors_is_named_before_the_first_note_and_enabled_only_if_it_answers(
+    tmp_path: Path, service: FakeService
+) -> None:
+    service.stop()
+    with http_server(tmp_path, *flags(service)) as http, closing(person(http)) as browser:
+        assert stats_of(browser) == {
+            "queue_size": 0,
+            "total": 0,
+            "total_with_embedding": 0,
+            "backend_name": "ollama/tiny",
+            "backend_dim": None,
+            "enabled": False,
+        }
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"embedder": "none"}, None),
+        ({"embedder": "auto", "models_dir": "no model"}, None),
+        ({"embedder": "builtin", "models_dir": "no model"}, f"builtin/{MODEL}"),
+    ],
+)
+def test_nothing_is_enabled_that_cannot_make_vectors(
+    tmp_path: Path, service: FakeService, options: dict[str, Any], name: str | None
+) -> None:
+    service.stop()
+    placed = options | ({"models_dir": tmp_path / options["models_dir"]} if "models_dir" in options else {})
+    with server(tmp_path / "data", ollama_host=service.url, **placed) as notes:
+        stats = notes.app.notes.embed_stats(Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"})))
+    assert (stats.backend_name, stats.enabled) == (name, False)
+
+
+def test_a_service_that_comes_back_is_enabled_again(
+    tmp_path: Path, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "NOT_READY_S", 0.0)
+    caller = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
+    service.stop()
+    with server(tmp_path, ollama_host=service.url, embedder="auto", models_dir=tmp_path / "no model") as notes:
+        assert not notes.app.notes.embed_stats(caller).enabled
+        service.start()
+        stats = notes.app.notes.embed_stats(caller)
+    assert (stats.backend_name, stats.enabled) == ("ollama/nomic-embed-text", True)

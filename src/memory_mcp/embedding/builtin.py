@@ -18,6 +18,7 @@ MOST_TOKENS = 512
 class Builtin:
     kind = "builtin"
     model = model_files.MODEL
+    dimensions = 384
     at_once = 4  # it takes them one by one; a process that ends meanwhile would crash in it, so not for long
 
     def __init__(self, folder: Path) -> None:

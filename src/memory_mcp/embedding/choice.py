@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_mcp.embedding.builtin import Builtin
-from memory_mcp.embedding.model import Embedder, Space
+from memory_mcp.embedding.model import Backend, Embedder, Space
 from memory_mcp.settings import EmbedderKind
 
 if TYPE_CHECKING:
@@ -57,6 +57,26 @@ class Embedders:
         asked = self._named(self._options.kind, self._options.model)
         return asked if asked and (asked.kind, asked.model) == (space.kind, space.model) else None
 
+    def backend(self, recorded: Space | None) -> Backend:
+        """Who makes the vectors, or would make the first. May ask a service, but not often."""
+        embedder = None if self.are_off else self._expected(recorded)
+        if embedder is None:
+            return Backend(f"{recorded.kind}/{recorded.model}" if recorded else None, _dimensions(recorded), False)
+        is_ready = embedder.is_there() if isinstance(embedder, Builtin) else embedder.is_ready()
+        is_recorded = recorded is not None and (recorded.kind, recorded.model) == (embedder.kind, embedder.model)
+        known = embedder.dimensions if isinstance(embedder, Builtin) else None
+        return Backend(f"{embedder.kind}/{embedder.model}", _dimensions(recorded) if is_recorded else known, is_ready)
+
+    def _expected(self, recorded: Space | None) -> "Builtin | Ollama | OpenAI | None":
+        if self._options.kind != "auto":
+            return self._named(self._options.kind, self._options.model)
+        if recorded:
+            return self._named(recorded.kind, recorded.model)
+        ollama = self._ollama(self._options.model)
+        if ollama.is_ready():
+            return ollama
+        return self._builtin if self._builtin.is_there() else None
+
     def are_ready(self, recorded: Space | None) -> bool:
         """Whether texts could be embedded now. May ask Ollama, but not where the built-in model would do."""
         kind = recorded.kind if recorded and self._options.kind == "auto" else self._options.kind
@@ -71,7 +91,7 @@ class Embedders:
             return ollama
         return self._builtin if self._builtin.is_there() else None
 
-    def _named(self, kind: str, model: str | None) -> Embedder | None:
+    def _named(self, kind: str, model: str | None) -> "Builtin | Ollama | OpenAI | None":
         if kind == "builtin":
             return self._builtin
         if kind == "ollama":
@@ -98,3 +118,7 @@ class Embedders:
         if name not in self._openais:
             self._openais[name] = OpenAI(self._options.openai_base_url, self._options.openai_api_key, name)
         return self._openais[name]
+
+
+def _dimensions(space: Space | None) -> int | None:
+    return space.dimensions if space else None

@@ -42,5 +42,14 @@ class Embedder(Protocol):
         """The unit vector of a text to find others by."""
 
 
+@dataclass(frozen=True)
+class Backend:
+    """Which embedder makes the vectors, or would make the next."""
+
+    name: str | None  # such as ollama/nomic-embed-text; None: there is none
+    dimensions: int | None  # None: known with the first vector
+    is_ready: bool
+
+
 def space_of(embedder: Embedder, vectors: "Floats") -> Space:
     return Space(embedder.kind, embedder.model, vectors.shape[1])

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from memory_mcp.embedding.choice import Embedders
-from memory_mcp.embedding.model import Space
+from memory_mcp.embedding.model import Backend, Space
 from memory_mcp.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ class Queries:
     @property
     def are_off(self) -> bool:
         return self._embedders.are_off
+
+    def backend(self, recorded: Space | None) -> Backend:
+        """Who makes the vectors, or would make the first."""
+        return self._embedders.backend(recorded)
 
     def missing(self) -> str:
         """Why there may be no vectors to compare with."""

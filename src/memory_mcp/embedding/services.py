@@ -1,5 +1,6 @@
 """Embedders that are services: Ollama, and whatever speaks OpenAI's protocol."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,8 @@ CONNECT_SECONDS = 2.0
 BATCH_SECONDS = 60.0  # a laptop embeds a batch of long notes in that time
 QUERY_SECONDS = 5.0  # somebody waits for the search
 PROBE_SECONDS = 10.0  # Ollama loads a model when it is first asked for it
+READY_S = 60.0  # that a service counts as ready after a request that succeeded
+NOT_READY_S = 5.0  # and as not ready after one that failed
 
 
 class Prefixes(NamedTuple):
@@ -92,6 +95,23 @@ class _Served(ABC):
         self.model = model
         self._service = service
         self._prefixes = _prefixes(model)
+        self._last: tuple[bool, float] | None = None  # whether the last request succeeded, and when
+
+    def is_ready(self) -> bool:
+        """Whether it makes vectors. It is asked only if no other request has told within the last while."""
+        if self._last is not None:
+            succeeded, at = self._last
+            if time.monotonic() - at < (READY_S if succeeded else NOT_READY_S):
+                return succeeded
+        return self.answers()
+
+    def answers(self) -> bool:
+        """Whether the service is there and has the model. It is asked now."""
+        try:
+            self._embed(["hello"], PROBE_SECONDS)
+        except Unavailable:
+            return False
+        return True
 
     def documents(self, texts: Sequence[str]) -> "Floats":
         return self._embed([self._prefixes.document + text for text in texts], BATCH_SECONDS)
@@ -100,9 +120,19 @@ class _Served(ABC):
         vector: Floats = self._embed([self._prefixes.query + text], QUERY_SECONDS)[0]
         return vector
 
-    @abstractmethod
     def _embed(self, texts: list[str], seconds: float) -> "Floats":
         """Unit vectors, one row each."""
+        try:
+            vectors = self._request(texts, seconds)
+        except Unavailable:
+            self._last = False, time.monotonic()
+            raise
+        self._last = True, time.monotonic()
+        return vectors
+
+    @abstractmethod
+    def _request(self, texts: list[str], seconds: float) -> "Floats":
+        """The same, as the service's protocol has it."""
 
 
 class Ollama(_Served):
@@ -111,15 +141,7 @@ class Ollama(_Served):
     def __init__(self, host: str, model: str) -> None:
         super().__init__(model, Service("Ollama", ollama_url(host), uses_proxy=False))
 
-    def answers(self) -> bool:
-        """Whether Ollama is there and has the model."""
-        try:
-            self._embed(["hello"], PROBE_SECONDS)
-        except Unavailable:
-            return False
-        return True
-
-    def _embed(self, texts: list[str], seconds: float) -> "Floats":
+    def _request(self, texts: list[str], seconds: float) -> "Floats":
         body = {"model": self.model, "input": texts, "truncate": True}
         answer = self._service.ask("/api/embed", body, seconds, {404: f"Run `ollama pull {self.model}`."})
         return self._service.vectors(answer.get("embeddings"), len(texts))
@@ -132,7 +154,11 @@ class OpenAI(_Served):
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         super().__init__(model, Service("The embedding service", base_url.rstrip("/"), headers))
 
-    def _embed(self, texts: list[str], seconds: float) -> "Floats":
+    def is_ready(self) -> bool:
+        """It may cost money, so it is asked only after a request that failed."""
+        return self._last is None or super().is_ready()
+
+    def _request(self, texts: list[str], seconds: float) -> "Floats":
         body = {"model": self.model, "input": texts, "encoding_format": "float"}
         check_key = "Check OPENAI_API_KEY."
         answer = self._service.ask("/embeddings", body, seconds, {401: check_key, 403: check_key})

@@ -81,8 +81,12 @@ class Pile(Protocol):
     def space(self) -> Space | None:
         """Of the vectors there are."""
 
+    def is_to_choose(self) -> bool:
+        """Whether somebody has asked that the embedder be chosen again, because every text is to be embedded again."""
+
     def adopt(self, space: Space, background: "Floats") -> None:
-        """From now on keep vectors of this space; forget all others and put every text on the queue."""
+        """From now on keep vectors of this space. Those of another one are forgotten, and every text is put on the
+        queue; those of the same one stay until new ones replace them."""
 
     def claim(self, worker: str) -> Sequence[Job]:
         """Texts that are due and that no living worker has claimed, for this one alone."""
@@ -258,11 +262,13 @@ class Worker:
         recorded = pile.space()
         if recorded is None and not pile.is_waiting():
             return None
-        embedder = self._embedders.choose(recorded)
-        if embedder is None or (recorded and (recorded.kind, recorded.model) == (embedder.kind, embedder.model)):
+        is_to_choose = pile.is_to_choose()
+        embedder = self._embedders.choose(None if is_to_choose else recorded)
+        is_same = recorded and embedder and (recorded.kind, recorded.model) == (embedder.kind, embedder.model)
+        if embedder is None or (is_same and not is_to_choose):
             self._settled.add(pile)
             return embedder
-        if recorded and pile in self._settled:
+        if recorded and pile in self._settled and not is_to_choose:
             return None
         background = embedder.documents(BACKGROUND)
         pile.adopt(space_of(embedder, background), background)

@@ -436,16 +436,19 @@ class Notes:
     # Vectors
 
     def embed_stats(self, caller: Caller) -> EmbedStats:
+        """How many notes have vectors, and who makes them or would make the first; `enabled` if it can now."""
         with self._db(caller).read() as tx:
             space = vectors.space(tx)
-            return EmbedStats(
-                queue_size=queue.size(tx),
-                total=counts.kept(tx),
-                total_with_embedding=vectors.embedded(tx),
-                backend_name=f"{space.kind}/{space.model}" if space else None,
-                backend_dim=space.dimensions if space else None,
-                enabled=not self._queries.are_off,
-            )
+            waiting, total, embedded = queue.size(tx), counts.kept(tx), vectors.embedded(tx)
+        backend = self._queries.backend(space)
+        return EmbedStats(
+            queue_size=waiting,
+            total=total,
+            total_with_embedding=embedded,
+            backend_name=backend.name,
+            backend_dim=backend.dimensions,
+            enabled=backend.is_ready,
+        )
 
     def waiting_for_vectors(self) -> int:
         """How many notes wait, of all users whose notes are open here."""
@@ -456,9 +459,12 @@ class Notes:
         return waiting
 
     def reindex(self, caller: Caller) -> int:
-        """Embed every note anew, by whichever embedder is chosen then. Returns how many wait now."""
+        """Embed every note again, by whichever embedder is chosen then. Returns how many wait now.
+
+        Notes are found by the vectors they have until those are replaced, or until another model takes over.
+        """
         with self._db(caller).write() as tx:
-            vectors.forget_space(tx)
+            vectors.renew(tx)
             waiting = queue.size(tx)
         self.worker.wake()
         self._changes.tell_pages(caller.user, VECTORS)

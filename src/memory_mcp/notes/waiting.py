@@ -36,12 +36,17 @@ class WaitingNotes:
         with self._db.read() as tx:
             return vectors.space(tx)
 
+    def is_to_choose(self) -> bool:
+        with self._db.read() as tx:
+            return vectors.is_to_choose(tx)
+
     def adopt(self, space: Space, background: "Floats") -> None:
         from memory_mcp.search.vectors import pack
 
         with self._db.write() as tx:
             if vectors.space(tx) != space:
-                vectors.set_space(tx, space, pack(background))
+                vectors.forget_all(tx)
+            vectors.set_space(tx, space, pack(background))
         self._tell()
 
     def claim(self, worker: str) -> Sequence[Job]:

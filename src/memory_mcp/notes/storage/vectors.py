@@ -86,11 +86,10 @@ def background(tx: Read) -> bytes:
 
 
 def set_space(tx: Write, space: Space, background: bytes) -> None:
-    """From now on vectors are of this space: there are none yet, and every note waits."""
-    forget_space(tx)
+    """From now on vectors are of this space, as those are that there are."""
     tx.all(
         """
-        INSERT INTO embedding_space (only_one, name, dimensions, background, chosen_at)
+        INSERT OR REPLACE INTO embedding_space (only_one, name, dimensions, background, chosen_at)
         VALUES (1, :name, :dimensions, :background, :now)
         """,
         {
@@ -102,8 +101,20 @@ def set_space(tx: Write, space: Space, background: bytes) -> None:
     )
 
 
-def forget_space(tx: Write) -> None:
+def forget_all(tx: Write) -> None:
     """Forget all vectors: every note waits."""
     tx.all("DELETE FROM embedding_space")
     tx.all("DELETE FROM note_vectors")
     queue.refill(tx)
+
+
+def renew(tx: Write) -> None:
+    """Have every note embedded again by an embedder that is chosen again. Until new vectors are there, the old ones
+    stay."""
+    tx.all("UPDATE embedding_space SET chosen_at = ''")
+    queue.refill(tx)
+
+
+def is_to_choose(tx: Read) -> bool:
+    """Whether the embedder is to be chosen again."""
+    return tx.one("SELECT 1 FROM embedding_space WHERE chosen_at = ''") is not None
