@@ -378,6 +378,15 @@ def test_where_a_part_may_go(path: str, kind: Any, allowed: bool) -> None:
     assert archive.is_allowed(Entry(path, kind, 1, "")) is allowed
 
 
+def test_a_list_of_contents_that_unpacks_to_far_more_is_not_read(furnished: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as bomb:
+        bomb.writestr(archive.LIST, " " * 100_000_000)
+    before = tree(furnished)
+    with pytest.raises(archive.Damaged, match="too large to be one"):
+        restored(tmp_path / "bomb.zip", furnished)
+    assert tree(furnished) == before
+
+
 def test_a_restore_waits_for_no_server(made: Path, tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     server = Stdio.start(data_dir, env=environment(MEMORY_MCP_EMBEDDER="none"))

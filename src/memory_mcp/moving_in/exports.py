@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from memory_mcp.errors import Invalid
+from memory_mcp.files.compressed import BoundedZip
 
 MOST_NESTED = 2  # zips in zips
 DAMAGE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError)
@@ -32,7 +33,7 @@ def opened(path: Path, nested: Callable[[str], bool] = lambda name: False) -> It
 
     Raises Invalid for what cannot be read.
     """
-    zips: list[zipfile.ZipFile] = []
+    zips: list[BoundedZip] = []
     try:
         yield sorted(_members(path, nested, zips), key=lambda member: member.name)
     except DAMAGE as exc:
@@ -42,32 +43,30 @@ def opened(path: Path, nested: Callable[[str], bool] = lambda name: False) -> It
             one.close()
 
 
-def _members(path: Path, nested: Callable[[str], bool], zips: list[zipfile.ZipFile]) -> Iterator[Member]:
+def _members(path: Path, nested: Callable[[str], bool], zips: list[BoundedZip]) -> Iterator[Member]:
     if path.is_dir():
         for file in path.rglob("*"):
             if file.is_file() and not file.is_symlink():
                 name = file.relative_to(path).as_posix()
                 if nested(file.name) and zipfile.is_zipfile(file):
-                    yield from _zipped(zipfile.ZipFile(file), nested, zips, 1)
+                    yield from _zipped(BoundedZip(file), nested, zips, 1)
                 else:
                     yield Member(name, _opener(file))
     elif not path.exists():
         raise Invalid(f"There is nothing at {path}. Check how it is spelt.")
     elif zipfile.is_zipfile(path):
-        yield from _zipped(zipfile.ZipFile(path), nested, zips, 0)
+        yield from _zipped(BoundedZip(path), nested, zips, 0)
     else:
         yield Member(path.name, _opener(path))
 
 
-def _zipped(
-    archive: zipfile.ZipFile, nested: Callable[[str], bool], zips: list[zipfile.ZipFile], depth: int
-) -> Iterator[Member]:
+def _zipped(archive: BoundedZip, nested: Callable[[str], bool], zips: list[BoundedZip], depth: int) -> Iterator[Member]:
     zips.append(archive)
     for info in archive.infolist():
         if info.is_dir():
             continue
         if nested(info.filename.rsplit("/", 1)[-1]) and depth < MOST_NESTED:
-            yield from _zipped(zipfile.ZipFile(archive.open(info)), nested, zips, depth + 1)
+            yield from _zipped(BoundedZip(archive.open(info), archive.allowance), nested, zips, depth + 1)
         else:
             yield Member(info.filename, _unzipper(archive, info))
 
@@ -76,7 +75,7 @@ def _opener(file: Path) -> Callable[[], IO[bytes]]:
     return lambda: file.open("rb")
 
 
-def _unzipper(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
+def _unzipper(archive: BoundedZip, info: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:
     return lambda: archive.open(info)
 
 

@@ -7,14 +7,15 @@
   `memories.jsonl.gz`, with the names of categories and apps, and `memories.json`, with their ids.
 """
 
-import gzip
 import json
+import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 from memory_mcp.errors import Invalid
+from memory_mcp.files import compressed
 from memory_mcp.moving_in import exports, fitting, json_stream
 from memory_mcp.moving_in.exports import Member
 from memory_mcp.moving_in.model import FoundNote, Told
@@ -68,9 +69,10 @@ def _array(path: Path, member: Member) -> Iterator[FoundNote | Told]:
 def _lines(member: Member) -> Iterator[FoundNote | Told]:
     with _unpacked(member) as stream:
         number = 0
+        lines = compressed.lines(stream)
         while True:
             try:
-                line = stream.readline()
+                line = next(lines, b"")
             except exports.DAMAGE:
                 yield Told(f"after line {number}", "The file breaks off.")
                 return
@@ -88,7 +90,11 @@ def _lines(member: Member) -> Iterator[FoundNote | Told]:
 
 def _unpacked(member: Member) -> IO[bytes]:
     stream = member.open()
-    return cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if member.base.endswith(".gz") else stream
+    if not member.base.endswith(".gz"):
+        return stream
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
+    return compressed.unzip_stream(stream, size)
 
 
 def _memory(where: str, found: Any, beside: dict[str, Any]) -> FoundNote | Told:

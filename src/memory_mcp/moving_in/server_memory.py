@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memory_mcp.errors import Invalid
+from memory_mcp.files import compressed
 from memory_mcp.graph import exchange
 from memory_mcp.graph.model import NewEntity, Tie
 from memory_mcp.moving_in.model import Told
@@ -16,12 +17,13 @@ def read(path: Path) -> Iterator[NewEntity | Tie | Told]:
     if not path.is_file():
         raise Invalid(f"{path} is not a file. Give the memory.jsonl of server-memory.")
     try:
-        with path.open("rb") as lines:
-            first = [found for _, (_, found) in zip(range(PROBED), exchange.read(lines), strict=False)]
+        with path.open("rb") as file:
+            probed = exchange.read(compressed.lines(file))
+            first = [found for _, (_, found) in zip(range(PROBED), probed, strict=False)]
             if first and all(isinstance(one, Invalid) for one in first):
                 raise Invalid(f"{path} is not a file of server-memory: no line is an entity or a relation of a graph.")
-            lines.seek(0)
-            for number, found in exchange.read(lines):
+            file.seek(0)
+            for number, found in exchange.read(compressed.lines(file)):
                 yield Told(f"line {number}", found.message) if isinstance(found, Invalid) else found
     except OSError as exc:
         raise Invalid(f"{path} cannot be read: {exc.strerror}.") from exc

@@ -28,6 +28,8 @@ LIST = "manifest.json"
 FORMAT = "memory-mcp-backup/"
 VERSION = 1
 LARGEST_LIST = 512 * 1024 * 1024  # bytes
+MIN_LIST = 1024 * 1024  # bytes that a list of any backup may have
+MAX_LIST_EXPANSION = 50  # times its packed size that a longer one may have
 AT_ONCE = 1024 * 1024
 USUAL = (1980, 1, 1, 0, 0, 0)  # the time of every part: when it was made stands in the list
 
@@ -156,7 +158,9 @@ def _manifest(archive: zipfile.ZipFile) -> Manifest:
 def _said(archive: zipfile.ZipFile) -> dict[str, Any]:
     with _telling(LIST):
         try:
-            if archive.getinfo(LIST).file_size > LARGEST_LIST:
+            listed = archive.getinfo(LIST)
+            # Half of the list are digests, which hardly get smaller when they are packed.
+            if listed.file_size > min(LARGEST_LIST, MIN_LIST + MAX_LIST_EXPANSION * listed.compress_size):
                 raise Damaged("This backup's list of contents is too large to be one. Nothing was changed.")
             said = json.loads(archive.read(LIST))
         except KeyError as exc:
@@ -198,6 +202,8 @@ def _check_names(archive: zipfile.ZipFile, manifest: Manifest) -> None:
     for entry in manifest.files:
         if PurePosixPath(entry.path) in folders or not is_allowed(entry):
             raise Damaged(f"This backup holds {entry.path!r}, which no backup does. Nothing was changed.")
+        if archive.getinfo(entry.path).file_size != entry.size:
+            raise Damaged(f"{entry.path} in this backup is damaged. Nothing was changed.")
 
 
 def is_allowed(entry: Entry) -> bool:

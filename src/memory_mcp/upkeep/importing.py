@@ -12,6 +12,7 @@ import yaml
 from memory_mcp.caller import Caller
 from memory_mcp.clock import instant, precise_stamp, short_stamp, utc_now
 from memory_mcp.errors import AppError, Conflict, Invalid, NotFound
+from memory_mcp.files import compressed
 from memory_mcp.graph import exchange
 from memory_mcp.graph.model import NewEntity, Project, Tie
 from memory_mcp.notes.model import DEFAULT_IMPORTANCE, Note, Source
@@ -72,7 +73,7 @@ class _Reading:
     def notes(self) -> None:
         for path in sorted((self._folder / "notes").rglob("*.md")):
             with self._one(self._shown(path)):
-                note, tags, has_own_title = read_note(path.read_bytes().decode())
+                note, tags, has_own_title = read_note(_read(path).decode())
                 is_new = self._rooms.notes.take_in(
                     self._caller, note, tags, has_own_title=has_own_title, dry_run=self._dry_run
                 )
@@ -169,8 +170,8 @@ class _Reading:
                 self.taken.count("portals", new=is_new)
 
     def _lines(self, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-        with self._one(self._shown(path)), suppress(FileNotFoundError), path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
+        with self._one(self._shown(path)), suppress(FileNotFoundError), path.open("rb") as file:
+            for number, line in enumerate(compressed.lines(file), start=1):
                 place = f"{self._shown(path)}:{number}"
                 with self._one(place):
                     said = json.loads(line.decode())
@@ -258,7 +259,7 @@ def _text(said: dict[str, Any], name: str) -> str:
 
 def _check(folder: Path) -> None:
     try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        about = json.loads(_read(folder / ABOUT).decode())
         format_ = about["format"]
     except FileNotFoundError as exc:
         raise NotFound(f"{folder} is no export of Memory MCP: it has no {ABOUT}.") from exc
@@ -268,10 +269,19 @@ def _check(folder: Path) -> None:
         raise Invalid(f"{folder} is an export of a kind this program does not know ({format_}). Upgrade memory-mcp.")
 
 
+def _read(path: Path) -> bytes:
+    """A small file. Raises Invalid for a large one."""
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise Invalid(f"It is over {LARGEST} bytes long.", word="too_large")
+    return content
+
+
 def _graph(path: Path) -> tuple[list[NewEntity], list[Tie]]:
     """Raises Invalid for a line that is neither an entity nor a relation."""
-    with path.open("rb") as lines:
-        found = list(exchange.read(lines))
+    with path.open("rb") as file:
+        found = list(exchange.read(compressed.lines(file)))
     for number, one in found:
         if isinstance(one, Invalid):
             raise Invalid(f"line {number}: {one.message}") from one

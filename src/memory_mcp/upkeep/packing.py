@@ -2,6 +2,7 @@
 
 import calendar
 import os
+import shutil
 import tempfile
 import time
 import zipfile
@@ -10,12 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from memory_mcp.errors import Invalid
+from memory_mcp.errors import Invalid, Unavailable
+from memory_mcp.files.compressed import BoundedZip
 from memory_mcp.upkeep.exporting import ABOUT
 from memory_mcp.upkeep.model import Tell, quietly
 
 OLDEST = (1980, 1, 1, 0, 0, 0)  # that a zip can say
 PACKED = {".db", ".parquet"}  # compressed as they are
+SPARE_BYTES = 50_000_000  # that stay free on the disk
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
@@ -47,7 +50,8 @@ def unpacked(path: Path) -> Iterator[Path]:
 def _unpack(path: Path, folder: Path) -> None:
     """Names that lead out of the folder lose what leads out, as zipfile sees to it."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with BoundedZip(path) as archive:
+            _check_space(archive, folder)
             for part in archive.infolist():
                 made = archive.extract(part, folder)
                 when = _seconds(part.date_time)
@@ -56,6 +60,15 @@ def _unpack(path: Path, folder: Path) -> None:
         raise Invalid(
             f"{path} is neither a folder nor a whole zip that `memory-mcp export` or the web app made."
         ) from exc
+
+
+def _check_space(archive: BoundedZip, folder: Path) -> None:
+    needed, free = sum(part.file_size for part in archive.infolist()), shutil.disk_usage(folder).free
+    if free < needed + SPARE_BYTES:
+        raise Unavailable(
+            f"The disk has {free // 1_000_000} MB free, and this zip needs {(needed + SPARE_BYTES) // 1_000_000} "
+            "unpacked. Nothing was changed."
+        )
 
 
 def _seconds(said: tuple[int, int, int, int, int, int]) -> int:
