@@ -88,7 +88,15 @@ def test_the_engine_ends_when_the_caller_of_a_query_that_does_not_stop_has_left(
     assert server.call("portal_query", portalUri=PORTAL, sql="SELECT 1 AS a")["rows"] == [{"a": 1}]
 
 
-def test_pages_and_exports_have_limits_too(app: App, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_takes_the_parser_for_ever_ends_too(two: tuple[Stdio, Stdio], pid: int) -> None:
+    sql = "SELECT " + "[(" * 32_000
+    answer = two[0].ask("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": sql}})
+    assert answer["result"]["structuredContent"]["error"] == "timeout"
+    wait_until(lambda: is_gone(pid))
+    assert two[1].call("portal_query", portalUri=PORTAL, sql="SELECT 1 AS a")["rows"] == [{"a": 1}]
+
+
+def test_exports_have_a_limit_too(app: App, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_client, "EXPORT_S", 1)
     monkeypatch.setattr(engine_client, "COUNT_S", 0)
     with pytest.raises(Invalid) as caught:
