@@ -27,6 +27,9 @@ soak: setup ## 64 clients on one server for five minutes: errors, lost writes, m
 soak-sync: setup ## Three nodes and a hub for ten minutes: cut links, kill -9, wrong clocks, 429 (SECONDS)
 	$(BIN)/python -m benchmarks.soak_sync $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
+soak-hostile: setup ## A tenant next to one that attacks the server in every way for two minutes: p95, errors, memory (SECONDS)
+	$(BIN)/python -m benchmarks.soak_hostile $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
+
 soak-portals: setup ## Kill the engine of a portal 30 times while rows come in
 	MEMORY_MCP_SOAK_ROUNDS=30 $(BIN)/python -m pytest tests/portals/test_processes.py -k killed $(ARGS)
 

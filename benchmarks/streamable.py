@@ -133,7 +133,7 @@ class Client:
             if status == 200:
                 async for piece in wire.body(headers):
                     self.told += piece.count(b"data: {")
-        except EOFError:
+        except (EOFError, OSError):
             pass  # the server stops
         finally:
             wire.close()
