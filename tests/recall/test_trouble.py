@@ -16,7 +16,7 @@ from mcp import Client
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.engine import client as engine_client
+from memory_mcp.engine import process as engine_process
 from memory_mcp.notes import Notes
 from memory_mcp.recall import index, operations
 from memory_mcp.recall.model import Question
@@ -137,7 +137,7 @@ async def test_without_an_engine_portals_are_named(
     portal = tmp_path / "portals" / "tests" / "talk"
     portal.mkdir(parents=True)
     (portal / "portal.json").write_text('{"tables": null}')
-    monkeypatch.setattr(engine_client.sys, "executable", "/nowhere/python")  # type: ignore[attr-defined]
+    monkeypatch.setattr(engine_process.sys, "executable", "/nowhere/python")  # type: ignore[attr-defined]
     answer = await recall(client, "teapot")
     assert set(missing(answer)) == {"portals"}
     assert {hit["ref"] for hit in answer["hits"]} == set(kept.values())
