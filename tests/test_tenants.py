@@ -337,8 +337,9 @@ class Visitor:
     @classmethod
     def new(cls, server: Http, era: str) -> "Visitor":
         name = f"stranger-{uuid4().hex[:8]}"
+        since = datetime.now(UTC).replace(microsecond=0)
         user = made(server.data_dir, "users", "add", name)["id"]
-        visitor = cls(key_of(server, name), user, era)
+        visitor = cls(key_of(server, name), user, era, since)
         if era == "legacy":
             visitor.connection = visitor.http.handshake()
         return visitor
@@ -752,11 +753,12 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
 def person(server: Http) -> tuple[Visitor, httpx.Client]:
     """A stranger who is signed in, and has nothing."""
     name = f"stranger-{uuid4().hex[:8]}"
+    since = datetime.now(UTC).replace(microsecond=0)  # before the user is made, whose times are in answers
     user = made(server.data_dir, "users", "add", name)["id"]
     browser = httpx.Client(base_url=server.url, timeout=60)
     token = made(server.data_dir, "users", "link", name)["link"].partition("?")[2]
     assert browser.get(f"/sign-in?{token}").status_code == 303
-    return Visitor(server, user, "2026-07-28"), browser
+    return Visitor(server, user, "2026-07-28", since=since), browser
 
 
 def whole(answer: httpx.Response) -> str:
