@@ -19,7 +19,7 @@ _PROC = (
     # happens to look right.
     "self/auxv",
 )
-NICENESS = 3  # below the servers: one user's queries do not delay the calls of another
+NICENESS = 2  # below the servers: one user's queries do not delay the calls of another
 
 
 def missing() -> list[str]:
