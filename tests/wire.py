@@ -180,13 +180,14 @@ class Http:
 
 
 @contextmanager
-def http_server(data_dir: Path, *flags: str, port: int = 0) -> Iterator[Http]:
-    """`port` is needed where a public URL is all that is printed."""
+def http_server(data_dir: Path, *flags: str, port: int = 0, **more: Any) -> Iterator[Http]:
+    """`port` is needed where a public URL is all that is printed; `more` is for subprocess.Popen."""
     process = subprocess.Popen(
         [*COMMAND, "--transport", "http", "--port", str(port), "--data-dir", str(data_dir), *flags],
         stdout=subprocess.PIPE,
         env=environment(),
         encoding="utf-8",
+        **more,
     )
     printed = _read_banner(process)
     url = re.search(r"http://\S+?:\d+", f"http://127.0.0.1:{port}" if port else printed)

@@ -17,7 +17,7 @@ COMPLETING = "_MEMORY_MCP_COMPLETE"  # what a shell sets to ask how a line could
 DESCRIPTION = "Serve MCP over stdio, or over HTTP with --transport http."
 HUB_SETTINGS = (
     *("host", "port", "data_dir", "public_url", "forwarded_allow_ips", "durability", "log_level"),
-    *("read_threads", "write_threads", "queue_seconds"),
+    *("read_threads", "write_threads", "queue_seconds", "header_seconds", "body_seconds", "address_connections"),
 )
 HUB_PORT = 8766  # beside a server's own
 HUB_DESCRIPTION = "Serve the hub that nodes sync through, over plain HTTP. Its data directory is its own."

@@ -4,9 +4,15 @@ import json
 import logging
 import re
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from io import TextIOWrapper
 
+MAX_REPEATS = 20  # of one line, in each window
+REPEAT_WINDOW_S = 60.0
+MAX_REMEMBERED = 1000  # lines
+MAX_COMPARED_CHARACTERS = 200
 _KEY = re.compile(r"mmcp_[A-Za-z0-9]+_[A-Za-z0-9_-]+")
 _STANDARD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
     "message",
@@ -35,6 +41,30 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
     return not (record.exc_info and type(record.exc_info[1]).__name__ in ("ClientDisconnect", "CancelledError"))
 
 
+class RepeatFilter(logging.Filter):
+    """Lets a line through so many times a minute, and then says how often it was left out: a client that causes an
+    error over and over must not fill the disk."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._now = now
+        self._seen: dict[tuple[str, int, str], tuple[float, int]] = {}  # since when, how often
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        line = (record.name, record.levelno, str(record.msg)[:MAX_COMPARED_CHARACTERS])
+        since, count = self._seen.get(line, (self._now(), 0))
+        if self._now() - since >= REPEAT_WINDOW_S:
+            if count > MAX_REPEATS:
+                record.left_out = count - MAX_REPEATS
+            since, count = self._now(), 0
+        if len(self._seen) >= MAX_REMEMBERED:
+            self._seen.clear()
+        self._seen[line] = (since, count + 1)
+        return count < MAX_REPEATS
+
+
 def configure(level: str) -> None:
     """Send every logger's lines to stderr, in UTF-8 whatever the locale says."""
     if isinstance(sys.stderr, TextIOWrapper):
@@ -42,6 +72,7 @@ def configure(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     handler.addFilter(_is_worth_a_line)
+    handler.addFilter(RepeatFilter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for chatty in ("mcp", "uvicorn", "sse_starlette", "httpx2"):  # the libraries report every request at info
         logging.getLogger(chatty).setLevel("DEBUG" if level == "debug" else "WARNING")

@@ -104,6 +104,31 @@ class Settings(BaseModel):
         False, description="Keep a session's memories when its connection closes. For debugging."
     )
     session_idle: int = Field(1800, ge=1, description="Seconds without a call after which an HTTP session is over.")
+    max_sessions: int = Field(
+        1000,
+        ge=1,
+        description="How many HTTP sessions with a handshake can be open at once. Beyond that, the longest idle one of "
+        "the user who has the most ends.",
+    )
+    max_user_sessions: int = Field(
+        200, ge=1, description="How many of them one user can have. Beyond that, the user's longest idle one ends."
+    )
+    header_seconds: int = Field(
+        10, ge=1, le=600, description="How long an HTTP client may take to send the header of a request."
+    )
+    body_seconds: int = Field(
+        30,
+        ge=1,
+        le=3600,
+        description="How long an HTTP client may take to send the body of a request, and another second for every "
+        "8 KiB of it.",
+    )
+    address_connections: int = Field(
+        256,
+        ge=1,
+        description="How many HTTP connections one address can have that have not shown a key or a sign-in yet. "
+        "Addresses in forwarded_allow_ips have no limit: there the proxy sets one.",
+    )
     read_threads: int = Field(
         32,
         ge=2,

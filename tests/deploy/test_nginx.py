@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.wire import COMMAND, HELLO, Http, environment, http_server, modern_me
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "nginx.conf"
 NAME = "memory.example.com"
+MAX_CONNECTIONS = 12
 CLIENT = "127.0.0.2"  # an address that is neither nginx's nor the server's
 MAIN = """
 daemon off;
@@ -120,7 +122,7 @@ def _certificate(folder: Path) -> ssl.SSLContext:
 
 
 def _configure(folder: Path, upstream_port: int, port: int, plain_port: int) -> None:
-    """The example, with nothing but addresses and paths replaced."""
+    """The example, with nothing but addresses, paths and limits replaced."""
     example = EXAMPLE.read_text(encoding="utf-8")
     for old, new in {
         "server 127.0.0.1:8765;": f"server 127.0.0.1:{upstream_port};",
@@ -129,6 +131,9 @@ def _configure(folder: Path, upstream_port: int, port: int, plain_port: int) -> 
         "    listen [::]:80;\n": "",
         "    listen [::]:443 ssl;\n": "",
         f"/etc/letsencrypt/live/{NAME}": str(folder),
+        "client_header_timeout 10s;": "client_header_timeout 1s;",
+        "client_body_timeout 30s;": "client_body_timeout 1s;",
+        "limit_conn memory_mcp_requests 256;": f"limit_conn memory_mcp_requests {MAX_CONNECTIONS};",
         "/var/log/nginx": str(folder),
     }.items():
         assert old in example
@@ -217,7 +222,8 @@ def test_the_server_knows_the_clients_own_address_whatever_the_client_claims(beh
 def test_the_cookie_is_for_https_only(behind: Behind) -> None:
     answer, _ = _signed_in(behind)
     attributes = {part.strip().lower() for part in answer.headers["set-cookie"].split(";")[1:]}
-    assert {"secure", "httponly", "samesite=lax"} <= attributes
+    assert {"secure", "httponly", "samesite=lax", "path=/"} <= attributes
+    assert answer.headers["set-cookie"].startswith("__Host-memory_mcp_sign_in=")
     assert "max-age=31536000" in answer.headers["strict-transport-security"]
 
 
@@ -242,6 +248,39 @@ def test_the_metrics_want_a_key(behind: Behind) -> None:
     assert behind.client.get("/metrics").status_code == 401
     answer = behind.client.get("/metrics", headers=behind.mcp.headers())
     assert "memory_mcp_calls_total" in answer.text
+
+
+def _raw(behind: Behind, source: str) -> ssl.SSLSocket:
+    trusted = ssl.create_default_context(cafile=str(behind.folder / "fullchain.pem"))
+    plain = socket.create_connection(("127.0.0.1", behind.port), timeout=20, source_address=(source, 0))
+    return trusted.wrap_socket(plain, server_hostname=NAME)
+
+
+def test_half_a_header_and_half_a_body_are_not_waited_for(behind: Behind) -> None:
+    head = f"POST /mcp HTTP/1.1\r\nHost: {behind.host}\r\nContent-Length: 100\r\n"
+    for sent in (head, head + "\r\n{"):
+        with _raw(behind, "127.0.0.5") as slow:
+            slow.sendall(sent.encode())
+            received = b"".join(iter(lambda slow=slow: slow.recv(65536), b""))  # type: ignore[misc]
+            assert received == b"" or received.startswith(b"HTTP/1.1 408 ")
+
+
+def test_one_address_can_have_so_many_requests_and_another_as_many_again(behind: Behind) -> None:
+    listen = json.dumps(
+        {
+            **{"jsonrpc": "2.0", "id": "L", "method": "subscriptions/listen"},
+            "params": {"notifications": {"resourcesListChanged": True}, "_meta": modern_meta()},
+        }
+    )
+    headers = behind.mcp.headers(**behind.mcp.modern_headers("subscriptions/listen", {}))
+    lines = {"Host": behind.host, **headers, "Content-Type": "application/json", "Content-Length": str(len(listen))}
+    request = "POST /mcp HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    with ExitStack() as open_streams:
+        for number in range(MAX_CONNECTIONS + 1):
+            stream = open_streams.enter_context(_raw(behind, "127.0.0.6"))
+            stream.sendall(f"{request}\r\n{listen}".encode())
+            assert stream.recv(12) == (b"HTTP/1.1 200" if number < MAX_CONNECTIONS else b"HTTP/1.1 503")
+        assert behind.client.get("/healthz").status_code == 200
 
 
 def test_another_host_name_is_refused(behind: Behind) -> None:

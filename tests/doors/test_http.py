@@ -52,6 +52,78 @@ def test_host_and_origin_are_checked_on_every_route(server: Http, route: str) ->
     assert server.client.get("/healthz", headers={"Host": "LOCALHOST:1"}).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "origin",
+    [
+        *("http://127.0.0.1:99999", "http://127.0.0.1:0", "http://127.0.0.1:", "http://127.0.0.1:80a"),
+        *("http://127.0.0.1/path", "http://user@127.0.0.1", "http://127.0.0.1:80:80", "ftp://127.0.0.1", "127.0.0.1"),
+        *("http://[::1", "http://127.0.0.1#"),
+    ],
+)
+def test_an_origin_no_browser_sends_is_none_of_ours(server: Http, origin: str) -> None:
+    raw = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nOrigin: %s\r\n\r\n" % origin.encode()
+    assert raw_answer(server, raw).startswith(b"HTTP/1.1 403 ")
+
+
+def test_a_host_with_a_port_that_does_not_exist_is_none_of_ours(server: Http) -> None:
+    assert server.client.get("/healthz", headers={"Host": "127.0.0.1:99999"}).status_code == 421
+
+
+def test_metrics_are_for_no_page_of_another_origin(server: Http) -> None:
+    own = server.client.get("/metrics", headers={"Origin": server.url})
+    assert (own.status_code, "access-control-allow-origin" in own.headers) == (200, False)
+    for headers in ({"Origin": "http://localhost:3000"}, {"Sec-Fetch-Site": "same-site"}):
+        refused = server.client.get("/metrics", headers=headers)
+        assert refused.status_code == 403
+        assert "access-control-allow-origin" not in refused.headers
+    page = server.client.get("/healthz", headers={"Origin": "http://localhost:3000"})
+    assert "access-control-allow-origin" not in page.headers
+    mcp = server.client.options("/mcp", headers=server.headers(Origin="http://localhost:3000"))
+    assert mcp.headers["access-control-allow-origin"] == "http://localhost:3000"
+
+
+def test_a_stream_that_asks_for_missed_events_begins_with_what_comes_next(server: Http) -> None:
+    headers = server.headers(**{"mcp-session-id": server.handshake(), "Last-Event-ID": "42"})
+    with server.client.stream("GET", "/mcp", headers=headers) as stream:
+        assert stream.status_code == 200
+        server.modern_call("commit_memory", scope="vault", key="after the gap", content="c")
+        assert "list_changed" in next(events_of(stream))[1]
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_a_request_with_two_lengths_is_refused(server: Http, order: int) -> None:
+    lengths = [b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n"]
+    head = b"POST /api/sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\n" + b"".join(lengths[:: -1 if order else 1])
+    smuggled = b"0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    answer = raw_answer(server, head + b"\r\n" + smuggled)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1  # the connection is closed before what follows is read
+
+
+def raw_answer(server: Http, sent: bytes) -> bytes:
+    """All that comes back until the server closes."""
+    host, port = server.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(sent)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def test_names_in_lists_stay_on_their_line(server: Http) -> None:
+    server.modern_call("commit_memory", scope="vault", key="one line", content="c")
+    key = "two\nlines\u202eturned"  # no such name is taken any more: this one is older, or another program's
+    connection = apsw.Connection(str(server.data_dir / "memory.db"))
+    connection.set_busy_timeout(10_000)
+    connection.execute("UPDATE vault_memories SET key = ? WHERE key = 'one line'", (key,))
+    connection.close()
+    names: list[str] = []
+    cursor = None
+    while cursor is not None or not names:
+        page = server.modern("resources/list", {"cursor": cursor} if cursor else {})["result"]
+        names += [resource["name"] for resource in page["resources"]]
+        cursor = page.get("nextCursor")
+    assert [name for name in names if "lines" in name] == ["two\\nlines\\u202eturned"]
+
+
 @pytest.mark.parametrize("route", ["/mcp", "/mcp/sse", "/mcp/messages"])
 @pytest.mark.parametrize(
     ("header", "word"),

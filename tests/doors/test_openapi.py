@@ -72,7 +72,8 @@ def sign_in(api: Any, cookies: Iterator[str]) -> None:
 def test_whoever_is_signed_in_gets_what_the_document_promises(server: Http, api: Any) -> None:
     with open_access(load({"data_dir": server.data_dir}, environ={}).settings) as access:
         sign_ins = access.sign_ins
-        sign_in(api, (sign_ins.by_link(sign_ins.link_token(LOCAL_USER), f"test {n}") for n in itertools.count()))
+        host = server.url.removeprefix("http://")
+        sign_in(api, (sign_ins.by_link(sign_ins.link_token(LOCAL_USER), f"test {n}", host) for n in itertools.count()))
         succeeded, wrong = run(api, examples=6)
     assert wrong == []
     operations = {operation.ok().label for operation in api.get_all_operations()}

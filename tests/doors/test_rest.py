@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,22 @@ class Person:
 
     server: Http
     cookie: str
+    name: str = "local"
+    elsewhere: dict[str, str] = field(default_factory=dict)  # cookies at other servers, by URL
+    usual: dict[str, str] = field(default_factory=dict)  # headers of every request
 
     def ask(self, method: str, path: str, *, at: Http | None = None, **more: Any) -> httpx.Response:
         more.setdefault("headers", {})
-        more["headers"] = {"Cookie": f"{COOKIE}={self.cookie}"} | more["headers"]
+        cookie = self.cookie if at in (None, self.server) else self._cookie_at(at)
+        more["headers"] = {"Cookie": f"{COOKIE}={cookie}"} | self.usual | more["headers"]
         return (at or self.server).client.request(method, path, **more)
+
+    def _cookie_at(self, other: Http) -> str:
+        """A cookie opens the origin it was made for: elsewhere the same person signs in, too."""
+        if other.url not in self.elsewhere:
+            link = cli(self.server.data_dir, "users", "link", self.name)["link"]
+            self.elsewhere[other.url] = signed_in(other, link).cookie
+        return self.elsewhere[other.url]
 
     def sessions(self, at: Http | None = None) -> list[dict[str, Any]]:
         answer = self.ask("GET", "/api/mcp/sessions", at=at)
@@ -576,7 +587,8 @@ def test_behind_a_proxy_its_word_counts_and_nobody_elses(tmp_path: Path) -> None
         answer = server.client.get(f"/sign-in?token={token[1]}", headers=forwarded)
         assert answer.status_code == 303
         assert "; secure" in answer.headers["set-cookie"].lower()
-        person = Person(server, answer.headers["set-cookie"].partition("=")[2].partition(";")[0])
+        assert answer.headers["set-cookie"].startswith(f"__Host-{COOKIE}=")
+        person = Person(server, "", usual={**forwarded, "Cookie": answer.headers["set-cookie"].partition(";")[0]})
         ours = {**forwarded, "Origin": "https://memory.example.com", "Sec-Fetch-Site": "same-origin"}
         assert person.ask("POST", "/api/mcp/keys", json={"name": "x"}, headers=ours).status_code == 201
         assert person.audit()[-1]["action"] != "signed_in"
@@ -586,12 +598,21 @@ def test_behind_a_proxy_its_word_counts_and_nobody_elses(tmp_path: Path) -> None
         assert server.client.post("/mcp", json=ask, headers=headers).status_code == 200
         assert [session["ip"] for session in person.sessions()] == ["192.0.2.7"]
     with http_server(tmp_path, "--forwarded-allow-ips", "192.0.2.1", "--families", "vault") as server:
-        person.server = server
+        person = signed_in(server, cli(tmp_path, "users", "link")["link"])
         headers = server.headers(**server.modern_headers("tools/list", {}), **{"X-Forwarded-For": "192.0.2.7"})
         key = person.new_key()["key"]
         headers["Authorization"] = f"Bearer {key}"
         assert server.client.post("/mcp", json=ask, headers=headers).status_code == 200
         assert [session["ip"] for session in person.sessions()] == ["127.0.0.1"]
+
+
+def test_a_cookie_opens_the_origin_it_was_made_for_alone(server: Http, other: Http, me: Person) -> None:
+    name, port = server.url.removeprefix("http://").split(":")
+    assert me.ask("GET", "/api/me", headers={"Host": f"{name}:{port}"}).status_code == 200
+    for host in (f"localhost:{port}", f"{name}:{int(port) - 1}", name):
+        assert me.ask("GET", "/api/me", headers={"Host": host}).status_code == 401
+    taken_along = {"Cookie": f"{COOKIE}={me.cookie}"}  # as browsers do, to every port of the host
+    assert other.client.get("/api/me", headers=taken_along).status_code == 401
 
 
 # The audit log

@@ -98,10 +98,13 @@ def test_a_hub_ends_while_a_push_waits(tmp_path: Path) -> None:
         env=environment(),
     )
     bearer = {"Authorization": f"Bearer {json.loads(made.stdout)['key']}"}
-    command = [*COMMAND, "hub", "--port", "0", "--data-dir", str(tmp_path)]
+    command = [*COMMAND, "hub", "--port", "0", "--data-dir", str(tmp_path), "--header-seconds", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(), encoding="utf-8") as hub:
         assert hub.stdout is not None
         url = next(line.split()[-1] for line in hub.stdout if "Nodes" in line)
+        with socket.create_connection(_address(url), timeout=20) as slow:  # it has the same protection
+            slow.sendall(b"GET / HTTP/1.1\r\n")
+            assert slow.recv(12) == b"HTTP/1.1 408"
         push = {"node": "n1", "records": []}
         assert httpx.post(f"{url}/api/sync/push", json=push, headers=bearer).status_code == 200
         with locked(tmp_path / "hub.db"), socket.create_connection(_address(url)) as waiting:

@@ -40,8 +40,9 @@ class SignIns:
             storage.add_link(tx, _digest(token), user, stamp(self._clock() + LINK_LASTS))
         return token
 
-    def by_link(self, token: str, ip: str | None) -> str:
-        """A cookie for whoever the link was made for. Raises NotSignedIn if it was used, is over or never was."""
+    def by_link(self, token: str, ip: str | None, origin: str = "") -> str:
+        """A cookie for whoever the link was made for, which opens this origin (host and port) alone. Raises
+        NotSignedIn if it was used, is over or never was."""
         self._count_attempt(ip)
         with self._db.write() as tx:
             user = storage.take_link(tx, _digest(token))
@@ -49,10 +50,11 @@ class SignIns:
                 raise NotSignedIn(
                     "This link was used before, or its day is over. `memory-mcp users link NAME` prints a new one."
                 )
-            return self._signed_in(tx, user, "link", ip)
+            return self._signed_in(tx, user, "link", ip, origin)
 
-    def by_password(self, name: str, password: str, ip: str | None) -> str:
-        """A cookie. Raises NotSignedIn, which does not tell a wrong name from a wrong password, and RateLimited."""
+    def by_password(self, name: str, password: str, ip: str | None, origin: str = "") -> str:
+        """A cookie for this origin. Raises NotSignedIn, which does not tell a wrong name from a wrong password, and
+        RateLimited."""
         import bcrypt
 
         self._count_attempt(ip, name)
@@ -70,20 +72,20 @@ class SignIns:
                 "`memory-mcp users link NAME` prints a link that needs none."
             )
         with self._db.write() as tx:
-            return self._signed_in(tx, user.id, "password", ip)
+            return self._signed_in(tx, user.id, "password", ip, origin)
 
-    def who(self, cookie: str) -> User:
-        """Whose cookie it is. Raises NotSignedIn."""
+    def who(self, cookie: str, origin: str = "") -> User:
+        """Whose cookie it is. Raises NotSignedIn, also for one that was made for another origin."""
         with self._db.read() as tx:
-            user = storage.user_of(tx, _digest(cookie), stamp(self._clock()))
+            user = storage.user_of(tx, _bound_digest(cookie, origin), stamp(self._clock()))
             found = users.by_id(tx, user) if user else None
         if found is None:
             raise NotSignedIn("You are not signed in any more. Sign in again.")
         return found
 
-    def sign_out(self, cookie: str) -> None:
+    def sign_out(self, cookie: str, origin: str = "") -> None:
         with self._db.write() as tx:
-            storage.remove(tx, _digest(cookie))
+            storage.remove(tx, _bound_digest(cookie, origin))
 
     def set_password(self, user: str, password: str) -> None:
         """From now on this password, and nobody stays signed in. Raises Invalid for one too short or too long."""
@@ -105,9 +107,9 @@ class SignIns:
         with self._db.read() as tx:
             return storage.has_signed_in(tx, LOCAL_USER) or users.password_hash(tx, LOCAL_USER) is not None
 
-    def _signed_in(self, tx: Write, user: str, how: str, ip: str | None) -> str:
+    def _signed_in(self, tx: Write, user: str, how: str, ip: str | None, origin: str) -> str:
         cookie = secrets.token_urlsafe(32)
-        storage.add(tx, _digest(cookie), user, stamp(self._clock() + COOKIE_LASTS))
+        storage.add(tx, _bound_digest(cookie, origin), user, stamp(self._clock() + COOKIE_LASTS))
         self._audit.note(tx, user, Deed("signed_in", ip=ip, details={"by": how}))
         return cookie
 
@@ -128,6 +130,11 @@ class SignIns:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "replace")).digest()
+
+
+def _bound_digest(cookie: str, origin: str) -> bytes:
+    """Of a cookie at one origin. Browsers send a cookie to every port of a host."""
+    return _digest(f"{origin}\n{cookie}")
 
 
 def sign_in_url(base: str, token: str) -> str:

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memory_mcp.access import REQUESTS_A_MINUTE, Key, Keys, Refused
 from memory_mcp.app import CONFINABLE
 from memory_mcp.caller import Caller
+from memory_mcp.doors import connections
 from memory_mcp.doors.asking import CALLER, ip_of
 from memory_mcp.doors.workers import Workers
 from memory_mcp.errors import AppError, Forbidden
@@ -45,6 +46,7 @@ class BearerGuard:
         if scope["type"] == "http" and scope["path"].startswith(self._protects):
             try:
                 scope[CALLER] = await self._caller(scope)
+                connections.confirm(scope)
             except AppError as error:
                 await refusal(error)(scope, receive, send)
                 return

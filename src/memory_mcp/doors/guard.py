@@ -2,14 +2,17 @@
 cookie of somebody who is signed in."""
 
 import ipaddress
+import re
 from collections.abc import Iterable
-from urllib.parse import urlsplit
+from typing import NamedTuple
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+USUAL_PORTS = {"http": 80, "https": 443}
+MAX_PORT = 65535
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -19,7 +22,7 @@ class HostGuard:
     def __init__(self, app: ASGIApp, hosts: Iterable[str], public_url: str | None) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._public = _origin(public_url) if public_url else None
+        self._public = parse_origin(public_url) if public_url else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (refusal := self._refusal(scope, Headers(scope=scope))):
@@ -32,39 +35,56 @@ class HostGuard:
             return _refused(421, "This server is not known by that Host. Add it with --allowed-hosts.")
         if not all(map(self.is_ours, headers.getlist("origin"))):
             return _refused(403, "Web pages of that Origin may not use this server. Add its host with --allowed-hosts.")
-        goes_by_cookie = not scope["path"].startswith("/mcp")
-        if goes_by_cookie and scope["method"] not in SAFE_METHODS and not self._is_same_origin(scope, headers):
-            return _refused(403, "This page belongs to another origin, which may not change anything here.")
+        if self._is_for_own_pages(scope) and not self._is_same_origin(scope, headers):
+            return _refused(403, "This page belongs to another origin, which may not do this here.")
         return None
+
+    @staticmethod
+    def _is_for_own_pages(scope: Scope) -> bool:
+        """Whatever a cookie could change, and what is open to whoever is near."""
+        goes_by_cookie = not scope["path"].startswith("/mcp")
+        return (goes_by_cookie and scope["method"] not in SAFE_METHODS) or scope["path"] == "/metrics"
 
     def _is_same_origin(self, scope: Scope, headers: Headers) -> bool:
         """Browsers say where a request comes from; what says nothing is no browser, and carries nobody's cookie."""
-        own = {_origin(f"{scope['scheme']}://{headers['host']}"), self._public}
+        own = {parse_origin(f"{scope['scheme']}://{headers['host']}"), self._public}
         site = headers.get("sec-fetch-site", "same-origin")
-        return site in ("same-origin", "none") and all(_origin(origin) in own for origin in headers.getlist("origin"))
+        origins = [parse_origin(origin) for origin in headers.getlist("origin")]
+        return site in ("same-origin", "none") and all(origin in own and origin for origin in origins)
 
     def is_ours(self, origin: str) -> bool:
-        try:
-            parts = urlsplit(origin)
-        except ValueError:
-            return False
-        return parts.scheme in ("http", "https") and host_name(parts.netloc) in self._hosts
+        parsed = parse_origin(origin)
+        return parsed is not None and parsed.host in self._hosts
 
 
-def _origin(url: str) -> tuple[str, str, int | None] | None:
-    """Scheme, host and port, the usual port also where it is not named."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:
+class Origin(NamedTuple):
+    scheme: str
+    host: str  # in lower case; an IPv6 address in brackets
+    port: int
+
+
+def parse_origin(text: str) -> Origin | None:
+    """Scheme, host and port, the usual port where none is named. None for what no browser sends: a path, a name before
+    an @, a port that does not exist."""
+    found = re.fullmatch(r"(https?)://(.+)", text, re.IGNORECASE)
+    host = _parse_host(found[2]) if found else None
+    if found is None or host is None:
         return None
-    return (parts.scheme, parts.hostname or "", port)
+    scheme = found[1].lower()
+    return Origin(scheme, host[0], host[1] or USUAL_PORTS[scheme])
+
+
+def _parse_host(text: str) -> tuple[str, int | None] | None:
+    found = re.fullmatch(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?", text)
+    if found is None or (found[2] and not 0 < int(found[2]) <= MAX_PORT):
+        return None
+    return found[1].lower(), int(found[2]) if found[2] else None
 
 
 def host_name(host: str) -> str:
-    """Without the port: 'Localhost:8765' and '[::1]:8765' give 'localhost' and '[::1]'."""
-    name, colon, port = host.rpartition(":")
-    return (name if colon and port.isdigit() else host).lower()
+    """Without the port: 'Localhost:8765' and '[::1]:8765' give 'localhost' and '[::1]'. Empty for what is no host."""
+    parsed = _parse_host(host)
+    return parsed[0] if parsed else ""
 
 
 def _refused(status: int, message: str) -> JSONResponse:

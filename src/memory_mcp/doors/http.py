@@ -31,6 +31,7 @@ from memory_mcp.doors.disconnects import DISCONNECT, Disconnect
 from memory_mcp.doors.guard import LOOPBACK, HostGuard, is_loopback
 from memory_mcp.doors.mcp import McpDoor
 from memory_mcp.doors.metrics import Metrics
+from memory_mcp.doors.open_sessions import OpenSessions
 from memory_mcp.doors.rates import RateGuard
 from memory_mcp.doors.refusals import PlainRefusals
 from memory_mcp.errors import AppError, Invalid
@@ -38,7 +39,6 @@ from memory_mcp.sessions import Connection
 
 log = logging.getLogger(__name__)
 
-MOST_SESSIONS = 1000  # of the handshake era, open at once
 LOOK_AT_KEYS = 0.5  # seconds between two looks at the keys of open streams
 HOUSEKEEPING = 60.0  # seconds between two looks for idle sessions and dead servers
 
@@ -70,7 +70,7 @@ class HttpDoor:
         self.mcp = door or McpDoor(app)
         self.mcp.end_session = self._end_session
         self._manager = StreamableHTTPSessionManager(
-            app=self.mcp.server, session_idle_timeout=settings.session_idle, max_sessions=MOST_SESSIONS
+            app=self.mcp.server, session_idle_timeout=settings.session_idle, max_sessions=None
         )
         self._sse = SseServerTransport("/mcp/messages")
         self._sse_lines: set[anyio.CancelScope] = set()
@@ -85,7 +85,7 @@ class HttpDoor:
             docs_url=None,
             redoc_url=None,
             routes=[
-                Route("/mcp", McpEndpoint(StreamableHTTPASGIApp(self._manager))),
+                Route("/mcp", McpEndpoint(StreamableHTTPASGIApp(self._manager), self.mcp.open_sessions)),
                 Route("/mcp/sse", _Asgi(self._serve_sse), methods=["GET"]),
                 Route("/mcp/messages", _Asgi(self._sse.handle_post_message)),
                 Route("/healthz", serving.health, methods=["GET"]),
@@ -112,7 +112,7 @@ class HttpDoor:
             Middleware(PlainRefusals),
             Middleware(HostGuard, hosts=hosts, public_url=app.settings.public_url),
             Middleware(
-                CORSMiddleware,
+                McpCors,
                 allow_origin_regex=_origins(hosts),
                 allow_methods=["*"],
                 allow_headers=["*"],
@@ -184,25 +184,39 @@ class HttpDoor:
                 self.mcp.connected.ending(line.connection, until_the_end.cancel),
             ):
                 self._sse_lines.add(until_the_end)
+                self.mcp.open_sessions.add(line.connection.id, caller.user, until_the_end.cancel)
                 self.mcp.connected.met(caller, line.connection, "sse")
                 try:
                     await self.mcp.serve(line, read, write)
                 finally:
                     self._sse_lines.discard(until_the_end)
+                    self.mcp.open_sessions.remove(line.connection.id)
                     self.mcp.connected.tell_soon()
+
+
+class McpCors(CORSMiddleware):
+    """Clients in web pages speak MCP, from any origin that HostGuard lets through. Nothing else is for other pages."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith("/mcp"):
+            await super().__call__(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
 
 class McpEndpoint:
     """ASGI application: Streamable HTTP, which also notices when the client of a call disconnects."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, open_sessions: OpenSessions) -> None:
         self._app = app
+        self._open_sessions = open_sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         disconnect = scope[DISCONNECT] = Disconnect()
         headers = MutableHeaders(scope=scope)
         del headers["last-event-id"]  # no event has an id here: a stream begins with what happens next
-        await self._app(scope, disconnect.watched(receive), send)
+        with self._open_sessions.request(headers.get("mcp-session-id")):
+            await self._app(scope, disconnect.watched(receive), send)
 
 
 class _Asgi:

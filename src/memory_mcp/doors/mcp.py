@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import binascii
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
@@ -29,6 +30,7 @@ from memory_mcp.doors import answers, arguments, asking, schemas, sdk
 from memory_mcp.doors.connected import Connected
 from memory_mcp.doors.disconnects import disconnect_of
 from memory_mcp.doors.listeners import Listeners
+from memory_mcp.doors.open_sessions import OpenSessions
 from memory_mcp.doors.running import Called, Running
 from memory_mcp.doors.sdk import Context, ReadStream, WriteStream
 from memory_mcp.doors.workers import Pools
@@ -36,6 +38,7 @@ from memory_mcp.errors import AppError, NotFound, Unavailable
 from memory_mcp.families import Call, Family, Prompt, Tool, bad_cursor
 from memory_mcp.sessions import Connection
 
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 MOST_COMPLETIONS = 100  # the protocol's bound
 
 T = TypeVar("T")
@@ -69,6 +72,9 @@ class McpDoor:
         self._tools = {name: tool for family in app.families.values() for name, tool in family.tools.items()}
         self._spec_names = {tool.spec_name: name for name, tool in self._tools.items() if tool.spec_name}
         self.pools = Pools.from_settings(app.settings)
+        self.open_sessions = OpenSessions(
+            max_per_user=app.settings.max_user_sessions, max_total=app.settings.max_sessions
+        )
         self._under_way: dict[threading.Event, anyio.CancelScope | None] = {}  # with the scopes of calls that only read
         self.server = self._build()
         self.server.extensions[EXTENSION_ID] = {"mimeTypes": [APP_MIME_TYPE]}
@@ -175,8 +181,8 @@ class McpDoor:
         resources = [
             types.Resource(
                 uri=item.uri,
-                name=item.name,
-                description=item.description,
+                name=visible(item.name),
+                description=item.description and visible(item.description),
                 mime_type=item.mime_type,
                 _meta=dict(item.meta) or None,
             )
@@ -324,6 +330,8 @@ class McpDoor:
     def _count_call(self, ctx: Context) -> None:
         if ctx.request_id is None or (asking.CONNECTION not in sdk.connection(ctx).state and not sdk.is_modern(ctx)):
             return  # it is told something, or asked before the handshake
+        if isinstance(ctx.lifespan_context, asking.Line):
+            self.open_sessions.touch(ctx.lifespan_context.connection.id)
         self.connected.called(
             asking.caller(ctx),
             asking.connection_of(ctx, self.app.sessions),
@@ -342,6 +350,8 @@ class McpDoor:
             connection = Connection(caller.user, new_id())
             wire.exit_stack.push_async_callback(anyio.to_thread.run_sync, self.app.sessions.close, connection)
             if wire.session_id:
+                self.open_sessions.add(wire.session_id, caller.user, partial(self.end_session, wire.session_id))
+                wire.exit_stack.callback(self.open_sessions.remove, wire.session_id)
                 ending = self.connected.ending(connection, partial(self.end_session, wire.session_id))
                 wire.exit_stack.enter_context(ending)
         # The SDK's models drop what they do not know; the raw handshake still has it.
@@ -413,6 +423,11 @@ def instructions(families: Iterable[Family]) -> str:
 def _in_session(call: Call, work: Callable[..., T], *rest: Any) -> T:
     call.app.sessions.join(call.caller.user, call.session)
     return work(call, *rest)
+
+
+def visible(text: str) -> str:
+    """On one line, as a list shows it: control characters and those that turn a line around appear as their escapes."""
+    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def _write_prompt(call: Call, prompt: Prompt, given: Mapping[str, str] | None) -> str:

@@ -18,7 +18,7 @@ from memory_mcp.app import App
 from memory_mcp.doors import problems, serving, welcome
 from memory_mcp.doors.asking import ip_of
 from memory_mcp.doors.fair_routes import pools_of
-from memory_mcp.doors.rest.people import COOKIE, find_person, set_cookie
+from memory_mcp.doors.rest.people import origin_of, person_finder, set_cookie
 from memory_mcp.errors import AppError, Unavailable
 
 HEADERS = {
@@ -78,7 +78,7 @@ async def front(request: Request) -> HTMLResponse:
     """The web app for whoever is signed in; which of its pages, it reads from its address. Others sign in first."""
     app: App = request.app.state.app
     try:
-        await _run(request, partial(find_person, app, request.cookies.get(COOKIE)))
+        await _run(request, person_finder(request))
     except Unavailable:
         raise
     except AppError:
@@ -139,7 +139,7 @@ def _next(request: Request) -> str:
 async def _cookie(request: Request, token: str | None) -> str:
     sign_ins = request.app.state.app.access.sign_ins
     if request.method == "GET":
-        return str(await _run(request, partial(sign_ins.by_link, token, ip_of(request.scope))))
+        return str(await _run(request, partial(sign_ins.by_link, token, ip_of(request.scope), origin_of(request))))
     body = b""
     async for chunk in request.stream():
         body += chunk[:LONGEST_FORM]
@@ -148,8 +148,10 @@ async def _cookie(request: Request, token: str | None) -> str:
     form = parse_qs(body.decode("utf-8", "replace"))
     token, name, password = (form.get(field, [""])[0] for field in ("token", "name", "password"))
     if token:
-        return str(await _run(request, partial(sign_ins.by_link, token, ip_of(request.scope))))
-    return str(await _run(request, partial(sign_ins.by_password, name, password, ip_of(request.scope))))
+        return str(await _run(request, partial(sign_ins.by_link, token, ip_of(request.scope), origin_of(request))))
+    return str(
+        await _run(request, partial(sign_ins.by_password, name, password, ip_of(request.scope), origin_of(request)))
+    )
 
 
 async def _run(request: Request, work: Callable[[], T]) -> T:

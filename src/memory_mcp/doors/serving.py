@@ -18,15 +18,31 @@ from starlette.routing import Match, Route
 
 from memory_mcp import __version__
 from memory_mcp.doors import problems, shutdown
+from memory_mcp.doors.connections import Config, Connections
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.settings import Settings
 
+try:
+    import resource
+except ImportError:  # Windows, which has no such limit
+    resource = None  # type: ignore[assignment]  # the module is simply absent there
+
+MAX_FILES = 65_536  # open at once; more would cost memory and help nobody
+MIN_OTHER_FILES = 128  # kept for databases, beside connections
 OTHER_THREADS = 64  # for housekeeping, files of the web app, and sessions that end
 
 
 def config(app: Any, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
+    files = raise_file_limit()
+    return Config(
         app,
+        connections=Connections(
+            max_per_address=settings.address_connections,
+            max_total=files - max(MIN_OTHER_FILES, files // 4),
+            proxies=settings.forwarded_allow_ips,
+        ),
+        header_s=settings.header_seconds,
+        body_s=settings.body_seconds,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -34,6 +50,21 @@ def config(app: Any, settings: Settings) -> uvicorn.Config:
         proxy_headers=bool(settings.forwarded_allow_ips),
         forwarded_allow_ips=list(settings.forwarded_allow_ips),
     )
+
+
+def raise_file_limit() -> int:
+    """Allow this process as many open files as the system lets it have, and say how many that is."""
+    if resource is None:
+        return MAX_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return MAX_FILES if soft == resource.RLIM_INFINITY else min(soft, MAX_FILES)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (ValueError, OSError):  # macOS has a lower bound of its own
+        return soft
+    return wanted
 
 
 def allow_threads(settings: Settings) -> None:

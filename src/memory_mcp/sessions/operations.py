@@ -16,7 +16,8 @@ from memory_mcp.sqlite import Database, Write
 
 log = logging.getLogger(__name__)
 
-MOST_SESSIONLESS = 10_000  # clients of the era without connections that are remembered
+MAX_SESSIONLESS = 10_000  # clients of the era without connections that are remembered
+MAX_USER_SESSIONLESS = 1_000  # of one user
 
 
 class Hold(NamedTuple):
@@ -53,7 +54,7 @@ class Sessions:
         self._changing = threading.RLock()  # holding and releasing, with the writes that go with them
         self._guard = threading.Lock()  # the two dictionaries below, for an instant
         self._held: dict[Hold, _Used] = {}
-        self._sessionless: dict[tuple[str, str | None, str], _Used] = {}
+        self._sessionless: dict[str, dict[tuple[str | None, str], _Used]] = {}  # by user; the longest idle first
         self._forgetters: list[Callable[[str, Sequence[str]], None]] = []
         db.whenever_opened(self._hold_again)
 
@@ -63,22 +64,30 @@ class Sessions:
 
     def sessionless(self, caller: Caller, client_name: str) -> Connection:
         """What stands for a connection where the protocol has none: the key and the client's name."""
-        who = (caller.user, caller.key_id, client_name)
+        who = (caller.key_id, client_name)
         with self._guard:
-            known = self._sessionless.get(who)
-            if known is None or known.connection.closed:  # somebody who was disconnected may come back
+            clients = self._sessionless.setdefault(caller.user, {})
+            used = clients.pop(who, None)
+            if used is None or used.connection.closed:  # a client that was disconnected may come back
                 own = uuid5(NAMESPACE_URL, f"memory-mcp:{caller.user}/{caller.key_id}/{client_name}").hex
-                self._make_room()
-                self._sessionless[who] = _Used(Connection(caller.user, own, idles=True), 0.0)
-            used = self._sessionless[who]
+                used = _Used(Connection(caller.user, own, idles=True), 0.0)
             used.at = time.monotonic()
+            clients[who] = used  # behind those that were used before
+            self._end_sessionless_beyond_limits(caller.user)
             return used.connection
 
-    def _make_room(self) -> None:
-        """A client that calls itself something else each time must not fill the memory: the longest idle goes."""
-        if len(self._sessionless) >= MOST_SESSIONLESS:
-            idle = min(self._sessionless, key=lambda who: self._sessionless[who].at)
-            self._sessionless.pop(idle).connection.closed = True
+    def _end_sessionless_beyond_limits(self, user: str) -> None:
+        """A client that calls itself something else each time fills neither the memory nor other users' share of it:
+        the longest idle one of the user ends, or, where all users together have too many, of the user who has the
+        most."""
+        if len(self._sessionless[user]) > MAX_USER_SESSIONLESS:
+            self._end_longest_idle(user)
+        if sum(map(len, self._sessionless.values())) > MAX_SESSIONLESS:
+            self._end_longest_idle(max(self._sessionless, key=lambda user: len(self._sessionless[user])))
+
+    def _end_longest_idle(self, user: str) -> None:
+        clients = self._sessionless[user]
+        clients.pop(next(iter(clients))).connection.closed = True
 
     def choose(self, session: Session, session_id: str) -> Session:
         """Name the session of a connection, for every call that does not name one in a stronger way."""
@@ -150,8 +159,11 @@ class Sessions:
         with self._changing:
             self._release([held for held, used in self._held.items() if used.is_over(oldest)])
         with self._guard:
-            for who in [who for who, used in self._sessionless.items() if used.is_over(oldest)]:
-                self._sessionless.pop(who).connection.closed = True
+            for user, clients in list(self._sessionless.items()):
+                for who in [who for who, used in clients.items() if used.is_over(oldest)]:
+                    clients.pop(who).connection.closed = True
+                if not clients:
+                    del self._sessionless[user]
 
     def clear_the_dead(self) -> None:
         """End the sessions of servers that no longer live, and of no others."""

@@ -11,7 +11,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from memory_mcp.doors.fair_routes import REST, pools_of
 from memory_mcp.doors.listeners import Listeners
-from memory_mcp.doors.rest.people import Cookie, Person, TheApp, find_person
+from memory_mcp.doors.rest.people import Person, person_finder
 from memory_mcp.doors.rest.routes import mine
 from memory_mcp.errors import AppError, Unavailable
 
@@ -25,12 +25,11 @@ LOOK = 1.0  # seconds between two looks whether the person is still signed in
     response_class=EventSourceResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
-async def events(request: Request, app: TheApp, who: Person, cookie: Cookie) -> EventSourceResponse:
+async def events(request: Request, who: Person) -> EventSourceResponse:
     """A stream of `change` events: the addresses of what changed in your memory (`uris`), whether resources came or
     went (`list_changed`), what else changed (`topics`): `clients`, `keys`, `vectors`, `sync`, a family that was written
     to."""
-    find = partial(find_person, app, cookie)
-    look = partial(pools_of(request).access.run, find, user=who.id, family=REST)
+    look = partial(pools_of(request).access.run, person_finder(request), user=who.id, family=REST)
     return EventSourceResponse(_told(request.app.state.listeners, who.id, look), ping=PING)
 
 

@@ -1,5 +1,6 @@
 """Who is signed in, by the cookie of a request."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -11,15 +12,19 @@ from memory_mcp.access import NotSignedIn, User
 from memory_mcp.access.sign_ins import COOKIE_LASTS
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.doors import connections
 from memory_mcp.doors.asking import ip_of, local_caller
 from memory_mcp.doors.fair_routes import REST, FairRoute, pools_of
 from memory_mcp.doors.workers import Workers
 from memory_mcp.families import Tool
 
 COOKIE = "memory_mcp_sign_in"
+SECURE_COOKIE = f"__Host-{COOKIE}"  # browsers take it from this host over https only
 PERSON = "memory_mcp.person"  # where a request's scope has the user who is signed in
 
-_cookie = APIKeyCookie(name=COOKIE, scheme_name="signed-in", auto_error=False)
+_documented = APIKeyCookie(
+    name=COOKIE, scheme_name="signed-in", description=f"Over https it is called {SECURE_COOKIE}.", auto_error=False
+)
 
 
 def app_of(request: Request) -> App:
@@ -31,6 +36,23 @@ async def _app(request: Request) -> App:
     return app_of(request)
 
 
+def cookie_name(request: Request) -> str:
+    return SECURE_COOKIE if is_secure(request) else COOKIE
+
+
+def is_secure(request: Request) -> bool:
+    return request.url.scheme == "https" or (app_of(request).settings.public_url or "").startswith("https:")
+
+
+def origin_of(request: Request) -> str:
+    """The host and port a cookie is made for, as the browser names them."""
+    return request.headers.get("host", "").lower()
+
+
+async def _cookie(request: Request, _: Annotated[str | None, Depends(_documented)]) -> str | None:
+    return request.cookies.get(cookie_name(request))
+
+
 async def _ip(request: Request) -> str | None:
     return ip_of(request.scope)
 
@@ -40,7 +62,7 @@ Ip = Annotated[str | None, Depends(_ip)]
 Cookie = Annotated[str | None, Depends(_cookie)]
 
 
-def find_person(app: App, cookie: str | None) -> User:
+def find_person(app: App, cookie: str | None, origin: str) -> User:
     """Raises NotSignedIn."""
     if app.settings.auth == "none":
         return app.access.users.get(LOCAL_USER)
@@ -49,16 +71,22 @@ def find_person(app: App, cookie: str | None) -> User:
             "Sign in first: open the link that the server printed at its first start, or one that "
             "`memory-mcp users link NAME` prints."
         )
-    return app.access.sign_ins.who(cookie)
+    return app.access.sign_ins.who(cookie, origin)
+
+
+def person_finder(request: Request) -> Callable[[], User]:
+    """Finds who is signed in; for a thread. Raises NotSignedIn."""
+    return partial(find_person, app_of(request), request.cookies.get(cookie_name(request)), origin_of(request))
 
 
 class PersonRoute(FairRoute):
     """Of requests by people who are signed in."""
 
     async def user_of(self, request: Request) -> str:
-        find = partial(find_person, app_of(request), request.cookies.get(COOKIE))
+        find = person_finder(request)
         user = await pools_of(request).access.run(find, user=ip_of(request.scope) or "", family=REST)
         request.scope[PERSON] = user
+        connections.confirm(request.scope)
         return user.id
 
     def workers_of(self, request: Request) -> tuple[Workers, str]:
@@ -91,12 +119,11 @@ ThePerson = Annotated[Caller, Depends(caller)]
 
 
 def set_cookie(request: Request, response: Response, cookie: str) -> None:
-    public = app_of(request).settings.public_url or ""
     response.set_cookie(
-        COOKIE,
+        cookie_name(request),
         cookie,
         max_age=int(COOKIE_LASTS.total_seconds()),
         httponly=True,
         samesite="lax",  # not strict: a link in a letter should find its reader signed in
-        secure=request.url.scheme == "https" or public.startswith("https:"),
+        secure=is_secure(request),
     )

@@ -11,7 +11,18 @@ from memory_mcp.app import App, confinable
 from memory_mcp.caller import LOCAL_USER, Scope, parse_scopes
 from memory_mcp.doors.fair_routes import AddressRoute
 from memory_mcp.doors.rest.answering import refusals, unstored
-from memory_mcp.doors.rest.people import COOKIE, Cookie, Ip, Person, PersonRoute, TheApp, ThePerson, set_cookie
+from memory_mcp.doors.rest.people import (
+    Cookie,
+    Ip,
+    Person,
+    PersonRoute,
+    TheApp,
+    ThePerson,
+    cookie_name,
+    is_secure,
+    origin_of,
+    set_cookie,
+)
 from memory_mcp.doors.rest.shapes import (
     AnalyticsShown,
     AuditEntry,
@@ -60,17 +71,18 @@ ROUTERS = (mine, open_to_all)
 @open_to_all.post("/sign-in", responses=refusals(400, 401, 413, 422, 429))
 def sign_in(asked: SignInAsked, request: Request, response: Response, app: TheApp, ip: Ip) -> Me:
     """Sign in by name and password. The answer sets a cookie."""
-    cookie = app.access.sign_ins.by_password(asked.name, asked.password, ip)
+    origin = origin_of(request)
+    cookie = app.access.sign_ins.by_password(asked.name, asked.password, ip, origin)
     set_cookie(request, response, cookie)
-    return _me(app, app.access.sign_ins.who(cookie))
+    return _me(app, app.access.sign_ins.who(cookie, origin))
 
 
 @mine.post("/sign-out", status_code=204)
-def sign_out(response: Response, app: TheApp, person: Person, cookie: Cookie) -> None:
+def sign_out(request: Request, response: Response, app: TheApp, person: Person, cookie: Cookie) -> None:
     """Sign out: the cookie opens nothing any more."""
     if cookie:
-        app.access.sign_ins.sign_out(cookie)
-    response.delete_cookie(COOKIE)
+        app.access.sign_ins.sign_out(cookie, origin_of(request))
+    response.delete_cookie(cookie_name(request), secure=is_secure(request), httponly=True, samesite="lax")
 
 
 @mine.get("/me")
