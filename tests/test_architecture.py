@@ -29,12 +29,25 @@ SERVICES = {
 STOPS = (  # in a room, each may import those before it
     *("model", "markdown", "sizes", "exchange", "picture", "paths", "yaml_text", "frontmatter", "index_files"),
     *("address", "inference", "places", "pieces"),
-    *("storage", "schema", "files", "registry", "folders", "catalogue", "moving", "waiting", "meaning", "searching"),
+    *(
+        "storage",
+        "adoption",
+        "schema",
+        "files",
+        "registry",
+        "folders",
+        "catalogue",
+        "moving",
+        "waiting",
+        "meaning",
+        "searching",
+    ),
     *("keeping", "transfers", "answers", "writing", "replica", "operations", "texts", "resources", "prompts", "tools"),
 )
 SQL_ELSEWHERE = {
     ("search", "words"),
     ("moving_in", "mcp_memory_service"),  # about somebody else's file
+    ("graph", "adoption"),  # the same
 }
 SHARED = {"errors", "caller", "clock", "changes", "neighbours", "families", "logs", "names", "settings"}
 SDK = {"mcp", "mcp_types"}

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from memory_mcp.graph import storage
 from memory_mcp.graph.model import Status
 from memory_mcp.graph.schema import PROJECT
-from memory_mcp.sqlite import Database
+from memory_mcp.sqlite import Database, Write
 
 PROJECTS, ARCHIVE, LOCKS = "projects", "archive", "locks"
 DELETED = ".deleted"  # what the name of a mark ends with
@@ -104,16 +104,47 @@ def heal(place: Place) -> None:
     While nobody else changes the registry, so that what a living process is about to do is not taken for a crash.
     """
     with place.registry.write() as tx:
+        _adopt_files(tx, place)
         known = storage.projects(tx, None)
         for project in known:
             here, there = place.file(project.id, project.status), place.file(project.id, _other(project.status))
             if here.exists() and there.exists():  # it was copied, and not moved any more
-                _remove(there)
+                if storage.is_of_kind(there, PROJECT.application_id):  # else another program put it there
+                    _remove(there)
             elif there.exists():
                 storage.set_status(tx, project.id, _other(project.status), place.relative(there))
                 if project.status == "active":  # no more
                     storage.clear_active_project(tx, project.id)
         _clear(place, {project.id for project in known})
+
+
+def _adopt_files(tx: Write, place: Place) -> None:
+    """Move files of another implementation to where ours are: its ids may be no UUIDs, its paths others than we expect.
+
+    A new id follows from the old one, so that a start that was killed in the middle goes on where it was.
+    """
+    paths = storage.recorded_paths(tx)
+    for project in storage.projects(tx, None):
+        id_ = project.id if _is_id(project.id) else str(uuid5(NAMESPACE_URL, f"memory-mcp:project/{project.id}"))
+        target = place.file(id_, project.status)
+        found = _find(place, project.id, paths[project.id])
+        if found and found != target and not target.exists():
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+            for ending in ("-journal", "-wal", "-shm", ""):
+                beside = found.with_name(found.name + ending)
+                if beside.exists():
+                    beside.rename(target.with_name(target.name + ending))
+        if id_ != project.id:
+            storage.set_file(tx, project.id, id_, place.relative(target))
+
+
+def _find(place: Place, id_: str, recorded: str) -> Path | None:
+    """A project's file if it is not where ours are: where the registry says, inside the user's folder."""
+    if _is_id(id_) and any(place.file(id_, status).exists() for status in ("active", "archived")):
+        return None
+    path = (place.folder / recorded).resolve()
+    is_inside = path.parent in ((place.folder / folder).resolve() for folder in (PROJECTS, ARCHIVE))
+    return path if is_inside and path.is_file() else None
 
 
 def _clear(place: Place, known: Set[str]) -> None:
@@ -138,9 +169,14 @@ def _ids(folder: Path, ending: str) -> Iterator[str]:
     """The ids of projects that have a file with this ending."""
     for path in list(folder.glob(f"*{ending}")):
         id_ = path.name.removesuffix(ending)
-        with suppress(ValueError):
-            if id_ == str(UUID(id_)):
-                yield id_
+        if _is_id(id_):
+            yield id_
+
+
+def _is_id(text: str) -> bool:
+    with suppress(ValueError):
+        return text == str(UUID(text))
+    return False
 
 
 def _remove(path: Path) -> None:

@@ -59,7 +59,7 @@ class Sight:
 
 def ref_of(project: str, entity: str) -> str:
     """How one search over everything names an entity: `memory-mcp show` opens it."""
-    return f"graph:{project}/{quote(entity, safe='')}"
+    return f"graph:{quote(project, safe='')}/{quote(entity, safe='')}"
 
 
 # Answers go over the wire as they stand: their fields are the spec's.

@@ -2,7 +2,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from uuid import uuid4
@@ -90,8 +90,9 @@ class Graph:
             storage.set_active(tx, session.id, project.id)
         return project
 
-    def _make_project(self, tx: Write, place: Place, name: str, description: str) -> Project:
-        _check_name(name)
+    def _make_project(self, tx: Write, place: Place, name: str, description: str, *, any_name: bool = False) -> Project:
+        if not (any_name and name):
+            _check_name(name)
         if taken := storage.project(tx, name):
             raise Conflict(f"There is a project called {name!r} already; {USE[taken.status]}.", field="name")
         id_ = str(uuid4())
@@ -252,7 +253,7 @@ class Graph:
         """The entities that match best by their names, types and observations, with what they are related to."""
         if not query:
             raise Invalid("Give words to look for. read_graph reads everything.", field="query")
-        with _reading_indexed(self._project(caller, session, project)) as tx:
+        with self._reading(caller, session, project) as tx:
             scores = finding.by_words(storage.WordIndex(tx), query, max(BY_WORDS, limit)).scores()
             best = sorted(scores, key=lambda number: (-scores[number], number))[:limit]
             ids = storage.ids_by_number(tx, best)
@@ -263,20 +264,20 @@ class Graph:
         self, caller: Caller, session: Session, project: str | None, names: Sequence[str], skip: answers.Skip
     ) -> Nodes:
         """The entities with these names and the relations that touch them, after what is skipped."""
-        with self._project(caller, session, project).read() as tx:
+        with self._reading(caller, session, project) as tx:
             ids = storage.ids_of(tx, dict.fromkeys(names))
             wanted = [ids[name] for name in dict.fromkeys(names) if name in ids]
             return answers.nodes(tx, wanted, skip, "Ask for fewer names.")
 
     def read_graph(self, caller: Caller, session: Session, project: str | None, offset: int) -> Nodes:
         """Everything, a page at a time: entities from a position on, each with the relations that start at it."""
-        with self._project(caller, session, project).read() as tx:
+        with self._reading(caller, session, project) as tx:
             return answers.page(tx, offset)
 
     def counts(self, caller: Caller) -> Iterator[int]:
         """How many entities each active project has."""
         for project in self._active(caller):
-            with self._project(caller, None, project.name).read() as tx:
+            with self._reading(caller, None, project.name) as tx:
                 yield storage.entity_count(tx)
 
     def _active(self, caller: Caller) -> list[Project]:
@@ -293,11 +294,11 @@ class Graph:
             )
 
     def _versions(self, caller: Caller, project: str) -> dict[str, str]:
-        with self._project(caller, None, project).read() as tx:
+        with self._reading(caller, None, project) as tx:
             return storage.versions(tx)
 
     def _texts(self, caller: Caller, project: str, names: Sequence[str]) -> Iterator[Text | None]:
-        with self._project(caller, None, project).read() as tx:
+        with self._reading(caller, None, project) as tx:
             ids = storage.ids_of(tx, names)
             known = {entity.name: entity for entity in storage.entities(tx, list(ids.values()))}
             for name in names:
@@ -307,7 +308,7 @@ class Graph:
 
     def sight(self, caller: Caller, project: str, most: int) -> Sight:
         """The best connected entities of a project and the relations among them, as a picture shows them."""
-        with self._project(caller, None, project).read() as tx:
+        with self._reading(caller, None, project) as tx:
             found = storage.best_connected(tx, most)
             edges = storage.relations_among(tx, [id_ for id_, _, _ in found], MOST_LINES * most)
             return Sight([(name, kind) for _, name, kind in found], edges, storage.entity_count(tx))
@@ -316,7 +317,7 @@ class Graph:
         """Entities of active projects; those of any project may be among them, so each is looked at."""
         found = []
         for project in self._active(caller):
-            with self._project(caller, None, project.name).read() as tx:
+            with self._reading(caller, None, project.name) as tx:
                 rows = storage.last_written(tx, limit)
             found += [LastWrite(ref_of(project.name, name), name, at) for name, at in rows]
         return found
@@ -325,7 +326,7 @@ class Graph:
 
     def everything(self, caller: Caller, project: str) -> Iterator[Entity | Relation]:
         """A whole project as it stands now: its entities, then its relations."""
-        with self._project(caller, None, project).read() as tx:
+        with self._reading(caller, None, project) as tx:
             yield from _everything(tx)
 
     def every_project(self, caller: Caller) -> list[Project]:
@@ -336,7 +337,8 @@ class Graph:
     def everything_of(self, caller: Caller, project: Project) -> Iterator[Entity | Relation]:
         """The same as `everything`, of a project that may be archived."""
         place = self._place(caller.user)
-        with self._files.get(place.file(project.id, project.status), place.lock(project.id)).read() as tx:
+        db = self._files.get(place.file(project.id, project.status), place.lock(project.id))
+        with _reading_indexed(db) as tx:
             yield from _everything(tx)
 
     def add_graph(
@@ -346,15 +348,18 @@ class Graph:
         entities: Sequence[NewEntity],
         ties: Sequence[Tie],
         description: str = "",
+        *,
+        any_name: bool = False,
     ) -> Imported:
         """Add a graph to a project, which is made if it is missing: all of it, or nothing.
 
-        What is known already stays as it is. A relation whose ends are unknown is left out and counted.
+        What is known already stays as it is. A relation whose ends are unknown is left out and counted. With `any_name`
+        the project may have a name that is no slug, as one had that another program made.
         """
         place = self._place(caller.user)
         with place.registry.write() as registry:
             if storage.project(registry, project) is None:
-                self._make_project(registry, place, project, description)
+                self._make_project(registry, place, project, description, any_name=any_name)
         with self._writing(caller, None, project) as tx:
             added = [storage.add_entity(tx, entity) for entity in entities]
             ids = storage.ids_of(tx, {entity.name for entity in entities} | {name for tie in ties for name in tie.ends})
@@ -385,13 +390,15 @@ class Graph:
         ties: Iterable[Tie],
         *,
         archived: bool = False,
+        any_name: bool = False,
     ) -> Imported:
         """What add_graph would say, without writing anything. An archived project, which add_graph refuses, is refused
         too, unless `archived` asks what it lacks."""
         with self._place(caller.user).registry.read() as registry:
             there = storage.project(registry, project)
         if there is None:
-            _check_name(project)
+            if not (any_name and project):
+                _check_name(project)
             return answers.newness((), entities, ties)
         known = self.everything_of(caller, there) if archived else self.everything(caller, project)
         return answers.newness(known, entities, ties)
@@ -405,6 +412,9 @@ class Graph:
             yield tx
             storage.index_changes(tx)
         self._changes.tell(caller.user, (), list_changed=False)  # nobody watches a graph, but tidying does
+
+    def _reading(self, caller: Caller, session: Session | None, name: str | None) -> AbstractContextManager[Read]:
+        return _reading_indexed(self._project(caller, session, name))
 
     def _project(self, caller: Caller, session: Session | None, name: str | None) -> Database:
         """The file of the project named, or of the session's active one."""
@@ -435,7 +445,7 @@ class Graph:
 
 @contextmanager
 def _reading_indexed(db: Database) -> Iterator[Read]:
-    """A view of a project's file in which what other programs wrote before this call is indexed."""
+    """A view of a project's file in which what other programs wrote before this call is corrected and indexed."""
     with db.read() as tx:
         if not storage.has_changes(tx):
             yield tx

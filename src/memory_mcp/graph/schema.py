@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from memory_mcp.graph import storage
+from memory_mcp.graph import adoption, storage
 from memory_mcp.sqlite import Database, Read, Write, migrations
 
-REGISTRY = migrations.load(Path(__file__).parent / "registry", application_id=0x4D4D4352)  # "MMCR"
-PROJECT = migrations.load(Path(__file__).parent / "project", application_id=0x4D4D4347)  # "MMCG"
+_HERE = Path(__file__).parent
+REGISTRY = migrations.load(_HERE / "registry", 0x4D4D4352, adopt=adoption.adopt_registry)  # "MMCR"
+PROJECT = migrations.load(_HERE / "project", 0x4D4D4347, adopt=adoption.adopt_project)  # "MMCG"
 
 
 def index_when_opened(db: Database) -> None:

@@ -1,6 +1,7 @@
 """SQL of the graph: the registry of projects, and the tables of one project's file."""
 
 import json
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,7 +17,16 @@ from memory_mcp.sqlite import Read, Write
 from memory_mcp.sqlite.connections import sqlite_name
 
 COLUMNS = ("name", "entity_type", "content")
-_PROJECT = "id, name, coalesce(description, ''), status, created_at, updated_at"
+
+
+def _utc(column: str) -> str:
+    """A time as answers show it. Other programs write it as SQLite's datetime('now') does, or with an offset."""
+    form = "'%Y-%m-%dT%H:%M:%SZ'"
+    other = f"coalesce(strftime({form}, {column}), strftime({form}, substr({column}, 1, 19)), {column})"
+    return f"CASE WHEN {column} GLOB '*T*Z' THEN {column} ELSE {other} END"
+
+
+_PROJECT = f"id, name, coalesce(description, ''), status, {_utc('created_at')} AS created, {_utc('updated_at')}"
 
 
 # The registry
@@ -24,7 +34,7 @@ _PROJECT = "id, name, coalesce(description, ''), status, created_at, updated_at"
 
 def projects(tx: Read, status: Status | None) -> list[Project]:
     rows = tx.all(
-        f"SELECT {_PROJECT} FROM projects WHERE :status IS NULL OR status = :status ORDER BY created_at, name",
+        f"SELECT {_PROJECT} FROM projects WHERE :status IS NULL OR status = :status ORDER BY created, name",
         {"status": status},
     )
     return [Project(*row) for row in rows]
@@ -51,6 +61,16 @@ def set_status(tx: Write, id_: str, status: Status, path: str) -> None:
         "UPDATE projects SET status = :status, db_path = :path, updated_at = :now WHERE id = :id",
         {"id": id_, "status": status, "path": path, "now": tx.stamp},
     )
+
+
+def recorded_paths(tx: Read) -> dict[str, str]:
+    """Where the registry says that each project's file is, by its id."""
+    return dict(tx.all("SELECT id, db_path FROM projects"))
+
+
+def set_file(tx: Write, id_: str, new_id: str, path: str) -> None:
+    """Give a project that another program made an id and a path as ours are."""
+    tx.all("UPDATE projects SET id = :new, db_path = :path WHERE id = :id", {"id": id_, "new": new_id, "path": path})
 
 
 def remove_project(tx: Write, id_: str) -> None:
@@ -198,7 +218,7 @@ def delete_relation(tx: Write, source_id: str, target_id: str, relation_type: st
 
 SMALL = 20_000  # characters of observations that are read at once
 FEW = 50  # relations
-_ENTITY = "entity.id, name, entity_type, created_at, updated_at"
+_ENTITY = f"entity.id, name, entity_type, {_utc('created_at')}, {_utc('updated_at')}"
 
 
 def entities(tx: Read, ids: Sequence[str]) -> Iterator[Entity]:
@@ -216,9 +236,9 @@ def entities(tx: Read, ids: Sequence[str]) -> Iterator[Entity]:
 def last_written(tx: Read, limit: int) -> list[tuple[str, str]]:
     """(name, when) of the active entities last written."""
     return tx.all(
-        """
-        SELECT name, updated_at FROM entities WHERE deleted_at IS NULL
-        ORDER BY updated_at DESC, rowid DESC LIMIT :limit
+        f"""
+        SELECT name, {_utc("updated_at")} AS updated FROM entities WHERE deleted_at IS NULL
+        ORDER BY updated DESC, rowid DESC LIMIT :limit
         """,
         {"limit": limit},
     )
@@ -302,14 +322,14 @@ def placed_after(tx: Read, position: int) -> Iterator[Placed | None]:
                 SELECT coalesce(sum(length(content)), 0) FROM observations
                 WHERE entity_id = entity.id AND deleted_at IS NULL
             ) <= {SMALL} THEN (
-                SELECT json_group_array(content ORDER BY created_at, rowid) FROM observations
+                SELECT json_group_array(content ORDER BY {_utc("created_at")}, rowid) FROM observations
                 WHERE entity_id = entity.id AND deleted_at IS NULL
             ) END,
             CASE WHEN (
                 SELECT count(*) FROM relations WHERE from_entity = entity.id AND deleted_at IS NULL
             ) <= {FEW} THEN (
                 SELECT json_group_array(
-                    json_array(relation.id, target.name, relation.relation_type, relation.created_at)
+                    json_array(relation.id, target.name, relation.relation_type, {_utc("relation.created_at")})
                     ORDER BY relation.rowid
                 ) FROM relations AS relation JOIN entities AS target ON target.id = relation.to_entity
                 WHERE relation.from_entity = entity.id AND relation.deleted_at IS NULL
@@ -340,9 +360,9 @@ def _bare(row: Sequence[Any]) -> Entity:
 def observations(tx: Read, entity_id: str, skip: int = 0) -> Iterator[str]:
     """What is said about an entity, the oldest first, after the first `skip`."""
     rows = tx.each(
-        """
+        f"""
         SELECT content FROM observations WHERE entity_id = :entity AND deleted_at IS NULL
-        ORDER BY created_at, rowid LIMIT -1 OFFSET :skip
+        ORDER BY {_utc("created_at")}, rowid LIMIT -1 OFFSET :skip
         """,
         {"entity": entity_id, "skip": skip},
     )
@@ -385,8 +405,8 @@ def _relations(rows: Iterator[Any]) -> Iterator[Relation]:
     return (Relation(*row) for row in rows)
 
 
-_RELATION = """
-    relation.id, source.name, target.name, relation.relation_type, relation.created_at
+_RELATION = f"""
+    relation.id, source.name, target.name, relation.relation_type, {_utc("relation.created_at")}
     FROM relations AS relation
     JOIN entities AS source ON source.id = relation.from_entity
     JOIN entities AS target ON target.id = relation.to_entity
@@ -404,6 +424,15 @@ def is_blank(path: Path, application_id: int) -> bool:
                 return connection.pragma("application_id") in (0, application_id)
             is_ours = connection.pragma("application_id") == application_id
             return is_ours and not connection.execute("SELECT 1 FROM entities LIMIT 1").fetchall()
+    except apsw.Error:
+        return False
+
+
+def is_of_kind(path: Path, application_id: int) -> bool:
+    """Whether a file was made or migrated by this program. One that cannot be read may be anything."""
+    try:
+        with closing(apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
+            return bool(connection.pragma("application_id") == application_id)
     except apsw.Error:
         return False
 
@@ -462,7 +491,10 @@ def index_changes(tx: Write) -> None:
 
 
 def _index_changed(tx: Write) -> None:
-    """Index the changed entities and observations that are active."""
+    """Correct and index the changed entities and observations that are active."""
+    changed = "id IN (SELECT id FROM unindexed)"
+    correct_texts(tx.connection, "entities", ("name", "entity_type"), changed)
+    correct_texts(tx.connection, "observations", ("content",), changed)
     for id_, name, kind in tx.all(
         """
         SELECT id, name, entity_type FROM entities
@@ -478,6 +510,25 @@ def _index_changed(tx: Write) -> None:
         """
     ):
         _index(tx, entity_id, id_, content=content)
+
+
+def correct_texts(connection: apsw.Connection, table: str, columns: Iterable[str], where: str = "TRUE") -> None:
+    """Bring texts that another program wrote into UTF-8 and NFC, as everything is that a tool writes. A row that would
+    equal another one then stays as it is."""
+    for column in columns:
+        rows: Iterable[Any] = connection.execute(
+            f"SELECT rowid, CAST({column} AS BLOB), typeof({column}) FROM {table} WHERE {where}"
+        )
+        wrong = [(corrected(raw), rowid) for rowid, raw, type_ in rows if type_ != "text" or not is_correct(raw)]
+        connection.executemany(f"UPDATE OR IGNORE {table} SET {column} = ? WHERE rowid = ?", wrong)
+
+
+def is_correct(raw: bytes) -> bool:
+    return raw.isascii() or corrected(raw).encode() == raw
+
+
+def corrected(raw: bytes) -> str:
+    return unicodedata.normalize("NFC", raw.decode(errors="replace"))
 
 
 def index_all(tx: Write) -> None:

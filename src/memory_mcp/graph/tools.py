@@ -19,7 +19,8 @@ from memory_mcp.graph.model import (
     Tie,
 )
 
-Name = Annotated[str, Field(min_length=1, max_length=64)]
+NewName = Annotated[str, Field(min_length=1, max_length=64)]
+Name = Annotated[str, Field(min_length=1, max_length=512)]  # other programs make projects too
 Text = Annotated[str, Field(min_length=1, max_length=1024 * 1024)]
 EntityName = Annotated[str, Field(min_length=1, max_length=512)]
 Kind = Annotated[str, Field(min_length=1, max_length=128)]
@@ -47,7 +48,7 @@ def list_projects(call: Call, asked: ListProjects) -> Projects:
 
 
 class CreateProject(Arguments):
-    name: Name = Field(description="Unique slug: a-z, 0-9, '.', '_', '-'.")
+    name: NewName = Field(description="Unique slug: a-z, 0-9, '.', '_', '-'.")
     description: str = Field("", max_length=4096)
 
 

@@ -25,7 +25,7 @@ def opened(call: Call, ref: str) -> Any:
     if kind == "stores" and name and kind in call.caller.families and kind in call.caller.families:
         return asdict(call.app.stores.get(call.caller, place, unquote(name), include_expired=True))
     if kind == "graph" and name and kind in call.caller.families and kind in call.caller.families:
-        return _entity(call, place, unquote(name))
+        return _entity(call, unquote(place), unquote(name))
     uri = note_uri(ref) if _is_id(ref) else ref
     for family in call.app.families.values():
         if family.name in call.caller.families and uri.startswith(family.uri_prefixes):

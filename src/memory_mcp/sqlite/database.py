@@ -284,8 +284,10 @@ class Database:
             return
         # WAL mode cannot be switched on while others use the file, so the first one does it alone.
         with self._turns.take():
-            connection.pragma("journal_mode", "wal")
+            if not migrations.is_foreign(connection):
+                connection.pragma("journal_mode", "wal")
             migrations.run(connection, self._schema, self._backups, self._clock)
+            connection.pragma("journal_mode", "wal")  # not before: a foreign file that is refused stays as it was
 
 
 def _identity(path: Path | str) -> tuple[int, int] | None:

@@ -1,5 +1,6 @@
 """Numbered migrations: each runs once per file, whoever comes first; a newer file is refused, an older one copied."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import apsw
 from memory_mcp.clock import Clock
 from memory_mcp.errors import Unusable
 from memory_mcp.sqlite.connections import sqlite_name, transaction
+
+Adopt = Callable[[apsw.Connection], None]
 
 
 @dataclass(frozen=True)
@@ -22,17 +25,18 @@ class Schema:
 
     application_id: int
     migrations: tuple[Migration, ...]
+    adopt: Adopt | None = None  # what a file of another implementation needs before the first migration
 
     @property
     def version(self) -> int:
         return self.migrations[-1].number
 
 
-def load(folder: Path, application_id: int) -> Schema:
+def load(folder: Path, application_id: int, adopt: Adopt | None = None) -> Schema:
     """The schema that the files 0001_*.sql, 0002_*.sql, ... of a folder make, in order."""
     files = sorted(folder.glob("[0-9]*.sql"))
     steps = (Migration(int(f.name.split("_")[0]), f.read_text(encoding="utf-8")) for f in files)
-    return Schema(application_id, tuple(steps))
+    return Schema(application_id, tuple(steps), adopt)
 
 
 def is_current(connection: apsw.Connection, schema: Schema) -> bool:
@@ -49,37 +53,76 @@ def is_current(connection: apsw.Connection, schema: Schema) -> bool:
 
 
 def run(connection: apsw.Connection, schema: Schema, backups: Path, clock: Clock) -> None:
-    """Bring the file up to date. The caller holds the write turn, so this happens once."""
+    """Bring the file up to date. The caller holds the write turn, so this happens once.
+
+    Raises Unusable, and leaves the file and backups/ as they were, if it cannot be done.
+    """
     if is_current(connection, schema):
         return
-    _copy_if_used(connection, backups, clock)
-    for migration in schema.migrations:
-        if migration.number > version(connection):
-            _run_one(connection, migration, schema.application_id)
+    if is_foreign(connection):
+        rehearse(connection, schema)
+    copy, before = _copy_if_used(connection, backups, clock), version(connection)
+    try:
+        for migration in schema.migrations:
+            if migration.number > version(connection):
+                with transaction(connection):
+                    _run_one(connection, migration, schema)
+    except BaseException:
+        if copy and version(connection) == before:  # nothing was changed
+            copy.unlink(missing_ok=True)
+        raise
+
+
+def rehearse(connection: apsw.Connection, schema: Schema) -> None:
+    """Run every migration and undo it. Raises Unusable if one of them fails."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for migration in schema.migrations:
+            if migration.number > version(connection):
+                _run_one(connection, migration, schema)
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def is_foreign(connection: apsw.Connection) -> bool:
+    """Whether another program made the file: it holds something, and no migration of ours has run."""
+    return not version(connection) and _is_used(connection)
 
 
 def version(connection: apsw.Connection) -> int:
     return int(connection.pragma("user_version"))
 
 
-def _run_one(connection: apsw.Connection, migration: Migration, application_id: int) -> None:
+def _run_one(connection: apsw.Connection, migration: Migration, schema: Schema) -> None:
+    """In the transaction of the caller."""
     try:
-        with transaction(connection):
-            connection.execute(migration.sql).fetchall()
-            connection.pragma("user_version", migration.number)
-            connection.pragma("application_id", application_id)
-    except apsw.SQLError as exc:
+        if schema.adopt and is_foreign(connection):
+            schema.adopt(connection)
+        connection.execute(migration.sql).fetchall()
+        connection.pragma("user_version", migration.number)
+        connection.pragma("application_id", schema.application_id)
+    except (apsw.SQLError, apsw.ConstraintError) as exc:
         name = Path(connection.filename).name
         raise Unusable(
             f"{name} has tables of another shape than this program's ({exc}). Nothing was changed; move it away."
         ) from exc
 
 
-def _copy_if_used(connection: apsw.Connection, backups: Path, clock: Clock) -> None:
+def _is_used(connection: apsw.Connection) -> bool:
+    return bool(connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall())
+
+
+def _copy_if_used(connection: apsw.Connection, backups: Path, clock: Clock) -> Path | None:
     """Keep the file as it was before, if it holds anything."""
-    if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall():
-        return
+    if not _is_used(connection):
+        return None
     backups.mkdir(mode=0o700, parents=True, exist_ok=True)
-    name = f"{Path(connection.filename).stem}-v{version(connection)}-{clock():%Y%m%dT%H%M%S%f}.db"
-    connection.execute("VACUUM INTO ?", (sqlite_name(backups / name),))
-    (backups / name).chmod(0o600)
+    copy = backups / f"{Path(connection.filename).stem}-v{version(connection)}-{clock():%Y%m%dT%H%M%S%f}.db"
+    try:
+        connection.execute("VACUUM INTO ?", (sqlite_name(copy),))
+        copy.chmod(0o600)
+    except BaseException:  # a part of a copy is of no use
+        copy.unlink(missing_ok=True)
+        raise
+    return copy

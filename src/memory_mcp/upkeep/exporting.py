@@ -1,9 +1,10 @@
 """Everything one user keeps, as files that people and other programs read."""
 
+import itertools
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -119,14 +120,16 @@ class Exporting:
         return count
 
     def _graph(self, folder: Path) -> int:
-        projects = self._rooms.graph.every_project(self._caller)
-        for project in projects:
-            place = folder / "graph" / f"{project.name}.jsonl"
+        projects = {project.name: project for project in self._rooms.graph.every_project(self._caller)}
+        files = _file_names(projects)
+        for name, project in projects.items():
+            place = folder / "graph" / f"{files[name]}.jsonl"
             place.parent.mkdir(mode=0o700, exist_ok=True)
             with place.open("w", encoding="utf-8", newline="\n") as out:
                 out.writelines(exchange.lines(self._rooms.graph.everything_of(self._caller, project)))
-        names = ("name", "description", "status", "created_at")
-        return _write_lines(folder / "graph" / PROJECTS, ({n: getattr(one, n) for n in names} for one in projects))
+        fields = ("name", "description", "status", "created_at")
+        said = ({f: getattr(one, f) for f in fields} | _named(one.name, files) for one in projects.values())
+        return _write_lines(folder / "graph" / PROJECTS, said)
 
     def _portals(self, folder: Path) -> int:
         portals = self._rooms.portals.all(self._caller)
@@ -174,6 +177,22 @@ def note_file(note: Note, tags: list[Tag], *, has_own_title: bool) -> str:
         {name: value for name, value in said.items() if value is not None}, allow_unicode=True, sort_keys=False
     )
     return f"---\n{front}---\n\n{note.content}\n"
+
+
+def _file_names(projects: Iterable[str]) -> dict[str, str]:
+    """By its name, the name of each project's file. The two differ only for projects of other programs."""
+    files: dict[str, str] = {}
+    taken = {Path(PROJECTS).stem}
+    for name in sorted(projects, key=lambda name: (_name(name) != name, name)):
+        plain = _name(name)
+        choices = itertools.chain([plain], (f"{plain} {number}" for number in itertools.count(2)))
+        files[name] = next(one for one in choices if one.casefold() not in taken)
+        taken.add(files[name].casefold())
+    return files
+
+
+def _named(project: str, files: Mapping[str, str]) -> dict[str, str]:
+    return {} if files[project] == project else {"file": files[project]}
 
 
 def _name(text: str) -> str:

@@ -127,24 +127,31 @@ class _Reading:
         self.taken.count("files", new=arrival == "new")
 
     def graph(self) -> None:
-        about = {str(said.get("name")): said for _, said in self._lines(self._folder / "graph" / PROJECTS)}
+        lines = self._lines(self._folder / "graph" / PROJECTS)
+        about = {str(said.get("file", said.get("name"))): said for _, said in lines}
         known = {project.name: project for project in self._rooms.graph.every_project(self._caller)}
         for path in sorted((self._folder / "graph").glob("*.jsonl")):
             if path.name == PROJECTS:
                 continue
             with self._one(self._shown(path)):
-                name = path.name.removesuffix(".jsonl")
-                self._project(name, known.get(name), about.get(name, {}), *_graph(path))
+                file = path.name.removesuffix(".jsonl")
+                said = about.get(file, {})
+                name = str(said.get("name", file))
+                self._project(name, known.get(name), said, *_graph(path))
 
     def _project(
         self, name: str, there: Project | None, about: dict[str, Any], entities: list[NewEntity], ties: list[Tie]
     ) -> None:
         is_archived = there is not None and there.status == "archived"
         if is_archived or self._dry_run:
-            added = self._rooms.graph.compare_graph(self._caller, name, entities, ties, archived=is_archived)
+            added = self._rooms.graph.compare_graph(
+                self._caller, name, entities, ties, archived=is_archived, any_name="name" in about
+            )
         else:
             description = str(about.get("description") or "")
-            added = self._rooms.graph.add_graph(self._caller, name, entities, ties, description)
+            added = self._rooms.graph.add_graph(
+                self._caller, name, entities, ties, description, any_name="name" in about
+            )
         if is_archived and (added.entities or added.observations or added.relations):
             raise Conflict(f"the project {name!r} is archived here: restore it, and import again")
         self.taken.count("projects", new=there is None)

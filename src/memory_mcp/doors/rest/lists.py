@@ -129,9 +129,9 @@ def recent_writes(
     )
 
 
-@mine.get("/graph/{project}", responses=refusals(404, 422))
+@mine.get("/graph/{project:path}", responses=refusals(404, 422))
 def draw_project(
-    project: Annotated[str, PathParameter(max_length=200)],
+    project: Annotated[str, PathParameter(max_length=512)],
     app: TheApp,
     person: ThePerson,
     limit: Annotated[int, Query(ge=1, le=3000)] = 500,

@@ -1,7 +1,8 @@
--- The schema of the graph's specification, to the letter.
+-- The schema of the graph's specification, to the letter. IF NOT EXISTS lets a file made by another implementation of the
+-- specification be adopted; adoption.py has removed its full-text tables and triggers by now.
 
 -- Entities: nodes in the knowledge graph
-CREATE TABLE entities (
+CREATE TABLE IF NOT EXISTS entities (
     id          TEXT PRIMARY KEY,                          -- UUID v4
     name        TEXT NOT NULL,
     entity_type TEXT NOT NULL,                             -- e.g., "person", "technology", "concept"
@@ -11,7 +12,7 @@ CREATE TABLE entities (
 );
 
 -- Observations: facts/notes attached to entities
-CREATE TABLE observations (
+CREATE TABLE IF NOT EXISTS observations (
     id          TEXT PRIMARY KEY,                          -- UUID v4
     entity_id   TEXT NOT NULL REFERENCES entities(id) ON DELETE CASCADE,
     content     TEXT NOT NULL,
@@ -20,7 +21,7 @@ CREATE TABLE observations (
 );
 
 -- Relations: directed edges between entities (active voice)
-CREATE TABLE relations (
+CREATE TABLE IF NOT EXISTS relations (
     id              TEXT PRIMARY KEY,                      -- UUID v4
     from_entity     TEXT NOT NULL REFERENCES entities(id) ON DELETE CASCADE,
     to_entity       TEXT NOT NULL REFERENCES entities(id) ON DELETE CASCADE,
@@ -67,12 +68,15 @@ CREATE TRIGGER observations_au AFTER UPDATE ON observations BEGIN
 END;
 
 -- Partial indexes for efficient queries on active (non-deleted) records
-CREATE INDEX idx_entities_active ON entities(name, entity_type) WHERE deleted_at IS NULL;
-CREATE INDEX idx_entities_type ON entities(entity_type) WHERE deleted_at IS NULL;
-CREATE INDEX idx_observations_entity ON observations(entity_id) WHERE deleted_at IS NULL;
-CREATE INDEX idx_relations_from ON relations(from_entity) WHERE deleted_at IS NULL;
-CREATE INDEX idx_relations_to ON relations(to_entity) WHERE deleted_at IS NULL;
-CREATE INDEX idx_relations_type ON relations(relation_type) WHERE deleted_at IS NULL;
+CREATE INDEX IF NOT EXISTS idx_entities_active ON entities(name, entity_type) WHERE deleted_at IS NULL;
+CREATE INDEX IF NOT EXISTS idx_entities_type ON entities(entity_type) WHERE deleted_at IS NULL;
+CREATE INDEX IF NOT EXISTS idx_observations_entity ON observations(entity_id) WHERE deleted_at IS NULL;
+CREATE INDEX IF NOT EXISTS idx_relations_from ON relations(from_entity) WHERE deleted_at IS NULL;
+CREATE INDEX IF NOT EXISTS idx_relations_to ON relations(to_entity) WHERE deleted_at IS NULL;
+CREATE INDEX IF NOT EXISTS idx_relations_type ON relations(relation_type) WHERE deleted_at IS NULL;
+
+INSERT INTO entities_fts(entities_fts) VALUES ('rebuild');
+INSERT INTO observations_fts(observations_fts) VALUES ('rebuild');
 
 -- What we need beyond the spec stands beside its tables.
 

@@ -1,5 +1,6 @@
--- The schema of the graph's specification, to the letter.
-CREATE TABLE projects (
+-- The schema of the graph's specification, to the letter. IF NOT EXISTS lets a file made by another implementation of the
+-- specification be adopted.
+CREATE TABLE IF NOT EXISTS projects (
     id          TEXT PRIMARY KEY,                          -- UUID v4
     name        TEXT NOT NULL UNIQUE,                      -- human-readable slug
     description TEXT DEFAULT '',
@@ -10,8 +11,8 @@ CREATE TABLE projects (
     updated_at  TEXT NOT NULL DEFAULT (datetime('now'))
 );
 
-CREATE INDEX idx_projects_status ON projects(status);
-CREATE INDEX idx_projects_name ON projects(name);
+CREATE INDEX IF NOT EXISTS idx_projects_status ON projects(status);
+CREATE INDEX IF NOT EXISTS idx_projects_name ON projects(name);
 
 -- Ours: which project each session works in.
 CREATE TABLE active_projects (
