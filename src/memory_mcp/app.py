@@ -219,19 +219,25 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
             sync=sync,
             syncing=SyncWorker(sync, partial(_linked, settings.data_dir), settings.sync_seconds),
         )
-        for name, opening in (
-            ("vault", app.vault.open_local),
-            ("notes", app.notes.open_local),
-            ("graph", app.graph.open_local),
-        ):
-            if name in families:
-                opening()
         closing.callback(app.stop)
         if serving:
+            _open_local_files(app)
             if "portals" in families:
                 _log_missing_sandbox()
             app.start()
         yield app
+
+
+def _open_local_files(app: App) -> None:
+    """Open the local user's files before the first call. A family whose file is refused answers `unavailable`, and the
+    others serve."""
+    openers = {"vault": app.vault.open_local, "notes": app.notes.open_local, "graph": app.graph.open_local}
+    for family, open_local in openers.items():
+        if family in app.families:
+            try:
+                open_local()
+            except Unavailable as exc:
+                log.error("The family %s is unavailable. %s `memory-mcp doctor` says more.", family, exc.message)  # noqa: TRY400  # no bug
 
 
 def _held(closing: ExitStack, thing: C) -> C:

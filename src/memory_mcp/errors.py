@@ -30,7 +30,8 @@ WORDS = {
     "timeout": "The limit of time was reached, and nothing was changed. Ask for less, or split what is given.",
     "rate_limited": "More requests than the plan allows, or too many attempts. `Retry-After` says when to come back.",
     "unavailable": "The disk, another program or a part of the server is in the way, or the server is busy. Trying "
-    "again may help; `data.retry_after` says after how many seconds, where that is known.",
+    "again may help; `data.retry_after` says after how many seconds, where that is known. Where the message names "
+    "`memory-mcp doctor` it does not help: a file is damaged or of another version.",
 }
 """The words an error of a tool or resource can carry, and what each means."""
 
@@ -63,6 +64,11 @@ class AppError(Exception):
         self.data = data
         self.error = word or self.word
 
+    @property
+    def public_message(self) -> str:
+        """What callers over the wire are told."""
+        return self.message
+
 
 class Invalid(AppError):
     word = "invalid"
@@ -94,4 +100,14 @@ class Unavailable(AppError):
 
 
 class Unusable(Unavailable):
-    """Trying again does not help: the file is damaged, of another kind or not ours to open."""
+    """Trying again does not help: the file is damaged, of another kind or not ours to open.
+
+    `message` names the file, for the log, the command line and `doctor`. Callers over the wire are not told.
+    """
+
+    @property
+    def public_message(self) -> str:
+        return (
+            "A file that this needs cannot be used, and trying again does not help. Nothing was changed. "
+            "`memory-mcp doctor`, run where the server runs, says which file it is and what to do."
+        )

@@ -65,6 +65,7 @@ def test_the_indexes_of_words_stay_in_step(app: App, tmp_path: Path) -> None:
         app.graph.create_entities(ME, HERE, None, [NewEntity("x", "t", ("one", "two"))])
         app.graph.delete_entities(ME, HERE, None, ["x"])
     connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(10_000)  # the index may be tidied just now
     for table in ("entities_fts", "observations_fts", "graph_words"):
         connection.execute(f"INSERT INTO {table}({table}, rank) VALUES ('integrity-check', 0)")
     assert connection.execute("SELECT count(*) FROM indexed").fetchall() == [(0,)]

@@ -10,7 +10,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from memory_mcp.errors import AppError, Invalid, Unavailable
+from memory_mcp.errors import AppError, Invalid, Unavailable, Unusable
 from memory_mcp.families import Family, Tool
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ def refusal(family: Family, error: AppError) -> types.CallToolResult:
     """The family's way of saying no. Raises for families whose specification wants a JSON-RPC error."""
     if family.errors == "json-rpc":
         raise rpc_error(error)
-    structured = {"error": error.error, "message": error.message, "data": error.data}
+    structured = {"error": error.error, "message": _told(error), "data": error.data}
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=json.dumps(structured, ensure_ascii=False))],
         structured_content=structured,
@@ -36,9 +36,15 @@ def refusal(family: Family, error: AppError) -> types.CallToolResult:
     )
 
 
+def _told(error: AppError) -> str:
+    if isinstance(error, Unusable):  # the file is named here, and not to the caller
+        log.warning("A call failed: %s", error.message)
+    return error.public_message
+
+
 def rpc_error(error: AppError) -> MCPError:
     code = types.INVALID_PARAMS if error.mendable else types.INTERNAL_ERROR
-    return MCPError(code, error.message, {"error": error.error, **error.data})
+    return MCPError(code, _told(error), {"error": error.error, **error.data})
 
 
 @contextmanager

@@ -79,7 +79,7 @@ def bearer_of(headers: Headers) -> str | None:
 
 def refusal(error: AppError) -> JSONResponse:
     """401 for a key that opens nothing; 503 if nobody can tell."""
-    body = {"error": error.error, "message": error.message, "data": error.data}
+    body = {"error": error.error, "message": error.public_message, "data": error.data}
     if not isinstance(error, Refused):
         retry = {"Retry-After": str(error.data["retry_after"])} if "retry_after" in error.data else {}
         return JSONResponse(body, 403 if isinstance(error, Forbidden) else 503, retry)

@@ -112,7 +112,7 @@ async def sign_in(request: Request) -> Response:
     try:
         cookie = await _cookie(request, token)
     except AppError as error:
-        alert = f"<p role=alert>{html.escape(error.message)}</p>"
+        alert = f"<p role=alert>{html.escape(error.public_message)}</p>"
         return _page(alert + _form(request), problems.status_of(error), error)
     response = RedirectResponse(_next(request), 303, HEADERS)
     set_cookie(request, response, cookie)

@@ -33,7 +33,7 @@ class Problem(BaseModel):
 
 
 def problem(error: AppError) -> JSONResponse:
-    return of(status_of(error), error.error, error.message, error.data)
+    return of(status_of(error), error.error, error.public_message, error.data)
 
 
 def status_of(error: AppError) -> int:

@@ -59,5 +59,5 @@ def _refusal(allowance: Allowance) -> JSONResponse:
         "`memory-mcp users plan` changes what a user may do.",
         retry_after=allowance.retry_after,
     )
-    body = {"error": error.error, "message": error.message, "data": error.data}
+    body = {"error": error.error, "message": error.public_message, "data": error.data}
     return JSONResponse(body, 429, {"Retry-After": str(error.data["retry_after"])})

@@ -63,7 +63,7 @@ class Graph:
         changes.listen(self.tidying.now_and_then)
 
     def open_local(self) -> None:
-        """Open the local user's registry now, so that a damaged or newer one is refused at the start."""
+        """Open the local user's registry now, so that a damaged or newer one is reported at the start."""
         self._place(LOCAL_USER)
 
     def close(self) -> None:

@@ -96,7 +96,7 @@ class Notes:
         changes.listen(self.tidying.now_and_then)
 
     def open_local(self) -> None:
-        """Open the local user's file now, so that a damaged or newer one is refused at the start."""
+        """Open the local user's file now, so that a damaged or newer one is reported at the start."""
         self._shelf(LOCAL_USER)
 
     # Writing

@@ -35,7 +35,7 @@ def latest(app: "App", caller: Caller, limit: int, only: str | None = None) -> L
             try:
                 writes += [(family, LastWrite(one.ref, one.title, _at(one))) for one in ask()]
             except AppError as exc:
-                incomplete[family] = exc.message
+                incomplete[family] = exc.public_message
     writes.sort(key=lambda written: written[1].at, reverse=True)
     return Latest(writes[:limit], incomplete)
 

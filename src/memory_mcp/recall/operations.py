@@ -158,7 +158,7 @@ def left_out(hits: Sequence[Hit], shown: Sequence[Hit]) -> str | None:
 def _told(family: str, exc: Exception) -> str:
     """What a caller may know of an error."""
     if isinstance(exc, AppError):
-        return exc.message
+        return exc.public_message
     log.error("Recall from %s failed", family, exc_info=exc)
     return FAILED
 

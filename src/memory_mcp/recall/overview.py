@@ -26,7 +26,7 @@ def _told(count: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     try:
         return count()
     except AppError as exc:
-        return {"error": exc.message}
+        return {"error": exc.public_message}
 
 
 def _summed(groups: str, members: str, counts: Iterable[int]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from memory_mcp.errors import AppError, Unavailable
+from memory_mcp.errors import AppError, Unavailable, Unusable
 from memory_mcp.files.turns import Turns
 from memory_mcp.sqlite import migrations
 from memory_mcp.sqlite.connections import connect, sqlite_name
@@ -50,6 +50,9 @@ def faults(path: Path, schema: Schema, lock: Path) -> Iterator[Fault]:
         if wrong := _is_of_another_kind(connection, schema):
             yield Fault(wrong)
             return
+        if refused := _refusal(connection, schema, turn):
+            yield Fault(f"a server cannot use it: {refused}")
+            return
         damaged = [text for (text,) in connection.execute(f"PRAGMA integrity_check({MOST_TOLD})") if text != "ok"]
         indexes = list(word_indexes(connection))
         for text in damaged:
@@ -68,6 +71,18 @@ def faults(path: Path, schema: Schema, lock: Path) -> Iterator[Fault]:
         yield Fault(f"it cannot be read through ({exc})")
     finally:
         connection.close()
+
+
+def _refusal(connection: apsw.Connection, schema: Schema, turn: Turns) -> str | None:
+    """Why the migrations that a start would run on this file fail; None if they do not. They are undone."""
+    if migrations.version(connection) == schema.version:
+        return None
+    try:
+        with turn.take():
+            migrations.rehearse(connection, schema)
+    except Unusable as exc:
+        return exc.message.rstrip(".")
+    return None
 
 
 def word_indexes(connection: apsw.Connection) -> Iterator[str]:

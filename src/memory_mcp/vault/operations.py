@@ -63,7 +63,7 @@ class Vault:
         changes.listen(self.tidying.now_and_then)
 
     def open_local(self) -> None:
-        """Open the local user's file now, so that a damaged or newer one is refused at the start."""
+        """Open the local user's file now, so that a damaged or newer one is reported at the start."""
         self._tenants.database(LOCAL_USER)
 
     def commit(self, caller: Caller, session: Session, memory: NewMemory) -> Committed:
