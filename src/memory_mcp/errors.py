@@ -27,7 +27,7 @@ WORDS = {
     "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",
     "read_only_query": "A query is one SELECT over the tables of its portal. The message says what of it is not.",
     "too_large": "A field is over 1 MiB, or a file or query beyond its limit. Split it, or ask for less at a time.",
-    "timeout": "The limit of time was reached, and nothing was changed. Ask for less, or split what is given.",
+    "timeout": "The time limit was reached, and nothing was changed. Ask for less, or split the input.",
     "rate_limited": "More requests than the plan allows, or too many attempts. `Retry-After` says when to come back.",
     "unavailable": "The disk, another program or a part of the server is in the way, or the server is busy. Trying "
     "again may help; `data.retry_after` says after how many seconds, where that is known. Where the message names "

@@ -107,11 +107,14 @@ class Settings(BaseModel):
     max_sessions: int = Field(
         1000,
         ge=1,
-        description="How many HTTP sessions with a handshake can be open at once. Beyond that, the longest idle one of "
-        "the user who has the most ends.",
+        description="How many HTTP sessions with a handshake may be open at once. Beyond that, the user with the most "
+        "sessions loses the one that has been idle longest.",
     )
     max_user_sessions: int = Field(
-        200, ge=1, description="How many of them one user can have. Beyond that, the user's longest idle one ends."
+        200,
+        ge=1,
+        description="How many HTTP sessions with a handshake one user may have open. Beyond that, the one that has "
+        "been idle longest ends.",
     )
     header_seconds: int = Field(
         10, ge=1, le=600, description="How long an HTTP client may take to send the header of a request."
@@ -120,31 +123,31 @@ class Settings(BaseModel):
         30,
         ge=1,
         le=3600,
-        description="How long an HTTP client may take to send the body of a request, and another second for every "
-        "8 KiB of it.",
+        description="How long an HTTP client may take to send the body of a request. A long body gets one second more "
+        "for every 8 KiB.",
     )
     address_connections: int = Field(
         256,
         ge=1,
-        description="How many HTTP connections one address can have that have not shown a key or a sign-in yet. "
-        "Addresses in forwarded_allow_ips have no limit: there the proxy sets one.",
+        description="How many HTTP connections one address may have open without a valid key or sign-in. Addresses in "
+        "forwarded_allow_ips have no limit here: the proxy has to set one.",
     )
     read_threads: int = Field(
         32,
         ge=2,
         le=1024,
-        description="Threads for calls that only read. Over HTTP one user has at most half of them busy at once, and a "
-        "quarter in one family; a call beyond that waits for its turn.",
+        description="Threads for calls that only read. Over HTTP, one user occupies at most half of them at once, and "
+        "at most a quarter in one family; further calls wait.",
     )
     write_threads: int = Field(
-        8, ge=2, le=256, description="Threads for calls that write, shared between users as those that read are."
+        8, ge=2, le=256, description="Threads for calls that write. Users share them as they share read_threads."
     )
     queue_seconds: int = Field(
         30,
         ge=1,
         le=600,
-        description="How long a call waits for a free thread before it is refused as unavailable, with the seconds "
-        "after which to try again.",
+        description="How long a call waits for a free thread. Then it is refused as unavailable, and the answer says "
+        "after how many seconds to try again.",
     )
     embedding_dim: int = Field(
         1536, ge=1, le=65536, description="Length of the vectors the vault takes (D in its spec)."
@@ -181,20 +184,18 @@ class Settings(BaseModel):
     portal_memory: int = Field(
         1_000_000_000, ge=10_000_000, description="How many bytes of memory a portal_query may use."
     )
-    portal_threads: int = Field(
-        4, ge=1, le=256, description="How many processors a portal_query may use at once, of those that there are."
-    )
+    portal_threads: int = Field(4, ge=1, le=256, description="How many processor cores a portal_query may use at once.")
     portal_engines: int = Field(
         8,
         ge=1,
         le=1000,
-        description="How many portals of one user may have an engine process at once. Of idle ones, the one that was "
-        "not used for the longest time ends for the next.",
+        description="How many engine processes the portals of one user may have at once. For one more portal, the "
+        "engine that has been idle longest ends.",
     )
     portal_sandbox: Literal["auto", "required"] = Field(
         "auto",
-        description="Whether portals work where the operating system lacks Landlock or seccomp to confine engines: "
-        "'auto' logs what is missing, 'required' refuses.",
+        description="What to do if the operating system lacks Landlock or seccomp, which confine engines: 'auto' runs "
+        "engines all the same and logs what is missing, 'required' refuses to run them.",
     )
     import_dirs: Names = Field(
         (), description="Folders portal_import may read beside imports/ in the data directory, comma-separated."
@@ -207,12 +208,12 @@ class Settings(BaseModel):
         False, description="Whether a portal_query may read other portals of its namespace too, as `portal`.table."
     )
     import_bytes: int = Field(2_000_000_000, ge=1, description="How large a file portal_import takes.")
-    import_rows: int = Field(100_000_000, ge=1, description="How many records a file has that portal_import takes.")
+    import_rows: int = Field(100_000_000, ge=1, description="How many records a file may have for portal_import.")
     import_expanded_bytes: int = Field(
         20_000_000_000,
         ge=1,
-        description="How many bytes the records of an imported file may take up unpacked. A file may also become at "
-        "most 100 times its size, a small one 1 GB.",
+        description="How many bytes the records of an imported file may take up unpacked. They may also take up at "
+        "most 100 times the size of the file, or 1 GB if the file is small.",
     )
     import_memory: int = Field(
         4_000_000_000, ge=100_000_000, description="How many bytes of memory the engine may use for an import."
