@@ -88,6 +88,7 @@ class Tool:
     steers: bool  # it changes what later calls of its session mean
     meta: Mapping[str, Any]
     spells_out_answers: bool  # in tools/list; docs/tools.md always does
+    spells_out_bounds: bool
     app_only: bool = False  # for a page that a host shows (MCP Apps), not for its model
     summary: Callable[[Any], str] | None = None  # the answer in a line for people, beside the answer itself
 
@@ -203,6 +204,7 @@ class Family:
     errors: Literal["json-rpc", "tool-result"]
     uri_prefixes: tuple[str, ...]  # which resources are this family's
     spells_out_answers: bool = False  # its specification prescribes the output schemas; others are kept short
+    spells_out_bounds: bool = False  # tools/list says of its arguments what may not be empty, and what is off
     is_confinable: bool = False  # it keeps to the namespace of a caller who is confined to one
     tools: dict[str, Tool] = field(default_factory=dict)
     prompts: tuple[Prompt, ...] = ()
@@ -249,6 +251,7 @@ class Family:
                 steers=steers,
                 meta={"family": self.name, "scope": needs.value, **meta},
                 spells_out_answers=self.spells_out_answers,
+                spells_out_bounds=self.spells_out_bounds,
                 app_only=app_only,
                 summary=summary,
             )

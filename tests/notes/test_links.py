@@ -50,6 +50,7 @@ async def test_a_link_is_made_once_and_seen_from_both_ends(client: Client) -> No
         "outgoing": [{"id": b["id"], "title": "b"}],
         "incoming": [],
         "dangling": [],
+        "total": {"outgoing": 1, "incoming": 0, "dangling": 0},
     }
     assert (await get(client, b, include_links=True))["links"]["incoming"] == [{"id": a["id"], "title": "a"}]
     assert "links" not in await get(client, a)
@@ -256,6 +257,7 @@ async def test_neighbours_are_walked_breadth_first_in_both_directions(client: Cl
             for source, target in ((root, out), (out, two), (into, root), (three, two))
         ],
         "truncated": False,
+        "total": 5,
     }
 
 

@@ -37,7 +37,8 @@ async def test_recent_notes_are_slim(client: Client) -> None:
                 "updated_at": NOON,
                 "last_referenced_at": None,
             }
-        ]
+        ],
+        "total": 1,
     }
     [slim] = (await call(client, "memory_recent"))["memories"]
     assert slim["snippet"].startswith("Some text. more more")
@@ -105,14 +106,15 @@ async def test_namespaces_are_counted_with_their_last_change(client: Client, clo
         "namespaces": [
             {"namespace": "work", "count": 2, "updated_at": "2030-01-01T13:00:00.000Z"},
             {"namespace": "default", "count": 1, "updated_at": NOON},
-        ]
+        ],
+        "total": 2,
     }
 
 
 async def test_an_empty_memory_lists_nothing(client: Client) -> None:
-    assert await call(client, "memory_list_namespaces") == {"namespaces": []}
-    assert await call(client, "memory_list_tags") == {"tags": []}
-    assert await call(client, "memory_recent") == {"memories": []}
+    assert await call(client, "memory_list_namespaces") == {"namespaces": [], "total": 0}
+    assert await call(client, "memory_list_tags") == {"tags": [], "total": 0}
+    assert await call(client, "memory_recent") == {"memories": [], "total": 0}
     assert await call(client, "memory_search", query="x") == {"memories": []}
     assert await call(client, "memory_stats") == {
         "total": 0,
@@ -137,7 +139,8 @@ async def test_tags_are_counted_the_most_used_first(client: Client) -> None:
             {"tag": "inline", "count": 1},
             {"tag": "ns/default", "count": 1},
             {"tag": "ns/work", "count": 1},
-        ]
+        ],
+        "total": 7,
     }
     assert [one["tag"] for one in (await call(client, "memory_list_tags", min_count=2))["tags"]] == [
         "a",

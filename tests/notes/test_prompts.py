@@ -54,6 +54,22 @@ async def test_distill_names_every_note_and_asks_for_links_back(client: Client) 
         assert tool in text
 
 
+@pytest.mark.parametrize(
+    "ids",
+    [
+        '["id-1", "id-2", "id-3"]',
+        ' [\n"id-1","id-2","id-3"] ',
+        "id-1 id-2 id-3",
+        "id-1,id-2  id-3\n",
+        "id-1, id-2,id-3",
+    ],
+)
+async def test_distill_takes_ids_as_a_json_list_or_separated_by_commas_or_spaces(client: Client, ids: str) -> None:
+    assert await written(client, "distill", memory_ids=ids) == await written(
+        client, "distill", memory_ids="id-1,id-2,id-3"
+    )
+
+
 async def test_organize_goes_over_the_tags_of_all_or_of_one_namespace(client: Client) -> None:
     everywhere, work = await written(client, "organize"), await written(client, "organize", namespace="work")
 
@@ -69,6 +85,9 @@ async def test_organize_goes_over_the_tags_of_all_or_of_one_namespace(client: Cl
         ("recall", {"topic": "  "}, "topic"),
         ("distill", {}, "memory_ids"),
         ("distill", {"memory_ids": " , "}, "memory_ids"),
+        ("distill", {"memory_ids": "[]"}, "memory_ids"),
+        ("distill", {"memory_ids": '["id-1",'}, "memory_ids"),
+        ("distill", {"memory_ids": "[1]"}, "memory_ids"),
         ("organize", {"colour": "red"}, "colour"),
     ],
 )
@@ -98,6 +117,8 @@ async def test_arguments_are_completed_from_what_there_is(client: Client) -> Non
     assert await completed(client, "memory://note/{id}", "id", one["id"][:13]) == [one["id"]]
     assert await completed(client, "memory://note/{id}", "id", "the old") == [two["id"]]
     assert await completed(client, "distill", "memory_ids", two["id"][:13].upper()) == [two["id"]]
+    for before in (f"{one['id']} ", f'["{one["id"]}", "', '["'):
+        assert await completed(client, "distill", "memory_ids", before + two["id"][:13]) == [before + two["id"]]
     assert await completed(client, "distill", "memory_ids", f"{one['id']},{two['id'][:13]}") == [
         f"{one['id']},{two['id']}"
     ]

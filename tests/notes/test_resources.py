@@ -47,7 +47,12 @@ async def test_a_note_is_read_whole_with_its_links(client: Client) -> None:
     note = await create(client, "see [[Plan]] and [[Nowhere]]", metadata={"k": 1}, tags=["t"])
 
     assert await read(client, f"memory://note/{note['id']}") == note | {
-        "links": {"outgoing": [{"id": target["id"], "title": "Plan"}], "incoming": [], "dangling": ["Nowhere"]}
+        "links": {
+            "outgoing": [{"id": target["id"], "title": "Plan"}],
+            "incoming": [],
+            "dangling": ["Nowhere"],
+            "total": {"outgoing": 1, "incoming": 0, "dangling": 1},
+        }
     }
 
 

@@ -14,7 +14,7 @@ def offer(tool: Tool, *, in_spec: bool = False) -> types.Tool:
         name=(in_spec and tool.spec_name) or tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=brief(input_schema(tool)),
+        input_schema=brief(input_schema(tool), _IMPLIED if tool.spells_out_bounds else _GOES_WITHOUT_SAYING),
         output_schema=output_schema(tool) if tool.spells_out_answers else outline(output_schema(tool)),
         annotations=types.ToolAnnotations(
             read_only_hint=tool.changes_nothing,
@@ -42,23 +42,24 @@ def input_schema(tool: Tool) -> dict[str, Any]:
     return _plain(tool.arguments.model_json_schema())
 
 
-def brief(schema: dict[str, Any]) -> dict[str, Any]:
+_IMPLIED: list[tuple[str, Any]] = [("additionalProperties", False)]
+_GOES_WITHOUT_SAYING = [("additionalProperties", False), ("minLength", 1), ("minItems", 1), ("default", False)]
+
+
+def brief(schema: dict[str, Any], implied: list[tuple[str, Any]] = _GOES_WITHOUT_SAYING) -> dict[str, Any]:
     """An input schema without what goes without saying: that nothing may be empty or unknown, and that a flag is off.
 
     It is checked all the same, and docs/tools.md says it.
     """
     return {
-        name: {field: brief(part) for field, part in value.items()}
+        name: {field: brief(part, implied) for field, part in value.items()}
         if name == "properties"
-        else brief(value)
+        else brief(value, implied)
         if isinstance(value, dict)
         else value
         for name, value in schema.items()
-        if (name, value) not in _GOES_WITHOUT_SAYING
+        if (name, value) not in implied
     }
-
-
-_GOES_WITHOUT_SAYING = [("additionalProperties", False), ("minLength", 1), ("minItems", 1), ("default", False)]
 
 
 def output_schema(tool: Tool) -> dict[str, Any]:

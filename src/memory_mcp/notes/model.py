@@ -142,9 +142,17 @@ class Question:
     filter: Filter = Filter()
     mode: Mode = "hybrid"
     limit: int = 20
+    offset: int = 0  # hits to pass over
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.limit
 
 
 # Answers go over the wire as they stand.
+
+Total = Annotated[int, Field(description="How many there are in all.")]
+NextOffset = Annotated[int | None, LEFT_OUT, Field(description="There are more: give this as the offset.")]
 
 
 @dataclass(frozen=True)
@@ -154,10 +162,20 @@ class Link:
 
 
 @dataclass(frozen=True)
+class LinkTotals:
+    outgoing: int
+    incoming: int
+    dangling: int
+
+
+@dataclass(frozen=True)
 class Links:
     outgoing: list[Link]
     incoming: list[Link]
     dangling: Annotated[list[str], Field(description="Titles no note has yet.")]
+    total: LinkTotals
+    next_offset: Annotated[int | None, LEFT_OUT, Field(description="There are more: give this as links_offset.")] = None
+    notice: Notice = None
 
 
 @dataclass(frozen=True)
@@ -223,12 +241,16 @@ class Hit:
 @dataclass(frozen=True)
 class Found:
     memories: list[Hit]
+    total: Annotated[int | None, LEFT_OUT, Field(description="How many fit the filter; without a query only.")] = None
+    next_offset: NextOffset = None
     notice: Notice = None
 
 
 @dataclass(frozen=True)
 class Recent:
     memories: list[Slim]
+    total: Total
+    next_offset: NextOffset = None
     notice: Notice = None
 
 
@@ -259,6 +281,8 @@ class Namespace:
 @dataclass(frozen=True)
 class Namespaces:
     namespaces: list[Namespace]
+    total: Total
+    next_offset: NextOffset = None
     notice: Notice = None
 
 
@@ -271,6 +295,8 @@ class TagCount:
 @dataclass(frozen=True)
 class TagCounts:
     tags: list[TagCount]
+    total: Total
+    next_offset: NextOffset = None
     notice: Notice = None
 
 
@@ -292,6 +318,11 @@ class Neighbourhood:
     nodes: list[Node]
     edges: list[Edge]
     truncated: bool
+    total: Annotated[int | None, LEFT_OUT, Field(description="Notes within depth; of very many, at least these.")] = (
+        None
+    )
+    next_offset: NextOffset = None
+    notice: Notice = None
 
 
 @dataclass(frozen=True)

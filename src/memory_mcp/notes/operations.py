@@ -43,7 +43,7 @@ from memory_mcp.notes.model import (
     tag_key,
 )
 from memory_mcp.notes.replica import Changed, Replica
-from memory_mcp.notes.sizes import left_out, size, within_means
+from memory_mcp.notes.sizes import cut, cut_links, cut_neighbours, size
 from memory_mcp.notes.storage import counts, links, lists, notes, queue, sync, vectors, words
 from memory_mcp.notes.storage.notes import Stored
 from memory_mcp.notes.waiting import WaitingNotes
@@ -53,7 +53,8 @@ from memory_mcp.sqlite.tidying import Tidying
 
 VECTORS = "vectors"  # the topic of pages that show how many notes have theirs
 MOST_LINKS = 500  # shown of one note, in each direction
-MOST_NODES = 500
+MOST_NODES = 500  # of a neighbourhood, shown at once
+MAX_COUNTED_NODES = 10_000  # of one that has more: the nearest, which can be paged through
 MOST_SIMILAR = 10  # duplicates that a new note is told of
 MOST_TAGS = 1000  # listed at once
 TOUCH_SECONDS = 0.2  # that reading a note waits to be noted
@@ -233,9 +234,17 @@ class Notes:
 
     # Reading
 
-    def get(self, caller: Caller, id_: str, *, include_links: bool = False, version: int | None = None) -> Note:
+    def get(
+        self,
+        caller: Caller,
+        id_: str,
+        *,
+        include_links: bool = False,
+        links_offset: int = 0,
+        version: int | None = None,
+    ) -> Note:
         """One note, which counts as referenced by this. A former version is the note as it was then."""
-        note = self.read(caller, id_, include_links=include_links, version=version)
+        note = self.read(caller, id_, include_links=include_links, links_offset=links_offset, version=version)
         try:
             with self._db(caller).write(wait=TOUCH_SECONDS) as tx:
                 note = replace(note, last_referenced_at=notes.touch(tx, id_))
@@ -245,26 +254,44 @@ class Notes:
         self._changes.tell(caller.user, [RECENT_URI], list_changed=False, namespace=namespace)
         return note
 
-    def read(self, caller: Caller, id_: str, *, include_links: bool = False, version: int | None = None) -> Note:
+    def read(
+        self,
+        caller: Caller,
+        id_: str,
+        *,
+        include_links: bool = False,
+        links_offset: int = 0,
+        version: int | None = None,
+    ) -> Note:
         """The same, without a trace."""
         with self._db(caller).read() as tx:
             stored = writing.existing(tx, id_, caller.confined_to)
             note = stored.note
             if version is not None and version != note.version:
                 note = _version(tx, stored, version, caller.confined_to)
-            linked = links.of(tx, stored.seq, caller.confined_to, MOST_LINKS) if include_links else None
-        return replace(note, links=linked)
+            linked = links.of(tx, stored.seq, caller.confined_to, links_offset, MOST_LINKS) if include_links else None
+        return replace(note, links=cut_links(linked, links_offset) if linked else None)
 
     def search(self, caller: Caller, question: Question) -> Found:
         """The best matches first, as many as a model can take; without a query whatever fits the filter, the newest
         first."""
-        hits, notice = self.hits(caller, question)
-        shown = list(within_budget(hits, size))
-        notices = [notice, left_out(hits, shown, "Narrow the search.")]
-        return Found(shown, " ".join(filter(None, notices)) or None)
+        hits, has_more, notice = self._hits(caller, question)
+        known = question.offset + len(hits)
+        part = cut(hits, size, offset=question.offset, total=known + has_more, limit=len(hits))
+        total = None if question.query else self._count(caller, question.filter)
+        notices = [notice, part.notice]
+        return Found(part.shown, total, part.next_offset, " ".join(filter(None, notices)) or None)
 
     def hits(self, caller: Caller, question: Question) -> tuple[list[Hit], str | None]:
         """The same, all of them, and what there is to say about the search."""
+        hits, _, notice = self._hits(caller, question)
+        return hits, notice
+
+    def _count(self, caller: Caller, chosen: Filter) -> int:
+        with self._db(caller).read() as tx:
+            return lists.count(tx, _seen_by(caller, chosen))
+
+    def _hits(self, caller: Caller, question: Question) -> tuple[list[Hit], bool, str | None]:
         if not question.query and question.filter.is_empty:
             raise Invalid("Give words to look for, or a filter. memory_recent lists the latest notes.", field="query")
         shelf = self._shelf(caller.user)
@@ -272,17 +299,20 @@ class Notes:
         vector, notice = searching.question_vector(shelf.db, self._queries, question)
         search = searching.Search(question, shelf.meaning, vector)
         with shelf.db.read() as tx:
-            found = search.found(tx)
-        return [search.hit(stored, ranked) for stored, ranked in found], notice
+            found, has_more = search.found(tx)
+        return [search.hit(stored, ranked) for stored, ranked in found], has_more, notice
 
-    def recent(self, caller: Caller, chosen: Filter, limit: int) -> Recent:
+    def recent(self, caller: Caller, chosen: Filter, limit: int, offset: int = 0) -> Recent:
+        seen = _seen_by(caller, chosen)
         with self._db(caller).read() as tx:
-            return _listed(lists.recent(tx, _seen_by(caller, chosen), limit))
+            return _listed(lists.recent(tx, seen, offset, limit), offset, lists.count(tx, seen), limit)
 
-    def archived(self, caller: Caller, limit: int) -> Recent:
+    def archived(self, caller: Caller, limit: int, offset: int = 0) -> Recent:
         """Notes that were deleted softly."""
+        within = caller.confined_to
         with self._db(caller).read() as tx:
-            return _listed(lists.archived(tx, caller.confined_to, limit))
+            found, total = lists.archived(tx, within, offset, limit), lists.count_archived(tx, within)
+        return _listed(found, offset, total, limit)
 
     def page(
         self, caller: Caller, chosen: Filter, words: str, after: Place | None, limit: int, *, archived: bool
@@ -297,22 +327,41 @@ class Notes:
         found, _ = self.page(caller, Filter(), "", None, limit, archived=False)
         return [LastWrite(note_uri(note.id), note.title, note.updated_at) for note in found]
 
-    def namespaces(self, caller: Caller) -> Namespaces:
+    def namespaces(self, caller: Caller, offset: int = 0) -> Namespaces:
+        """The last changed first."""
         with self._db(caller).read() as tx:
             found = lists.namespaces(tx, caller.confined_to)
-        shown = list(within_budget(found, lambda one: 80 + len(one.namespace.encode())))
-        return Namespaces(shown, left_out(found, shown, "These are the last changed."))
+        part = cut(found[offset:], lambda one: 80 + len(one.namespace.encode()), offset=offset, total=len(found))
+        return Namespaces(part.shown, len(found), part.next_offset, part.notice)
 
-    def tags(self, caller: Caller, namespace: str | None, min_count: int) -> TagCounts:
+    def namespaces_after(self, caller: Caller, name: str, limit: int) -> list[tuple[str, int]]:
+        """(namespace, notes) in the order of their names."""
         with self._db(caller).read() as tx:
-            found = lists.tag_counts(tx, _seen_by(caller, Filter(namespace)), min_count, MOST_TAGS + 1)
-        shown = list(within_budget(found[:MOST_TAGS], lambda one: 40 + len(one.tag.encode())))
-        return TagCounts(shown, left_out(found, shown, "Ask for a namespace or a higher min_count."))
+            return lists.namespaces_after(tx, caller.confined_to, name, limit)
 
-    def neighbours(self, caller: Caller, id_: str, depth: int) -> Neighbourhood:
+    def namespaces_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
+        with self._db(caller).read() as tx:
+            return lists.namespaces_starting(tx, caller.confined_to, prefix, limit)
+
+    def tags(self, caller: Caller, namespace: str | None, min_count: int, offset: int = 0) -> TagCounts:
+        seen = _seen_by(caller, Filter(namespace))
+        with self._db(caller).read() as tx:
+            found = lists.tag_counts(tx, seen, min_count, MOST_TAGS, offset)
+            is_all = not offset and len(found) < MOST_TAGS
+            total = len(found) if is_all else lists.count_tags(tx, seen, min_count)
+        part = cut(found, lambda one: 40 + len(one.tag.encode()), offset=offset, total=total)
+        return TagCounts(part.shown, total, part.next_offset, part.notice)
+
+    def neighbours(self, caller: Caller, id_: str, depth: int, offset: int = 0) -> Neighbourhood:
+        """Notes within some links, the nearest first, at most MOST_NODES at a time."""
         with self._db(caller).read() as tx:
             root = writing.existing(tx, id_, caller.confined_to)
-            return within_means(links.neighbours(tx, root.seq, caller.confined_to, depth, MOST_NODES))
+            within, most = caller.confined_to, min(offset + MOST_NODES, MAX_COUNTED_NODES)
+            found = links.neighbours(tx, root.seq, within, depth, most)
+            total = len(found.nodes)
+            if found.truncated:
+                total = links.count_neighbours(tx, root.seq, within, depth, MAX_COUNTED_NODES)
+        return cut_neighbours(found, offset, total)
 
     def picture(self, caller: Caller, most: int) -> Neighbourhood:
         """The notes written last and how they hang together."""
@@ -324,10 +373,11 @@ class Notes:
             found = lists.stats(tx, _seen_by(caller, Filter(namespace)))
         names = sorted(found.by_namespace, key=lambda name: (-found.by_namespace[name], name))
         shown = list(within_budget(names, lambda name: 20 + len(name.encode())))
+        missing = len(names) - len(shown)
         return replace(
             found,
             by_namespace={name: found.by_namespace[name] for name in shown},
-            notice=left_out(names, shown, "Ask for a namespace."),
+            notice=f"{missing} more namespaces: memory_list_namespaces lists all of them." if missing else None,
         )
 
     def totals(self, caller: Caller) -> Totals:
@@ -559,7 +609,7 @@ def _is_queued(db: Database, seq: int) -> bool:
         return queue.holds(tx, seq)
 
 
-def _listed(slim: list[Slim]) -> Recent:
+def _listed(slim: list[Slim], offset: int, total: int, limit: int) -> Recent:
     found = [replace(note, snippet=snippets.beginning(note.snippet)) for note in slim]
-    shown = list(within_budget(found, size))
-    return Recent(shown, left_out(found, shown, "Ask for fewer."))
+    part = cut(found, size, offset=offset, total=total, limit=limit)
+    return Recent(part.shown, total, part.next_offset, part.notice)

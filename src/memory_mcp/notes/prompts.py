@@ -1,5 +1,7 @@
 """Requests a person can pick in a client."""
 
+import json
+import re
 from collections.abc import Mapping
 
 from memory_mcp.errors import Invalid
@@ -16,7 +18,7 @@ def _recall(given: Mapping[str, str]) -> str:
 
 
 def _distill(given: Mapping[str, str]) -> str:
-    ids = [id_.strip() for id_ in given["memory_ids"].replace("\n", ",").split(",") if id_.strip()]
+    ids = _ids(given["memory_ids"])
     if not ids:
         raise Invalid("memory_ids: give at least one id.", field="memory_ids")
     listed = "\n".join(f"- {_quoted(id_)}" for id_ in ids)
@@ -25,6 +27,21 @@ def _distill(given: Mapping[str, str]) -> str:
         "Write one new note that says what they say together, without what is repeated or outdated, and keep it with "
         "memory_create. Then call memory_link from the new note to each of the notes above. Tell me the new note's id."
     )
+
+
+def _ids(text: str) -> list[str]:
+    """From a JSON list, or separated by commas or spaces. Raises Invalid for a list of anything else."""
+    if not text.lstrip().startswith("["):
+        return [id_ for id_ in re.split(r"[\s,]+", text) if id_]
+    try:
+        found = json.loads(text)
+    except ValueError as exc:
+        raise Invalid(
+            'memory_ids: this is no JSON list. Give ["ID", "ID"], or the ids alone.', field="memory_ids"
+        ) from exc
+    if not all(isinstance(id_, str) for id_ in found):
+        raise Invalid("memory_ids: each id in the list must be a text.", field="memory_ids")
+    return [id_.strip() for id_ in found if id_.strip()]
 
 
 def _organize(given: Mapping[str, str]) -> str:
@@ -55,7 +72,7 @@ PROMPTS = (
         name="distill",
         title="Distill notes into one",
         description="Make one new note out of several, linked back to each of them.",
-        arguments=(PromptArgument("memory_ids", "Ids of the notes, separated by commas."),),
+        arguments=(PromptArgument("memory_ids", "Ids of the notes: a JSON list, or separated by commas or spaces."),),
         write=_distill,
     ),
     Prompt(

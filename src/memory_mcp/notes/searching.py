@@ -38,15 +38,20 @@ class Search:
     meaning: Meaning
     vector: QuestionVector | None  # None: by words alone
 
-    def found(self, tx: Read) -> list[tuple[notes.Stored, Ranked]]:
+    def found(self, tx: Read) -> "tuple[list[tuple[notes.Stored, Ranked]], bool]":
+        """The hits of the page that is asked for, and whether there are more."""
         ranked = self._ranked(tx) if self.question.query else self._newest(tx)
+        ranked, has_more = ranked[: self.question.limit], len(ranked) > self.question.limit
+        return self._stored(tx, ranked), has_more
+
+    def _stored(self, tx: Read, ranked: Sequence[Ranked]) -> list[tuple[notes.Stored, Ranked]]:
         return list(
             zip(notes.by_seq(tx, [one.seq for one in ranked], self.question.filter.within), ranked, strict=True)
         )
 
     def _newest(self, tx: Read) -> list[Ranked]:
         """Nothing was asked for: what fits the filter, the newest first."""
-        seqs = lists.newest(tx, self.question.filter, self.question.limit)
+        seqs = lists.newest(tx, self.question.filter, self.question.offset, self.question.limit + 1)
         importances = notes.importances(tx, seqs)
         return [_ranked(seq, (None, None, round(importances[seq], DIGITS))) for seq in seqs]
 
@@ -57,12 +62,13 @@ class Search:
         running = {*lexical, *(near.nearest if self._ignores_words else near.related)}
         parts = {seq: self._parts(seq, lexical, near, one) for seq, one in notes.importances(tx, running).items()}
         order = sorted(parts, key=lambda seq: (-_score(*parts[seq]), -seq))
-        newer = links.successors(tx, order[: self.question.limit])
+        newer = links.successors(tx, order)  # of all, so that each page sees the same order
         if newer:
             order, late = self._successors_first(tx, order, newer)
             near = self._near(tx, {*late, *order}, allowed) if late else near
             parts |= {seq: self._parts(seq, {}, near, one) for seq, one in notes.importances(tx, late).items()}
-        return [_ranked(seq, parts[seq], near.parts.get(seq, 0)) for seq in order[: self.question.limit]]
+        page = order[self.question.offset : self.question.end + 1]
+        return [_ranked(seq, parts[seq], near.parts.get(seq, 0)) for seq in page]
 
     @property
     def _ignores_words(self) -> bool:
@@ -70,13 +76,13 @@ class Search:
 
     def _by_words(self, tx: Read, allowed: lists.Allowed | None) -> dict[int, float]:
         index = words.WordIndex(tx, allowed)
-        return finding.by_words(index, self.question.query, max(BY_WORDS, self.question.limit)).scores()
+        return finding.by_words(index, self.question.query, max(BY_WORDS, self.question.end + 1)).scores()
 
     def _near(self, tx: Read, candidates: Iterable[int], allowed: lists.Allowed | None) -> Nearness:
         if self.vector is None:
             return Nearness()
         flags = allowed.flags if allowed else None
-        return self.meaning.near(tx, self.vector, candidates, flags, max(BY_VECTOR, self.question.limit))
+        return self.meaning.near(tx, self.vector, candidates, flags, max(BY_VECTOR, self.question.end + 1))
 
     def _parts(self, seq: int, lexical: Mapping[int, float], near: Nearness, importance: float) -> Parts:
         """Rounded, so that the formula holds to the digit for who reads them."""

@@ -41,16 +41,18 @@ Namespace = Annotated[str, Field(max_length=128)]
 NewNamespace = Annotated[Namespace, READABLE]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
 Importance = Annotated[float, Field(ge=0, le=1)]
-Moment = Annotated[str, Field(max_length=64)]
+Moment = Annotated[str, Field(min_length=1, max_length=64)]
 LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
 Limit = Annotated[int, Field(ge=1, le=100), AS_WHOLE]
-Count = Annotated[int, Field(ge=1, le=2**53), AS_WHOLE]
+Count = Annotated[int, Field(ge=1, le=10**12), AS_WHOLE]
+Offset = Annotated[int, Field(ge=0, le=10**6), AS_WHOLE]
 
 notes = Family(
     name="notes",
     purpose="linked notes in namespaces, found by words and by meaning: memory_search first, memory_create what will "
     "matter, memory_link or [[Title]] to connect; memory_update with supersedes when something has changed",
     errors="tool-result",
+    spells_out_bounds=True,
     is_confinable=True,
     uri_prefixes=resources.PREFIXES,
     prompts=prompts.PROMPTS,
@@ -65,6 +67,7 @@ notes = Family(
 class MemorySearch(Arguments):
     query: Text = Field("", description="Words or a question. May be empty with a filter: newest first.")
     limit: Limit = 20
+    offset: Annotated[int, Field(ge=0, le=1000), AS_WHOLE] = 0
     namespace: Namespace | None = None
     tags: Tags = Field([], description="Only notes with all of these.")
     min_importance: Importance = 0
@@ -85,28 +88,35 @@ def memory_search(call: Call, asked: MemorySearch) -> Found:
         created_after=_moment("created_after", asked.created_after),
         created_before=_moment("created_before", asked.created_before, whole_day=True),
     )
-    question = Question(asked.query.strip(), chosen, asked.search_mode, asked.limit)
+    question = Question(asked.query.strip(), chosen, asked.search_mode, asked.limit, asked.offset)
     return call.app.notes.search(call.caller, question)
 
 
 class MemoryGet(Arguments):
     id: Id
     include_links: bool = False
+    links_offset: Offset = 0
     version: Count | None = Field(None, description="A former version.")
 
 
 @notes.tool(MemoryGet, answers=Note, title="Get a note", needs=Scope.READ, idempotent=True)
 def memory_get(call: Call, asked: MemoryGet) -> Note:
     """One note in full, optionally with its links. Moves it to the top of memory_recent."""
-    return call.app.notes.get(call.caller, asked.id, include_links=asked.include_links, version=asked.version)
+    return call.app.notes.get(
+        call.caller,
+        asked.id,
+        include_links=asked.include_links,
+        links_offset=asked.links_offset,
+        version=asked.version,
+    )
 
 
 class MemoryCreate(Arguments):
     content: Text = Field(min_length=1, description="Markdown. #tags and [[Title]] links in it count.")
     title: Title | None = Field(None, description="Default: the first line.")
-    tags: Tags = Field([])
+    tags: Tags = Field([], description="mcp, memory, the client and ns/NAMESPACE are added.")
     importance: Importance = 0.5
-    namespace: NewNamespace | None = None
+    namespace: NewNamespace | None = Field(None, description="Default: the key's.")
     folder: Folder = ""
     metadata: dict[str, Any] = Field({})
     expires_at: Moment | None = Field(None, description="ISO 8601; from then on not found.")
@@ -132,7 +142,7 @@ def memory_create(call: Call, asked: MemoryCreate) -> Note:
 
 class MemoryUpdate(Arguments):
     id: Id
-    content: Text | None = None
+    content: Annotated[Text, Field(min_length=1)] | None = None
     title: Title | None = None
     folder: Folder | None = None
     importance: Importance | None = None
@@ -141,7 +151,7 @@ class MemoryUpdate(Arguments):
     add_tags: Tags = Field([])
     remove_tags: Tags = Field([], description="'archived' restores a deleted note.")
     metadata_patch: dict[str, Any] = Field({}, description="Merged in; null removes a key.")
-    expires_at: Moment | None = Field(None, description="ISO 8601; empty: never.")
+    expires_at: Annotated[str, Field(max_length=64)] | None = Field(None, description="ISO 8601; empty: never.")
     supersedes: Ids = Field([])
 
 
@@ -173,14 +183,14 @@ class MemoryDelete(Arguments):
 
 @notes.tool(MemoryDelete, answers=Deleted, title="Delete a note", needs=Scope.DELETE, destructive=True, idempotent=True)
 def memory_delete(call: Call, asked: MemoryDelete) -> Deleted:
-    """Archive a note so that it no longer surfaces, or delete it for good."""
+    """Archive a note (#archived, importance 0) so that it no longer surfaces, or delete it for good."""
     return call.app.notes.delete(call.caller, asked.id, soft=asked.soft)
 
 
 class MemoryLink(Arguments):
     source_id: Id
     target_id: Id
-    bidirectional: bool = False
+    bidirectional: bool = Field(False, description="The reverse, too.")
 
 
 @notes.tool(MemoryLink, answers=Linked, title="Link notes", needs=Scope.LINK, idempotent=True)
@@ -196,46 +206,49 @@ def memory_unlink(call: Call, asked: MemoryLink) -> Unlinked:
 
 
 class MemoryListNamespaces(Arguments):
-    pass
+    offset: Offset = 0
 
 
 @notes.tool(MemoryListNamespaces, answers=Namespaces, title="List namespaces", needs=Scope.READ, idempotent=True)
 def memory_list_namespaces(call: Call, asked: MemoryListNamespaces) -> Namespaces:
     """Every namespace with its number of notes."""
-    return call.app.notes.namespaces(call.caller)
+    return call.app.notes.namespaces(call.caller, asked.offset)
 
 
 class MemoryListTags(Arguments):
     namespace: Namespace | None = None
     min_count: Count = 1
+    offset: Offset = 0
 
 
 @notes.tool(MemoryListTags, answers=TagCounts, title="List tags", needs=Scope.READ, idempotent=True)
 def memory_list_tags(call: Call, asked: MemoryListTags) -> TagCounts:
     """Every tag with its number of notes, the most used first."""
-    return call.app.notes.tags(call.caller, _namespace(asked.namespace), asked.min_count)
+    return call.app.notes.tags(call.caller, _namespace(asked.namespace), asked.min_count, asked.offset)
 
 
 class MemoryRecent(Arguments):
     limit: Limit = 20
+    offset: Offset = 0
     namespace: Namespace | None = None
 
 
 @notes.tool(MemoryRecent, answers=Recent, title="Recent notes", needs=Scope.READ, idempotent=True)
 def memory_recent(call: Call, asked: MemoryRecent) -> Recent:
     """The notes last read with memory_get, then those last written."""
-    return call.app.notes.recent(call.caller, Filter(namespace=_namespace(asked.namespace)), asked.limit)
+    return call.app.notes.recent(call.caller, Filter(_namespace(asked.namespace)), asked.limit, asked.offset)
 
 
 class MemoryNeighbors(Arguments):
     id: Id
     depth: Annotated[int, Field(ge=1, le=3), AS_WHOLE] = 1
+    offset: Offset = 0
 
 
 @notes.tool(MemoryNeighbors, answers=Neighbourhood, title="Neighbours of a note", needs=Scope.READ, idempotent=True)
 def memory_neighbors(call: Call, asked: MemoryNeighbors) -> Neighbourhood:
     """The notes linked with a note, in either direction, up to `depth` links away."""
-    return call.app.notes.neighbours(call.caller, asked.id, asked.depth)
+    return call.app.notes.neighbours(call.caller, asked.id, asked.depth, asked.offset)
 
 
 class MemoryStats(Arguments):

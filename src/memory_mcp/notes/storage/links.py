@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
-from memory_mcp.notes.model import Edge, Link, Links, Neighbourhood, Node, folded
+from memory_mcp.notes.model import Edge, Link, Links, LinkTotals, Neighbourhood, Node, folded
 from memory_mcp.notes.storage.notes import LIVE, inside
 from memory_mcp.sqlite import Read, Write
 
@@ -53,40 +54,64 @@ def everything(tx: Read) -> Iterator[tuple[str, str, str, str]]:
     )
 
 
-def of(tx: Read, seq: int, within: str | None, limit: int) -> Links:
-    def ends(sql: str) -> list[Link]:
-        return [Link(*row) for row in tx.all(sql, {"seq": seq, "limit": limit, "within": within})]
+def of(tx: Read, seq: int, within: str | None, offset: int, limit: int) -> Links:
+    """A page of each kind of link, and how many there are of each."""
+    values = {"seq": seq, "within": within, "offset": offset, "limit": limit}
+    outgoing = (
+        f"seq IN (SELECT target_seq FROM note_edges WHERE source_seq = :seq) AND archived = 0 AND {inside(within)}"
+    )
+    incoming = (
+        f"seq IN (SELECT source_seq FROM note_edges WHERE target_seq = :seq) AND archived = 0 AND {inside(within)}"
+    )
+    dangling = "source_seq = :seq AND target_seq IS NULL"
 
-    dangling = tx.all(
-        "SELECT title FROM note_wikilinks WHERE source_seq = :seq AND target_seq IS NULL ORDER BY title LIMIT :limit",
-        {"seq": seq, "limit": limit},
+    def notes(condition: str) -> list[Link]:
+        sql = f"SELECT id, title FROM notes WHERE {condition} ORDER BY seq LIMIT :limit OFFSET :offset"
+        return [Link(*row) for row in tx.all(sql, values)]
+
+    titles = tx.all(
+        f"SELECT title FROM note_wikilinks WHERE {dangling} ORDER BY title LIMIT :limit OFFSET :offset", values
     )
     return Links(
-        outgoing=ends(
-            f"""
-            SELECT id, title FROM notes
-            WHERE seq IN (SELECT target_seq FROM note_edges WHERE source_seq = :seq) AND archived = 0
-                AND {inside(within)}
-            ORDER BY seq LIMIT :limit
-            """
+        outgoing=notes(outgoing),
+        incoming=notes(incoming),
+        dangling=[title for (title,) in titles],
+        total=LinkTotals(
+            outgoing=tx.number(f"SELECT count(*) FROM notes WHERE {outgoing}", values),
+            incoming=tx.number(f"SELECT count(*) FROM notes WHERE {incoming}", values),
+            dangling=tx.number(f"SELECT count(*) FROM note_wikilinks WHERE {dangling}", values),
         ),
-        incoming=ends(
-            f"""
-            SELECT id, title FROM notes
-            WHERE seq IN (SELECT source_seq FROM note_edges WHERE target_seq = :seq) AND archived = 0
-                AND {inside(within)}
-            ORDER BY seq LIMIT :limit
-            """
-        ),
-        dangling=[title for (title,) in dangling],
     )
 
 
 def neighbours(tx: Read, root: int, within: str | None, depth: int, most: int) -> Neighbourhood:
     """Breadth first, along links in both directions, through notes that are not archived and may be seen."""
-    # A note is reached at most once at each depth, so this many rows hold one note more than are wanted.
     rows = tx.all(
         f"""
+        {_reached(within)}
+        SELECT note.seq, note.id, note.title, min(reached.depth) AS nearest
+        FROM reached JOIN notes AS note USING (seq) GROUP BY note.seq ORDER BY nearest, note.seq LIMIT :most
+        """,
+        _reached_values(tx, root, within, depth, most),
+    )
+    shown = rows[:most]
+    return Neighbourhood(
+        nodes=[Node(id_, title, nearest) for _, id_, title, nearest in shown],
+        edges=_among(tx, [row[0] for row in shown]),
+        truncated=len(rows) > most,
+    )
+
+
+def count_neighbours(tx: Read, root: int, within: str | None, depth: int, most: int) -> int:
+    """How many notes `neighbours` finds; `most` if they are that many or more."""
+    found = tx.number(
+        f"{_reached(within)} SELECT count(DISTINCT seq) FROM reached", _reached_values(tx, root, within, depth, most)
+    )
+    return min(found, most)
+
+
+def _reached(within: str | None) -> str:
+    return f"""
         WITH RECURSIVE reached(seq, depth) AS (
             SELECT :root, 0
             UNION
@@ -105,24 +130,20 @@ def neighbours(tx: Read, root: int, within: str | None, depth: int, most: int) -
             WHERE reached.depth < :depth
             ORDER BY 2, 1 LIMIT :rows
         )
-        SELECT note.seq, note.id, note.title, min(reached.depth) AS nearest
-        FROM reached JOIN notes AS note USING (seq) GROUP BY note.seq ORDER BY nearest, note.seq LIMIT :most
-        """,
-        {
-            "root": root,
-            "within": within,
-            "depth": depth,
-            "rows": (depth + 1) * (most + 1),
-            "most": most + 1,
-            "now": tx.precise_stamp,
-        },
-    )
-    shown = rows[:most]
-    return Neighbourhood(
-        nodes=[Node(id_, title, nearest) for _, id_, title, nearest in shown],
-        edges=_among(tx, [row[0] for row in shown]),
-        truncated=len(rows) > most,
-    )
+    """
+
+
+def _reached_values(tx: Read, root: int, within: str | None, depth: int, most: int) -> dict[str, Any]:
+    # A note is reached at most once at each depth, so this many rows hold one note more than are wanted.
+    rows = (depth + 1) * (most + 1)
+    return {
+        "root": root,
+        "within": within,
+        "depth": depth,
+        "rows": rows,
+        "most": most + 1,
+        "now": tx.precise_stamp,
+    }
 
 
 def newest(tx: Read, within: str | None, most: int) -> Neighbourhood:

@@ -24,26 +24,36 @@ from memory_mcp.sqlite import Read
 TOP = 10
 
 
-def recent(tx: Read, chosen: Filter, limit: int) -> list[Slim]:
+def recent(tx: Read, chosen: Filter, offset: int, limit: int) -> list[Slim]:
     rows = tx.all(
         f"""
         SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at
         FROM notes WHERE {_fits(chosen)}
-        ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC, seq DESC LIMIT :limit
+        ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC, seq DESC LIMIT :limit OFFSET :offset
         """,
-        _filter_values(tx, chosen) | {"limit": limit},
+        _filter_values(tx, chosen) | {"limit": limit, "offset": offset},
     )
     return [_slim(*row) for row in rows]
 
 
-def archived(tx: Read, within: str | None, limit: int) -> list[Slim]:
+def count(tx: Read, chosen: Filter) -> int:
+    """How many notes fit a filter."""
+    return tx.number(f"SELECT count(*) FROM notes WHERE {_fits(chosen)}", _filter_values(tx, chosen))
+
+
+def count_archived(tx: Read, within: str | None) -> int:
+    return tx.number(f"SELECT count(*) FROM notes WHERE archived = 1 AND {inside(within)}", {"within": within})
+
+
+def archived(tx: Read, within: str | None, offset: int, limit: int) -> list[Slim]:
     """Notes that were deleted softly, the last one first."""
     rows = tx.all(
         f"""
         SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at
-        FROM notes WHERE archived = 1 AND {inside(within)} ORDER BY updated_at DESC, seq DESC LIMIT :limit
+        FROM notes WHERE archived = 1 AND {inside(within)}
+        ORDER BY updated_at DESC, seq DESC LIMIT :limit OFFSET :offset
         """,
-        {"limit": limit, "within": within},
+        {"limit": limit, "offset": offset, "within": within},
     )
     return [_slim(*row) for row in rows]
 
@@ -94,22 +104,33 @@ def namespaces(tx: Read, within: str | None) -> list[Namespace]:
     return [Namespace(*row) for row in rows]
 
 
-def tag_counts(tx: Read, chosen: Filter, at_least: int, limit: int) -> list[TagCount]:
+def tag_counts(tx: Read, chosen: Filter, at_least: int, limit: int, offset: int = 0) -> list[TagCount]:
+    rows = tx.all(
+        f"{_tag_groups(chosen)} ORDER BY notes DESC, tag_key LIMIT :limit OFFSET :offset",
+        _filter_values(tx, chosen) | {"at_least": at_least, "limit": limit, "offset": offset},
+    )
+    return [TagCount(*row) for row in rows]
+
+
+def count_tags(tx: Read, chosen: Filter, at_least: int) -> int:
+    """How many tags there are, with a number of notes or more."""
+    return tx.number(
+        f"SELECT count(*) FROM ({_tag_groups(chosen)})", _filter_values(tx, chosen) | {"at_least": at_least}
+    )
+
+
+def _tag_groups(chosen: Filter) -> str:
+    """(tag, notes) of each tag."""
     # Without a filter almost every note counts: it is faster to leave out those that do not.
     counted = (
         f"IN (SELECT seq FROM notes WHERE {_fits(chosen)})"
         if not chosen.is_empty
         else "NOT IN (SELECT seq FROM notes WHERE archived = 1 UNION SELECT seq FROM notes WHERE expires_at <= :now)"
     )
-    rows = tx.all(
-        f"""
+    return f"""
         SELECT max(tag), count(*) AS notes FROM note_tags WHERE note_seq {counted}
         GROUP BY tag_key HAVING notes >= :at_least
-        ORDER BY notes DESC, tag_key LIMIT :limit
-        """,
-        _filter_values(tx, chosen) | {"at_least": at_least, "limit": limit},
-    )
-    return [TagCount(*row) for row in rows]
+    """
 
 
 def stats(tx: Read, chosen: Filter) -> Stats:
@@ -135,6 +156,30 @@ def stats(tx: Read, chosen: Filter) -> Stats:
         top_clients=[Counted(client, -notes) for notes, client in clients[:TOP]],
         avg_importance=round(sum(row[4] for row in rows) / total, 6) if total else 0.0,
     )
+
+
+def namespaces_after(tx: Read, within: str | None, name: str, limit: int) -> list[tuple[str, int]]:
+    """(namespace, notes) in the order of their names."""
+    return tx.all(
+        f"""
+        SELECT namespace, count(*) FROM notes WHERE namespace > :name AND {LIVE} AND {inside(within)}
+        GROUP BY namespace ORDER BY namespace LIMIT :limit
+        """,
+        {"name": name, "within": within, "limit": limit, "now": tx.precise_stamp},
+    )
+
+
+def namespaces_starting(tx: Read, within: str | None, prefix: str, limit: int) -> list[str]:
+    """Whatever their case, the last changed first."""
+    rows = tx.all(
+        f"""
+        SELECT namespace FROM notes
+        WHERE lower(substr(namespace, 1, length(:prefix))) = lower(:prefix) AND {LIVE} AND {inside(within)}
+        GROUP BY namespace ORDER BY max(updated_at) DESC, namespace LIMIT :limit
+        """,
+        {"prefix": prefix, "within": within, "limit": limit, "now": tx.precise_stamp},
+    )
+    return [name for (name,) in rows]
 
 
 def namespace_names(tx: Read) -> set[str]:
@@ -214,10 +259,10 @@ def ids_like(tx: Read, within: str | None, text: str, limit: int) -> list[str]:
 # What fits a filter
 
 
-def newest(tx: Read, chosen: Filter, limit: int) -> list[int]:
+def newest(tx: Read, chosen: Filter, offset: int, limit: int) -> list[int]:
     rows = tx.all(
-        f"SELECT seq FROM notes WHERE {_fits(chosen)} ORDER BY created_at DESC, seq DESC LIMIT :limit",
-        _filter_values(tx, chosen) | {"limit": limit},
+        f"SELECT seq FROM notes WHERE {_fits(chosen)} ORDER BY created_at DESC, seq DESC LIMIT :limit OFFSET :offset",
+        _filter_values(tx, chosen) | {"limit": limit, "offset": offset},
     )
     return [seq for (seq,) in rows]
 
