@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,18 +10,37 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
+from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import AppError, Invalid, Unavailable, Unusable
 from memory_mcp.families import Family, Tool
 
 log = logging.getLogger(__name__)
 
 
-def result(tool: Tool, answer: Any) -> types.CallToolResult:
-    structured = tool.answers.dump_python(answer, mode="json", by_alias=True)
-    text = tool.answers.dump_json(answer, by_alias=True).decode()
-    texts = [text, tool.summary(answer)] if tool.summary else [text]
+def result(tool: Tool, answer: Any, caller: Caller, given: Mapping[str, Any] | None) -> types.CallToolResult:
+    structured = shown(tool, answer, caller, given)
+    if is_narrowed(tool, caller):
+        texts = [json.dumps(structured, ensure_ascii=False)]
+    else:
+        text = tool.answers.dump_json(answer, by_alias=True).decode()
+        texts = [text, tool.summary(answer)] if tool.summary else [text]
     content = [types.TextContent(type="text", text=one) for one in texts]
     return types.CallToolResult(content=[*content], structured_content=structured)
+
+
+def shown(tool: Tool, answer: Any, caller: Caller, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """An answer as this caller may see it: who may not read gets back what they sent, and what the tool declares."""
+    structured: dict[str, Any] = tool.answers.dump_python(answer, mode="json", by_alias=True)
+    if not is_narrowed(tool, caller):
+        return structured
+    sent, declared = given or {}, tool.without_read or ()
+    return {
+        name: value for name, value in structured.items() if name in declared or (name in sent and sent[name] == value)
+    }
+
+
+def is_narrowed(tool: Tool, caller: Caller) -> bool:
+    return tool.without_read is not None and Scope.READ not in caller.scopes
 
 
 def refusal(family: Family, error: AppError) -> types.CallToolResult:

@@ -128,6 +128,16 @@ class McpDoor:
         in_spec = self.app.settings.portal_names == "spec"
         return {name: schemas.offer(tool, in_spec=in_spec) for name, tool in self._tools.items()}
 
+    @cached_property
+    def _offers_without_read(self) -> dict[str, types.Tool]:
+        """For callers who may not read: their answers lack some fields."""
+        return {
+            name: offer.model_copy(update={"output_schema": schemas.outline_without_read(self._tools[name])})
+            if self._tools[name].without_read is not None
+            else offer
+            for name, offer in self._offers.items()
+        }
+
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         _no_cursor(params)
         caller = asking.caller(ctx)
@@ -137,7 +147,8 @@ class McpDoor:
             for name, tool in self._tools.items()
             if tool.family in caller.families and tool.needs in caller.scopes and (shows_apps or not tool.app_only)
         ]
-        return types.ListToolsResult(tools=[self._offers[name] for name in allowed])
+        offers = self._offers if Scope.READ in caller.scopes else self._offers_without_read
+        return types.ListToolsResult(tools=[offers[name] for name in allowed])
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         caller = asking.caller(ctx)
@@ -154,7 +165,7 @@ class McpDoor:
 
     def _answer(self, call: Call, tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
         """A tool call from its raw arguments to its result, all of it in a thread: both may be long."""
-        return answers.result(tool, self.running.run(call, tool, given))
+        return answers.result(tool, self.running.run(call, tool, given), call.caller, given)
 
     # Resources
 

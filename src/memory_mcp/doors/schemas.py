@@ -71,6 +71,12 @@ def outline(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "required": schema.get("required", [])}
 
 
+def outline_without_read(tool: Tool) -> dict[str, Any]:
+    """The same for a caller who may not read."""
+    required = [name for name in output_schema(tool).get("required", []) if name in (tool.without_read or ())]
+    return {"type": "object", "required": required}
+
+
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
     definitions = schema.pop("$defs", {})
     plain: dict[str, Any] = _simplified(schema, definitions)

@@ -78,21 +78,40 @@ def get_current_project(call: Call, asked: NothingAsked) -> ProjectNews:
     return call.app.graph.current_project(call.caller, call.session)
 
 
-@graph.tool(NamedProject, answers=ProjectNews, title="Archive a project", needs=Scope.DELETE, steers=True)
+@graph.tool(
+    NamedProject,
+    answers=ProjectNews,
+    title="Archive a project",
+    needs=Scope.DELETE,
+    steers=True,
+    without_read=("message",),
+)
 def archive_project(call: Call, asked: NamedProject) -> ProjectNews:
     """Put a project away with its data. restore_project brings it back."""
     return call.app.graph.archive_project(call.caller, asked.name)
 
 
 @graph.tool(
-    NamedProject, answers=ProjectNews, title="Delete a project", needs=Scope.DELETE, destructive=True, steers=True
+    NamedProject,
+    answers=ProjectNews,
+    title="Delete a project",
+    needs=Scope.DELETE,
+    destructive=True,
+    steers=True,
+    without_read=("message",),
 )
 def delete_project(call: Call, asked: NamedProject) -> ProjectNews:
     """Delete a project and all its data for good."""
     return call.app.graph.delete_project(call.caller, asked.name)
 
 
-@graph.tool(NamedProject, answers=Project, title="Restore a project", needs=Scope.WRITE)
+@graph.tool(
+    NamedProject,
+    answers=Project,
+    title="Restore a project",
+    needs=Scope.WRITE,
+    without_read=("id", "name", "status", "created_at", "updated_at"),
+)
 def restore_project(call: Call, asked: NamedProject) -> Project:
     """Bring an archived project back."""
     return call.app.graph.restore_project(call.caller, asked.name)

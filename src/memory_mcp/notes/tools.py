@@ -111,6 +111,10 @@ def memory_get(call: Call, asked: MemoryGet) -> Note:
     )
 
 
+OWN_FACTS = ("id", "created_at", "updated_at", "version")
+"""What a note's writer learns of it without the right to read."""
+
+
 class MemoryCreate(Arguments):
     content: Text = Field(min_length=1, description="Markdown. #tags and [[Title]] links in it count.")
     title: Title | None = Field(None, description="Default: the first line.")
@@ -123,7 +127,7 @@ class MemoryCreate(Arguments):
     supersedes: Ids = Field([], description="Ids of notes this one replaces.")
 
 
-@notes.tool(MemoryCreate, answers=Note, title="Create a note", needs=Scope.WRITE)
+@notes.tool(MemoryCreate, answers=Note, title="Create a note", needs=Scope.WRITE, without_read=OWN_FACTS)
 def memory_create(call: Call, asked: MemoryCreate) -> Note:
     """Keep a new note. `similar` in the answer names notes that say nearly the same: consider updating those."""
     new = NewNote(
@@ -155,7 +159,15 @@ class MemoryUpdate(Arguments):
     supersedes: Ids = Field([])
 
 
-@notes.tool(MemoryUpdate, answers=Note, title="Update a note", needs=Scope.WRITE, destructive=True, idempotent=True)
+@notes.tool(
+    MemoryUpdate,
+    answers=Note,
+    title="Update a note",
+    needs=Scope.WRITE,
+    destructive=True,
+    idempotent=True,
+    without_read=OWN_FACTS,
+)
 def memory_update(call: Call, asked: MemoryUpdate) -> Note:
     """Change some fields of a note. The former version is kept (memory_get with version)."""
     if asked.model_fields_set <= {"id"}:

@@ -118,7 +118,15 @@ def list_memories(call: Call, asked: ListMemories) -> Category:
     )
 
 
-@stores.tool(InStore, answers=Pruned, title="Prune memories", needs=Scope.DELETE, destructive=True, idempotent=True)
+@stores.tool(
+    InStore,
+    answers=Pruned,
+    title="Prune memories",
+    needs=Scope.DELETE,
+    destructive=True,
+    idempotent=True,
+    without_read=("store", "pruned_count"),
+)
 def prune_memories(call: Call, asked: InStore) -> Pruned:
     """Delete all expired memories of a store."""
     return call.app.stores.prune(call.caller, asked.store)

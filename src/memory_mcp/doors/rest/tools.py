@@ -7,6 +7,7 @@ from fastapi import Body, Path, Query, Request
 
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
+from memory_mcp.doors import answers
 from memory_mcp.doors.disconnects import DISCONNECT
 from memory_mcp.doors.rest.answering import refusals
 from memory_mcp.doors.rest.people import TheApp, ThePerson, tool_named
@@ -35,8 +36,7 @@ def call_tool(
         raise NotFound(f"Unknown tool: {name}. docs/tools.md and tools/list name those there are.")
     running: Running = request.app.state.running
     answer = running.run(call_of(app, person, request.scope[DISCONNECT].event), tool, arguments)
-    structured: dict[str, Any] = tool.answers.dump_python(answer, mode="json", by_alias=True)
-    return structured
+    return answers.shown(tool, answer, person, arguments)
 
 
 @mine.get("/open", responses=refusals(404, 422))
