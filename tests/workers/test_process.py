@@ -107,6 +107,8 @@ def test_it_opens_what_it_was_given_and_nothing_else(tmp_path: Path) -> None:
 def test_no_key_of_the_server_is_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     with Worker(Limits(60)) as worker:
+        with pytest.raises(archive.Damaged):  # once it has answered, it is there
+            worker.call(archive.verify, tmp_path / "none")
         environment = Path(f"/proc/{worker._process.pid}/environ").read_bytes()
     assert b"PYTHONPATH" in environment
     assert b"secret" not in environment

@@ -27,7 +27,8 @@ MAX_IMPORTS = 8  # of one server, those that wait for their portal too: each has
 EXPORTS = "exports"
 RETRY_AFTER_S = 5
 MIN_VERIFY_SECONDS = 600  # that a portal file of any size has to be read through
-SLOWEST_BYTES_A_SECOND = 20_000_000  # and this, for a large one
+MIN_BYTES_PER_SECOND = 20_000_000  # and this, for a large one
+ANY_SIZE = 2**62  # bytes of a file: the list of its parts is added to a portal's file, however large that is
 MAX_NFC_GROWTH = 3  # times its bytes that a text in NFC may have
 OF_NAMESPACES = "namespaces"  # in imports/ and exports/: a folder for each namespace that a key is confined to
 MOST_EXPORTS = 8  # of one server, those that wait their turn too: the others are refused, and reads go on
@@ -84,6 +85,8 @@ class Transfers:
             moving.staged(folder, ENDINGS[format_]) as path,
             self._worker(path, budget, cancelled) as worker,
         ):
+            if format_ != "parquet":  # which the engine reads alone
+                worker.start()
             self._get(caller, source, path, budget, cancelled)  # before the turn: it may take a while
             arrival = moving.Arrival(path, format_, worker, budget, cancelled)
             if format_ in ("json", "csv"):
@@ -216,6 +219,18 @@ class Transfers:
         cancelled: threading.Event | None = None,
     ) -> list[Table]:
         """A whole portal in a sealed file, as it is at one moment. What tables it holds."""
+        size = sum(table.bytes for table in storage.tables(line))
+        with _archive_worker(path, size, cancelled) as worker:
+            worker.start()  # it gets ready while the engine writes
+            tables, about = self._back_up(folder, line, path, largest, cancelled)
+            worker.call(archive.seal, path, {"metadata": about, "tables": {table.name: table.rows for table in tables}})
+        _check_size(path.stat().st_size, largest)
+        return tables
+
+    def _back_up(
+        self, folder: PortalFolder, line: EngineLine, path: Path, largest: float, cancelled: threading.Event | None
+    ) -> tuple[list[Table], dict[str, str]]:
+        """Have the engine write a portal to a file. What tables it holds, and what is noted of it."""
         try:
             with folder.turn():
                 check_wanted(cancelled)
@@ -228,10 +243,7 @@ class Transfers:
                 storage.back_up(line.until(cancelled), str(path))
         except EngineError as exc:
             raise Unavailable("The engine cannot write this portal to a file. Look at the log, or try again.") from exc
-        with _archive_worker(path, cancelled) as worker:
-            worker.call(archive.seal, path, {"metadata": about, "tables": {table.name: table.rows for table in tables}})
-        _check_size(path.stat().st_size, largest)
-        return tables
+        return tables, about
 
     # Upkeep
 
@@ -257,7 +269,7 @@ class Transfers:
         line = self._keeping.line(folder)
         with moving.staged(folder, ENDINGS["db"]) as path:
             shutil.copyfile(file, path)
-            with _archive_worker(path) as worker, folder.turn():
+            with _archive_worker(path, path.stat().st_size) as worker, folder.turn():
                 count = moving.open_whole(line, worker, path)
                 folder.describe(storage.tables(line))
         return count
@@ -320,11 +332,10 @@ class Transfers:
         return [own / OF_NAMESPACES / caller.confined_to]
 
 
-def _archive_worker(path: Path, cancelled: threading.Event | None = None) -> Worker:
-    """For a portal's file that is read through, however large it is."""
-    size = path.stat().st_size
-    seconds = MIN_VERIFY_SECONDS + size / SLOWEST_BYTES_A_SECOND
-    return Worker(Limits(seconds, file_bytes=2 * size + (1 << 20)), writable=[path.parent], cancelled=cancelled)
+def _archive_worker(path: Path, size: int, cancelled: threading.Event | None = None) -> Worker:
+    """For a portal's file of about this size that is read through, however large it is."""
+    seconds = MIN_VERIFY_SECONDS + size / MIN_BYTES_PER_SECOND
+    return Worker(Limits(seconds, file_bytes=ANY_SIZE), writable=[path.parent], cancelled=cancelled)
 
 
 @contextmanager

@@ -66,19 +66,27 @@ class Worker:
     ) -> None:
         self._deadline = time.monotonic() + limits.seconds
         self._cancelled = cancelled
-        self._process = _start(
-            {
-                "seconds": math.ceil(limits.seconds) + 1,
-                "memory_bytes": limits.memory_bytes,
-                "file_bytes": limits.file_bytes,
-                "open_files": limits.open_files,
-                "readable": list(map(str, readable)),
-                "writable": list(map(str, writable)),
-                "network": network,
-                "parent": os.getpid(),
-            },
-            has_packages=network,
-        )
+        self._limits: dict[str, Any] = {
+            "seconds": math.ceil(limits.seconds) + 1,
+            "memory_bytes": limits.memory_bytes,
+            "file_bytes": limits.file_bytes,
+            "open_files": limits.open_files,
+            "readable": list(map(str, readable)),
+            "writable": list(map(str, writable)),
+            "network": network,
+            "parent": os.getpid(),
+        }
+        self._started: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process before the first call, which else does: it takes some 60 ms to be ready."""
+        if self._started is None:
+            self._started = _start(self._limits, has_packages=self._limits["network"])
+
+    @property
+    def _process(self) -> subprocess.Popen[bytes]:
+        self.start()
+        return cast("subprocess.Popen[bytes]", self._started)
 
     def __enter__(self) -> Self:
         return self
@@ -138,6 +146,8 @@ class Worker:
         return Unavailable("The process that reads files ended. Look at the log, or try again.")
 
     def _end(self) -> None:
+        if self._started is None:
+            return
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
