@@ -49,7 +49,7 @@ SQL_ELSEWHERE = {
     ("moving_in", "mcp_memory_service"),  # about somebody else's file
     ("graph", "adoption"),  # the same
 }
-SHARED = {"errors", "caller", "clock", "changes", "neighbours", "families", "logs", "names", "settings"}
+SHARED = {"errors", "caller", "cancellation", "clock", "changes", "neighbours", "families", "logs", "names", "settings"}
 SDK = {"mcp", "mcp_types"}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from memory_mcp.errors import Invalid
 from memory_mcp.files import compressed
-from memory_mcp.files.compressed import Allowance, BoundedZip
+from memory_mcp.files.compressed import BoundedZip, ExpansionBudget
 from tests.wire import COMMAND, environment
 
 MB = 1_000_000
@@ -63,7 +63,7 @@ def test_a_zip_of_too_many_files_or_of_another_method_is_refused(
 ) -> None:
     with zipfile.ZipFile(tmp_path / "lzma.zip", "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("a", "x")
-    with pytest.raises(Invalid, match="not read here"):
+    with pytest.raises(Invalid, match="other than deflate"):
         BoundedZip(tmp_path / "lzma.zip")
     monkeypatch.setattr(compressed, "MAX_ZIP_ENTRIES", 2)
     with pytest.raises(Invalid) as caught:
@@ -73,7 +73,7 @@ def test_a_zip_of_too_many_files_or_of_another_method_is_refused(
 
 def test_a_gzip_file_is_read_as_far_as_it_may_become() -> None:
     packed = gzip.compress(b"x\n" * 5 * MB)
-    with compressed.unzip_stream(io.BytesIO(packed), len(packed)) as stream, pytest.raises(Invalid):
+    with compressed.open_gzip(io.BytesIO(packed), len(packed)) as stream, pytest.raises(Invalid):
         for _ in compressed.lines(stream):
             pass
 
@@ -89,7 +89,7 @@ def test_nested_zips_share_what_is_allowed(tmp_path: Path) -> None:
     inner = zipped(tmp_path / "inner.zip", a=bytes(900_000)).read_bytes()
     with BoundedZip(zipped(tmp_path / "x.zip", one=inner, two=inner)) as outer:
         for name, is_left in (("one", True), ("two", False)):
-            with BoundedZip(outer.open(name), outer.allowance) as nested, nested.open("a") as stream:
+            with BoundedZip(outer.open(name), outer.budget) as nested, nested.open("a") as stream:
                 if is_left:
                     assert len(stream.read()) == 900_000
                 else:
@@ -98,8 +98,8 @@ def test_nested_zips_share_what_is_allowed(tmp_path: Path) -> None:
 
 
 def test_how_much_a_file_may_become_grows_with_it() -> None:
-    assert Allowance(10).max_bytes == MB
-    assert Allowance(MB).max_bytes == 100 * MB
+    assert ExpansionBudget(10).max_bytes == MB
+    assert ExpansionBudget(MB).max_bytes == 100 * MB
 
 
 @pytest.fixture(scope="module")

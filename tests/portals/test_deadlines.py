@@ -97,8 +97,8 @@ def test_a_text_that_takes_the_parser_for_ever_ends_too(two: tuple[Stdio, Stdio]
 
 
 def test_exports_have_a_limit_too(app: App, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_client, "EXPORT_S", 1)
-    monkeypatch.setattr(engine_client, "COUNT_S", 0)
+    monkeypatch.setattr(engine_client, "MAX_EXPORT_S", 1)
+    monkeypatch.setattr(engine_client, "MAX_COUNT_S", 0)
     with pytest.raises(Invalid) as caught:
         app.portals.transfers.export_file(CALLER, PORTAL, "x.csv", "csv", None, STUCK, lambda *progress: None)
     assert (caught.value.error, caught.value.data) == ("timeout", {"field": "query"})

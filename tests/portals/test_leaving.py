@@ -104,7 +104,7 @@ def test_many_exports_leave_room_for_reads_and_the_rest_are_refused(app: App, li
     exports = [threading.Thread(target=export, args=(number,)) for number in range(40)]
     for one in exports:
         one.start()
-    wait_until(lambda: len(told) == 40 - transfers.MOST_EXPORTS and running(line) == 2)
+    wait_until(lambda: len(told) == 40 - transfers.MAX_EXPORTS and running(line) == 2)
     assert {(error, "Try again" in message) for _, error, message in told} == {("unavailable", True)}
     assert ask(app, "SELECT n FROM t WHERE n = 1 LIMIT 1") == [{"n": 1}]
     assert app.portals.view(CALLER, PORTAL).tables

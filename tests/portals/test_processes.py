@@ -207,7 +207,7 @@ def test_a_folder_that_another_user_has_made_stops_no_portal(length: str, monkey
         taken.chmod(0o777)  # as one that others can enter
         line = engine_client.EngineLine(folder, {"max_execution_time": 5})
         assert line.run("SELECT 1") == b"1\n"
-        path = Path(engine_process.note_of(folder)["socket"])
+        path = Path(engine_process.read_lock(folder)["socket"])
         line.dismiss()
         assert (path.parent == folder) == (length == "short")
         assert path.parent != taken

@@ -16,7 +16,7 @@ from memory_mcp.engine import archive
 from memory_mcp.engine.landlock import version as landlock_version
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.portals import inspection
-from memory_mcp.workers.process import LimitExceeded, Limits, Worker
+from memory_mcp.workers.process import LimitExceeded, ProcessLimits, WorkerProcess
 
 MIB = 1024 * 1024
 
@@ -41,7 +41,7 @@ def endless(tmp_path: Path) -> Path:
 def test_a_function_gives_json_and_raises_its_own_errors(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('[{"a": 1}, {"a": 2}]')
-    with Worker(Limits(60), readable=[tmp_path]) as worker:
+    with WorkerProcess(ProcessLimits(60), readable=[tmp_path]) as worker:
         seen = worker.call(inspection.inspect_json, path, {}, {}, 10)
         assert seen == {"found": {"a": "Nullable(Int64)"}, "columns": {"a": "a"}, "new": [["a", "Nullable(Int64)"]]}
         with pytest.raises(archive.Damaged, match="not a portal file"):
@@ -53,7 +53,7 @@ def test_a_function_gives_json_and_raises_its_own_errors(tmp_path: Path) -> None
 
 
 def test_the_limit_of_time_ends_it(endless: Path) -> None:
-    with Worker(Limits(1.0), readable=[endless.parent]) as worker:
+    with WorkerProcess(ProcessLimits(1.0), readable=[endless.parent]) as worker:
         with pytest.raises(LimitExceeded) as caught:
             worker.call(archive.verify, endless)
         assert caught.value.limit == "time"
@@ -63,7 +63,7 @@ def test_the_limit_of_time_ends_it(endless: Path) -> None:
 def test_the_limit_of_memory_ends_it(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps([{"a": [[]] * 3_000_000}]))
-    with Worker(Limits(60, memory_bytes=100 * MIB), readable=[tmp_path]) as worker:
+    with WorkerProcess(ProcessLimits(60, memory_bytes=100 * MIB), readable=[tmp_path]) as worker:
         with pytest.raises(LimitExceeded) as caught:
             worker.call(inspection.inspect_json, path, {}, {}, 10)
         assert caught.value.limit == "memory"
@@ -72,7 +72,7 @@ def test_the_limit_of_memory_ends_it(tmp_path: Path) -> None:
 def test_the_limit_of_what_it_writes_holds(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("a\ne\u0301\n" * 1000)
-    with Worker(Limits(60, file_bytes=100), writable=[tmp_path]) as worker:
+    with WorkerProcess(ProcessLimits(60, file_bytes=100), writable=[tmp_path]) as worker:
         with pytest.raises(LimitExceeded) as caught:
             worker.call(inspection.prepare, path, "csv")
         assert caught.value.limit == "size"
@@ -81,7 +81,7 @@ def test_the_limit_of_what_it_writes_holds(tmp_path: Path) -> None:
 
 def test_a_caller_who_leaves_ends_it(endless: Path) -> None:
     cancelled = threading.Event()
-    with Worker(Limits(600), readable=[endless.parent], cancelled=cancelled) as worker:
+    with WorkerProcess(ProcessLimits(600), readable=[endless.parent], cancelled=cancelled) as worker:
         threading.Timer(0.2, cancelled.set).start()
         with pytest.raises(Unavailable):
             worker.call(archive.verify, endless)
@@ -94,10 +94,10 @@ def test_it_opens_what_it_was_given_and_nothing_else(tmp_path: Path) -> None:
     for folder in (allowed, other):
         folder.mkdir()
         (folder / "x.csv").write_text("a\ne\u0301\n")
-    reader = Worker(Limits(60, file_bytes=1000), readable=[allowed])
+    reader = WorkerProcess(ProcessLimits(60, file_bytes=1000), readable=[allowed])
     with reader, pytest.raises(RuntimeError, match="PermissionError"):  # it may read there, and not write
         reader.call(inspection.prepare, allowed / "x.csv", "csv")
-    with Worker(Limits(60, file_bytes=1000), writable=[allowed]) as worker:
+    with WorkerProcess(ProcessLimits(60, file_bytes=1000), writable=[allowed]) as worker:
         worker.call(inspection.prepare, allowed / "x.csv", "csv")
         with pytest.raises(RuntimeError, match="PermissionError"):
             worker.call(inspection.prepare, other / "x.csv", "csv")
@@ -106,7 +106,7 @@ def test_it_opens_what_it_was_given_and_nothing_else(tmp_path: Path) -> None:
 
 def test_no_key_of_the_server_is_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    with Worker(Limits(60)) as worker:
+    with WorkerProcess(ProcessLimits(60)) as worker:
         with pytest.raises(archive.Damaged):  # once it has answered, it is there
             worker.call(archive.verify, tmp_path / "none")
         environment = Path(f"/proc/{worker._process.pid}/environ").read_bytes()
@@ -115,7 +115,7 @@ def test_no_key_of_the_server_is_in_its_environment(tmp_path: Path, monkeypatch:
 
 
 def test_only_functions_of_this_program_are_called() -> None:
-    with Worker(Limits(60)) as worker, pytest.raises(RuntimeError, match="ValueError"):
+    with WorkerProcess(ProcessLimits(60)) as worker, pytest.raises(RuntimeError, match="ValueError"):
         worker.call(os.path.exists, "/")
 
 
@@ -123,9 +123,9 @@ OF_A_DYING_SERVER = """
 import sys
 from pathlib import Path
 from memory_mcp.engine import archive
-from memory_mcp.workers.process import Limits, Worker
+from memory_mcp.workers.process import ProcessLimits, WorkerProcess
 path = Path(sys.argv[1])
-with Worker(Limits(600), readable=[path.parent]) as worker:
+with WorkerProcess(ProcessLimits(600), readable=[path.parent]) as worker:
     print(worker._process.pid, flush=True)
     worker.call(archive.verify, path)
 """

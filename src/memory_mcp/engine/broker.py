@@ -25,7 +25,7 @@ from uuid import uuid4
 
 from memory_mcp.engine import archive, frames, peer, sandbox, wall, words
 from memory_mcp.engine.data_types import DataTypes
-from memory_mcp.engine.deadlines import POLL_INTERVAL_S, Asker, Requests
+from memory_mcp.engine.deadlines import POLL_INTERVAL_S, EngineClient, OpenRequests
 from memory_mcp.engine.parameters import Unfit, encoded, literal, prepared
 from memory_mcp.engine.process import ENDED_ITSELF, HELLO_TIMEOUT_S
 from memory_mcp.engine.wall import DATABASE, LENT
@@ -39,9 +39,9 @@ MOST_KNOWN = 1000  # queries
 LONGEST_TREE = 64 * 1024 * 1024  # bytes
 _CHANGING = {"CREATE", "ALTER", "DROP", "RENAME"}  # what statements start with that change tables
 _REPLACING = "_tmp_replace_"  # what the names of tables start with that CREATE OR REPLACE has not finished
-WRITER_GRACE_S = 5.0  # that an engine which ends itself leaves to whoever writes
-MAX_THREADS = min(4, os.cpu_count() or 1)  # of one of our own statements
-MAX_SOCKET_PATH_BYTES = 100  # addresses of sockets have at most 104, with a zero
+WRITER_GRACE_S = 5.0  # for the statement that writes, before an engine ends itself
+MAX_THREADS = min(4, os.cpu_count() or 1)  # for one statement of the server
+MAX_SOCKET_PATH_BYTES = 100  # macOS allows 104 with the final zero
 CLEARING = 30.0  # seconds that an engine stays longer if there is something deleted on the disk
 LEAVING = 2.0  # seconds that the one before may take to leave
 LEFT_BEHIND = 3600.0  # seconds after which nobody wants a file in staging any more
@@ -61,7 +61,7 @@ class Engine:
         self._address = f"{folder / 'db'}?config-file={HERE / 'config.xml'}&backups.allowed_path={folder / 'staging'}"
         self._owner = Connection(self._as_owner)
         self._writing = threading.Lock()
-        self._writer: Asker | None = None  # for whom, if that is a statement that stops
+        self._writer: EngineClient | None = None  # for whom, if that is a statement that stops
         self._looker = Connection(self._as_owner)  # looks at queries while the owner writes
         self._looking = threading.Lock()
         self._clean()
@@ -85,45 +85,45 @@ class Engine:
         with self._writing, self._forgetting(sql.split(maxsplit=1)[0] in _CHANGING):
             return self._owner.run(sql, parameters, data)
 
-    def run_for(self, asker: Asker, sql: str, parameters: dict[str, Any], settings: Mapping[str, int]) -> bytes:
-        """One of our own statements that stops, or does not start, when its asker leaves. `settings` limit it."""
+    def run_for(self, client: EngineClient, sql: str, parameters: dict[str, Any], settings: Mapping[str, int]) -> bytes:
+        """One of our own statements that stops, or does not start, when its client leaves. `settings` limit it."""
         with (
-            Connection(partial(self._as_owner, asker.tag, settings)) as connection,
+            Connection(partial(self._as_owner, client.tag, settings)) as connection,
             self._writing,
             self._forgetting(sql.split(maxsplit=1)[0] in _CHANGING),
         ):
-            asker.check_waiting()
-            self._writer = asker
+            client.check_waiting()
+            self._writer = client
             try:
                 return connection.run(sql, parameters)
             finally:
                 self._writer = None
 
-    def run_afresh(self, asker: Asker, sql: str, made: str | None, *, stops: bool) -> bytes:
+    def run_afresh(self, client: EngineClient, sql: str, made: str | None, *, stops: bool) -> bytes:
         """A statement that wants a connection of its own: BACKUP and RESTORE after others fail on theirs.
 
-        `made` is what it makes in staging. `stops` is whether it does when its asker leaves.
+        `made` is what it makes in staging. `stops` is whether it does when its client leaves.
         """
         with (
-            Connection(partial(self._connect, asker.tag if stops else "")) as connection,
+            Connection(partial(self._connect, client.tag if stops else "")) as connection,
             self._writing,
             self._forgetting(True),
-            self._making(asker, made),
+            self._making(client, made),
         ):
             return connection.run(sql, {})
 
     @contextmanager
-    def _making(self, asker: Asker, path: str | None) -> Iterator[None]:
+    def _making(self, client: EngineClient, path: str | None) -> Iterator[None]:
         """A file in staging, which may be there from the first time that it was asked for. It goes again if the block
         fails, or nobody is there to take it."""
-        asker.check_waiting()
+        client.check_waiting()
         if path is None:
             yield
             return
         _remove(self._staged(path))
         try:
             yield
-            asker.check_waiting()
+            client.check_waiting()
         except Exception:
             _remove(self._staged(path))
             raise
@@ -144,13 +144,13 @@ class Engine:
     def reader(self, limits: dict[str, int], tag: str = "") -> "Reader":
         return Reader(Connection(partial(self._as_reader, limits, tag)), self.vetted)
 
-    def stop(self, asker: Asker) -> bool:
-        """End what is being done for somebody who has left. Whether there was something."""
-        return bool(self._ask("KILL QUERY WHERE Settings['log_comment'] = {tag:String} ASYNC", tag=asker.tag))
+    def stop(self, client: EngineClient) -> bool:
+        """Stop the statements of a client that has left. Whether there were any."""
+        return bool(self._ask("KILL QUERY WHERE Settings['log_comment'] = {tag:String} ASYNC", tag=client.tag))
 
-    def wait_for_writer(self, askers: Collection[Asker]) -> None:
-        """Let a statement that changes something end, unless it is for one of these; then none begins any more."""
-        if self._writer not in askers:
+    def wait_for_writer(self, clients: Collection[EngineClient]) -> None:
+        """Wait until the statement that writes has ended, unless it is for one of these clients. No other begins."""
+        if self._writer not in clients:
             self._writing.acquire(timeout=WRITER_GRACE_S)
 
     def _as_owner(self, tag: str = "", settings: Mapping[str, int] | None = None) -> Any:
@@ -173,23 +173,23 @@ class Engine:
         connection.query("SET allow_ddl = 0, allow_introspection_functions = 0, readonly = 1")
         return connection
 
-    def export(self, asker: Asker, sql: str, path: str, format_: str, limits: dict[str, int]) -> bytes:
+    def export(self, client: EngineClient, sql: str, path: str, format_: str, limits: dict[str, int]) -> bytes:
         """Write what a caller's query gives to a file of ours, within these limits. How many rows that was."""
-        with self._making(asker, path):
+        with self._making(client, path):
             reader = self.reader(
                 {
                     "output_format_json_array_of_rows": format_ == "json",
                     "output_format_parallel_formatting": 1,
                     **limits,
                 },
-                asker.tag,
+                client.tag,
             )
             try:
                 reader.export(sql, path, {"json": "JSONEachRow", "lines": "JSONEachRow"}.get(format_, format_))
             finally:
                 reader.close()
             counted = _COUNTED.get(format_, f"'{format_}'")
-            with Connection(partial(self._connect, asker.tag)) as connection:
+            with Connection(partial(self._connect, client.tag)) as connection:
                 return connection.run(f"SELECT count() FROM file({literal(path)}, {counted})", {})
 
     def check_archive(self, name: str) -> bytes:
@@ -348,7 +348,7 @@ class Broker:
         self._lock = lock
         self._idle_s = idle_s
         self._is_dismissed = False
-        self._requests = Requests()
+        self._requests = OpenRequests()
 
     def serve(self) -> None:
         for watch in (self._leave_when_idle, self._stop_abandoned, self._end_when_stuck):
@@ -366,7 +366,7 @@ class Broker:
             if "op" in hello:
                 frames.send(wire, self._control(hello["op"]))
             else:
-                self._serve_requests(Asker(wire, uuid4().hex), hello["limits"])
+                self._serve_requests(EngineClient(wire, uuid4().hex), hello["limits"])
 
     def _control(self, op: str) -> dict[str, Any]:
         """What is answered without chDB, which may be stuck."""
@@ -378,17 +378,17 @@ class Broker:
             return {"ok": is_idle}
         return {"ok": True, "pid": os.getpid()}
 
-    def _serve_requests(self, asker: Asker, limits: dict[str, int]) -> None:
+    def _serve_requests(self, client: EngineClient, limits: dict[str, int]) -> None:
         reader: Reader | None = None
         try:
-            with self._requests.opened(asker, HELLO_TIMEOUT_S, stops=True) as request:
-                reader = self._engine.reader(limits, asker.tag)
+            with self._requests.track(client, HELLO_TIMEOUT_S, stops=True) as request:
+                reader = self._engine.reader(limits, client.tag)
                 request.answer({"ok": True, "pid": os.getpid()})
             while True:
-                asked, data = frames.receive(asker.wire)
+                asked, data = frames.receive(client.wire)
                 stops = asked["op"] in ("query", "export") or (asked["stops"] and not data)
-                with self._requests.opened(asker, asked["timeout_s"], stops=stops) as request:
-                    request.answer(*self._answer(asker, reader, asked, data))
+                with self._requests.track(client, asked["timeout_s"], stops=stops) as request:
+                    request.answer(*self._answer(client, reader, asked, data))
         finally:
             if reader:
                 reader.close()
@@ -399,36 +399,36 @@ class Broker:
             time.sleep(POLL_INTERVAL_S)
             for request in self._requests.abandoned():
                 with suppress(Exception):  # chDB raises plain exceptions; the next look comes soon
-                    self._engine.stop(request.asker)
+                    self._engine.stop(request.client)
 
     def _end_when_stuck(self) -> None:
-        """Nothing in here asks the engine: it may answer nobody."""
+        """Does not use chDB, which may be stuck."""
         while True:
             time.sleep(POLL_INTERVAL_S)
             if stuck := self._requests.stuck():
                 self._requests.end_overdue()
-                self._engine.wait_for_writer({request.asker for request in stuck})
+                self._engine.wait_for_writer({request.client for request in stuck})
                 self._requests.end_overdue()
                 sys.stderr.write("The engine ends: a request did not stop at its limit, or when its client left.\n")
                 sys.stderr.flush()
                 os._exit(ENDED_ITSELF)
 
-    def _answer(self, asker: Asker, reader: Reader, asked: dict[str, Any], data: bytes) -> Answer:
+    def _answer(self, client: EngineClient, reader: Reader, asked: dict[str, Any], data: bytes) -> Answer:
         try:
             match asked["op"]:
                 case "query":
                     return {"ok": True}, reader.query(asked["sql"], asked["parameters"], asked["lent"])
                 case "run" if asked["stops"] and not data:
                     return {"ok": True}, self._engine.run_for(
-                        asker, asked["sql"], asked["parameters"], asked.get("settings", {})
+                        client, asked["sql"], asked["parameters"], asked.get("settings", {})
                     )
                 case "run":
                     return {"ok": True}, self._engine.run(asked["sql"], asked["parameters"], data)
                 case "run afresh":
                     stops = asked["stops"]
-                    return {"ok": True}, self._engine.run_afresh(asker, asked["sql"], asked["made"], stops=stops)
+                    return {"ok": True}, self._engine.run_afresh(client, asked["sql"], asked["made"], stops=stops)
                 case "export":
-                    made = self._engine.export(asker, asked["sql"], asked["path"], asked["format"], asked["limits"])
+                    made = self._engine.export(client, asked["sql"], asked["path"], asked["format"], asked["limits"])
                     return {"ok": True}, made
                 case "check archive":
                     return {"ok": True}, self._engine.check_archive(asked["name"])
@@ -453,7 +453,7 @@ class Broker:
             time.sleep(POLL_INTERVAL_S)
             if noted_at != self._requests.last_at:
                 noted_at = self._requests.last_at
-                os.utime(self._lock)  # whoever needs another engine in its place sees when this one was last used
+                os.utime(self._lock)  # a server that needs to end an idle engine sees when this one was last used
             over = time.monotonic() - self._requests.last_at - self._idle_s
             if not self._is_dismissed and (over <= 0 or (over < CLEARING and self._engine.has_old_parts())):
                 continue

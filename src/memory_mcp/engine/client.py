@@ -12,11 +12,12 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engine import archive, frames, peer
 from memory_mcp.engine.process import RETRY_AFTER_S, EngineProcess, Rules, is_installed, is_running
 from memory_mcp.errors import AppError, Invalid, Unavailable
 
-__all__ = ["EngineError", "EngineLine", "Interrupted", "Rules", "check_wanted", "is_installed", "is_running"]
+__all__ = ["EngineError", "EngineLine", "Interrupted", "Rules", "is_installed", "is_running"]
 
 PAUSE = 0.02
 MOST_TRIES = 5
@@ -26,11 +27,11 @@ MAX_EXPORTS = 2
 MAX_STATEMENTS = 4
 MAX_WAIT_S = 60.0  # for one of those to end
 MAX_EXPORT_WAIT_S = 600.0
-MAX_STATEMENT_S = 3600  # that one of our own statements may take: the largest import is far below it
-EXPORT_S = 120
-COUNT_S = 60  # that counting the rows of an export may take
+MAX_STATEMENT_S = 3600  # for a statement of the server: the largest import takes far less
+MAX_EXPORT_S = 120
+MAX_COUNT_S = 60  # to count the rows of an export
 KILL_GRACE_S = 5.0  # after an engine should have ended a request itself
-PROBE_INTERVAL_S = 10.0  # between two checks that an engine that takes long still responds
+PROBE_INTERVAL_S = 10.0  # between two checks that a busy engine still responds
 STALL_TIMEOUT_S = 30.0  # without a byte while a message is under way
 LOOK = 0.1  # seconds between two looks whether the caller is still there
 LEAVING = 120.0  # seconds an engine has to finish what it is at and leave: an old one waits until nobody asks
@@ -56,17 +57,11 @@ class EngineError(Exception):
 
 
 class LimitReached(Invalid):
-    """A statement of ours came to a limit of the engine. `is_time` is whether that was the limit of time."""
+    """A statement of ours came to a limit of the engine. `is_time` is whether that was the time limit."""
 
     def __init__(self, message: str, *, is_time: bool) -> None:
         super().__init__(message, word="timeout" if is_time else "too_large")
         self.is_time = is_time
-
-
-def check_wanted(cancelled: threading.Event | None) -> None:
-    """Raises Unavailable for a caller who has left. Nobody reads it; whatever was begun is undone on its way out."""
-    if cancelled is not None and cancelled.is_set():
-        raise Unavailable("The call was cancelled, and nothing was changed.")
 
 
 class Overdue(Exception):
@@ -116,7 +111,7 @@ class EngineLine:
         """A query of a caller, through the wall. `lent` are other portals' databases, by what it calls them; `field` is
         the argument that is to blame."""
         asked = {"op": "query", "sql": sql, "parameters": parameters, "lent": lent or {}}
-        with self._taking(self._queries, MAX_WAIT_S):
+        with self._acquire(self._queries, MAX_WAIT_S):
             answer: dict[str, Any] = json.loads(self._ask(asked, self._limits["max_execution_time"], field=field))
         return answer
 
@@ -139,10 +134,10 @@ class EngineLine:
     def export(self, sql: str, path: Path, format_: str, most: int, field: str = "query") -> int:
         """Write what a caller's query gives, at most so many bytes, to a file, through the wall. How many rows."""
         limits = {name: value for name, value in self._limits.items() if name in ("max_memory_usage", "max_threads")}
-        limits |= {"max_result_bytes": most, "max_execution_time": EXPORT_S}
+        limits |= {"max_result_bytes": most, "max_execution_time": MAX_EXPORT_S}
         asked = {"op": "export", "sql": sql, "path": str(path), "format": format_, "limits": limits}
-        with self._taking(self._exports, MAX_EXPORT_WAIT_S):
-            return int(self._ask(asked, EXPORT_S + COUNT_S, field=field))
+        with self._acquire(self._exports, MAX_EXPORT_WAIT_S):
+            return int(self._ask(asked, MAX_EXPORT_S + MAX_COUNT_S, field=field))
 
     def check_archive(self, name: str) -> None:
         """Raises archive.Damaged unless a staged portal file makes plain tables only."""
@@ -169,7 +164,7 @@ class EngineLine:
             time.sleep(PAUSE)
 
     def _state(self, header: dict[str, Any], data: bytes = b"", *, once: bool = False) -> bytes:
-        with self._taking(self._statements, MAX_STATEMENT_S):
+        with self._acquire(self._statements, MAX_STATEMENT_S):
             return self._ask(header, MAX_STATEMENT_S, data, once=once)
 
     def _ask(
@@ -188,10 +183,10 @@ class EngineLine:
         return payload
 
     @contextmanager
-    def _taking(self, places: threading.BoundedSemaphore, max_wait_s: float) -> Iterator[None]:
+    def _acquire(self, slots: threading.BoundedSemaphore, max_wait_s: float) -> Iterator[None]:
         deadline = time.monotonic() + max_wait_s
-        while not places.acquire(timeout=LOOK):
-            self._check_wanted()
+        while not slots.acquire(timeout=LOOK):
+            self._check_continue()
             if time.monotonic() > deadline:
                 raise Unavailable(
                     "Too many calls of this portal are under way. Try again when some have ended.",
@@ -200,7 +195,7 @@ class EngineLine:
         try:
             yield
         finally:
-            places.release()
+            slots.release()
 
     def _answer(
         self, header: dict[str, Any], timeout_s: int, data: bytes, *, once: bool = False
@@ -244,7 +239,7 @@ class EngineLine:
         waiting.register(wire, select.POLLIN)
         probed_at = time.monotonic()
         while not waiting.poll(LOOK * 1000):
-            self._check_wanted()
+            self._check_continue()
             now = time.monotonic()
             if now > deadline:
                 raise Overdue
@@ -263,10 +258,10 @@ class EngineLine:
             wire.close()
 
     def _connect(self) -> socket.socket:
-        return self._process.connect({"limits": self._limits}, self._check_wanted)
+        return self._process.connect({"limits": self._limits}, self._check_continue)
 
-    def _check_wanted(self) -> None:
-        check_wanted(self._cancelled)
+    def _check_continue(self) -> None:
+        check_not_cancelled(self._cancelled)
         self._check()
 
 

@@ -1,7 +1,7 @@
 """Requests that an engine is answering, and how long each may take.
 
-chDB looks at its limit of time, and at KILL QUERY, between two blocks: a function that takes long for one block stops
-for neither. So the process itself ends when a request does not stop that is past its limit, or whose client has left.
+chDB checks its time limit, and KILL QUERY, only between two blocks of rows: a function that takes long for one block
+stops for neither. So the process ends itself if a request does not stop after its time limit, or after its client left.
 """
 
 import socket
@@ -16,15 +16,15 @@ from memory_mcp.engine import frames
 
 POLL_INTERVAL_S = 0.2
 DISCONNECT_GRACE_S = 3.0  # that a request may go on after its client has left
-TIMEOUT = {"ok": False, "kind": "timeout", "message": "The limit of time was hit.", "code": 0}
+TIMEOUT = {"ok": False, "kind": "timeout", "message": "The time limit was reached.", "code": 0}
 
 
 @dataclass(frozen=True)
-class Asker:
-    """A server at the other end of a wire. It says nothing while it waits for an answer."""
+class EngineClient:
+    """A server that is connected to this engine. It sends nothing while it waits for an answer."""
 
     wire: socket.socket
-    tag: str  # of the statements that stop when it leaves
+    tag: str  # marks the statements that stop when it disconnects
 
     def has_left(self) -> bool:
         try:
@@ -36,14 +36,14 @@ class Asker:
 
     def check_waiting(self) -> None:
         if self.has_left():
-            raise ConnectionError("nobody waits for the answer any more")
+            raise ConnectionError("the client has left")
 
 
 @dataclass(eq=False)
 class Request:
-    """One that is being answered."""
+    """A request that is being answered."""
 
-    asker: Asker
+    client: EngineClient
     timeout_s: float
     stops: bool  # whether it ends when its client leaves
     started_at: float
@@ -57,7 +57,7 @@ class Request:
             if self._is_answered:
                 raise ConnectionError("this request has its answer")
             self._is_answered = True
-        frames.send(self.asker.wire, header, payload)
+        frames.send(self.client.wire, header, payload)
 
     def is_over_limit(self, now: float) -> bool:
         return now > self.started_at + self.timeout_s
@@ -68,8 +68,8 @@ class Request:
         return has_left or self.is_over_limit(now - frames.GRACE_S)
 
 
-class Requests:
-    """All that are being answered, for the threads that watch them."""
+class OpenRequests:
+    """All requests that are being answered, for the threads that watch them."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -77,8 +77,9 @@ class Requests:
         self.last_at = time.monotonic()  # when one last ended
 
     @contextmanager
-    def opened(self, asker: Asker, timeout_s: float, *, stops: bool) -> Iterator[Request]:
-        request = Request(asker, timeout_s, stops, time.monotonic())
+    def track(self, client: EngineClient, timeout_s: float, *, stops: bool) -> Iterator[Request]:
+        """A request that is open until the block ends."""
+        request = Request(client, timeout_s, stops, time.monotonic())
         with self._guard:
             self._open.add(request)
         try:
@@ -90,23 +91,23 @@ class Requests:
 
     def abandoned(self) -> list[Request]:
         """Those whose client has left."""
-        return [request for request in self._watched() if request.left_at is not None]
+        return [request for request in self._find_departures() if request.left_at is not None]
 
     def stuck(self) -> list[Request]:
         now = time.monotonic()
-        return [request for request in self._watched() if request.is_stuck(now)]
+        return [request for request in self._find_departures() if request.is_stuck(now)]
 
-    def _watched(self) -> list[Request]:
-        """All of them, those whose client has left marked."""
+    def _find_departures(self) -> list[Request]:
+        """All open requests. Those whose client has left get their `left_at`."""
         with self._guard:
             opened = list(self._open)
         for request in opened:
-            if request.left_at is None and request.asker.has_left():
+            if request.left_at is None and request.client.has_left():
                 request.left_at = time.monotonic()
         return opened
 
     def end_overdue(self) -> None:
-        """Answer those whose time is over: nobody is to send them again."""
+        """Answer those that are over their limit, so that their clients do not send them again."""
         now = time.monotonic()
         with self._guard:
             overdue = [request for request in self._open if request.is_over_limit(now)]
@@ -116,6 +117,6 @@ class Requests:
 
     @contextmanager
     def none_open(self) -> Iterator[bool]:
-        """Whether there are none; if so, none begins within the block."""
+        """Whether no request is open; none begins within the block."""
         with self._guard:
             yield not self._open

@@ -25,11 +25,11 @@ from memory_mcp.files.turns import Turns, is_free
 START_TIMEOUT_S = 30.0  # on a busy machine
 HELLO_TIMEOUT_S = 15.0
 POLL_INTERVAL_S = 0.02
-IDLE_S = 60.0  # after the last request that an engine stays
+IDLE_TIMEOUT_S = 60.0  # from the last request to the end of the engine
 MAX_FAILED_STARTS = 2  # in a row
 RETRY_AFTER_S = 10
 ENDED_ITSELF = 3  # exit status of an engine that ended because something in it did not stop
-LEAVE_TIMEOUT_S = 5.0  # that an idle engine may take to leave for another
+LEAVE_TIMEOUT_S = 5.0  # for an idle engine to end
 PACKAGES = Path(memory_mcp.__file__).parents[1]
 # An engine gets no more of the server's environment than it needs to run: nothing in it is a secret, and no library is
 # put before the engine's own (chDB does not survive another allocator in LD_PRELOAD).
@@ -60,8 +60,8 @@ def is_running(folder: Path) -> bool:
     return lock.exists() and not is_free(lock)
 
 
-def note_of(folder: Path) -> dict[str, Any]:
-    """What the engine of a portal has noted in its lock file: its socket, and its process."""
+def read_lock(folder: Path) -> dict[str, Any]:
+    """What the engine of a portal has written to its lock file: `socket` and `pid`."""
     try:
         noted = json.loads((folder / frames.LOCK).read_bytes())
     except (OSError, ValueError):
@@ -70,7 +70,7 @@ def note_of(folder: Path) -> dict[str, Any]:
 
 
 class EngineProcess:
-    """At most one for a portal, whichever server has started it."""
+    """The one engine process of a portal, whichever server has started it."""
 
     def __init__(self, folder: Path, rules: Rules) -> None:
         self._folder = folder
@@ -107,7 +107,7 @@ class EngineProcess:
 
     def _greet(self, hello: dict[str, Any]) -> tuple[socket.socket, dict[str, Any]]:
         """Raises OSError. An engine that takes the connection and does not answer is killed."""
-        path = note_of(self._folder).get("socket")
+        path = read_lock(self._folder).get("socket")
         if not isinstance(path, str):
             raise ConnectionRefusedError("no engine has noted where it listens")
         wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -136,7 +136,7 @@ class EngineProcess:
             with suppress(OSError):
                 return self._greet(hello)[0]
             if time.monotonic() > deadline:
-                self._kill_noted()
+                self._kill_hung_start()
                 raise Unavailable("The engine of this portal does not start. Look at the log, or try again.")
             if started is None or (started.poll() is not None and not is_running(self._folder)):
                 failed += bool(started and started.returncode)
@@ -146,9 +146,9 @@ class EngineProcess:
             check()
             time.sleep(POLL_INTERVAL_S)
 
-    def _kill_noted(self) -> None:
+    def _kill_hung_start(self) -> None:
         """Kill an engine that holds the portal's lock and does not listen: it hangs where it starts."""
-        pid = note_of(self._folder).get("pid")
+        pid = read_lock(self._folder).get("pid")
         if isinstance(pid, int) and pid > 1 and pid != os.getpid() and self._has_lock_open(pid):
             log.warning("The engine of the portal in %s does not start. It is killed.", self._folder)
             with suppress(OSError):
@@ -176,29 +176,28 @@ class EngineProcess:
         if self._rules.root is None:
             return self._spawn()
         with Turns(self._rules.root).take():
-            self._make_way(self._rules.root)
+            self._free_slot(self._rules.root)
             started = self._spawn()
             while started.poll() is None and not is_running(self._folder):  # then the next one counts it
                 time.sleep(POLL_INTERVAL_S)
         return started
 
-    def _make_way(self, root: Path) -> None:
-        """Raises Unavailable if as many engines run as may, and all of them are busy. Of idle ones, the one that was
-        not used for the longest time leaves."""
+    def _free_slot(self, root: Path) -> None:
+        """End the engine that has been idle longest if the limit is reached. Raises Unavailable if all are busy."""
         running = [lock for lock in root.glob(f"*/*/{frames.LOCK}") if is_running(lock.parent)]
         running = [lock for lock in running if lock.parent != self._folder]
         if len(running) < self._rules.max_engines:
             return
         for lock in sorted(running, key=_used_at):
-            if _dismiss_if_idle(lock.parent):
+            if _end_if_idle(lock.parent):
                 return
         raise Unavailable(
-            f"{self._rules.max_engines} portals are busy, as many as portal_engines allows at once. Try again soon.",
+            f"{self._rules.max_engines} portals are busy, as many as portal_engines allows. Try again soon.",
             retry_after=RETRY_AFTER_S,
         )
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        idle = float(os.environ.get("MEMORY_MCP_ENGINE_IDLE", IDLE_S))
+        idle = float(os.environ.get("MEMORY_MCP_ENGINE_IDLE", IDLE_TIMEOUT_S))
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         with os.fdopen(os.open(self._folder / "engine.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)) as said:
             # From the package's own folder: Python may import from where it starts, and what it may import the engine
@@ -215,12 +214,12 @@ class EngineProcess:
         orders = {"folder": str(self._folder), "idle_s": idle}
         with suppress(BrokenPipeError), cast(IO[bytes], engine.stdin) as pipe:
             pipe.write(json.dumps(orders).encode())
-        threading.Thread(target=self._see_off, args=(engine,), name="engine", daemon=True).start()
+        threading.Thread(target=self._reap, args=(engine,), name="engine", daemon=True).start()
         return engine
 
-    def _see_off(self, engine: subprocess.Popen[bytes]) -> None:
-        """Wait for it, so that no zombie stays, and log how it ended if it did not leave by itself: a library that
-        faults says nothing in engine.log."""
+    def _reap(self, engine: subprocess.Popen[bytes]) -> None:
+        """Wait for the process, so that no zombie stays, and log a failure: after a fault in a library, engine.log is
+        empty."""
         status = engine.wait()
         if status == ENDED_ITSELF:
             log.warning("The engine of the portal in %s ended itself: a request did not stop.", self._folder)
@@ -230,15 +229,15 @@ class EngineProcess:
 
 
 def _used_at(lock: Path) -> float:
-    """When the engine that holds a lock last had something to do: it notes that."""
+    """When the engine that holds this lock last ended a request: it touches the file then."""
     try:
         return lock.stat().st_mtime
     except OSError:
         return 0.0
 
 
-def _dismiss_if_idle(folder: Path) -> bool:
-    """Whether the engine of a portal was idle, and has left."""
+def _end_if_idle(folder: Path) -> bool:
+    """End the engine of a portal if it is idle. Whether it has ended."""
     try:
         if not EngineProcess(folder, Rules()).ask({"op": "leave if idle"})["ok"]:
             return False

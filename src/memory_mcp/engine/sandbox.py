@@ -23,7 +23,7 @@ NICENESS = 2  # below the servers: one user's queries do not delay the calls of 
 
 
 def missing() -> list[str]:
-    """What this system lacks to keep engines in; empty where nothing does."""
+    """What this system lacks to confine engines; empty if nothing."""
     lacks = {
         "Landlock, for files (Linux 5.13 or newer, and not switched off)": not landlock.version(),
         "seccomp filters, for network and programs (Linux on x86_64 or aarch64)": not seccomp.is_possible(),
@@ -32,8 +32,8 @@ def missing() -> list[str]:
 
 
 def enter(folder: Path, readable: Iterable[Path]) -> None:
-    """From now on this process opens its portal's folder, and reads what Python and the engine need to run. It makes no
-    socket and starts no program. Where the system lacks something of that, it does without: see `missing`."""
+    """Confine this process: it can use its portal's folder, and read what Python and the engine need to run. It can
+    open no socket and start no program. What the system lacks for that (`missing`) is left out."""
     python = (sys.prefix, sys.base_prefix, *filter(None, sys.path))
     landlock.restrict(
         readable=(*map(Path, (*python, *_SYSTEM, *(f"/proc/{name}" for name in _PROC))), *readable),
@@ -43,15 +43,15 @@ def enter(folder: Path, readable: Iterable[Path]) -> None:
 
 
 class Priority:
-    """The share of the processor that this process gets when others want it too. Made before the sandbox is entered."""
+    """The processor priority of this process. Create it before `enter`, which makes /proc unreadable."""
 
     def __init__(self) -> None:
-        self._threads = _opened("/proc/self/task", os.O_RDONLY)
-        self._session = _opened("/proc/self/autogroup", os.O_WRONLY)
+        self._threads = _open_or_none("/proc/self/task", os.O_RDONLY)
+        self._session = _open_or_none("/proc/self/autogroup", os.O_WRONLY)
 
     def lower(self) -> None:
-        """Of all threads there are, and of those they start; and of the session, where the kernel shares the processor
-        out by sessions first."""
+        """Lower the priority of all threads, of those they start, and of the session: where autogroups are on, Linux
+        shares the processor between sessions first."""
         if self._threads is None:
             os.nice(NICENESS)
             return
@@ -63,7 +63,7 @@ class Priority:
                 os.write(self._session, str(NICENESS).encode())
 
 
-def _opened(path: str, flags: int) -> int | None:
+def _open_or_none(path: str, flags: int) -> int | None:
     try:
         return os.open(path, flags | os.O_CLOEXEC)
     except OSError:

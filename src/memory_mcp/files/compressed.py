@@ -1,6 +1,6 @@
-"""Compressed files that others made, and how much they may become: a zip of 40 KB can unpack to 4 GB.
+"""Compressed files from elsewhere, unpacked within limits: a zip of 40 KB can unpack to 4 GB.
 
-What an archive says of itself is checked first, and what really comes out of it is counted while it is read.
+The sizes that an archive states are checked first, and the bytes that really come out are counted while it is read.
 """
 
 import gzip
@@ -13,22 +13,27 @@ from typing import IO, Any, cast
 
 from memory_mcp.errors import Invalid
 
-MIN_EXPANDED_BYTES = 1_000_000_000  # that any file may become, however small it is
-MAX_EXPANSION = 100  # times its own size that a larger file may become
+MIN_EXPANDED_BYTES = 1_000_000_000  # a file of any size may unpack to this
+MAX_EXPANSION = 100  # a larger file may unpack to this many times its size
 MAX_ZIP_ENTRIES = 1_000_000
 MAX_LINE_BYTES = 64 * 1024 * 1024
-METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # others take as much memory as the file says
+METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # with others, the file decides how much memory is used
 
 
-class Allowance:
-    """How many bytes may still come out of a file, and out of the files in it."""
+def max_expanded_bytes(compressed_bytes: int) -> int:
+    """How many bytes a file of this size may unpack to."""
+    return max(MIN_EXPANDED_BYTES, MAX_EXPANSION * compressed_bytes)
+
+
+class ExpansionBudget:
+    """How many bytes may still be unpacked from a file and the archives inside it."""
 
     def __init__(self, compressed_bytes: int) -> None:
-        self.max_bytes = max(MIN_EXPANDED_BYTES, MAX_EXPANSION * compressed_bytes)
+        self.max_bytes = max_expanded_bytes(compressed_bytes)
         self._left = self.max_bytes
 
     def take(self, count: int) -> None:
-        """Raises Invalid once it is used up."""
+        """Raises Invalid once the budget is used up."""
         self._left -= count
         if self._left < 0:
             raise too_large()
@@ -43,11 +48,11 @@ def too_large() -> Invalid:
 
 
 class BoundedZip(zipfile.ZipFile):
-    """A zip of which only so much is read. Raises Invalid for one that says that it is larger, or is."""
+    """A zip that unpacks within a budget. Raises Invalid if it states, or really has, more bytes."""
 
-    def __init__(self, file: Path | IO[bytes], allowance: Allowance | None = None) -> None:
+    def __init__(self, file: Path | IO[bytes], budget: ExpansionBudget | None = None) -> None:
         super().__init__(file)
-        self.allowance = allowance or Allowance(_size(file))
+        self.budget = budget or ExpansionBudget(_size(file))
         try:
             self._check_directory()
         except BaseException:
@@ -56,28 +61,29 @@ class BoundedZip(zipfile.ZipFile):
 
     def _check_directory(self) -> None:
         entries = self.infolist()
-        if len(entries) > MAX_ZIP_ENTRIES or sum(entry.file_size for entry in entries) > self.allowance.max_bytes:
+        if len(entries) > MAX_ZIP_ENTRIES or sum(entry.file_size for entry in entries) > self.budget.max_bytes:
             raise too_large()
         if any(entry.compress_type not in METHODS for entry in entries):
-            raise Invalid("This zip is packed in a way that is not read here. Pack it again, or give the folder.")
+            raise Invalid("This zip uses a compression method other than deflate. Pack it again, or give the folder.")
 
     def open(self, *asked: Any, **more: Any) -> IO[bytes]:
-        return counted(super().open(*asked, **more), self.allowance)
+        return count_reads(super().open(*asked, **more), self.budget)
 
 
-def unzip_stream(stream: IO[bytes], compressed_bytes: int) -> IO[bytes]:
-    """What a gzip file holds, as far as it may."""
-    return counted(cast(IO[bytes], gzip.GzipFile(fileobj=stream)), Allowance(compressed_bytes))
+def open_gzip(stream: IO[bytes], compressed_bytes: int) -> IO[bytes]:
+    """The content of a gzip file. Reading raises Invalid once it is more than such a file may unpack to."""
+    return count_reads(cast(IO[bytes], gzip.GzipFile(fileobj=stream)), ExpansionBudget(compressed_bytes))
 
 
-def counted(stream: IO[bytes], allowance: Allowance) -> IO[bytes]:
-    return io.BufferedReader(_Counted(stream, allowance))
+def count_reads(stream: IO[bytes], budget: ExpansionBudget) -> IO[bytes]:
+    """The same stream, where every byte that is read counts against the budget."""
+    return io.BufferedReader(_CountedStream(stream, budget))
 
 
-class _Counted(io.RawIOBase):
-    def __init__(self, stream: IO[bytes], allowance: Allowance) -> None:
+class _CountedStream(io.RawIOBase):
+    def __init__(self, stream: IO[bytes], budget: ExpansionBudget) -> None:
         self._stream = stream
-        self._allowance = allowance
+        self._budget = budget
 
     def readable(self) -> bool:
         return True
@@ -87,7 +93,7 @@ class _Counted(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         chunk = self._stream.read(len(buffer))
-        self._allowance.take(len(chunk))
+        self._budget.take(len(chunk))
         buffer[: len(chunk)] = chunk
         return len(chunk)
 
@@ -107,7 +113,7 @@ def lines(stream: IO[bytes]) -> Iterator[bytes]:
     """The lines of a file. Raises Invalid for one that is too long to be held in memory."""
     while line := stream.readline(MAX_LINE_BYTES + 1):
         if len(line) > MAX_LINE_BYTES:
-            raise Invalid(f"A line is over {MAX_LINE_BYTES} bytes long.", word="too_large")
+            raise Invalid(f"A line is over {MAX_LINE_BYTES} bytes long. Split it.", word="too_large")
         yield line
 
 

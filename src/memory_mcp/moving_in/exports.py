@@ -66,7 +66,7 @@ def _zipped(archive: BoundedZip, nested: Callable[[str], bool], zips: list[Bound
         if info.is_dir():
             continue
         if nested(info.filename.rsplit("/", 1)[-1]) and depth < MOST_NESTED:
-            yield from _zipped(BoundedZip(archive.open(info), archive.allowance), nested, zips, depth + 1)
+            yield from _zipped(BoundedZip(archive.open(info), archive.budget), nested, zips, depth + 1)
         else:
             yield Member(info.filename, _unzipper(archive, info))
 

@@ -94,7 +94,7 @@ def _unpacked(member: Member) -> IO[bytes]:
         return stream
     size = stream.seek(0, os.SEEK_END)
     stream.seek(0)
-    return compressed.unzip_stream(stream, size)
+    return compressed.open_gzip(stream, size)
 
 
 def _memory(where: str, found: Any, beside: dict[str, Any]) -> FoundNote | Told:

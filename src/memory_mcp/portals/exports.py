@@ -1,6 +1,6 @@
 """The folder that a user's exports go to: how much it may hold, and how long files stay in it.
 
-A quota, because who may only read can export, and every export is a file on the server's disk.
+There is a quota because read_memory is enough to export, and every export is a file on the server's disk.
 """
 
 import os
@@ -17,28 +17,28 @@ from memory_mcp.portals import pieces
 
 UNFINISHED = "export-"  # what the names of exports in staging start with
 MAX_ENTRIES = 10_000  # files and folders
-MIN_ENTRY_BYTES = 4096  # that each takes up at least
-RECOUNT_INTERVAL_S = 1.0  # between two looks at the exports that others have under way
+MIN_ENTRY_BYTES = 4096  # a smaller file counts as this
+RECOUNT_INTERVAL_S = 1.0  # between two counts of the unfinished exports of other calls
 DAY_S = 86_400
 
 
 @dataclass(frozen=True)
 class ExportFolder:
-    """One user's."""
+    """The exports folder of one user."""
 
     path: Path
     portals: Path  # the user's portals, where exports are written first
-    quota: int  # bytes
-    max_days: int | None  # None: files stay until somebody deletes them
+    quota: int  # in bytes
+    max_days: int | None  # None: files do not expire
 
     def delete_expired(self) -> None:
-        """Delete files nobody has touched for too long, and folders that are empty then."""
+        """Delete files that are too old, and folders that are empty."""
         pieces.delete_expired(self.path / pieces.DOWNLOADS)
         if self.max_days is None:
             return
         expired = time.time() - self.max_days * DAY_S
         for path, status in _entries(self.path):
-            with suppress(OSError):  # somebody else was faster, or the folder is not empty
+            with suppress(OSError):  # another process was faster, or the folder is not empty
                 if stat.S_ISDIR(status.st_mode):
                     if status.st_mtime < expired:
                         path.rmdir()
@@ -46,7 +46,7 @@ class ExportFolder:
                     path.unlink()
 
     def check_growth(self, unfinished: Path) -> Callable[[], None]:
-        """What raises Invalid once an export under way, together with all there is, is more than the quota allows."""
+        """A check that raises Invalid once an unfinished export, together with all others, exceeds the quota."""
         finished = self._finished_bytes()
         others, counted_at = 0, -RECOUNT_INTERVAL_S
 
@@ -68,10 +68,10 @@ class ExportFolder:
         return left
 
     @contextmanager
-    def adding(self, unfinished: Path, folders: int) -> Iterator[None]:
-        """Move a finished export here, into a path of so many folders. Raises Invalid if the quota does not allow it.
+    def reserve(self, unfinished: Path, folders: int) -> Iterator[None]:
+        """Lock the folder while the caller moves a finished export into it, `folders` levels deep.
 
-        One at a time among all servers, so that what was counted is true.
+        Raises Invalid if the quota does not allow it. The lock holds for all servers, so the count stays true.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with Turns(self.path).take():
@@ -86,7 +86,7 @@ class ExportFolder:
         return sum(max(MIN_ENTRY_BYTES, status.st_size) for _, status in _entries(self.path))
 
     def _unfinished_bytes(self, but: Path | None) -> int:
-        """Of exports under way, in every server."""
+        """Of the exports that all servers are writing."""
         found = self.portals.glob(f"*/*/staging/{UNFINISHED}*")
         return sum(_size(path) for path in found if path != but)
 

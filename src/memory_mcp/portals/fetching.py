@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import httpx2
 
 SECONDS = 30.0  # without a byte
-MAX_FETCH_SECONDS = 600.0
+MAX_FETCH_S = 600.0
 MOST_REDIRECTS = 5
 _PLAIN = {"Accept-Encoding": "identity"}  # a small answer must not become a large file
 # Whatever else there is, is not public: loopback, private, link-local, multicast, IPv4-compatible, SIIT, and what IANA
@@ -36,12 +36,13 @@ def is_url(source: str) -> bool:
     return source.partition(":")[0].strip().lower() in ("http", "https", "ftp", "s3", "file")
 
 
-def fetch(url: str, target: Path | str, most: int) -> None:
-    """Save what an address gives. Raises Invalid for an address that is not out in the web, and for a file that is too
-    large. Called in a worker process, which is ended when this takes too long, whatever it waits for."""
+def fetch(url: str, target: Path | str, max_bytes: int) -> None:
+    """Download a file. Raises Invalid for an address that is not public, and for a file that is too large.
+
+    Runs in a worker process, which is killed if this takes too long."""
     import httpx2
 
-    deadline = time.monotonic() + MAX_FETCH_SECONDS
+    deadline = time.monotonic() + MAX_FETCH_S
     try:
         with httpx2.Client(timeout=SECONDS, trust_env=False) as client:
             for _ in range(MOST_REDIRECTS + 1):
@@ -51,7 +52,7 @@ def fetch(url: str, target: Path | str, most: int) -> None:
                         url = urljoin(_named(url, headers["Host"]), answer.headers["Location"])
                         continue
                     answer.raise_for_status()
-                    _save(answer, Path(target), most, deadline)
+                    _save(answer, Path(target), max_bytes, deadline)
                     return
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as exc:
         raise Unavailable("source: the address does not give the file. Check it, or try again later.") from exc
@@ -83,7 +84,7 @@ def _public_address(host: str, port: int) -> str:
     try:
         found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError) as exc:
-        raise Invalid(f"source: nobody knows the host {host!r}.", field="source") from exc
+        raise Invalid(f"source: the host {host!r} is not known. Check the address.", field="source") from exc
     if not found or not all(_is_public(address) for address in found):
         raise Invalid(
             "source: this address is not out in the web. Put the file into the imports folder.", field="source"
@@ -110,15 +111,17 @@ def _is_public_v4(number: ipaddress.IPv4Address) -> bool:
     return number.is_global and not number.is_multicast and not any(number in one for one in _NOT_OF_HOSTS_V4)
 
 
-def _save(answer: httpx2.Response, target: Path, most: int, deadline: float) -> None:
+def _save(answer: httpx2.Response, target: Path, max_bytes: int, deadline: float) -> None:
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise Invalid("source: the address gives a packed file. Give one that is not.", field="source")
     size = 0
     with target.open("wb") as file:
         for chunk in answer.iter_raw():
             size += len(chunk)
-            if size > most:
-                raise Invalid(f"source: the file is over {most} bytes. Split it.", word="too_large", field="source")
+            if size > max_bytes:
+                raise Invalid(
+                    f"source: the file is over {max_bytes} bytes. Split it.", word="too_large", field="source"
+                )
             if time.monotonic() > deadline:
-                raise Unavailable("source: the file comes too slowly. Fetch it otherwise, into the imports folder.")
+                raise Unavailable("source: the download is too slow. Put the file into the imports folder.")
             file.write(chunk)

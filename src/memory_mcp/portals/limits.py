@@ -4,13 +4,12 @@ import math
 import time
 from dataclasses import dataclass
 
-MIN_EXPANDED_BYTES = 1_000_000_000  # that any file may become, however small it is
-MAX_EXPANSION = 100  # times its own size that a larger file may become
+from memory_mcp.files import compressed
 
 
 @dataclass(frozen=True)
 class ImportLimits:
-    """What settings say of files that come in."""
+    """What one import may use, by the settings."""
 
     file_bytes: int
     rows: int
@@ -34,10 +33,10 @@ class ImportBudget:
 
     def max_expanded_bytes(self, file_bytes: int) -> int:
         """How much the records of a file of this size may take up."""
-        return min(self.limits.expanded_bytes, max(MIN_EXPANDED_BYTES, MAX_EXPANSION * file_bytes))
+        return min(self.limits.expanded_bytes, compressed.max_expanded_bytes(file_bytes))
 
     def engine_limits(self, file_bytes: int) -> dict[str, int]:
-        """The same as settings of the engine, for each of its statements."""
+        """The limits as settings of the engine, for its next statement."""
         return {
             "max_rows_to_read": self.limits.rows,
             "max_bytes_to_read": self.max_expanded_bytes(file_bytes),

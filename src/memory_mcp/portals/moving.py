@@ -8,15 +8,16 @@ from hashlib import file_digest
 from pathlib import Path
 from uuid import uuid4
 
+from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engine import archive, words
-from memory_mcp.engine.client import EngineError, EngineLine, LimitReached, check_wanted
+from memory_mcp.engine.client import EngineError, EngineLine, LimitReached
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.portals import inference, inspection, storage
 from memory_mcp.portals.address import COLUMN, TABLE
 from memory_mcp.portals.folders import PortalFolder
 from memory_mcp.portals.limits import ImportBudget
 from memory_mcp.portals.model import METADATA, Format, NewColumn, Table
-from memory_mcp.workers.process import Worker
+from memory_mcp.workers.process import WorkerProcess
 
 TEMPORARY = "_import_"  # what the names of unfinished tables start with
 LONGEST_TEXT = 1024 * 1024  # bytes
@@ -49,18 +50,24 @@ def table_name(source: str, given: str | None) -> str:
 
 @dataclass(frozen=True)
 class Arrival:
-    """A file that is being imported: who looks at it, and how much it may take."""
+    """A file that is being imported, with the process that inspects it and what the import may use."""
 
     path: Path  # in staging
     format: Format
-    worker: Worker
+    worker: WorkerProcess
     budget: ImportBudget
     cancelled: threading.Event | None
 
-    def limited(self, line: EngineLine) -> EngineLine:
+    def limited_line(self, line: EngineLine) -> EngineLine:
         """For statements on the file and what came of it: they stop at a limit, and when the caller leaves."""
         size = self.path.stat().st_size
         return line.until(self.cancelled).within(lambda: self.budget.engine_limits(size), self._check_time)
+
+    def check_amount(self, rows: int, expanded_bytes: int) -> None:
+        """Raises LimitReached if the file holds more than it may."""
+        max_bytes = self.budget.max_expanded_bytes(self.path.stat().st_size)
+        if rows > self.budget.limits.rows or expanded_bytes > max_bytes:
+            raise LimitReached("The file holds too much.", is_time=False)
 
     def _check_time(self) -> None:
         if self.budget.seconds_left() <= 0:
@@ -70,7 +77,7 @@ class Arrival:
 def load(line: EngineLine, arrival: Arrival, table: str, mapping: Mapping[str, str], changed: NewSchema) -> int:
     """Add the records of a prepared file to a table, which is made if it is missing: all of them or none."""
     path, format_ = arrival.path, arrival.format
-    stopping = arrival.limited(line)
+    stopping = arrival.limited_line(line)
     storage.drop_left_behind(line, TEMPORARY, RESTORED)
     known = next((one for one in storage.tables(line) if one.name == table), None)
     try:
@@ -98,7 +105,7 @@ def load(line: EngineLine, arrival: Arrival, table: str, mapping: Mapping[str, s
             count = storage.row_count(line, temporary)
             _check_texts(stopping, path, format_, temporary, columns, types)
             _check_numbers(stopping, path, format_, temporary, columns, types)
-            check_wanted(arrival.cancelled)
+            check_not_cancelled(arrival.cancelled)
             storage.add_all(line, table, temporary)
     except EngineError as exc:
         if exc.code == storage.NULL:
@@ -123,12 +130,10 @@ def _inspect_json(
 
 
 def _check_parquet(line: EngineLine, arrival: Arrival) -> None:
-    """Raises Invalid for a file that says itself that it holds too much; the engine's limits find one that does not."""
+    """Raises LimitReached for a file that states too many rows or bytes. The engine's limits stop one that lies."""
     about = storage.parquet_metadata(line, str(arrival.path))
     inspection.check_column_count(about.columns)
-    size = arrival.path.stat().st_size
-    if about.rows > arrival.budget.limits.rows or about.bytes > arrival.budget.max_expanded_bytes(size):
-        raise LimitReached("The file holds too much.", is_time=False)
+    arrival.check_amount(about.rows, about.bytes)
 
 
 def _misfit(line: EngineLine, arrival: Arrival, types: Mapping[str, str]) -> str | None:
@@ -216,7 +221,7 @@ def _wanted(
 
 def open_file(line: EngineLine, arrival: Arrival, only: str | None, changed: NewSchema) -> tuple[list[str], int]:
     """Take in a portal's file: its tables, or one of them. What is there already stays, and gets more rows."""
-    path, stopping = arrival.path, arrival.limited(line)
+    path, stopping = arrival.path, arrival.limited_line(line)
     try:
         arrival.worker.call(archive.verify, path)
         line.check_archive(path.name)
@@ -244,14 +249,12 @@ def open_file(line: EngineLine, arrival: Arrival, only: str | None, changed: New
 
 
 def _check_restored_size(line: EngineLine, arrival: Arrival) -> None:
-    """Raises LimitReached for tables that hold too much: what they hold is compressed."""
+    """Raises LimitReached for tables that hold too much: the file is compressed."""
     about = storage.restored_size(line, RESTORED)
-    size = arrival.path.stat().st_size
-    if about.rows > arrival.budget.limits.rows or about.bytes > arrival.budget.max_expanded_bytes(size):
-        raise LimitReached("The file holds too much.", is_time=False)
+    arrival.check_amount(about.rows, about.bytes)
 
 
-def open_whole(line: EngineLine, worker: Worker, path: Path) -> int:
+def open_whole(line: EngineLine, worker: WorkerProcess, path: Path) -> int:
     """Make a portal of its file, its own description included, where nothing is yet. How many rows it holds."""
     try:
         worker.call(archive.verify, path)
@@ -310,7 +313,7 @@ def _take(
             moves[name] = f"{TEMPORARY}{uuid4().hex}"
             storage.make_like(line, moves[name], name)
             storage.copy_rows(stopping, RESTORED, name, moves[name], list(columns))
-        check_wanted(cancelled)
+        check_not_cancelled(cancelled)
         for name in chosen.keys() - known.keys():
             undoing.enter_context(storage.taken(line, RESTORED, name))
         for name, temporary in moves.items():

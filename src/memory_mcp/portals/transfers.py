@@ -8,30 +8,32 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePath
 
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
+from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engine import archive
-from memory_mcp.engine.client import EngineError, EngineLine, LimitReached, check_wanted
+from memory_mcp.engine.client import EngineError, EngineLine, LimitReached
 from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families import Progress
+from memory_mcp.files.compressed import MAX_EXPANSION
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals import fetching, inspection, moving, pieces, places, storage
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.exports import UNFINISHED, ExportFolder
 from memory_mcp.portals.folders import PORTALS, PortalFolder
 from memory_mcp.portals.keeping import Keeping, existing_table, writable
-from memory_mcp.portals.limits import MAX_EXPANSION, ImportBudget, ImportLimits
+from memory_mcp.portals.limits import ImportBudget, ImportLimits
 from memory_mcp.portals.model import Exported, Format, Imported, Piece, Received, Table
-from memory_mcp.workers.process import LimitExceeded, Limits, Worker
+from memory_mcp.workers.process import LimitExceeded, ProcessLimits, WorkerProcess
 
 ENDINGS: dict[Format, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
-MAX_IMPORTS = 8  # of one server, those that wait for their portal too: each has a thread and a process
+MAX_IMPORTS = 8  # of one server, waiting ones included: each has a thread and a process
 EXPORTS = "exports"
 RETRY_AFTER_S = 5
-MIN_VERIFY_SECONDS = 600  # that a portal file of any size has to be read through
-MIN_BYTES_PER_SECOND = 20_000_000  # and this, for a large one
-ANY_SIZE = 2**62  # bytes of a file: the list of its parts is added to a portal's file, however large that is
-MAX_NFC_GROWTH = 3  # times its bytes that a text in NFC may have
-OF_NAMESPACES = "namespaces"  # in imports/ and exports/: a folder for each namespace that a key is confined to
-MOST_EXPORTS = 8  # of one server, those that wait their turn too: the others are refused, and reads go on
+MIN_VERIFY_S = 600  # to read through a portal file of any size
+MIN_VERIFY_BYTES_PER_S = 20_000_000  # a large file gets more time, at this rate
+MAX_ARCHIVE_BYTES = 2**62  # no limit in effect: a portal file may have any size
+MAX_NFC_GROWTH = 3  # a text in NFC may have this many times its bytes
+NAMESPACE_FOLDERS = "namespaces"  # in imports/ and exports/: a folder for each namespace that a key is confined to
+MAX_EXPORTS = 8  # of one server, waiting ones included: further ones are refused, so that threads stay free for reads
 
 
 class Transfers:
@@ -57,7 +59,7 @@ class Transfers:
         self._export_quota = export_quota
         self._export_days = export_days
         self._urls = urls
-        self._exporting = threading.BoundedSemaphore(MOST_EXPORTS)
+        self._exporting = threading.BoundedSemaphore(MAX_EXPORTS)
         self._importing = threading.BoundedSemaphore(MAX_IMPORTS)
 
     def import_file(
@@ -80,20 +82,20 @@ class Transfers:
         folder = self._keeping.folders(caller).get(address)
         budget = self._import_limits.begin()
         with (
-            self._one_of_few(self._importing, MAX_IMPORTS, "imports"),
+            self._limit_running(self._importing, MAX_IMPORTS, "imports"),
             _translate_limits(self._import_limits),
             moving.staged(folder, ENDINGS[format_]) as path,
             self._worker(path, budget, cancelled) as worker,
         ):
             if format_ != "parquet":  # which the engine reads alone
                 worker.start()
-            self._get(caller, source, path, budget, cancelled)  # before the turn: it may take a while
+            self._get(caller, source, path, budget, cancelled)  # before the portal is locked: this may take long
             arrival = moving.Arrival(path, format_, worker, budget, cancelled)
             if format_ in ("json", "csv"):
                 worker.call(inspection.prepare, path, format_)
             tell(1, 3, "The file is there.")
             with folder.turn():
-                check_wanted(cancelled)
+                check_not_cancelled(cancelled)
                 line = self._keeping.opened(folder)
                 with self._keeping.changing(caller, folder, line):
                     if format_ == "db":
@@ -106,10 +108,10 @@ class Transfers:
             tell(3, 3, "Done.")
         return Imported(address.portal_uri, ", ".join(names), count)
 
-    def _worker(self, path: Path, budget: ImportBudget, cancelled: threading.Event | None) -> Worker:
+    def _worker(self, path: Path, budget: ImportBudget, cancelled: threading.Event | None) -> WorkerProcess:
         """For a staged file, which it may replace by another in the same folder."""
-        limits = Limits(budget.seconds_left(), file_bytes=MAX_NFC_GROWTH * self._import_limits.file_bytes)
-        return Worker(limits, writable=[path.parent], cancelled=cancelled)
+        limits = ProcessLimits(budget.seconds_left(), file_bytes=MAX_NFC_GROWTH * self._import_limits.file_bytes)
+        return WorkerProcess(limits, writable=[path.parent], cancelled=cancelled)
 
     def _get(
         self, caller: Caller, source: str, path: Path, budget: ImportBudget, cancelled: threading.Event | None
@@ -118,8 +120,8 @@ class Transfers:
         if not fetching.is_url(source):
             places.copy_in(self._import_folders(caller), source, path, max_bytes)
         elif self._urls:
-            limits = Limits(min(budget.seconds_left(), fetching.MAX_FETCH_SECONDS), file_bytes=max_bytes)
-            with Worker(limits, writable=[path.parent], network=True, cancelled=cancelled) as worker:
+            limits = ProcessLimits(min(budget.seconds_left(), fetching.MAX_FETCH_S), file_bytes=max_bytes)
+            with WorkerProcess(limits, writable=[path.parent], network=True, cancelled=cancelled) as worker:
                 worker.call(fetching.fetch, source, path, max_bytes)
         else:
             raise Invalid(
@@ -139,14 +141,14 @@ class Transfers:
     ) -> Exported:
         """Write a table, what a query gives, or as db the whole portal, to a file. It stops when its caller leaves.
 
-        Who may only read writes to the exports folder, as far as its quota goes; other folders need write_memory.
+        The exports folder needs read_memory only and has a quota; other folders need write_memory.
         """
         folder = self._keeping.existing(caller, addresses.portal(uri))
         target = self._export_folder(caller)
         if not (is_counted := places.is_in(target.path, destination)):
             caller.require(Scope.WRITE)
         with (
-            self._one_of_few(self._exporting, MOST_EXPORTS, "exports"),
+            self._limit_running(self._exporting, MAX_EXPORTS, "exports"),
             moving.staged(folder, ENDINGS[format_], UNFINISHED if is_counted else "") as path,
         ):
             line, largest = self._keeping.line(folder), self._largest_export
@@ -160,35 +162,33 @@ class Transfers:
                 tables, rows = self._export_table(
                     line.until(cancelled), path, destination, format_, table, query, largest
                 )
-            check_wanted(cancelled)
+            check_not_cancelled(cancelled)
             tell(1, 2, "The file is made.")
             size, digest = path.stat().st_size, moving.digest(path)
-            with target.adding(path, len(PurePath(destination).parts)) if is_counted else nullcontext():
+            with target.reserve(path, len(PurePath(destination).parts)) if is_counted else nullcontext():
                 shown = places.move_out(self._export_folders(caller), path, destination)
             tell(2, 2, "Done.")
         return Exported(shown, format_, tables, rows, size, digest)
 
     def delete_expired_exports(self) -> None:
-        """Of all users. The local user's files stay, save those that were made for a download."""
+        """Delete expired exports of all users. The local user's files stay, except those made for a download."""
         top = self._keeping.folder_of(LOCAL_USER)
-        self._folder_for_exports(top, None).delete_expired()
+        self._exports_of(top, None).delete_expired()
         for folder in (top / "users").glob("*"):
-            self._folder_for_exports(folder, self._export_days).delete_expired()
+            self._exports_of(folder, self._export_days).delete_expired()
 
     def _export_folder(self, caller: Caller) -> ExportFolder:
         max_days = None if caller.user == LOCAL_USER else self._export_days
-        return self._folder_for_exports(self._keeping.folder_of(caller.user), max_days)
+        return self._exports_of(self._keeping.folder_of(caller.user), max_days)
 
-    def _folder_for_exports(self, user_folder: Path, max_days: int | None) -> ExportFolder:
+    def _exports_of(self, user_folder: Path, max_days: int | None) -> ExportFolder:
         return ExportFolder(user_folder / EXPORTS, user_folder / PORTALS, self._export_quota, max_days)
 
     @contextmanager
-    def _one_of_few(self, free: threading.BoundedSemaphore, most: int, what: str) -> Iterator[None]:
-        """Raises Unavailable when too many are under way: each has a thread that reads would lack."""
+    def _limit_running(self, free: threading.BoundedSemaphore, limit: int, kind: str) -> Iterator[None]:
+        """Raises Unavailable if too many run: each occupies a thread."""
         if not free.acquire(blocking=False):
-            raise Unavailable(
-                f"{most} {what} are under way here. Try again when one has ended.", retry_after=RETRY_AFTER_S
-            )
+            raise Unavailable(f"{limit} {kind} are running. Try again when one has ended.", retry_after=RETRY_AFTER_S)
         try:
             yield
         finally:
@@ -233,7 +233,7 @@ class Transfers:
         """Have the engine write a portal to a file. What tables it holds, and what is noted of it."""
         try:
             with folder.turn():
-                check_wanted(cancelled)
+                check_not_cancelled(cancelled)
                 checksum, about = storage.checksum(line), storage.metadata(line)
                 if about.get("mcp.checksum") != checksum:
                     storage.set_metadata(line, {"mcp.checksum": checksum})
@@ -329,13 +329,15 @@ class Transfers:
             return [own, *(of_local_user if caller.user == LOCAL_USER else ())]
         if not addresses.NAME.fullmatch(caller.confined_to):
             raise NotFound(f"The namespace {caller.confined_to!r} has no portals: no address can name it.")
-        return [own / OF_NAMESPACES / caller.confined_to]
+        return [own / NAMESPACE_FOLDERS / caller.confined_to]
 
 
-def _archive_worker(path: Path, size: int, cancelled: threading.Event | None = None) -> Worker:
+def _archive_worker(path: Path, size: int, cancelled: threading.Event | None = None) -> WorkerProcess:
     """For a portal's file of about this size that is read through, however large it is."""
-    seconds = MIN_VERIFY_SECONDS + size / MIN_BYTES_PER_SECOND
-    return Worker(Limits(seconds, file_bytes=ANY_SIZE), writable=[path.parent], cancelled=cancelled)
+    seconds = MIN_VERIFY_S + size / MIN_VERIFY_BYTES_PER_S
+    return WorkerProcess(
+        ProcessLimits(seconds, file_bytes=MAX_ARCHIVE_BYTES), writable=[path.parent], cancelled=cancelled
+    )
 
 
 @contextmanager

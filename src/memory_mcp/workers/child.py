@@ -1,6 +1,6 @@
 """The child's side: `python -m memory_mcp.workers.child LIMITS`. It limits itself, then answers until stdin ends.
 
-Imports are few, as every piece of work waits for them.
+It imports little, because each task waits for the imports.
 """
 
 import ctypes
@@ -19,13 +19,13 @@ from typing import Any
 from memory_mcp.engine import landlock
 from memory_mcp.errors import AppError
 
-OWN = "memory_mcp."  # functions of other modules are not called
+OWN = "memory_mcp."  # only functions of this package are called
 _PARENT_DEATH_SIGNAL = 1  # of prctl
 _SYSTEM = (
     *("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime"),
     *("/dev/urandom", "/dev/null"),
 )
-_FOR_THE_NETWORK = ("/etc", "/usr/share", "/usr/local/share", "/run/systemd/resolve")  # names of hosts, certificates
+_NETWORK_FILES = ("/etc", "/usr/share", "/usr/local/share", "/run/systemd/resolve")  # host names, certificates
 
 
 def main() -> None:
@@ -33,7 +33,7 @@ def main() -> None:
     _end_with_parent(limits["parent"])
     _limit_resources(limits)
     _limit_files(limits)
-    gc.disable()  # it would look again and again at all that a large file holds; the process soon ends
+    gc.disable()  # it would scan the values of a large file again and again; the process soon ends
     for line in sys.stdin.buffer:
         answer, is_last = _answer(line)
         sys.stdout.buffer.write(answer + b"\n")
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _answer(line: bytes) -> tuple[bytes, bool]:
-    """The answer to a request, and whether this process is of no use afterwards."""
+    """The answer to a request, and whether the process has to end after it."""
     try:
         return json.dumps({"result": _call(json.loads(line))}).encode(), False
     except AppError as exc:
@@ -79,16 +79,16 @@ def _limit_resources(limits: dict[str, Any]) -> None:
         resource.RLIMIT_NOFILE: limits["open_files"],
         resource.RLIMIT_CORE: 0,
     }
-    for what, most in wanted.items():
+    for name, limit in wanted.items():
         try:
-            resource.setrlimit(what, (most, most))
-        except (ValueError, OSError):  # not every system limits everything, and one that is lower already stays
+            resource.setrlimit(name, (limit, limit))
+        except (ValueError, OSError):  # the system lacks this limit, or has a lower one already
             continue
 
 
 def _limit_files(limits: dict[str, Any]) -> None:
     python = (sys.prefix, sys.base_prefix, *filter(None, sys.path))
-    more = _FOR_THE_NETWORK if limits["network"] else ()
+    more = _NETWORK_FILES if limits["network"] else ()
     landlock.restrict(
         readable=map(Path, (*python, *_SYSTEM, *more, *limits["readable"])),
         writable=map(Path, limits["writable"]),

@@ -21,9 +21,10 @@ from typing import IO, Any, Literal, Self, cast
 
 import memory_mcp
 from memory_mcp import errors
+from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.errors import AppError, Invalid, Unavailable
 
-POLL_INTERVAL_S = 0.1  # between two looks at whether the caller is still there
+POLL_INTERVAL_S = 0.1  # between two checks that the caller has not cancelled
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 PACKAGES = Path(memory_mcp.__file__).parents[1]
 
@@ -31,8 +32,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a child process may use. `seconds` counts for all its calls together."""
+class ProcessLimits:
+    """What a child process may use. `seconds` is for all its calls together."""
 
     seconds: float
     memory_bytes: int = 512 * 1024 * 1024
@@ -44,20 +45,21 @@ class LimitExceeded(Invalid):
     """The child process reached a limit, and was ended."""
 
     def __init__(self, limit: Literal["time", "memory", "size"]) -> None:
-        super().__init__("This takes too much time, memory or space. Give less at a time.", word="too_large")
+        code = "timeout" if limit == "time" else "too_large"
+        super().__init__("This takes too much time, memory or space. Give less at a time.", word=code)
         self.limit = limit
 
 
-class Worker:
-    """A child process for one piece of work. It can open only the named folders, and no network unless that is allowed.
+class WorkerProcess:
+    """A child process for one task. It can open only the named folders, and the network only with `network`.
 
-    Functions are called by their names, with JSON values; paths are passed as texts. An AppError that a function raises
-    is raised here again. Raises LimitExceeded, and Unavailable when the caller has left (`cancelled`).
+    Functions are called by name with JSON values; paths are passed as strings. An AppError that a function raises is
+    raised here, too. Raises LimitExceeded, and Unavailable if the caller has left (`cancelled`).
     """
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ProcessLimits,
         *,
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
@@ -95,7 +97,7 @@ class Worker:
         self._end()
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a function of a module of ours gives for these arguments, as JSON values."""
+        """Call a function of this package in the child. Arguments and result are JSON values."""
         asked = {"module": function.__module__, "function": function.__qualname__, "arguments": arguments}
         try:
             stdin = cast(IO[bytes], self._process.stdin)
@@ -130,13 +132,12 @@ class Worker:
         return bytes(line)
 
     def _check(self) -> None:
-        if self._cancelled is not None and self._cancelled.is_set():
-            raise Unavailable("The call was cancelled, and nothing was changed.")
+        check_not_cancelled(self._cancelled)
         if time.monotonic() > self._deadline:
             raise LimitExceeded("time")
 
     def _reason(self) -> Exception:
-        """Why the child has ended without an answer."""
+        """The error for a child that has ended without an answer."""
         status = self._process.wait()
         if status == -signal.SIGXCPU:
             return LimitExceeded("time")
@@ -151,13 +152,12 @@ class Worker:
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):  # what it did not read of the last request
+            with suppress(OSError):  # the child has not read all of the last request
                 cast(IO[bytes], stream).close()
 
 
 def _start(limits: dict[str, Any], *, has_packages: bool) -> subprocess.Popen[bytes]:
-    # Without site (-S) it starts in half the time. From the package's own folder, and with an environment of its own:
-    # no key of this server's is there to be read.
+    # Without site (-S) it starts in half the time. The environment holds no secret of the server.
     flags = [] if has_packages else ["-S"]
     return subprocess.Popen(
         [sys.executable, *flags, "-m", "memory_mcp.workers.child", json.dumps(limits)],
