@@ -47,7 +47,7 @@ class Changes:
         self._listeners.append(listener)
 
     def tell(self, user: str, uris: Iterable[str], *, list_changed: bool, namespace: str | None = None) -> None:
-        """`namespace` is where it happened, if in one alone: callers confined to it hear of nothing else."""
+        """`namespace` is where it happened, if that is a single one: confined callers learn only of their own."""
         where = user, namespace
         with self._guard:
             self._uris.setdefault(where, {}).update(dict.fromkeys(uris))

@@ -36,14 +36,13 @@ class JsonLines(logging.Formatter):
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """A client that hangs up in the middle of a request is nobody's fault, nor is a request that the server's end cuts
-    off."""
+    """Drops errors that only say that a client disconnected during a request, or that the server stopped."""
     return not (record.exc_info and type(record.exc_info[1]).__name__ in ("ClientDisconnect", "CancelledError"))
 
 
 class RepeatFilter(logging.Filter):
-    """Lets a line through so many times a minute, and then says how often it was left out: a client that causes an
-    error over and over must not fill the disk."""
+    """Limits how often one line is logged in a minute, and then logs how often it was left out. Otherwise a client that
+    causes an error again and again could fill the disk."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

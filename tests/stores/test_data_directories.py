@@ -86,7 +86,7 @@ def test_a_home_that_holds_the_default_data_directory_is_refused_in_words(tmp_pa
     here = environment(HOME=str(home), XDG_DATA_HOME=str(home / ".local" / "share"))
     command = [*COMMAND, "stores"]
     subprocess.run([*command, "list"], env=here, check=True, capture_output=True)
-    assert data_directory.at(home / ".local" / "share" / "memory-mcp")
+    assert data_directory.is_at(home / ".local" / "share" / "memory-mcp")
     for more in ((), ("--data-dir", str(data_dir))):
         done = subprocess.run([*command, "add", "s", "~", *more], env=here, capture_output=True, text=True, check=False)
         assert done.returncode == 1

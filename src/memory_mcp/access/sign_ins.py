@@ -41,8 +41,8 @@ class SignIns:
         return token
 
     def by_link(self, token: str, ip: str | None, origin: str = "") -> str:
-        """A cookie for whoever the link was made for, which opens this origin (host and port) alone. Raises
-        NotSignedIn if it was used, is over or never was."""
+        """A cookie for the user of the link, valid at this origin (host and port) only. Raises NotSignedIn for a link
+        that was used, has expired or never existed."""
         self._count_attempt(ip)
         with self._db.write() as tx:
             user = storage.take_link(tx, _digest(token))
@@ -133,7 +133,7 @@ def _digest(token: str) -> bytes:
 
 
 def _bound_digest(cookie: str, origin: str) -> bytes:
-    """Of a cookie at one origin. Browsers send a cookie to every port of a host."""
+    """The digest of a cookie at one origin: browsers send a cookie to every port of a host."""
     return _digest(f"{origin}\n{cookie}")
 
 

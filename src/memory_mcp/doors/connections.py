@@ -43,7 +43,7 @@ class Connections:
         return True
 
     def confirm(self, connection: object) -> None:
-        """It has shown a key, or that somebody is signed in."""
+        """The connection has shown a valid key or sign-in."""
         if address := self._addresses.get(connection):
             self._addresses[connection] = None
             self._forget(address)

@@ -40,7 +40,7 @@ class FairRoute(APIRoute):
             disconnect = request.scope[DISCONNECT] = Disconnect()
             watching = asyncio.ensure_future(disconnect.wait(request.receive))
             try:
-                # A thread that has begun runs to its end: `disconnect.event` tells it that nobody waits.
+                # A thread that has begun runs to its end: `disconnect.event` says that the client has left.
                 with anyio.CancelScope() as scope, disconnect.calling(scope.cancel):
                     user = await self.user_of(request)
                     async with nullcontext() if is_async else self._slot(request, user):

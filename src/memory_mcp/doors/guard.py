@@ -41,12 +41,13 @@ class HostGuard:
 
     @staticmethod
     def _is_for_own_pages(scope: Scope) -> bool:
-        """Whatever a cookie could change, and what is open to whoever is near."""
+        """Whether only pages of this server may send the request: changes made with a cookie, and /metrics, which needs
+        no key on this machine."""
         goes_by_cookie = not scope["path"].startswith("/mcp")
         return (goes_by_cookie and scope["method"] not in SAFE_METHODS) or scope["path"] == "/metrics"
 
     def _is_same_origin(self, scope: Scope, headers: Headers) -> bool:
-        """Browsers say where a request comes from; what says nothing is no browser, and carries nobody's cookie."""
+        """Browsers say where a request comes from; a client that does not is no browser, and has no cookie."""
         own = {parse_origin(f"{scope['scheme']}://{headers['host']}"), self._public}
         site = headers.get("sec-fetch-site", "same-origin")
         origins = [parse_origin(origin) for origin in headers.getlist("origin")]

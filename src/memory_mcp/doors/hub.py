@@ -30,7 +30,7 @@ from memory_mcp.sync.hub import Hub, Pulled, Pushed
 from memory_mcp.sync.protocol import LONGEST_NAMESPACE, MOST_RECORDS
 
 LARGEST_BODY = 32 * 1024 * 1024  # bytes, once unpacked: one note is at most a few MiB
-MAX_BODY_S = 120.0  # for a body to arrive, however steadily it drips
+MAX_BODY_S = 120.0  # for a whole body to arrive, even if bytes keep coming
 
 
 def run(app: HubApp) -> None:

@@ -437,7 +437,7 @@ def _in_session(call: Call, work: Callable[..., T], *rest: Any) -> T:
 
 
 def visible(text: str) -> str:
-    """On one line, as a list shows it: control characters and those that turn a line around appear as their escapes."""
+    """A name on one line: control characters, and those that change the direction of text, become escapes."""
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

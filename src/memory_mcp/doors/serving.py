@@ -27,7 +27,7 @@ try:
 except ImportError:  # Windows, which has no such limit
     resource = None  # type: ignore[assignment]  # the module is simply absent there
 
-MAX_FILES = 65_536  # open at once; more would cost memory and help nobody
+MAX_FILES = 65_536  # open at once; more would only cost memory
 MIN_OTHER_FILES = 128  # kept for databases, beside connections
 OTHER_THREADS = 64  # for housekeeping, files of the web app, and sessions that end
 

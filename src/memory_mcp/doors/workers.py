@@ -37,8 +37,8 @@ ONE_USER = Shares(user=1.0, user_family=1 / 2, family=3 / 4)
 
 
 class Slots:
-    """A semaphore that knows who holds it. Each free slot goes to the next user in turn, and among the calls of that
-    user to the next family in turn. Used inside one event loop only."""
+    """A semaphore that counts its holders by user and family. Free slots go to users round robin, and among the calls
+    of one user to families round robin. Used inside one event loop only."""
 
     def __init__(self, count: int, shares: Shares, max_wait_s: float) -> None:
         self._count = count
@@ -50,7 +50,7 @@ class Slots:
         self._by_user: Counter[str] = Counter()
         self._by_family: Counter[str] = Counter()
         self._by_user_family: Counter[tuple[str, str]] = Counter()
-        self._waiting: dict[str, dict[str, deque[asyncio.Future[None]]]] = {}  # the next in turn first
+        self._waiting: dict[str, dict[str, deque[asyncio.Future[None]]]] = {}  # in round robin order
 
     async def acquire(self, user: str, family: str) -> None:
         """Raises Unavailable with `retry_after` when no slot was free in time, or too many calls of the user wait."""
@@ -122,7 +122,7 @@ class Slots:
             self.release(user, family)
             return
         families = self._waiting.get(user, {})
-        with suppress(ValueError):  # it had its turn after it was given up
+        with suppress(ValueError):  # it got a slot after it was cancelled
             families.get(family, deque()).remove(granted)
         if family in families and not families[family]:
             del families[family]
@@ -191,7 +191,7 @@ class Workers:
                 result = job.work()
             except StopIteration as exc:  # which no future can carry
                 error = RuntimeError(f"A worker raised {exc!r}")
-            except BaseException as exc:  # noqa: BLE001  # it belongs to whoever waits for the job
+            except BaseException as exc:  # noqa: BLE001  # raised again where the job is awaited
                 error = exc
             with self._change:
                 self._busy -= 1
@@ -202,7 +202,7 @@ class Workers:
 
     def _finish(self, job: _Job, result: Any, error: BaseException | None) -> None:
         self.slots.release(job.user, job.family)
-        if job.done.done():  # whoever waited has left
+        if job.done.done():  # the caller has left
             if error is not None and not isinstance(error, Exception):
                 log.error("A worker thread ended with %r after its caller had left", error)
         elif error is None:
@@ -227,8 +227,8 @@ def _refusal() -> Unavailable:
 
 @dataclass(frozen=True)
 class Pools:
-    """All threads that answer callers. Apart, so that writers who wait for a lock keep no reader waiting, and a busy
-    memory keeps nobody from showing a key or signing in."""
+    """All threads that answer callers. The pools are separate, so that writers who wait for a lock do not delay
+    readers, and busy families do not delay the check of keys and sign-ins."""
 
     reading: Workers
     writing: Workers

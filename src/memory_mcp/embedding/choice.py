@@ -58,7 +58,7 @@ class Embedders:
         return asked if asked and (asked.kind, asked.model) == (space.kind, space.model) else None
 
     def backend(self, recorded: Space | None) -> Backend:
-        """Who makes the vectors, or would make the first. May ask a service, but not often."""
+        """The embedder that makes the vectors, or would make the first. May send a request to a service, but rarely."""
         embedder = None if self.are_off else self._expected(recorded)
         if embedder is None:
             return Backend(f"{recorded.kind}/{recorded.model}" if recorded else None, _dimensions(recorded), False)

@@ -30,7 +30,7 @@ class Queries:
         return self._embedders.are_off
 
     def backend(self, recorded: Space | None) -> Backend:
-        """Who makes the vectors, or would make the first."""
+        """The embedder that makes the vectors, or would make the first."""
         return self._embedders.backend(recorded)
 
     def missing(self) -> str:

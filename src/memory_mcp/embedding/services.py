@@ -17,8 +17,8 @@ CONNECT_SECONDS = 2.0
 BATCH_SECONDS = 60.0  # a laptop embeds a batch of long notes in that time
 QUERY_SECONDS = 5.0  # somebody waits for the search
 PROBE_SECONDS = 10.0  # Ollama loads a model when it is first asked for it
-READY_S = 60.0  # that a service counts as ready after a request that succeeded
-NOT_READY_S = 5.0  # and as not ready after one that failed
+READY_S = 60.0  # how long a service counts as ready after a request that succeeded
+NOT_READY_S = 5.0  # how long it counts as not ready after one that failed
 
 
 class Prefixes(NamedTuple):
@@ -98,7 +98,7 @@ class _Served(ABC):
         self._last: tuple[bool, float] | None = None  # whether the last request succeeded, and when
 
     def is_ready(self) -> bool:
-        """Whether it makes vectors. It is asked only if no other request has told within the last while."""
+        """Whether the service makes vectors. It is asked only if the last request is too old to tell."""
         if self._last is not None:
             succeeded, at = self._last
             if time.monotonic() - at < (READY_S if succeeded else NOT_READY_S):
@@ -155,7 +155,7 @@ class OpenAI(_Served):
         super().__init__(model, Service("The embedding service", base_url.rstrip("/"), headers))
 
     def is_ready(self) -> bool:
-        """It may cost money, so it is asked only after a request that failed."""
+        """A request may cost money, so the service is asked only after a failure."""
         return self._last is None or super().is_ready()
 
     def _request(self, texts: list[str], seconds: float) -> "Floats":

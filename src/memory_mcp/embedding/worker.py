@@ -82,7 +82,7 @@ class Pile(Protocol):
         """Of the vectors there are."""
 
     def is_to_choose(self) -> bool:
-        """Whether somebody has asked that the embedder be chosen again, because every text is to be embedded again."""
+        """Whether a reindex was requested: the embedder is chosen again, and every text is embedded again."""
 
     def adopt(self, space: Space, background: "Floats") -> None:
         """From now on keep vectors of this space. Those of another one are forgotten, and every text is put on the

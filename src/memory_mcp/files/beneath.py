@@ -119,7 +119,7 @@ class Place:
 class Root:
     """A folder whose contents are reached by their parts, and never anything else.
 
-    `is_closed` says which folders below are not to be entered, by whatever way.
+    `is_closed` says which folders below must not be entered, directly or through a symlink.
     """
 
     def __init__(self, path: Path, is_closed: Callable[[Place], bool] = lambda folder: False) -> None:
@@ -234,7 +234,7 @@ class Root:
 
 
 def _outside() -> Outside:
-    return Outside(errno.EXDEV, "the way leads out of the folder, or into one that is closed")
+    return Outside(errno.EXDEV, "the path leads out of the folder, or into one that is closed")
 
 
 def _no_file(name: str) -> FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Data directories: how one is recognised, and kept from other users of the machine.
+"""Data directories: how to recognise one, and how to keep other users of the machine out.
 
 Each carries a marker file, as caches carry a CACHEDIR.TAG. One that an older version made has none until a server is
 started on it, and is recognised by its server.db.
@@ -25,7 +25,7 @@ MAX_MARKER_BYTES = 4096
 SERVER_FILE = "server.db"
 APPLICATION_IDS = slice(68, 71)  # of the header of an SQLite file: the first bytes of its application id
 OURS = b"MMC"  # how the application ids of all our kinds of files begin
-OTHERS = 0o077  # what a mode allows group and others
+OTHERS = 0o077  # the permissions of group and others in a mode
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ def is_data_directory(folder: Place) -> bool:
     return _marker(folder) is not None or _has_server_file(folder)
 
 
-def at(folder: Path) -> bool:
+def is_at(folder: Path) -> bool:
     """The same for a path. False if there is no such folder."""
     return is_data_directory(Place(None, folder, ""))
 
@@ -45,7 +45,7 @@ def find_below(folder: Path) -> Path | None:
     for here, names, _ in os.walk(folder):
         names[:] = [name for name in names if not name.startswith(".")]
         for name in names:
-            if at(Path(here, name)):
+            if is_at(Path(here, name)):
                 return Path(here, name)
     return None
 
@@ -54,11 +54,11 @@ def prepare(folder: Path) -> None:
     """Mark a data directory, and close it and everything in it to other users of the machine.
 
     A folder that held something else before it became a data directory keeps its permissions, as does one whose marker
-    says that it is shared. What cannot be changed stays as it is: opening the databases will say what is wrong.
+    says that it is shared. Errors are ignored here: opening the databases reports them.
     """
     folder = folder.resolve()
     with suppress(OSError):
-        mark(folder, shared=not at(folder) and _holds_other_files(folder))
+        mark(folder, shared=not is_at(folder) and _holds_other_files(folder))
         tenants = [path for path in (folder / "users").glob("[!.]*") if path.is_dir() and not path.is_symlink()]
         for tenant in tenants:
             mark(tenant)
@@ -111,14 +111,16 @@ def _make_private(folder: Path, tenants: list[Path]) -> None:
             for name in (*folders, *files):
                 _close_to_others(Path(here, name))
         log.warning(
-            "Other users of this machine could look into the data directory. It is for its owner alone now; a line "
-            "that says `shared` in its file %s leaves it as it is.",
+            "Other users of this machine could read the data directory. Now only its owner can. To share it, add a "
+            "line `shared` to its file %s.",
             MARKER,
         )
 
 
 def _close_to_others(path: Path) -> bool:
-    """Whether others could get at it. What belongs to another user, and symlinks, stay as they are."""
+    """Remove the permissions of group and others. Whether there were any.
+
+    Symlinks, and what belongs to another user, stay as they are."""
     with suppress(OSError):
         found = path.lstat()
         kind_is_ours = stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)

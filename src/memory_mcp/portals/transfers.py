@@ -333,7 +333,7 @@ class Transfers:
 
 
 def _archive_worker(path: Path, size: int, cancelled: threading.Event | None = None) -> WorkerProcess:
-    """For a portal's file of about this size that is read through, however large it is."""
+    """A process with enough time to read through a portal file of about this size."""
     seconds = MIN_VERIFY_S + size / MIN_VERIFY_BYTES_PER_S
     return WorkerProcess(
         ProcessLimits(seconds, file_bytes=MAX_ARCHIVE_BYTES), writable=[path.parent], cancelled=cancelled

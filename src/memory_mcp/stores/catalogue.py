@@ -70,7 +70,7 @@ class Catalogue:
         with self._below((), tell, afresh=True) as (tx, listings):
             count = storage.count(tx, self._key)
         with self._db.write() as writing:
-            storage.forget_former_contents(writing, self._key, MAX_FORMER_CONTENTS)
+            storage.delete_former_contents(writing, self._key, MAX_FORMER_CONTENTS)
         return listings, count
 
     def updated_at(self, parts: Parts, text: str, file: frontmatter.File, signature: Signature) -> str | None:

@@ -101,7 +101,7 @@ def is_over(expires_at: str | None, now: datetime) -> bool:
 
 @dataclass(frozen=True)
 class Content:
-    """What a file holds, as far as it tells when the file was changed."""
+    """What is known of a file's content, to find out when it was changed."""
 
     digest: bytes
     stated_at: str | None  # updated_at of its front matter
@@ -117,7 +117,7 @@ class Content:
         return self.stated_at if is_stated_later else short_stamp(changed_at)
 
     def dated(self, written_ns: int, before: "Content | None", former: "Content | None") -> "Content":
-        """The same with when the file was changed, which held the content `before` when it was last seen.
+        """This content with the time it was changed. `before` is what the file held when it was last read.
 
         `former` is this very content, if this or another file of the store held it earlier: moving a file or going
         back to an old version makes nothing new. Otherwise the file's time counts, unless the front matter states

@@ -88,7 +88,7 @@ class Stores:
 
     def _data_directory_below(self, folder: Path) -> Path | None:
         real = folder.resolve()
-        known = (path for path in self._data_dirs if path.resolve().is_relative_to(real) and data_directory.at(path))
+        known = (path for path in self._data_dirs if path.resolve().is_relative_to(real) and data_directory.is_at(path))
         return next(known, None) or data_directory.find_below(real)
 
     def unregister(self, caller: Caller, name: str) -> Store:
@@ -301,7 +301,7 @@ class Stores:
     ) -> Category:
         """One category: its memories, and the categories below it."""
         folder = self._opened(caller, store)
-        parts, name = _category_asked(folder, category)
+        parts, name = _resolve_category(folder, category)
         if not parts and folder.is_missing():
             return Category(store, name, 0, [], [])
         now = self._clock()
@@ -320,7 +320,7 @@ class Stores:
     def recent(self, caller: Caller, store: str, category: str | None, limit: int, *, include_expired: bool) -> Recent:
         """The memories updated last, in a category and all below it, whole."""
         folder = self._opened(caller, store)
-        parts, name = _category_asked(folder, category)
+        parts, name = _resolve_category(folder, category)
         if not parts and folder.is_missing():
             return Recent(name, 0, [])
         expired_by = None if include_expired else self._clock()
@@ -385,7 +385,7 @@ class Stores:
         if folder.is_missing():
             return Reindexed(store, folder.store.path, 0, 0)
         listings, memories = self._asked(caller, folder, lambda catalogue: catalogue.refresh(tell))
-        folders = _indexed(listings)
+        folders = _indexed_categories(listings)
         failed = []
         for parts in sorted(folders):
             with _one_of_many_turns(folder):
@@ -486,8 +486,8 @@ def _one_of_many_turns(folder: StoreFolder) -> Iterator[None]:
     time.sleep(BREATH)
 
 
-def _category_asked(folder: StoreFolder, category: str | None) -> tuple[Parts, str]:
-    """A category's path, and its name in the answer, which can be asked for again.
+def _resolve_category(folder: StoreFolder, category: str | None) -> tuple[Parts, str]:
+    """A category's path, and its name in the answer, which is valid as an argument, too.
 
     The whole store is called "all" both ways; where a category has that name, the whole store is "".
     """
@@ -527,8 +527,8 @@ def _index_text(listing: Listing, memories: Sequence[Summed]) -> str:
     return index_files.render(memories, _subcategories(listing))
 
 
-def _indexed(listings: Iterable[Listing]) -> set[Parts]:
-    """The categories that get an index.yaml: those with a memory in them or below them, whose files are a person's."""
+def _indexed_categories(listings: Iterable[Listing]) -> set[Parts]:
+    """The categories that get an index.yaml: those with a memory in or below them, except below DEPENDENCIES."""
     own = [one.folder for one in listings if one.files and not DEPENDENCIES.intersection(one.folder)]
     return {folder[:depth] for folder in own for depth in range(len(folder) + 1)}
 

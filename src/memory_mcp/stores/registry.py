@@ -84,7 +84,7 @@ class Registry:
         if own.is_relative_to(real):
             return own
         for above in (real, *real.parents):
-            if above == own or data_directory.at(above):
+            if above == own or data_directory.is_at(above):
                 inside = real.relative_to(above).parts
                 return None if inside[:1] == (OURS,) and len(inside) > 1 else above
         return None

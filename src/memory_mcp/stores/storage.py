@@ -72,14 +72,14 @@ def former_content(tx: Read, store: str, digest: bytes) -> Content | None:
     return Content(digest, None, row[0]) if row else None
 
 
-def forget_former_contents(tx: Write, store: str, most: int) -> None:
-    """Forget what files held earlier, if that has become more than `most` contents."""
+def delete_former_contents(tx: Write, store: str, max_count: int) -> None:
+    """Delete all former contents of a store if there are more than `max_count`."""
     tx.all(
         f"""
         DELETE FROM former_contents WHERE store = {_STORE}
-            AND (SELECT count(*) FROM former_contents WHERE store = {_STORE}) > :most
+            AND (SELECT count(*) FROM former_contents WHERE store = {_STORE}) > :max_count
         """,
-        {"store": store, "most": most},
+        {"store": store, "max_count": max_count},
     )
 
 

@@ -34,7 +34,7 @@ from memory_mcp.sync.records import ID, Moment, Record, as_json, parse
 URL = r"^https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$"
 SECONDS = 60.0
 CONNECT_SECONDS = 10.0
-ANSWER_TIMEOUT_S = 300.0  # for one answer as a whole, however steadily it drips
+ANSWER_TIMEOUT_S = 300.0  # for one whole answer, even if bytes keep coming
 RETRY_SECONDS = 5.0  # when a hub says that it is too often, and not for how long
 MAX_RETRY_AFTER_S = 120.0
 MAX_SHOWN_CHARACTERS = 300  # of what a hub says
@@ -171,7 +171,7 @@ class Asking:
         raise _refusal(self._url, answer.status_code, answer.headers.get("Retry-After"), told)
 
     def _read(self, answer: Any) -> bytes:
-        """The body, unpacked here: the client would unpack all of a chunk, and as many times as the hub says."""
+        """The body. It is unpacked here because the HTTP client would unpack a chunk to any size."""
         encoding = answer.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("identity", "gzip"):
             raise _no_hub(self._url)
@@ -192,7 +192,7 @@ class Asking:
 
     @contextmanager
     def _time_limit(self) -> Iterator[threading.Event]:
-        """End the connection when an answer takes too long: the client's timeouts are for each byte of it."""
+        """Close the connection if a whole answer takes too long: the timeouts of the client are for each read."""
         is_over = threading.Event()
 
         def end() -> None:
@@ -232,7 +232,7 @@ def _no_hub(url: str, why: str = "") -> Unavailable:
 
 
 def parse_all(told: Iterable[object]) -> tuple[list[Record], list[SetAside]]:
-    """Those that are records, and the others: a newer version may say more, and `resync` asks for it again."""
+    """The valid records, and the others, which are set aside: a newer version may write such records."""
     records, set_aside = [], []
     for one in told:
         try:

@@ -21,7 +21,7 @@ def is_namespace(name: object) -> bool:
     return isinstance(name, str) and 0 < len(name) <= LONGEST_NAMESPACE and not {",", "\n"} & set(name)
 
 
-def printable(text: object, longest: int) -> str:
-    """A text from elsewhere as it may be shown: on one line, without what a terminal obeys, and not too long."""
-    shown = "".join(character if character.isprintable() else " " for character in str(text)[: longest + 1])
-    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+def printable(text: object, max_characters: int) -> str:
+    """A text from elsewhere, safe to show: one line, no control characters, and not too long."""
+    shown = "".join(character if character.isprintable() else " " for character in str(text)[: max_characters + 1])
+    return shown if len(shown) <= max_characters else shown[: max_characters - 1] + "…"

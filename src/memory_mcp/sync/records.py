@@ -36,13 +36,13 @@ MIN_YEAR = 1000
 
 def _check_moment(text: str) -> str:
     if precise_stamp(instant(text)) != text or int(text[:4]) < MIN_YEAR:
-        raise ValueError("no time there is")
+        raise ValueError("not a valid time")
     return text
 
 
 def _check_stamp(stamp: str) -> str:
     if milliseconds(stamp) > MAX_STAMP_MS:
-        raise ValueError("a time that no clock shows")
+        raise ValueError("a time too far in the future")
     return stamp
 
 
@@ -190,7 +190,7 @@ def parse(told: object) -> Record:
 
 
 def check_size(record: Record) -> None:
-    """Raises Invalid for what became too large by merging: nobody would take it."""
+    """Raises Invalid if a record became too large by merging: nodes would refuse it."""
     if len(record.registers) > MAX_FIELDS:
         raise Invalid(f"Together with what is known of it, it has over {MAX_FIELDS:,} fields.")
     if len(json.dumps(as_json(record), ensure_ascii=False).encode()) > MAX_RECORD_BYTES:

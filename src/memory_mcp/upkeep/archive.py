@@ -28,8 +28,8 @@ LIST = "manifest.json"
 FORMAT = "memory-mcp-backup/"
 VERSION = 1
 LARGEST_LIST = 512 * 1024 * 1024  # bytes
-MIN_LIST = 1024 * 1024  # bytes that a list of any backup may have
-MAX_LIST_EXPANSION = 50  # times its packed size that a longer one may have
+MIN_LIST_BYTES = 1024 * 1024  # a list of contents may always have this size
+MAX_LIST_EXPANSION = 50  # a longer one may have this many times its packed size
 AT_ONCE = 1024 * 1024
 USUAL = (1980, 1, 1, 0, 0, 0)  # the time of every part: when it was made stands in the list
 
@@ -159,8 +159,8 @@ def _said(archive: zipfile.ZipFile) -> dict[str, Any]:
     with _telling(LIST):
         try:
             listed = archive.getinfo(LIST)
-            # Half of the list are digests, which hardly get smaller when they are packed.
-            if listed.file_size > min(LARGEST_LIST, MIN_LIST + MAX_LIST_EXPANSION * listed.compress_size):
+            # Half of the list is digests, which hardly compress.
+            if listed.file_size > min(LARGEST_LIST, MIN_LIST_BYTES + MAX_LIST_EXPANSION * listed.compress_size):
                 raise Damaged("This backup's list of contents is too large to be one. Nothing was changed.")
             said = json.loads(archive.read(LIST))
         except KeyError as exc:

@@ -18,7 +18,7 @@ from memory_mcp.upkeep.model import Tell, quietly
 
 OLDEST = (1980, 1, 1, 0, 0, 0)  # that a zip can say
 PACKED = {".db", ".parquet"}  # compressed as they are
-SPARE_BYTES = 50_000_000  # that stay free on the disk
+MIN_FREE_BYTES = 50_000_000  # left on the disk
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
@@ -64,10 +64,10 @@ def _unpack(path: Path, folder: Path) -> None:
 
 def _check_space(archive: BoundedZip, folder: Path) -> None:
     needed, free = sum(part.file_size for part in archive.infolist()), shutil.disk_usage(folder).free
-    if free < needed + SPARE_BYTES:
+    if free < needed + MIN_FREE_BYTES:
         raise Unavailable(
-            f"The disk has {free // 1_000_000} MB free, and this zip needs {(needed + SPARE_BYTES) // 1_000_000} "
-            "unpacked. Nothing was changed."
+            f"The disk has {free // 1_000_000} MB free, and this zip needs {(needed + MIN_FREE_BYTES) // 1_000_000} "
+            "unpacked. Make room and try again; nothing was changed."
         )
 
 

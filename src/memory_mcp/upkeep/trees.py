@@ -86,7 +86,7 @@ class Tree:
                 continue
             path = f"{way}{entry.name}"
             if stat.S_ISDIR(found.st_mode):
-                if data_directory.at(folder / entry.name):  # of another server: a store leaves it out
+                if data_directory.is_at(folder / entry.name):  # of another server: a store leaves it out
                     continue
                 yield from self._walk(folder / entry.name, f"{path}/")
             elif stat.S_ISREG(found.st_mode) and (not self.markdown_only or entry.name.endswith(MARKDOWN)):

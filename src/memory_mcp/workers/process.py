@@ -81,7 +81,7 @@ class WorkerProcess:
         self._started: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the process before the first call, which else does: it takes some 60 ms to be ready."""
+        """Start the process ahead of the first call, which would start it otherwise. It needs about 60 ms."""
         if self._started is None:
             self._started = _start(self._limits, has_packages=self._limits["network"])
 

@@ -57,7 +57,7 @@ async def _is_signed_in(look: Look) -> bool:
     try:
         await look()
     except Unavailable:
-        return True  # nobody can tell now; the next look will
+        return True  # not known now; the next check will tell
     except AppError:
         return False
     return True
