@@ -1,7 +1,10 @@
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
+import bcrypt
 import pytest
 
 from memory_mcp import server_db
@@ -83,3 +86,29 @@ def test_a_known_key_costs_no_bcrypt(db: Database, clock: Clock, monkeypatch: py
 
     monkeypatch.setattr("bcrypt.checkpw", forbidden)
     keys.check(issued.raw)
+
+
+def test_many_requests_with_a_new_key_hash_it_once_and_it_is_known_from_then_on(
+    db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = Keys(db, Audit(db), clock)
+    raw = keys.create(name="k").raw
+    hashed: list[bytes] = []
+    check = bcrypt.checkpw
+    both_are_in = threading.Barrier(2)
+
+    def count(password: bytes, digest: bytes) -> bool:
+        hashed.append(password)
+        return check(password, digest)
+
+    def come(_: int) -> str:
+        both_are_in.wait(30)
+        return keys.check(raw).id
+
+    monkeypatch.setattr(bcrypt, "checkpw", count)
+    monkeypatch.setattr(keys, "_hashing", threading.Semaphore(1))
+    assert keys.verified_id(raw) is None
+    with ThreadPoolExecutor(2) as pool:
+        [id_] = set(pool.map(come, range(2)))
+    assert len(hashed) == 1
+    assert (keys.verified_id(raw), keys.verified_id(raw[:-1] + "-"), keys.verified_id(None)) == (id_, None, None)

@@ -134,20 +134,22 @@ class Keys:
         self._note_use(verified.key, ip)
         return verified.key
 
+    def verified_id(self, raw: str | None) -> str | None:
+        """The id of a key that this process has verified before, without a look whether it still opens anything."""
+        known = self._verified.get(_digest(raw)) if raw else None
+        return known.key.id if known else None
+
     def _verify(self, raw: str) -> _Verified:
-        digest = hashlib.sha256(raw.encode("utf-8", "replace")).digest()
+        digest = _digest(raw)
         known = self._verified.get(digest)
         if known is None:
-            known = self._first_sight(raw)
-            if len(self._verified) >= MOST_VERIFIED:
-                self._verified.clear()
-            self._verified[digest] = known
+            known = self._first_sight(raw, digest)
         elif time.monotonic() - known.read_at > FRESH:
             known.key = self._read(known.key.id)
             known.read_at = time.monotonic()
         return known
 
-    def _first_sight(self, raw: str) -> _Verified:
+    def _first_sight(self, raw: str, digest: bytes) -> _Verified:
         import bcrypt
 
         shape = RAW_KEY.fullmatch(raw)
@@ -155,9 +157,14 @@ class Keys:
             raise _unknown()
         key = self._read(shape[1])
         with self._hashing:
+            if known := self._verified.get(digest):  # by another request of the same client, meanwhile
+                return known
             if not bcrypt.checkpw(shape[2].encode(), key.secret_hash.encode()):
                 raise _unknown()
-        return _Verified(key, time.monotonic())
+            if len(self._verified) >= MOST_VERIFIED:
+                self._verified.clear()
+            self._verified[digest] = known = _Verified(key, time.monotonic())
+            return known
 
     def _read(self, key_id: str) -> Key:
         with self._db.read() as tx:
@@ -185,6 +192,10 @@ class Keys:
             if len(self._said) >= MOST_VERIFIED:
                 self._said.clear()
             self._said[key.id, ip] = now
+
+
+def _digest(raw: str) -> bytes:
+    return hashlib.sha256(raw.encode("utf-8", "replace")).digest()
 
 
 def lifetime(text: str | None, clock: Clock = utc_now) -> str | None:

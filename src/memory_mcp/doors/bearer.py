@@ -57,7 +57,9 @@ class BearerGuard:
         if self._anyone is not None:
             return replace(self._anyone, ip=ip)
         bearer = bearer_of(Headers(scope=scope))
-        key = await self._workers.run(partial(self._keys.check, bearer, ip), user=ip or "", family="keys")
+        # A key that was right before has a share of its own: wrong keys from the same address do not keep it waiting.
+        sharing = f"key {known}" if (known := self._keys.verified_id(bearer)) else ip or ""
+        key = await self._workers.run(partial(self._keys.check, bearer, ip), user=sharing, family="keys")
         # The SDK ties each handshake session to this, so that nobody rides on another key's session.
         scope["user"] = AuthenticatedUser(AccessToken(token=key.id, client_id=key.id, scopes=sorted(key.scopes)))
         scope["auth"] = AuthCredentials(sorted(key.scopes))
