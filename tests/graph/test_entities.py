@@ -53,7 +53,39 @@ async def test_entities_come_back_as_the_contract_shows_them(client: Client) -> 
     assert set(made["entities"][0]) == {"id", "name", "entity_type", "observations", "created_at", "updated_at"}
     assert made["entities"][0]["created_at"] == "2030-01-01T12:00:00Z"
     again = await call(client, "create_entities", entities=new)
+    notice = again.pop("notice")
     assert again == {"entities": [], "skipped": ["Postgres", "Ann", "Ann"]}
+    assert "exist already" in notice
+
+
+async def test_an_existing_name_says_what_was_not_stored_and_what_to_call(client: Client) -> None:
+    await entity(client, "Ann", "likes tea")
+    new = [
+        {"name": "Ann", "entity_type": "t", "observations": ["likes tea", "sings"]},
+        {"name": "Bob", "entity_type": "t", "observations": ["likes rain"]},
+        {"name": "Ann", "entity_type": "t", "observations": ["sings", "dances"]},
+        {"name": "Bob", "entity_type": "t", "observations": ["likes rain"]},
+    ]
+    made = await call(client, "create_entities", entities=new)
+
+    assert [one["name"] for one in made["entities"]] == ["Bob"]
+    assert made["skipped"] == ["Ann", "Ann", "Bob"]
+    assert made["not_stored"] == [{"name": "Ann", "observations": ["sings", "dances"]}]
+    assert "add_observations" in made["notice"]
+    told = [{"entity_name": one["name"], "contents": one["observations"]} for one in made["not_stored"]]
+    await call(client, "add_observations", observations=told)
+    assert "not_stored" not in await call(client, "create_entities", entities=new)
+
+
+async def test_what_may_not_be_empty_is_declared(client: Client) -> None:
+    listed = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+    name = listed["create_project"]["properties"]["name"]
+    entities = listed["create_entities"]["properties"]["entities"]
+    assert (name["minLength"], entities["minItems"]) == (1, 1)
+    assert entities["items"]["properties"]["observations"]["default"] == []
+    assert (await refusal(client, "create_entities", entities=[]))["error"] == "invalid"
+    assert (await refusal(client, "create_project", name=""))["error"] == "invalid"
+    assert (await refusal(client, "read_graph", project=""))["error"] == "not_found"
 
 
 async def test_observations_are_added_once(client: Client) -> None:
@@ -341,7 +373,7 @@ async def test_what_a_large_write_did_is_told_within_a_models_means(client: Clie
     assert 0 < len(made["entities"]) < 1000
     assert "All is done" in made["notice"]
     again = await call(client, "create_entities", entities=new)
-    assert again == {"entities": [], "skipped": [one["name"] for one in new]}
+    assert (again["entities"], again["skipped"]) == ([], [one["name"] for one in new])
 
 
 @pytest.mark.parametrize(

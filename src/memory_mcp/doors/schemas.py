@@ -99,6 +99,8 @@ def _simplified(node: Any, definitions: dict[str, Any], *, required: bool = Fals
         del node["anyOf"]
     if node.get("default", 0) in (None, "", [], {}):  # which is what leaving it out means
         del node["default"]
+    if "x-default" in node:  # unless the specification wrote it down
+        node["default"] = node.pop("x-default")
     return {
         name: _properties(part, node.get("required", ()), definitions)
         if name == "properties"

@@ -13,6 +13,7 @@ from memory_mcp.graph.model import (
     Imported,
     NewEntity,
     Nodes,
+    NotStored,
     Observed,
     Project,
     Projects,
@@ -77,9 +78,19 @@ def page(tx: Read, offset: int) -> Nodes:
     return Nodes(entities, relations, " ".join(notices) or None)
 
 
+def with_advice(created: Created, not_stored: list[NotStored]) -> Created:
+    """The answer, and what to call for names that exist."""
+    if not created.skipped:
+        return created
+    notice = "Names under `skipped` exist already and stay as they are."
+    if not_stored:
+        notice += " Their new observations, under `not_stored`, are not kept: add_observations adds them."
+    return replace(created, notice=notice, not_stored=not_stored or None)
+
+
 def written(answer: A) -> A:
     """An answer to a write that a model can take. What is left out of it is done all the same."""
-    lists = [field.name for field in fields(answer) if field.name != "notice"]
+    lists = [field.name for field in fields(answer) if isinstance(getattr(answer, field.name), list)]
     items = [(name, one) for name in lists for one in getattr(answer, name)]
     kept, are_all = _fitting(items, ANSWER)
     if are_all:
@@ -88,7 +99,7 @@ def written(answer: A) -> A:
         f"All is done, and too long to show: {len(items) - len(kept)} items are left out here. open_nodes shows them."
     )
     shown = {name: [one for kind, one in kept if kind == name] for name in lists}
-    return replace(answer, notice=said, **shown)
+    return replace(answer, notice=f"{answer.notice} {said}" if answer.notice else said, **shown)
 
 
 def listed(projects: Sequence[Project]) -> Projects:

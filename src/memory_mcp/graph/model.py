@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from memory_mcp.families import Notice
+from memory_mcp.families import LEFT_OUT, Notice
 
 Status = Literal["active", "archived"]
 
@@ -100,10 +100,21 @@ class Entity:
 
 
 @dataclass(frozen=True)
+class NotStored:
+    """Observations that were given for an entity that exists, and that it does not have."""
+
+    name: str
+    observations: list[str]
+
+
+@dataclass(frozen=True)
 class Created:
     entities: list[Entity]
     skipped: Annotated[list[str], Field(description="Names that exist already.")]
     notice: Notice = None
+    not_stored: Annotated[
+        list[NotStored] | None, LEFT_OUT, Field(description="What add_observations would add to those that exist.")
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from memory_mcp.graph.model import (
     KnownObservation,
     NewEntity,
     Nodes,
+    NotStored,
     Observed,
     Project,
     ProjectNews,
@@ -180,11 +181,12 @@ class Graph:
     ) -> Created:
         """All of them or, if anything fails, none. A name that exists adds nothing and is reported."""
         with self._writing(caller, session, project) as tx:
-            made = [(one.name, storage.add_entity(tx, one)) for one in new]
+            made = [(one, storage.add_entity(tx, one)) for one in new]
             storage.forget_changes(tx)
-        return answers.written(
-            Created([entity for _, entity in made if entity], [name for name, entity in made if not entity])
-        )
+            skipped = [one for one, entity in made if not entity]
+            not_stored = _not_stored(tx, skipped)
+        created = Created([entity for _, entity in made if entity], [one.name for one in skipped])
+        return answers.written(answers.with_advice(created, not_stored))
 
     def add_observations(
         self, caller: Caller, session: Session, project: str | None, facts: Sequence[Facts]
@@ -457,6 +459,16 @@ def _reading_indexed(db: Database) -> Iterator[Read]:
         log.warning("What another program wrote is not indexed yet: %s", exc.message)
     with db.read() as tx:
         yield tx
+
+
+def _not_stored(tx: Read, skipped: Sequence[NewEntity]) -> list[NotStored]:
+    """What was given for entities that exist, and is new."""
+    ids = storage.ids_of(tx, {one.name for one in skipped})
+    given: dict[str, list[str]] = {}
+    for one in skipped:
+        given.setdefault(one.name, []).extend(one.observations)
+    lacking = {name: storage.lacking(tx, ids[name], contents) for name, contents in given.items()}
+    return [NotStored(name, contents) for name, contents in lacking.items() if contents]
 
 
 def _everything(tx: Read) -> Iterator[Entity | Relation]:

@@ -146,6 +146,19 @@ def add_observation(tx: Write, entity_id: str, entity_name: str, content: str) -
     return Observation(id_, entity_name, content, tx.stamp)
 
 
+def lacking(tx: Read, entity_id: str, contents: Iterable[str]) -> list[str]:
+    """Which of these observations an entity does not have, each once."""
+    rows = tx.all(
+        """
+        SELECT DISTINCT value FROM json_each(:contents) WHERE value NOT IN (
+            SELECT content FROM observations WHERE entity_id = :entity AND deleted_at IS NULL
+        )
+        """,
+        {"entity": entity_id, "contents": _json(list(contents))},
+    )
+    return [content for (content,) in rows]
+
+
 def touch(tx: Write, entity_ids: Iterable[str]) -> None:
     """Something about these entities has changed."""
     tx.all(

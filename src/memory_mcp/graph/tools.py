@@ -1,4 +1,5 @@
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -19,10 +20,10 @@ from memory_mcp.graph.model import (
     Tie,
 )
 
-NewName = Annotated[str, Field(min_length=1, max_length=64)]
-Name = Annotated[str, Field(min_length=1, max_length=512)]  # other programs make projects too
+# What is looked up needs no lower bound: nothing has an empty name.
+Name = Annotated[str, Field(max_length=512)]  # of a project; other programs make projects too
+EntityName = Annotated[str, Field(max_length=512)]
 Text = Annotated[str, Field(min_length=1, max_length=1024 * 1024)]
-EntityName = Annotated[str, Field(min_length=1, max_length=512)]
 Kind = Annotated[str, Field(min_length=1, max_length=128)]
 
 graph = Family(
@@ -31,14 +32,20 @@ graph = Family(
     "call), then create_entities, add_observations, create_relations; search_nodes, open_nodes, read_graph",
     errors="tool-result",
     uri_prefixes=(),
+    spells_out_bounds=True,
 )
+
+
+def _spelled_out(default: Any) -> dict[str, Any]:
+    """A default that the specification wrote down, for the schema: others that are empty are left out."""
+    return {"x-default": default}
 
 
 # Projects
 
 
 class ListProjects(Arguments):
-    status: Literal["active", "archived", "all"] = "active"
+    status: Literal["active", "archived", "all"] = Field("active", description="Filter projects by status")
 
 
 @graph.tool(ListProjects, answers=Projects, title="List projects", needs=Scope.READ, idempotent=True)
@@ -48,8 +55,8 @@ def list_projects(call: Call, asked: ListProjects) -> Projects:
 
 
 class CreateProject(Arguments):
-    name: NewName = Field(description="Unique slug: a-z, 0-9, '.', '_', '-'.")
-    description: str = Field("", max_length=4096)
+    name: str = Field(min_length=1, max_length=64, description="Unique project name: a-z, 0-9, '.', '_', '-'")
+    description: str = Field("", max_length=4096, json_schema_extra=_spelled_out(""))
 
 
 @graph.tool(CreateProject, answers=Project, title="Create a project", needs=Scope.WRITE, steers=True)
@@ -58,12 +65,12 @@ def create_project(call: Call, asked: CreateProject) -> Project:
     return call.app.graph.create_project(call.caller, call.session, asked.name, asked.description)
 
 
-class NamedProject(Arguments):
-    name: Name
+class SwitchProject(Arguments):
+    name: Name = Field(description="Name of the project to switch to")
 
 
-@graph.tool(NamedProject, answers=ProjectNews, title="Switch project", needs=Scope.READ, idempotent=True, steers=True)
-def switch_project(call: Call, asked: NamedProject) -> ProjectNews:
+@graph.tool(SwitchProject, answers=ProjectNews, title="Switch project", needs=Scope.READ, idempotent=True, steers=True)
+def switch_project(call: Call, asked: SwitchProject) -> ProjectNews:
     """Make a project this session's active one."""
     return call.app.graph.switch_project(call.caller, call.session, asked.name)
 
@@ -78,21 +85,29 @@ def get_current_project(call: Call, asked: NothingAsked) -> ProjectNews:
     return call.app.graph.current_project(call.caller, call.session)
 
 
+class ArchiveProject(Arguments):
+    name: Name = Field(description="Name of the project to archive")
+
+
 @graph.tool(
-    NamedProject,
+    ArchiveProject,
     answers=ProjectNews,
     title="Archive a project",
     needs=Scope.DELETE,
     steers=True,
     without_read=("message",),
 )
-def archive_project(call: Call, asked: NamedProject) -> ProjectNews:
+def archive_project(call: Call, asked: ArchiveProject) -> ProjectNews:
     """Put a project away with its data. restore_project brings it back."""
     return call.app.graph.archive_project(call.caller, asked.name)
 
 
+class DeleteProject(Arguments):
+    name: Name = Field(description="Name of the project to permanently delete")
+
+
 @graph.tool(
-    NamedProject,
+    DeleteProject,
     answers=ProjectNews,
     title="Delete a project",
     needs=Scope.DELETE,
@@ -100,19 +115,23 @@ def archive_project(call: Call, asked: NamedProject) -> ProjectNews:
     steers=True,
     without_read=("message",),
 )
-def delete_project(call: Call, asked: NamedProject) -> ProjectNews:
+def delete_project(call: Call, asked: DeleteProject) -> ProjectNews:
     """Delete a project and all its data for good."""
     return call.app.graph.delete_project(call.caller, asked.name)
 
 
+class RestoreProject(Arguments):
+    name: Name = Field(description="Name of the archived project to restore")
+
+
 @graph.tool(
-    NamedProject,
+    RestoreProject,
     answers=Project,
     title="Restore a project",
     needs=Scope.WRITE,
     without_read=("id", "name", "status", "created_at", "updated_at"),
 )
-def restore_project(call: Call, asked: NamedProject) -> Project:
+def restore_project(call: Call, asked: RestoreProject) -> Project:
     """Bring an archived project back."""
     return call.app.graph.restore_project(call.caller, asked.name)
 
@@ -125,9 +144,14 @@ class InProject(Arguments):
 
 
 class EntityToCreate(Arguments):
-    name: Annotated[EntityName, READABLE]
-    entity_type: Annotated[Kind, READABLE] = Field(description="Such as person, technology, concept.")
-    observations: list[Text] = Field([], max_length=1000)
+    name: Annotated[str, Field(min_length=1, max_length=512), READABLE]
+    entity_type: Annotated[Kind, READABLE] = Field(description="Entity type (e.g., person, technology, concept)")
+    observations: list[Text] = Field(
+        [],
+        max_length=1000,
+        description="Initial observations about the entity",
+        json_schema_extra=_spelled_out([]),
+    )
 
 
 class CreateEntities(InProject):
@@ -136,14 +160,14 @@ class CreateEntities(InProject):
 
 @graph.tool(CreateEntities, answers=Created, title="Create entities", needs=Scope.WRITE, idempotent=True)
 def create_entities(call: Call, asked: CreateEntities) -> Created:
-    """Create entities with their first observations. Names that exist are skipped."""
+    """Create entities. Names that exist are skipped: add_observations adds to them."""
     new = [NewEntity(one.name, one.entity_type, tuple(one.observations)) for one in asked.entities]
     return call.app.graph.create_entities(call.caller, call.session, asked.project, new)
 
 
 class ObservationsToAdd(Arguments):
     entity_name: EntityName
-    contents: list[Text] = Field(min_length=1, max_length=1000)
+    contents: list[Text] = Field(min_length=1, max_length=1000, description="Observation texts to add")
 
 
 class AddObservations(InProject):
@@ -160,25 +184,33 @@ def add_observations(call: Call, asked: AddObservations) -> Observed:
 class RelationNamed(Arguments):
     source: EntityName = Field(alias="from")
     target: EntityName = Field(alias="to")
-    relation_type: Kind = Field(description="In active voice: uses, depends_on.")
+    relation_type: Kind
 
 
-class Relations(InProject):
-    relations: list[RelationNamed] = Field(min_length=1, max_length=1000)
-
-    @property
-    def ties(self) -> list[Tie]:
-        return [Tie(one.source, one.target, one.relation_type) for one in self.relations]
+class RelationToCreate(RelationNamed):
+    source: EntityName = Field(alias="from", description="Source entity name")
+    target: EntityName = Field(alias="to", description="Target entity name")
+    relation_type: Kind = Field(description="Relation type in active voice (e.g., uses, depends_on, manages)")
 
 
-@graph.tool(Relations, answers=Related, title="Create relations", needs=Scope.LINK, idempotent=True)
-def create_relations(call: Call, asked: Relations) -> Related:
+def _ties(relations: Sequence[RelationNamed]) -> list[Tie]:
+    return [Tie(one.source, one.target, one.relation_type) for one in relations]
+
+
+class CreateRelations(InProject):
+    relations: list[RelationToCreate] = Field(min_length=1, max_length=1000)
+
+
+@graph.tool(CreateRelations, answers=Related, title="Create relations", needs=Scope.LINK, idempotent=True)
+def create_relations(call: Call, asked: CreateRelations) -> Related:
     """Relate entities that exist."""
-    return call.app.graph.create_relations(call.caller, call.session, asked.project, asked.ties)
+    return call.app.graph.create_relations(call.caller, call.session, asked.project, _ties(asked.relations))
 
 
 class SearchNodes(InProject):
-    query: Annotated[str, Field(max_length=4000)] = Field(description="Words, or FTS5: AND, OR, NOT, prefix*.")
+    query: Annotated[str, Field(max_length=4000)] = Field(
+        description="Search query (supports FTS5 syntax: AND, OR, NOT, prefix*)"
+    )
     limit: Whole = Field(50, ge=1, le=500)
 
 
@@ -188,13 +220,10 @@ def search_nodes(call: Call, asked: SearchNodes) -> Nodes:
     return call.app.graph.search(call.caller, call.session, asked.project, asked.query.strip(), asked.limit)
 
 
-class Names(InProject):
-    names: list[EntityName] = Field(min_length=1, max_length=1000)
-
-
-class OpenNodes(Names):
-    skip_observations: Whole = Field(0, ge=0, le=2**53, description="As an answer before said.")
-    skip_relations: Whole = Field(0, ge=0, le=2**53)
+class OpenNodes(InProject):
+    names: list[EntityName] = Field(min_length=1, max_length=1000, description="Exact entity names to retrieve")
+    skip_observations: Whole = Field(0, ge=0, le=10**9, description="As an answer before said.")
+    skip_relations: Whole = Field(0, ge=0, le=10**9)
 
 
 @graph.tool(OpenNodes, answers=Nodes, title="Open nodes", needs=Scope.READ, idempotent=True)
@@ -214,15 +243,23 @@ def read_graph(call: Call, asked: ReadGraph) -> Nodes:
     return call.app.graph.read_graph(call.caller, call.session, asked.project, asked.offset)
 
 
-@graph.tool(Names, answers=DeletedCount, title="Delete entities", needs=Scope.DELETE, destructive=True, idempotent=True)
-def delete_entities(call: Call, asked: Names) -> DeletedCount:
+class DeleteEntities(InProject):
+    names: list[EntityName] = Field(min_length=1, max_length=1000)
+
+
+@graph.tool(
+    DeleteEntities, answers=DeletedCount, title="Delete entities", needs=Scope.DELETE, destructive=True, idempotent=True
+)
+def delete_entities(call: Call, asked: DeleteEntities) -> DeletedCount:
     """Delete entities with their observations and relations."""
     return call.app.graph.delete_entities(call.caller, call.session, asked.project, asked.names)
 
 
 class ObservationsToDelete(Arguments):
     entity_name: EntityName
-    observations: list[Text] = Field(min_length=1, max_length=1000)
+    observations: list[Text] = Field(
+        min_length=1, max_length=1000, description="Observation content strings to match and delete"
+    )
 
 
 class DeleteObservations(InProject):
@@ -243,9 +280,13 @@ def delete_observations(call: Call, asked: DeleteObservations) -> DeletedCount:
     return call.app.graph.delete_observations(call.caller, call.session, asked.project, facts)
 
 
+class DeleteRelations(InProject):
+    relations: list[RelationNamed] = Field(min_length=1, max_length=1000)
+
+
 @graph.tool(
-    Relations, answers=DeletedCount, title="Delete relations", needs=Scope.LINK, destructive=True, idempotent=True
+    DeleteRelations, answers=DeletedCount, title="Delete relations", needs=Scope.LINK, destructive=True, idempotent=True
 )
-def delete_relations(call: Call, asked: Relations) -> DeletedCount:
+def delete_relations(call: Call, asked: DeleteRelations) -> DeletedCount:
     """Delete relations."""
-    return call.app.graph.delete_relations(call.caller, call.session, asked.project, asked.ties)
+    return call.app.graph.delete_relations(call.caller, call.session, asked.project, _ties(asked.relations))

@@ -90,10 +90,8 @@ class Hit:
 @dataclass(frozen=True)
 class Found:
     results: list[Hit]
-    total_searched: Annotated[int, Field(description="Memories in the searched scopes after the tag filter.")]
-    truncated: Annotated[str | None, LEFT_OUT, Field(description="What to call for the results left out, if any.")] = (
-        None
-    )
+    total_searched: int  # memories in the searched scopes after the tag filter
+    truncated: Annotated[str | None, LEFT_OUT] = None  # what to call for the results left out, if any
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ vault = Family(
     errors="json-rpc",
     uri_prefixes=("memory://vault", "memory://session/"),
     spells_out_answers=True,
+    spells_out_bounds=True,
     templates=resources.TEMPLATES,
     list_resources=resources.list_page,
     read_resource=resources.read,
@@ -43,11 +44,11 @@ vault = Family(
 
 
 class CommitMemory(Arguments):
-    scope: Place = Field(description="'vault' keeps it for good, 'session' until this session ends.")
+    scope: Place
     key: NewKey = Field(description="Unique identifier for this memory within its scope.")
     content: Text = Field(min_length=1, description="The memory content to store.")
     tags: NewTags = Field([], description="Categorization tags for retrieval.")
-    embedding: Vector | None = Field(None, description="Optional pre-computed embedding (float32[D]); vault only.")
+    embedding: Vector | None = Field(None, description="Optional pre-computed embedding vector (float32[D]).")
 
 
 @vault.tool(
@@ -67,9 +68,7 @@ def commit_memory(call: Call, asked: CommitMemory) -> Committed:
 
 
 class SearchMemories(Arguments):
-    query: Text = Field(
-        description="Full-text search query: plain words, a question, or FTS5 syntax. May be empty with tags."
-    )
+    query: Text = Field(description="Full-text search query (FTS5 syntax supported). May be empty with tags.")
     scope: Places = Field("all", description="Which scope(s) to search.")
     tags: Tags = Field([], description="Filter: only return memories with ALL specified tags.")
     query_embedding: Vector | None = Field(
@@ -122,7 +121,7 @@ def prune_memory(call: Call, asked: PruneMemory) -> Pruned:
 
 
 class SetSessionId(Arguments):
-    session_id: str = Field(min_length=1, max_length=128, description="Name of the session to work in.")
+    session_id: str = Field(min_length=1, max_length=128)
 
 
 @vault.tool(
