@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 from uuid import uuid4
 
@@ -177,6 +178,31 @@ def test_what_is_inside_shows_nothing_that_it_is_tied_to_outside(mixed: Mixed) -
     ] == ["walnut three"]
 
 
+def test_no_score_tells_which_words_are_outside(homes: Homes) -> None:
+    """Of two words that one note each holds inside, one is also in many notes outside."""
+    who = confined(homes.server, homes.names.user)
+    portal = f"mem://{who.namespace}/p"
+    for word in ("chestnut", "hazelnut"):
+        call(who.http, "memory_create", content=f"{word} here")
+    call(
+        who.http, "portal_write", portalUri=portal, table="t", data=[{"said": "chestnut row"}, {"said": "hazelnut row"}]
+    )
+
+    def scores() -> list[float]:
+        notes = call(who.http, "memory_search", query="chestnut hazelnut")["memories"]
+        rows = call(who.http, "recall_memories", query="chestnut hazelnut", families=["portals"])
+        assert rows["incomplete"] == []
+        return sorted(hit["score"] for hit in [*notes, *rows["hits"]])
+
+    before = scores()
+    for number in range(20):
+        call(homes.ann, "memory_create", content=f"chestnut {number} and more", namespace="elsewhere")
+    outside = [{"said": f"chestnut {number}"} for number in range(20)]
+    call(homes.ann, "portal_write", portalUri="mem://elsewhere/p", table="t", data=outside)
+    assert len(before) == 4
+    assert scores() == before
+
+
 def test_a_version_from_before_a_note_came_is_as_unknown_as_one_that_never_was(mixed: Mixed) -> None:
     answers = [
         mixed.who.ask(
@@ -248,20 +274,20 @@ def test_files_are_shared_with_no_other_key(homes: Homes) -> None:
 @pytest.mark.parametrize("era", ERAS)
 def test_a_confined_client_hears_of_nothing_outside(homes: Homes, era: str) -> None:
     who = confined(homes.server, homes.names.user, era)
+    shared, *own_tags = (f"memory://tag/{name}" for name in (homes.names.tag, "first", "next", "last"))
     own = call(who.http, "memory_create", content="mine", tags=[homes.names.tag])["id"]
-    watched = [f"memory://note/{own}", "memory://recent", f"memory://tag/{homes.names.tag}", *homes.listed]
-    watched = [
-        uri
-        for uri in dict.fromkeys(watched)
-        if uri.startswith(("memory://note", "memory://tag", "memory://re", "mem:"))
-    ]
-    with ear(who, watched) as heard:
+    prefixes = ("memory://note", "memory://tag", "memory://recent", "mem:")
+    watched = [f"memory://note/{own}", shared, *own_tags, *homes.listed]
+    with ear(who, [uri for uri in dict.fromkeys(watched) if uri.startswith(prefixes)]) as heard:
+        for name in ("first", "next"):  # what the creation had still to tell comes before the second of them
+            call(who.http, "memory_update", id=own, add_tags=[name])
+            assert any(uri == f"memory://tag/{name}" for _, uri in heard)
         write_everywhere(homes.ann, homes.names)
         call(homes.ann, "memory_get", id=homes.names.note)
         call(homes.ann, "memory_link", source_id=homes.names.note, target_id=own)
-        call(who.http, "memory_update", id=own, content="mine too")
-        told = [next(heard) for _ in range(3)]
-    assert {uri for _, uri in told} == {"memory://recent", f"memory://note/{own}", f"memory://tag/{homes.names.tag}"}
+        call(who.http, "memory_update", id=own, add_tags=["last"])
+        told = list(takewhile(lambda news: news[1] != own_tags[-1], heard))
+    assert {uri for _, uri in told} <= {"memory://recent", f"memory://note/{own}", shared, *own_tags}
 
 
 def test_keys_say_whether_they_are_confined(homes: Homes) -> None:

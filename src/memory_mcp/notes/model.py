@@ -119,6 +119,11 @@ class Filter:
     def is_empty(self) -> bool:
         return self == Filter()
 
+    @property
+    def is_confined(self) -> bool:
+        """Whether the caller may not learn anything of the other notes."""
+        return self.within is not None or self.namespace_prefix is not None
+
 
 @dataclass(frozen=True)
 class Place:

@@ -75,7 +75,7 @@ class Search:
         return self.question.mode == "semantic" and self.vector is not None
 
     def _by_words(self, tx: Read, allowed: lists.Allowed | None) -> dict[int, float]:
-        index = words.WordIndex(tx, allowed)
+        index = words.WordIndex(tx, allowed, is_confined=self.question.filter.is_confined)
         return finding.by_words(index, self.question.query, max(BY_WORDS, self.question.end + 1)).scores()
 
     def _near(self, tx: Read, candidates: Iterable[int], allowed: lists.Allowed | None) -> Nearness:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.notes.storage.lists import Allowed
-from memory_mcp.search import words
+from memory_mcp.search import term_frequency, words
 from memory_mcp.sqlite import Read, Write
 
+WEIGHTS = "1.0, 1.0, 1.0, 0.5, 0.5"  # of the columns, as the index has them for bm25
 OWN_COLUMNS = "{title content tags parts}"
 CONTEXT_SHARE = 0.6  # what a word of the note before counts next to one of the note itself
 LONGEST_CONTEXT = 2000  # characters of the note before that are looked at
@@ -67,6 +68,7 @@ class WordIndex:
 
     tx: Read
     allowed: Allowed | None
+    is_confined: bool = False  # nothing of the notes that are not allowed may show, not even in the digits of a score
 
     def expression(self, query: str) -> str | None:
         """Phrases, prefixes and operators, but no columns: "Context: …" is a text, and so is "Do NOT deploy"."""
@@ -111,6 +113,18 @@ class WordIndex:
             WHERE notes_words MATCH :expression {self._only("rowid")} ORDER BY +rank LIMIT :most
             """,
             self._values() | {"expression": expression, "most": most},
+        )
+        return self._by_frequency(expression, [seq for seq, _ in rows]) if self.is_confined else dict(rows)
+
+    def _by_frequency(self, expression: str, among: Collection[int]) -> dict[int, float]:
+        """A rank of these that no other note has a part in."""
+        term_frequency.register(self.tx.connection)
+        rows = self.tx.all(
+            f"""
+            SELECT rowid, term_frequency(notes_words, {WEIGHTS}) FROM notes_words
+            WHERE notes_words MATCH :expression AND +rowid IN (SELECT value FROM json_each(:among))
+            """,
+            {"expression": expression, "among": json.dumps(list(among))},
         )
         return dict(rows)
 
