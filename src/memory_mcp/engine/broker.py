@@ -36,6 +36,7 @@ _COUNTED = {  # how the rows of a file are counted without a look at what is in 
     "CSVWithNames": "'CSVWithNames', 'row String'",
 }
 MOST_KNOWN = 1000  # queries
+MAX_RESULT_BYTES = 4 * 1024 * 1024  # of the rows a query gives, as JSON; answers to callers are far smaller
 LONGEST_TREE = 64 * 1024 * 1024  # bytes
 _CHANGING = {"CREATE", "ALTER", "DROP", "RENAME"}  # what statements start with that change tables
 _REPLACING = "_tmp_replace_"  # what the names of tables start with that CREATE OR REPLACE has not finished
@@ -303,7 +304,9 @@ class Reader:
     def query(self, sql: str, parameters: dict[str, Any], lent: Mapping[str, str]) -> bytes:
         vetted = self._vetted(sql, lent)
         given = {name: prepared(name, value, vetted.parameters.get(name, "")) for name, value in parameters.items()}
-        return self._connection.run(f"{vetted.text}\nFORMAT JSONCompact", given)
+        began = time.perf_counter()
+        lines = self._connection.run(f"{vetted.text}\nFORMAT JSONCompactEachRowWithNamesAndTypes", given)
+        return _pack_result(lines, time.perf_counter() - began)
 
     def export(self, sql: str, path: str, format_: str) -> None:
         text = self._vetted(sql, {}).text
@@ -311,6 +314,19 @@ class Reader:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _pack_result(lines: bytes, elapsed_s: float) -> bytes:
+    """A result as one JSON object, with the first rows that fit; none if the first alone does not. A server that parses
+    all rows would need many times their size in memory."""
+    names, types, *rest = lines.split(b"\n", 2)
+    rows = rest[0].removesuffix(b"\n") if rest else b""
+    is_cut = len(rows) > MAX_RESULT_BYTES
+    if is_cut:
+        rows = rows[: max(rows.rfind(b"\n", 0, MAX_RESULT_BYTES), 0)]
+    meta = [{"name": name, "type": type_} for name, type_ in zip(json.loads(names), json.loads(types), strict=True)]
+    header = json.dumps({"meta": meta, "isCut": is_cut, "elapsedSeconds": elapsed_s})
+    return header[:-1].encode() + b', "data": [' + rows.replace(b"\n", b",") + b"]}"
 
 
 class Connection:

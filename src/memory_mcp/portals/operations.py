@@ -35,6 +35,7 @@ from memory_mcp.portals.model import (
 )
 from memory_mcp.portals.transfers import Transfers
 
+MAX_NESTING = 64  # levels of types in a column of an answer
 MOST_COLUMNS = 1000  # of an answer
 LONGEST_NAME = 4000  # characters of a column of an answer
 LONGEST_NAMES = TOKEN_BUDGET * BYTES_PER_TOKEN  # of all of them, with their types
@@ -176,6 +177,12 @@ class Portals:
                 word="too_large",
                 field="sql",
             )
+        if any(one["type"].count("(") > MAX_NESTING for one in found["meta"]):
+            raise Invalid(
+                f"sql: a column of the result is nested more than {MAX_NESTING} levels deep. Use toString on it.",
+                word="too_large",
+                field="sql",
+            )
         columns = [
             ResultColumn(name, one["type"]) for name, one in zip(_unique(found["meta"]), found["meta"], strict=True)
         ]
@@ -183,13 +190,13 @@ class Portals:
             {c.name: _readable(value, c.type) for c, value in zip(columns, row, strict=True)} for row in found["data"]
         ]
         shown = fitting(rows[: self._most_rows])
-        truncated = len(shown) < len(rows)
+        truncated = found["isCut"] or len(shown) < len(rows)
         notice = (
             "There is more. Ask for less at a time: LIMIT and OFFSET, WHERE, fewer columns, substring(text, 1, 1000)."
             if truncated
             else None
         )
-        return Result(columns, shown, len(shown), truncated, round(found["statistics"]["elapsed"] * 1000, 3), notice)
+        return Result(columns, shown, len(shown), truncated, round(found["elapsedSeconds"] * 1000, 3), notice)
 
     def _joined(self, caller: Caller, folder: PortalFolder, sql: str) -> list[PortalFolder]:
         """The other portals of its namespace that a query may mean."""
@@ -289,8 +296,8 @@ class Portals:
         described = folder.described()
         return folder, described.tables if described else storage.tables(self._lines.get(folder))
 
-    def page(self, caller: Caller, address: Address, asked: addresses.Page) -> list[Record]:
-        """Rows of a table, as its resource shows them."""
+    def page(self, caller: Caller, address: Address, asked: addresses.Page) -> tuple[list[Record], bool]:
+        """Rows of a table, as its resource shows them, and whether large ones were left out."""
         line = self._lines.get(self._keeping.existing(caller, address))
         table = existing_table(storage.tables(line), address.table or "")
         if (asked.since or asked.until) and storage.time_column(table) is None:
@@ -299,11 +306,11 @@ class Portals:
         if asked.order and table.column(asked.order.removeprefix("-")) is None:
             raise Invalid(f"order: {table.name!r} has no column {asked.order.removeprefix('-')!r}.", field="uri")
         try:
-            rows = storage.page(line, table, asked)
+            rows, is_cut = storage.page(line, table, asked)
         except EngineError as exc:
             raise Invalid(f"order: {exc}", field="uri") from exc
         types = {column.name: column.type for column in table.columns}
-        return [{name: _readable(value, types[name]) for name, value in row.items()} for row in rows]
+        return [{name: _readable(value, types[name]) for name, value in row.items()} for row in rows], is_cut
 
 
 def _grown(table: Table, by: int) -> Table:

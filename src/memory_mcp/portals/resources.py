@@ -66,10 +66,10 @@ def read(call: Call, uri: str) -> Document:
         about = _about(*call.app.portals.described(call.caller, address))
         return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about})
     most = min(page.limit, call.app.settings.portal_rows)
-    rows = call.app.portals.page(call.caller, address, replace(page, limit=most + 1))
+    rows, is_cut = call.app.portals.page(call.caller, address, replace(page, limit=most + 1))
     shown = fitting(rows[:most])
     meta: dict[str, Any] = {"memory": {"rows": len(shown), "offset": page.offset}}
-    if len(shown) < len(rows):  # a row that is too long alone is passed over
+    if is_cut or len(shown) < len(rows):  # a row that is too long alone is passed over
         meta["memory"]["next_offset"] = page.offset + max(len(shown), 1)
     return Document(uri, json.dumps(shown, ensure_ascii=False), "application/json", meta)
 

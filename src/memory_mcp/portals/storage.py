@@ -144,8 +144,8 @@ def _clear(line: EngineLine, table: str) -> None:
     line.run(f"ALTER TABLE {_name(table)} APPLY DELETED MASK SETTINGS mutations_sync = 2")
 
 
-def page(line: EngineLine, table: Table, asked: Page) -> list[Record]:
-    """Some rows of a table, as a resource shows them."""
+def page(line: EngineLine, table: Table, asked: Page) -> tuple[list[Record], bool]:
+    """Some rows of a table, as a resource shows them, and whether the engine left out rows that were too large."""
     moment = time_column(table)
     conditions = ["1"]
     if moment and asked.since:
@@ -163,7 +163,7 @@ def page(line: EngineLine, table: Table, asked: Page) -> list[Record]:
         field="uri",
     )
     names = [column["name"] for column in found["meta"]]
-    return [dict(zip(names, row, strict=True)) for row in found["data"]]
+    return [dict(zip(names, row, strict=True)) for row in found["data"]], found["isCut"]
 
 
 def _order(table: Table, wanted: str | None) -> str:

@@ -13,7 +13,7 @@ from memory_mcp.portals.folders import PortalFolder
 from memory_mcp.portals.model import METADATA, Column, Record, Table
 from memory_mcp.portals.operations import Portals
 
-MOST_ROWS = 2000  # of each table: the newest, where it has a time
+MOST_ROWS = 2000  # of each table: the newest, where it has a time; fewer where the engine cuts large ones off
 LONGEST_TITLE = 80
 
 
@@ -43,7 +43,8 @@ class PortalTexts:
         moment = storage.time_column(table)
         newest = Page(limit=MOST_ROWS, order=f"-{moment}" if moment else None)
         names = [column.name for column in table.columns if _is_text(column)]
-        for row in self._portals.page(self._caller, address, newest):
+        rows, _ = self._portals.page(self._caller, address, newest)
+        for row in rows:
             said = _said(row, names)
             if said:
                 title = f"{table.name}: {' '.join(said[0].split())}"[:LONGEST_TITLE]
