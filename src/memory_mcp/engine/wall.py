@@ -16,7 +16,8 @@ Node = dict[str, Any]
 _SAFE_CATEGORIES = {
     *("Aggregate Functions", "Type Conversion", "Dates and Times", "Arrays", "String", "String Search", "JSON"),
     *("Mathematical", "URL", "Arithmetic", "Map", "IP Address", "Comparison", "Tuple", "Hash", "Distance", "Bit"),
-    *("Bitmap", "Encoding", "UUID", "String Splitting", "String Replacement", "Null", "Rounding", "Conditional"),
+    # Not "Bitmap": a bitmap is a state of groupBitmap, and the engine reads a text beside one as a state, too.
+    *("Encoding", "UUID", "String Splitting", "String Replacement", "Null", "Rounding", "Conditional"),
     *("Logical", "Time Window", "Random Number", "Geo", "Financial"),
 }
 _SAFE_OTHERS = {
@@ -229,8 +230,7 @@ class _Looking:
         plain = function.lower()
         plain = self.functions.meant.get(plain, plain)
         if is_table:
-            if arguments and (structure := _text(arguments[0])) is not None and not self._is_structure(structure):
-                raise Refused("The columns of values(…) have a type that is not possible here.")
+            self._check_structure(function, arguments)
             return
         for named, allows, kind in (
             (_TYPE_ARGUMENTS, self.functions.types.allow_text, "type"),
@@ -243,6 +243,15 @@ class _Looking:
                 raise Refused(f"{function}: write the name of the {kind} out, as a text.")
             if not allows(text):
                 raise Refused(f"{function}: the {kind} {text!r} is not possible here.")
+
+    def _check_structure(self, function: str, arguments: list[Node]) -> None:
+        """The first argument of values(…) may be a text that names columns and their types. It is written out."""
+        first = arguments[0] if arguments else {}
+        if (structure := _text(first)) is not None:
+            if not self._is_structure(structure):
+                raise Refused("The columns of values(…) have a type that is not possible here.")
+        elif function == "values" and first.get("type") != "Literal" and first.get("name") not in ("tuple", "array"):
+            raise Refused("values(…): write the columns or the first row out.")
 
     def _is_structure(self, text: str) -> bool:
         """Whether a text, which may be the columns of a table or just a value, names only types that are allowed."""
