@@ -6,8 +6,9 @@ import subprocess
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.clock import precise_stamp
 from memory_mcp.errors import AppError
 from memory_mcp.notes.model import Author, NewNote, Note, Revision
 from memory_mcp.sync import asking
@@ -345,9 +347,49 @@ EXAMPLES = int(os.environ.get("MEMORY_MCP_HOSTILE_EXAMPLES", "60"))
 def test_an_answer_that_unpacks_to_gigabytes_takes_neither_memory_nor_the_node_down(
     hub: HostileHub, node: Node
 ) -> None:
-    packer = zlib.compressobj(wbits=31)  # bit by bit: a child's peak of memory begins with its parent's
-    bomb = b"".join([*(packer.compress(b" " * 1_000_000) for _ in range(600)), packer.flush()])
+    bomb = packed(b" " * 1_000_000 for _ in range(600))
     hub.send = replying(bomb, Content_Encoding="gzip")
+    said, peak_bytes = sync_measured(node)
+    assert "bytes" in said
+    assert peak_bytes < 400_000_000
+    for encoding in ("gzip, gzip", "deflate", "br"):
+        hub.send = replying(bomb, Content_Encoding=encoding)
+        assert "is not a hub" in _flat(node.say("now", check=False).stderr)
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", '{"":0}', '"\\\\"', "[[1]]"])
+def test_an_answer_of_very_many_values_does_not_take_much_memory(hub: HostileHub, node: Node, value: str) -> None:
+    head, tail = json.dumps(
+        {
+            "now": precise_stamp(datetime.now(UTC)),
+            "ticket": "t",
+            "cursor": 1,
+            "left": 0,
+            "records": [forged("a", content='\\"[', namespace="shared", folder="", metadata__k=["HERE"])],
+        }
+    ).split('"HERE"')
+    block = (value + ",") * 20_000
+    blocks = 23 * 1024 * 1024 // len(block)
+    parts = [head.encode(), *[block.encode()] * blocks, value.encode(), tail.encode()]
+    hub.send = replying(packed(parts), Content_Encoding="gzip")
+    said, peak_bytes = sync_measured(node)
+    assert "values" in said
+    assert peak_bytes < 400_000_000
+
+
+def test_values_are_not_hidden_by_another_encoding(hub: HostileHub, node: Node) -> None:
+    hub.send = replying(json.dumps({"\u2200": 1}, ensure_ascii=False).encode("utf-16-le"))
+    assert "is not a hub" in _flat(node.say("now", check=False).stderr)
+
+
+def packed(parts: Iterable[bytes]) -> bytes:
+    """In gzip, bit by bit: a child's peak of memory begins with its parent's."""
+    packer = zlib.compressobj(wbits=31)
+    return b"".join([*map(packer.compress, parts), packer.flush()])
+
+
+def sync_measured(node: Node) -> tuple[str, int]:
+    """What `sync now` says when it fails, and its peak of memory in bytes."""
     process = subprocess.Popen(
         [*COMMAND, "sync", "now", "--data-dir", str(node.data_dir)], env=environment(), stderr=subprocess.PIPE
     )
@@ -356,11 +398,7 @@ def test_an_answer_that_unpacks_to_gigabytes_takes_neither_memory_nor_the_node_d
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 1
-    assert "bytes" in said
-    assert used.ru_maxrss * 1024 < 400_000_000
-    for encoding in ("gzip, gzip", "deflate", "br"):
-        hub.send = replying(bomb, Content_Encoding=encoding)
-        assert "is not a hub" in _flat(node.say("now", check=False).stderr)
+    return said, used.ru_maxrss * 1024
 
 
 def _flat(text: str) -> str:

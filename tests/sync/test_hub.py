@@ -237,6 +237,7 @@ def test_what_is_too_large_once_unpacked_is_refused(hub: Hub, key: str) -> None:
     for body, headers in (
         (bomb, _headers(key, **{"Content-Encoding": "gzip"})),
         (b" " * (33 * 1024 * 1024), _headers(key)),
+        (b'{"node": "a", "records": [[' + b"[]," * 10_000_000 + b"0]]}", _headers(key)),
     ):
         refused = httpx.post(f"{hub.url}/api/sync/push", content=body, headers=headers, timeout=60)
         assert (refused.status_code, refused.json()["error"]) == (413, "too_large")

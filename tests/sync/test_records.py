@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.errors import Invalid
-from memory_mcp.sync.protocol import MAX_STAMP_MS
+from memory_mcp.sync.protocol import MAX_RECORD_VALUES, MAX_STAMP_MS, count_values
 from memory_mcp.sync.records import Record, as_json, at_most, merge, milliseconds, parse
 
 MOMENT = "2030-01-01T12:00:00.000Z"
@@ -199,3 +199,22 @@ def test_large_and_odd_values_stay_as_they_are(value: Any) -> None:
 def test_values_that_python_takes_for_equal_have_an_order_all_the_same(one: Any, other: Any) -> None:
     told_one, told_other = (Record("n1", {"metadata/k": (STAMP, value)}) for value in (one, other))
     assert same(merge(told_one, told_other), merge(told_other, told_one))
+
+
+def _count(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count, inner))
+
+
+@given(values | texts.map(lambda text: [text, '\\"[,', text]))
+def test_values_are_counted_without_parsing_and_strings_do_not_matter(value: Any) -> None:
+    counted = count_values(json.dumps(value, ensure_ascii=False).encode())
+    assert _count(value) <= counted <= 2 * _count(value) + 2
+
+
+def test_a_record_of_too_many_values_is_refused_by_name() -> None:
+    told = {"id": "a", "registers": {"metadata/k": [STAMP, [0] * 524_288]}}
+    assert parse(told).id == "a"
+    told["registers"] = {"metadata/k": [STAMP, [0] * MAX_RECORD_VALUES]}
+    with pytest.raises(Invalid, match="values"):
+        parse(told)

@@ -3,11 +3,11 @@
 import asyncio
 import sys
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, Field
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
@@ -27,7 +27,7 @@ from memory_mcp.doors.refusals import PlainRefusals
 from memory_mcp.doors.workers import Pools
 from memory_mcp.settings import Settings
 from memory_mcp.sync.hub import Hub, Pulled, Pushed
-from memory_mcp.sync.protocol import LONGEST_NAMESPACE, MOST_RECORDS
+from memory_mcp.sync.protocol import LONGEST_NAMESPACE, MAX_ANSWER_VALUES, MOST_RECORDS, count_values
 
 LARGEST_BODY = 32 * 1024 * 1024  # bytes, once unpacked: one note is at most a few MiB
 MAX_BODY_S = 120.0  # for a whole body to arrive, even if bytes keep coming
@@ -87,9 +87,29 @@ async def _lifespan(made: FastAPI) -> AsyncIterator[None]:
     yield
 
 
+class CountedRoute(CallerRoute):
+    """413 for a body with too many values: parsed, a few bytes of JSON become hundreds."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def run(request: Request) -> Response:
+            _check_values(await request.body())
+            return await handle(request)
+
+        return run
+
+
+def _check_values(body: bytes) -> None:
+    if b"\0" in body:  # as in UTF-16, which the parser would take and nobody can count
+        raise HTTPException(422, "The body is not JSON in UTF-8. Send it so.")
+    if count_values(body) > MAX_ANSWER_VALUES:
+        raise HTTPException(413, f"A push brings at most {MAX_ANSWER_VALUES:,} values.")
+
+
 router = APIRouter(
     prefix="/api/sync",
-    route_class=CallerRoute,
+    route_class=CountedRoute,
     responses={status: {"model": Problem} for status in (401, 403, 409, 413, 422, 429, 503)},
 )
 

@@ -23,10 +23,12 @@ from memory_mcp.sync.model import SetAside
 from memory_mcp.sync.protocol import (
     FORKED,
     MAX_ANSWER_BYTES,
+    MAX_ANSWER_VALUES,
     MAX_CURSOR,
     MAX_HUB_TIME,
     MIN_HUB_TIME,
     MOST_RECORDS,
+    count_values,
     printable,
 )
 from memory_mcp.sync.records import ID, Moment, Record, as_json, parse
@@ -163,7 +165,10 @@ class Asking:
                 why = f"not within {ANSWER_TIMEOUT_S:,.0f} s" if is_over.is_set() else exc
                 raise Unavailable(f"The hub at {self._url} does not answer ({why}).") from exc
         try:
-            told = json.loads(given) if given else {}
+            text = given.decode()  # other encodings, which `json` would take, cannot be counted
+            if count_values(given) > MAX_ANSWER_VALUES:
+                raise self._too_large(f"{MAX_ANSWER_VALUES:,} values")
+            told = json.loads(text) if text else {}
         except (ValueError, RecursionError) as exc:
             raise _no_hub(self._url) from exc
         if answer.is_success:
@@ -182,13 +187,15 @@ class Asking:
                 left = MAX_ANSWER_BYTES + 1 - len(body)
                 body += unpacker.decompress(chunk, left) if unpacker else chunk[:left]
                 if len(body) > MAX_ANSWER_BYTES:
-                    raise Unavailable(
-                        f"The hub at {self._url} answers with more than {MAX_ANSWER_BYTES:,} bytes, which no hub does. "
-                        "Check the address."
-                    )
+                    raise self._too_large(f"{MAX_ANSWER_BYTES:,} bytes")
         except zlib.error as exc:
             raise _no_hub(self._url) from exc
         return bytes(body)
+
+    def _too_large(self, most: str) -> Unavailable:
+        return Unavailable(
+            f"The hub at {self._url} answers with more than {most}, which no hub does. Check the address."
+        )
 
     @contextmanager
     def _time_limit(self) -> Iterator[threading.Event]:

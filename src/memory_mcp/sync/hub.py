@@ -11,7 +11,16 @@ from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import new_id
 from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, RateLimited, Unavailable
 from memory_mcp.sqlite import Database, Read, Write, migrations
-from memory_mcp.sync.protocol import CLOCK_AHEAD, FORKED, MAX_PAGE_BYTES, MOST_AHEAD, MOST_RECORDS, OTHER_SECRET
+from memory_mcp.sync.protocol import (
+    CLOCK_AHEAD,
+    FORKED,
+    MAX_PAGE_BYTES,
+    MAX_PAGE_VALUES,
+    MOST_AHEAD,
+    MOST_RECORDS,
+    OTHER_SECRET,
+    count_values,
+)
 from memory_mcp.sync.records import Record, as_json, at_most, check_size, check_values, merge, milliseconds, parse
 from memory_mcp.sync.storage import hub as storage
 
@@ -68,7 +77,7 @@ class Hub:
             next_ticket = _exchanged(tx, caller.user, node, ticket)
             refused: list[Refusal] = []
             merged: list[dict[str, Any]] = []
-            size = 0
+            size = _Size()
             for one in told:
                 try:
                     _require_space(size)
@@ -76,8 +85,9 @@ class Hub:
                 except AppError as exc:
                     refused.append(Refusal(_id(one), exc.error, exc.message))
                 else:
-                    merged += [as_json(taken)] if taken else []
-                    size += len(json.dumps(merged[-1], ensure_ascii=False).encode()) if taken else 0
+                    if taken:
+                        merged.append(as_json(taken))
+                        size.add(merged[-1])
         return Pushed(tx.precise_stamp, next_ticket, refused, merged)
 
     def pull(
@@ -126,8 +136,25 @@ def _require(caller: Caller, scope: Scope) -> None:
         raise Forbidden("A confined key does not sync. Make one with `keys create`, without --confined.")
 
 
-def _require_space(size: int) -> None:
-    if size > MAX_PAGE_BYTES:
+@dataclass
+class _Size:
+    """Of the records in an answer, as JSON."""
+
+    n_bytes: int = 0
+    n_values: int = 0
+
+    def add(self, told: dict[str, Any]) -> None:
+        text = json.dumps(told, ensure_ascii=False).encode()
+        self.n_bytes += len(text)
+        self.n_values += count_values(text)
+
+    @property
+    def is_over(self) -> bool:
+        return self.n_bytes > MAX_PAGE_BYTES or self.n_values > MAX_PAGE_VALUES
+
+
+def _require_space(size: _Size) -> None:
+    if size.is_over:
         raise Unavailable("The answer is full: other nodes wrote much about these notes. Sync again to send the rest.")
 
 
@@ -178,11 +205,11 @@ def _id(told: object) -> str | None:
 def _page(tx: Read, wanted: storage.Wanted, after: int, limit: int) -> tuple[list[dict[str, Any]], int]:
     """As many as fit, and the number of the last; past the end, that of the user's last change."""
     page: list[dict[str, Any]] = []
-    size, cursor = 0, after
+    size, cursor = _Size(), after
     for seq, is_now_in, text in storage.changes(tx, wanted, after):
         told = json.loads(text) if is_now_in == wanted.namespace else _slim(text)
-        size += len(json.dumps(told, ensure_ascii=False).encode())
-        if len(page) == limit or (page and size > MAX_PAGE_BYTES):
+        size.add(told)
+        if len(page) == limit or (page and size.is_over):
             return page, cursor
         page.append(told)
         cursor = seq

@@ -1,5 +1,8 @@
 """What nodes and hubs agree on."""
 
+import re
+from itertools import islice
+
 from memory_mcp.clock import instant
 
 MOST_RECORDS = 200  # in one push or pull
@@ -12,9 +15,21 @@ OTHER_SECRET = "other_secret"  # noqa: S105  # a word of an error
 MAX_RECORD_BYTES = 12 * 1024 * 1024  # as JSON: a text of 1 MiB, as it grows when it is escaped or sealed, and metadata
 MAX_PAGE_BYTES = 4_000_000  # of records in one answer, but for one record that is larger itself
 MAX_ANSWER_BYTES = 24 * 1024 * 1024  # once unpacked
+MAX_RECORD_VALUES = 600_000  # as `count_values` counts: metadata of 1 MiB has at most 524,288
+MAX_PAGE_VALUES = 400_000  # of records in one answer, but for one record that has more itself
+MAX_ANSWER_VALUES = MAX_PAGE_VALUES + MAX_RECORD_VALUES  # also of a push: a value takes up to 200 bytes of memory
 MAX_CURSOR = 2**53
 MIN_HUB_TIME, MAX_HUB_TIME = "2000-01-01T00:00:00.000Z", "2199-12-31T23:59:59.999Z"  # any other clock is broken
 MAX_STAMP_MS = int(instant(MAX_HUB_TIME).timestamp() * 1000) + MOST_AHEAD
+
+
+# Up to the next `[`, `{` or `,` outside of strings, or to the end. Matches at every position and never backtracks.
+_UP_TO_A_VALUE = re.compile(rb'[^"\[{,]*+(?:"[^"\\]*+(?:\\.?[^"\\]*+)*+"?[^"\[{,]*+)*+(?:[\[{,]|\Z)', re.DOTALL)
+
+
+def count_values(text: bytes) -> int:
+    """About how many values a JSON text in UTF-8 has, without parsing it; at most one more than MAX_ANSWER_VALUES."""
+    return sum(1 for _ in islice(_UP_TO_A_VALUE.finditer(text), MAX_ANSWER_VALUES + 1))
 
 
 def is_namespace(name: object) -> bool:

@@ -15,7 +15,14 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, 
 
 from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.errors import Invalid
-from memory_mcp.sync.protocol import MAX_RECORD_BYTES, MAX_STAMP_MS, is_namespace, printable
+from memory_mcp.sync.protocol import (
+    MAX_RECORD_BYTES,
+    MAX_RECORD_VALUES,
+    MAX_STAMP_MS,
+    count_values,
+    is_namespace,
+    printable,
+)
 
 STAMP = r"^[0-9]{15}:[0-9]{5}:[0-9a-z]{1,32}$"
 MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"  # fixed width: compared as text
@@ -177,15 +184,17 @@ def parse(told: object) -> Record:
     """A record as it comes, sealed or not. Raises Invalid saying what is wrong."""
     try:
         record = _adapter().validate_python(told)
-        size = len(json.dumps(told, ensure_ascii=False, allow_nan=False).encode())
+        text = json.dumps(told, ensure_ascii=False, allow_nan=False).encode()
     except ValidationError as exc:
         first = exc.errors()[0]
         where = printable(".".join(str(part)[:MOST_NAMED] for part in first["loc"]), 2 * MOST_NAMED)
         raise Invalid(f"{where}: {first['msg']}.") from exc
     except (ValueError, RecursionError) as exc:
         raise Invalid("Not text in UTF-8 and numbers that are finite.") from exc
-    if size > MAX_RECORD_BYTES:
+    if len(text) > MAX_RECORD_BYTES:
         raise Invalid(f"It is over {MAX_RECORD_BYTES:,} bytes.")
+    if count_values(text) > MAX_RECORD_VALUES:
+        raise Invalid(f"It has over {MAX_RECORD_VALUES:,} values.")
     return record
 
 
@@ -193,8 +202,11 @@ def check_size(record: Record) -> None:
     """Raises Invalid if a record became too large by merging: nodes would refuse it."""
     if len(record.registers) > MAX_FIELDS:
         raise Invalid(f"Together with what is known of it, it has over {MAX_FIELDS:,} fields.")
-    if len(json.dumps(as_json(record), ensure_ascii=False).encode()) > MAX_RECORD_BYTES:
+    text = json.dumps(as_json(record), ensure_ascii=False).encode()
+    if len(text) > MAX_RECORD_BYTES:
         raise Invalid(f"Together with what is known of it, it is over {MAX_RECORD_BYTES:,} bytes.")
+    if count_values(text) > MAX_RECORD_VALUES:
+        raise Invalid(f"Together with what is known of it, it has over {MAX_RECORD_VALUES:,} values.")
 
 
 def check_values(record: Record) -> None:
