@@ -74,7 +74,8 @@ def imports(data_dir: Path) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def exported_db(app: App, imports: Path) -> bytes:
-    """A portal of its own, as one file, where imports find it."""
+    """A portal of its own, as one file, where imports find it. The shared portal is there, too, whichever test is first."""
+    put(app, "always", [{"n": 1}])
     portal = "mem://tests/source"
     put(app, "things", [{**one, "object": {"a.b": one["id"], "c": {"d": [1, "x"]}}} for one in RECORDS], portal)
     put(app, "messages", [{"role": "user", "content": "hello"}], portal)

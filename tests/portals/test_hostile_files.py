@@ -1,5 +1,6 @@
 """Files that attack the process that reads them: the server stays small and answers, and nothing is imported."""
 
+import json
 import re
 import tarfile
 from collections.abc import Callable, Iterator
@@ -8,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from memory_mcp.app import App
 from memory_mcp.engine import archive
-from tests.portals.calls import PORTAL
+from memory_mcp.errors import Invalid
+from memory_mcp.portals import storage
+from tests.portals.calls import CALLER, PORTAL, put
 from tests.portals.test_files import _raw
 from tests.wire import Stdio
 
@@ -102,9 +106,31 @@ def test_a_small_parquet_file_that_becomes_large_is_refused(server: Stdio, impor
     check_unharmed(server, before)
 
 
+@pytest.fixture(scope="module")
+def options() -> dict[str, Any]:
+    return {"families": "portals", "import_expanded_bytes": 50_000_000}
+
+
+def test_nothing_of_a_file_that_becomes_too_large_is_written(
+    app: App, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """5 GB of texts take the engine a second to read, and minutes to write."""
+    put(app, "mine", [{"n": 1}])
+    transfers = app.portals.transfers
+    transfers.export_file(CALLER, PORTAL, "x.parquet", "parquet", None, BOMBS["long texts"], lambda *progress: None)
+    (data_dir / "exports").rename(data_dir / "imports")
+    written: list[Any] = []
+    monkeypatch.setattr(storage, "load_file", lambda *asked: written.append(asked))
+    with pytest.raises(Invalid) as caught:
+        transfers.import_file(CALLER, PORTAL, "x.parquet", "parquet", None, {}, lambda *progress: None)
+    assert caught.value.error == "too_large"
+    assert written == []
+
+
 JSON: dict[str, Callable[[], str]] = {
     "a column a record": lambda: "\n".join(f'{{"c{number}": 1}}' for number in range(200_000)),
     "one long text": lambda: '[{"a": "' + "x" * 28_000_000 + '"}]',
+    "empty records of many columns": lambda: json.dumps({f"c{number}": 1 for number in range(1000)}) + "{}\n" * 100_000,
     "empty records": lambda: "".join(("[", '{"a": 1}', ",{}" * 600_000, "]")),
 }
 

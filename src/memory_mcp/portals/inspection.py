@@ -14,6 +14,7 @@ from memory_mcp.portals import inference, reading
 from memory_mcp.portals.address import check_column
 
 MAX_FILE_COLUMNS = 4000
+MIN_VALUE_BYTES = 8  # that the engine keeps of a value that is missing
 MAX_NAMES_SHOWN = 100  # in an error
 MAX_NAMES_BYTES = 1024 * 1024  # of a CSV file's first line
 
@@ -54,7 +55,9 @@ def check_column_count(columns: int) -> None:
         )
 
 
-def inspect_json(path: str, mapping: Mapping[str, str], known: Mapping[str, str], max_rows: int) -> dict[str, Any]:
+def inspect_json(
+    path: str, mapping: Mapping[str, str], known: Mapping[str, str], max_rows: int, max_bytes: int
+) -> dict[str, Any]:
     """The columns of a JSON file with their types (`found`), which column of the table each goes to (`columns`), and
     the columns that the table lacks (`new`, pairs of name and type). `known` are the table's, with their types."""
     seen: dict[str, inference.Seen] = {}
@@ -73,6 +76,13 @@ def inspect_json(path: str, mapping: Mapping[str, str], known: Mapping[str, str]
         count += len(batch)
         if count > max_rows:
             raise Invalid(f"source: the file has more than {max_rows} records.", word="too_large", field="source")
+        if count * len(seen) * MIN_VALUE_BYTES > max_bytes:
+            raise Invalid(
+                f"source: {count} records of {len(seen)} columns take up more than {max_bytes} bytes, though most are "
+                "empty. Split the file.",
+                word="too_large",
+                field="source",
+            )
     if not seen:
         raise Invalid("source: this cannot be read as json. There is nothing in it.", field="source")
     for one in seen.values():

@@ -63,10 +63,17 @@ class Arrival:
         size = self.path.stat().st_size
         return line.until(self.cancelled).within(lambda: self.budget.engine_limits(size), self._check_time)
 
+    @property
+    def max_rows(self) -> int:
+        return self.budget.limits.rows
+
+    @property
+    def max_expanded_bytes(self) -> int:
+        return self.budget.max_expanded_bytes(self.path.stat().st_size)
+
     def check_amount(self, rows: int, expanded_bytes: int) -> None:
         """Raises LimitReached if the file holds more than it may."""
-        max_bytes = self.budget.max_expanded_bytes(self.path.stat().st_size)
-        if rows > self.budget.limits.rows or expanded_bytes > max_bytes:
+        if rows > self.max_rows or expanded_bytes > self.max_expanded_bytes:
             raise LimitReached("The file holds too much.", is_time=False)
 
     def _check_time(self) -> None:
@@ -125,15 +132,18 @@ def _inspect_json(
     """The columns of a JSON file with their types, where each goes to, and which of those a table needs first."""
     usual = [] if known else list(inference.WELL_KNOWN.get(table, ()))
     there = {column.name: column.type for column in (*(known.columns if known else ()), *usual)}
-    seen = arrival.worker.call(inspection.inspect_json, arrival.path, dict(mapping), there, arrival.budget.limits.rows)
+    seen = arrival.worker.call(
+        inspection.inspect_json, arrival.path, dict(mapping), there, arrival.max_rows, arrival.max_expanded_bytes
+    )
     return seen["found"], seen["columns"], [*usual, *(NewColumn(*column) for column in seen["new"])]
 
 
 def _check_parquet(line: EngineLine, arrival: Arrival) -> None:
-    """Raises LimitReached for a file that states too many rows or bytes. The engine's limits stop one that lies."""
+    """Raises LimitReached for a file that holds too much, as it states itself or as the engine finds."""
     about = storage.parquet_metadata(line, str(arrival.path))
     inspection.check_column_count(about.columns)
     arrival.check_amount(about.rows, about.bytes)
+    storage.read_through(line, str(arrival.path), "parquet", arrival.max_rows, arrival.max_expanded_bytes)
 
 
 def _misfit(line: EngineLine, arrival: Arrival, types: Mapping[str, str]) -> str | None:

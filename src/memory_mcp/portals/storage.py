@@ -327,6 +327,15 @@ def parquet_metadata(line: EngineLine, path: str) -> FileSize:
     return FileSize(**row)
 
 
+def read_through(line: EngineLine, path: str, format_: str, max_rows: int, max_bytes: int) -> None:
+    """Read all of a file and keep nothing. The engine stops at more rows or bytes than these, as it holds them; of an
+    INSERT it would count the bytes of the file."""
+    line.run(
+        f"SELECT * FROM file({literal(path)}, '{FORMATS[format_]}') FORMAT Null "
+        f"SETTINGS max_result_rows = {max_rows}, max_result_bytes = {max_bytes}, result_overflow_mode = 'throw'"
+    )
+
+
 def uuid_columns(line: EngineLine, path: str, format_: str, names: Sequence[str]) -> set[str]:
     """Those of a file's text columns that hold UUIDs only."""
     if not names:
