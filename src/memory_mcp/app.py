@@ -171,7 +171,13 @@ def open_app(settings: Settings, *, clock: Clock = utc_now, serving: bool = True
         changes, neighbours = Changes(), Neighbours(settings.data_dir / "servers")
         changes.listen(neighbours.tell)
         servers = Servers(settings.data_dir / "servers")
-        sessions = Sessions(server, servers, persist=settings.session_persist, idle_seconds=settings.session_idle)
+        sessions = Sessions(
+            server,
+            servers,
+            persist=settings.session_persist,
+            persist_days=settings.session_persist_days,
+            idle_seconds=settings.session_idle,
+        )
         embedders = Embedders(embedding_options(settings))
         vaults = held(Tenants(settings.data_dir, settings.vault_path, partial(_vault_file, settings, clock)))
         notes_files = held(files("notes.db", notes_schema.SCHEMA))
@@ -531,6 +537,7 @@ def _coverage(files: Tenants, notes: Notes, user: str) -> Coverage | None:
 def _clear_the_dead(sessions: Sessions) -> None:
     try:
         sessions.clear_the_dead()
+        sessions.delete_expired()
     except Unavailable as exc:  # others are busy; one of them, or the next to start, will do it
         log.warning("What dead servers left behind stays for now: %s", exc.message)
 

@@ -103,6 +103,13 @@ class Settings(BaseModel):
     session_persist: bool = Field(
         False, description="Keep a session's memories when its connection closes. For debugging."
     )
+    session_persist_days: int = Field(
+        30,
+        ge=1,
+        le=36500,
+        description="Days after which session_persist's memories of sessions that no client named are deleted. Named "
+        "sessions keep theirs.",
+    )
     session_idle: int = Field(1800, ge=1, description="Seconds without a call after which an HTTP session is over.")
     max_sessions: int = Field(
         1000,

@@ -54,6 +54,36 @@ def test_a_session_that_shall_persist_does(tmp_path: Path, ending: str) -> None:
     assert scratch(tmp_path) == ["k"]
 
 
+@pytest.mark.parametrize("ending", ["close", "kill"])
+def test_what_a_session_without_a_name_keeps_is_deleted_in_time(tmp_path: Path, ending: str) -> None:
+    persisting = environment(MEMORY_MCP_SESSION_PERSIST="true", MEMORY_MCP_SESSION_PERSIST_DAYS="7")
+    server = Stdio.start(tmp_path, "--families", "vault", env=persisting)
+    remember(server, "old")
+    server.call("set_session_id", session_id="mine")
+    remember(server, "named")
+    getattr(server, ending)()
+
+    def keys_after_another_start() -> list[str]:
+        again = Stdio.start(tmp_path, "--families", "vault", env=persisting)
+        remember(again, "new")
+        again.close()
+        connection = apsw.Connection(str(tmp_path / "memory.db"))
+        rows = connection.execute("SELECT DISTINCT key FROM session_memories ORDER BY key").fetchall()
+        connection.close()
+        return [str(key) for (key,) in rows]
+
+    assert keys_after_another_start() == ["named", "new", "old"]
+    connection = apsw.Connection(str(tmp_path / "server.db"))
+    [(old,)] = connection.execute("SELECT session_id FROM kept_sessions ORDER BY rowid LIMIT 1").fetchall()
+    connection.execute("UPDATE kept_sessions SET ended_at = strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-6 days')")
+    assert keys_after_another_start() == ["named", "new", "old"]
+    aged = "UPDATE kept_sessions SET ended_at = strftime('%Y-%m-%dT%H:%M:%SZ', 'now', '-8 days') WHERE session_id = ?"
+    connection.execute(aged, (old,))
+    connection.close()
+    assert keys_after_another_start() == ["named", "new"]
+    assert scratch(tmp_path) == ["named"]
+
+
 def test_a_starting_server_clears_the_dead_and_not_the_living(tmp_path: Path) -> None:
     dead = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="dead"))
     living = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="living"))

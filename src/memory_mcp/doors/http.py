@@ -148,6 +148,7 @@ class HttpDoor:
         chores = (
             app.sessions.end_the_idle,
             app.sessions.clear_the_dead,
+            app.sessions.delete_expired,
             app.clients.write_down,
             app.clients.clear_the_dead,
             app.analytics.write_down,

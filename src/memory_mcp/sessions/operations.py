@@ -1,13 +1,15 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import NamedTuple
 from uuid import NAMESPACE_URL, uuid5
 
 from memory_mcp.caller import Caller
+from memory_mcp.clock import stamp
 from memory_mcp.errors import Unavailable, Unusable
 from memory_mcp.sessions.model import Connection, Session
 from memory_mcp.sessions.servers import Servers
@@ -24,6 +26,11 @@ class Hold(NamedTuple):
     connection_id: str
     user: str
     session_id: str
+    is_named: bool  # a client chose the name, and may come back to it
+
+    @classmethod
+    def of(cls, user: str, session: Session) -> "Hold":
+        return cls(session.connection.id, user, session.id, session.is_named)
 
 
 @dataclass
@@ -46,10 +53,11 @@ class Sessions:
     died is known by its free lock file, and the next one to start ends its sessions.
     """
 
-    def __init__(self, db: Database, servers: Servers, *, persist: bool, idle_seconds: int) -> None:
+    def __init__(self, db: Database, servers: Servers, *, persist: bool, persist_days: int, idle_seconds: int) -> None:
         self._db = db
         self._servers = servers
         self._persist = persist
+        self._persist_days = persist_days
         self._idle_seconds = idle_seconds
         self._changing = threading.RLock()  # holding and releasing, with the writes that go with them
         self._guard = threading.Lock()  # the two dictionaries below, for an instant
@@ -99,7 +107,7 @@ class Sessions:
     def join(self, user: str, session: Session) -> None:
         """Be in a session, so that it lasts while this connection does, whoever else leaves it."""
         self.touch(user, session)
-        if session.is_named and Hold(session.connection.id, user, session.id) not in self._held:
+        if session.is_named and Hold.of(user, session) not in self._held:
             try:
                 with self.keeping(user, session):
                     pass
@@ -112,7 +120,7 @@ class Sessions:
 
         Raises Unavailable if the session's connection has closed meanwhile.
         """
-        held = Hold(session.connection.id, user, session.id)
+        held = Hold.of(user, session)
         with self._changing:
             if session.connection.closed:
                 raise Unavailable("The connection this call came from is closed.")
@@ -126,7 +134,7 @@ class Sessions:
     def touch(self, user: str, session: Session) -> None:
         """Note that a session is in use, so that it is not taken for idle."""
         with self._guard:
-            if used := self._held.get(Hold(session.connection.id, user, session.id)):
+            if used := self._held.get(Hold.of(user, session)):
                 used.at = time.monotonic()
 
     @contextmanager
@@ -174,9 +182,21 @@ class Sessions:
                 if is_dead:
                     self._end_all_of(server_id)
 
+    def delete_expired(self) -> None:
+        """Delete what sessions that no client named have kept for longer than `persist_days`."""
+        with self._db.read() as tx:
+            before = stamp(tx.now - timedelta(days=self._persist_days))
+            if not storage.has_expired(tx, before):
+                return
+        with self._changing, self._db.write() as writing:
+            self._forget(storage.take_expired(writing, before))
+
     def _end_all_of(self, server_id: str) -> None:
         with self._db.write() as tx:
-            held = [Hold(*row) for row in storage.held_by(tx, server_id)]
+            held = [
+                Hold(connection, user, session, bool(is_named))
+                for connection, user, session, is_named in storage.held_by(tx, server_id)
+            ]
             self._let_go(tx, server_id, held, storage.persists(tx, server_id))
             storage.remove_server(tx, server_id)
 
@@ -212,10 +232,19 @@ class Sessions:
     def _let_go(self, tx: Write, server_id: str, holds: Sequence[Hold], persists: bool) -> None:
         # Forgetting happens inside the transaction: whoever takes a session up again waits until it is empty, so that
         # nothing new is forgotten with the old.
+        over = [held for held in holds if storage.release(tx, server_id, *held[:3])]
+        if not persists:
+            self._forget((held.user, held.session_id) for held in over)
+            return
+        for held in over:
+            if not held.is_named:
+                storage.keep(tx, held.user, held.session_id)
+
+    def _forget(self, sessions: Iterable[tuple[str, str]]) -> None:
+        """Have everything deleted that these sessions of these users kept."""
         ended: dict[str, list[str]] = {}
-        for held in holds:
-            if storage.release(tx, server_id, *held) and not persists:
-                ended.setdefault(held.user, []).append(held.session_id)
+        for user, session_id in sessions:
+            ended.setdefault(user, []).append(session_id)
         for user, session_ids in ended.items():
             for forget in self._forgetters:
                 try:

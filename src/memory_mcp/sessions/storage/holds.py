@@ -23,21 +23,43 @@ def persists(tx: Read, server_id: str) -> bool:
     return bool(row and row[0])
 
 
-def hold(tx: Write, server_id: str, connection_id: str, user: str, session_id: str) -> None:
+def hold(tx: Write, server_id: str, connection_id: str, user: str, session_id: str, is_named: bool) -> None:
+    """A session that was kept is in use again."""
+    values = {"server": server_id, "connection": connection_id, "user": user, "session": session_id}
     tx.all(
         """
-        INSERT OR IGNORE INTO held_sessions (server_id, connection_id, user_id, session_id)
-        VALUES (:server, :connection, :user, :session)
+        INSERT OR IGNORE INTO held_sessions (server_id, connection_id, user_id, session_id, is_named)
+        VALUES (:server, :connection, :user, :session, :is_named)
         """,
-        {"server": server_id, "connection": connection_id, "user": user, "session": session_id},
+        values | {"is_named": is_named},
+    )
+    tx.all("DELETE FROM kept_sessions WHERE user_id = :user AND session_id = :session", values)
+
+
+def held_by(tx: Read, server_id: str) -> list[tuple[str, str, str, int]]:
+    """(connection, user, session, whether a client named it) of everything a server holds."""
+    return tx.all(
+        "SELECT connection_id, user_id, session_id, is_named FROM held_sessions WHERE server_id = :id",
+        {"id": server_id},
     )
 
 
-def held_by(tx: Read, server_id: str) -> list[tuple[str, str, str]]:
-    """(connection, user, session) of everything a server holds."""
+def keep(tx: Write, user: str, session_id: str) -> None:
+    """Note that a session has ended and what it wrote stays for now."""
+    tx.all(
+        "INSERT OR REPLACE INTO kept_sessions (user_id, session_id, ended_at) VALUES (:user, :session, :now)",
+        {"user": user, "session": session_id, "now": tx.stamp},
+    )
+
+
+def has_expired(tx: Read, before: str) -> bool:
+    return bool(tx.all("SELECT 1 FROM kept_sessions WHERE ended_at < :before LIMIT 1", {"before": before}))
+
+
+def take_expired(tx: Write, before: str) -> list[tuple[str, str]]:
+    """(user, session) of the kept sessions that ended before; they are kept no longer."""
     return tx.all(
-        "SELECT connection_id, user_id, session_id FROM held_sessions WHERE server_id = :id",
-        {"id": server_id},
+        "DELETE FROM kept_sessions WHERE ended_at < :before RETURNING user_id, session_id", {"before": before}
     )
 
 
