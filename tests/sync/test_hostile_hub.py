@@ -6,9 +6,9 @@ import subprocess
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -595,3 +595,74 @@ def test_a_hub_without_the_secret_neither_makes_up_nor_removes_nor_deletes_anyth
     assert everything(other).keys() == {id_}
     arrived = read(other, id_)
     assert (arrived.metadata, arrived.expires_at, "kept" in arrived.tags) == ({}, None, False)
+
+
+# A hub that lies about the time
+
+
+def lying(ms: int) -> Callable[[str, dict[str, Any]], dict[str, Any]]:
+    """For `change`: the hub's clock is that far from the real one."""
+    now = precise_stamp(datetime.now(UTC) + timedelta(milliseconds=ms))
+    return lambda verb, answer: {**answer, "now": now}
+
+
+YEAR_MS = 365 * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("way", "link"),
+    [
+        ("acknowledged", ()),
+        ("acknowledged", ("--encrypt",)),
+        ("answer lost", ("--encrypt",)),
+        ("first ahead", ("--encrypt",)),
+        ("disabled", ("--encrypt",)),
+    ],
+)
+def test_a_hub_that_sets_its_clock_back_does_not_roll_notes_back(
+    hub: HostileHub, tmp_path: Path, way: str, link: tuple[str, ...]
+) -> None:
+    node = Node(tmp_path / "node")
+    node.say("link", hub.url, "--key", "mmcp_key", *link)
+    node.say("enable", "shared")
+    node.say("enable", "other")
+    if way == "first ahead":
+        hub.change = lying(YEAR_MS)
+        node.say("now")
+    id_ = write(node, "Version one", "other", tags=("old",), metadata={"a": 1})
+    if way == "answer lost":
+        hub.change = lambda verb, answer: {} if verb == "push" else answer
+    node.say("now", check=False)
+    old = hub.pushed()[id_]
+    with opened(node) as app:
+        revision = Revision(content="Version two", namespace="shared", remove_tags=("old",), metadata_patch={"a": 2})
+        app.notes.update(ME, Author(), id_, revision)
+    node.say("now", check=False)
+    before = read(node, id_)
+    if way == "disabled":
+        node.say("disable", "shared")
+    for ms in (-20 * YEAR_MS, -100_000, 0):
+        hub.records, hub.change = [old], lying(ms)
+        refused = node.say("now", check=False)
+        assert read(node, id_) == before
+        if ms:
+            assert "clock is behind" in _flat(refused.stderr)
+            assert "clock is behind" in node.told("status")["error"]
+            if way == "disabled":
+                node.say("enable", "shared")
+    node.say("now")
+    assert read(node, id_) == before
+    assert node.told("status")["error"] is None
+
+
+def test_what_was_never_sent_is_stamped_again_later_than_all_that_was(hub: HostileHub, node: Node) -> None:
+    id_ = write(node, "One", "shared")
+    node.say("now")
+    [sent, *_] = hub.pushed()[id_]["registers"]["content"]
+    with opened(node) as app, app.notes._shelf(LOCAL_USER).db.write() as tx:
+        tx.all("UPDATE sync_node SET offset_ms = :ms", {"ms": YEAR_MS})  # as if this computer's clock were ahead
+    with opened(node) as app:
+        app.notes.update(ME, Author(), id_, Revision(content="Two"))
+    node.say("now")
+    [again, *_] = hub.pushed()[id_]["registers"]["content"]
+    assert sent < again < stamp(60_000)

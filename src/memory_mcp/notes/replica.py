@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from memory_mcp.clock import instant, precise_stamp
-from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.notes import markdown, writing
 from memory_mcp.notes.model import Author, Note, Tag, tag_key
 from memory_mcp.notes.storage import links, notes, queue, sync, words
@@ -95,9 +95,12 @@ class Replica:
                 _link_as_told(tx, ids, changed)
             records = _records(tx, ids)
             sync.acknowledge(tx, [ticket for ticket, id_ in waiting if id_ not in records])
+            told = [Outgoing(ticket, records[id_]) for ticket, id_ in waiting if id_ in records]
+            first = list(_first(told, most_bytes))
+            if stamps := [stamp for one in first for stamp in one.record.stamps]:
+                sync.set_exchanged(tx, max(stamps))
         self._tell(changed)
-        told = [Outgoing(ticket, records[id_]) for ticket, id_ in waiting if id_ in records]
-        return list(_first(told, most_bytes))
+        return first
 
     def sent(
         self,
@@ -148,14 +151,21 @@ class Replica:
     def set_clock(self, hub_ms: int, here_ms: int) -> None:
         offset = hub_ms - here_ms
         with self._db.read() as tx:
-            latest, known = sync.clock(tx)
-        is_ahead = latest > hub_ms + MOST_AHEAD
+            latest, exchanged, known = sync.clock(tx)
+        behind = min(exchanged, here_ms) - hub_ms
+        if behind > MOST_AHEAD:
+            raise Unavailable(
+                f"The hub's clock is behind: by {behind / 1000:,.0f} s or more, going by what it took or gave "
+                "before. Nothing is synced until the clock of the hub's computer is set."
+            )
+        highest = max(hub_ms + MOST_AHEAD, exchanged)
+        is_ahead = latest > highest
         if abs(offset - known) < STEADY and not is_ahead:
             return
         with self._db.write() as tx:
             sync.set_offset(tx, offset)
             if is_ahead:
-                sync.stamp_anew(tx, hub_ms + MOST_AHEAD, hub_ms)
+                sync.lower_stamps(tx, highest, hub_ms)
 
     def ended(self, error: str | None) -> None:
         with self._db.write() as tx:
@@ -187,6 +197,7 @@ class Replica:
                     changed.linked += mine.linked
             if stamps := [stamp for record in records for stamp in record.stamps]:
                 sync.observe(tx, max(stamps))
+                sync.set_exchanged(tx, max(stamps))
             concerned = [*dict.fromkeys(merged + changed.linked)]
             repointed = sync.point_as_told(tx, concerned)
         sync.take_back(tx, merged)

@@ -112,7 +112,9 @@ class Replica(Protocol):
         """Forget where the hub was, and tell and read everything again."""
 
     def set_clock(self, hub_ms: int, here_ms: int) -> None:
-        """Go by the hub's clock. Stamps that are ahead of it beyond what it takes are given anew."""
+        """Go by the hub's clock. Stamps that are ahead of it beyond what it takes, and were never sent, are lowered.
+
+        Raises Unavailable if that clock is behind what the hub has taken or given before."""
 
     def ended(self, error: str | None) -> None:
         """Note how an exchange ended."""

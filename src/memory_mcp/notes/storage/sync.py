@@ -40,7 +40,14 @@ def set_ended(tx: Write, error: str | None) -> None:
 
 
 def set_hub(tx: Write, hub: str | None) -> None:
-    tx.all("UPDATE sync_node SET hub = :hub, ticket = NULL, error = NULL, synced_at = NULL", {"hub": hub})
+    """Another hub has none of the stamps that this node exchanged with the former one."""
+    tx.all(
+        """
+        UPDATE sync_node SET exchanged_ms = iif(hub IS :hub, exchanged_ms, 0),
+            hub = :hub, ticket = NULL, error = NULL, synced_at = NULL
+        """,
+        {"hub": hub},
+    )
 
 
 def take_new_node(tx: Write) -> None:
@@ -64,22 +71,29 @@ def observe(tx: Write, stamp: str) -> None:
     )
 
 
-def clock(tx: Read) -> tuple[int, int]:
-    """The latest stamp's milliseconds, and how far the hub's clock is ahead of this computer's."""
-    row = tx.all("SELECT ms, offset_ms FROM sync_node")[0]
-    return row[0], row[1]
+def set_exchanged(tx: Write, stamp: str) -> None:
+    """The hub has this stamp, or may have it: it was sent there, whatever became of it, or came from there."""
+    tx.all("UPDATE sync_node SET exchanged_ms = max(exchanged_ms, :ms)", {"ms": int(stamp.split(":")[0])})
+
+
+def clock(tx: Read) -> tuple[int, int, int]:
+    """In milliseconds: the latest stamp, the latest that the hub may have, and how far the hub's clock is ahead of this
+    computer's."""
+    row = tx.all("SELECT ms, exchanged_ms, offset_ms FROM sync_node")[0]
+    return row[0], row[1], row[2]
 
 
 def set_offset(tx: Write, offset_ms: int) -> None:
     tx.all("UPDATE sync_node SET offset_ms = :offset", {"offset": offset_ms})
 
 
-def stamp_anew(tx: Write, latest_ms: int, now_ms: int) -> None:
-    """Give what was stamped later than `latest_ms` a stamp of now, which is later than all the others."""
+def lower_stamps(tx: Write, latest_ms: int, now_ms: int) -> None:
+    """Give what was stamped later than `latest_ms` a stamp of now, which is later than all the others and than all that
+    the hub may have. Nothing that the hub may have is later than `latest_ms`."""
     values = {"latest": f"{latest_ms:015d}:99999", "now": now_ms}
     tx.all(
         """
-        UPDATE sync_node SET counter = 99999, ms = max(:now, coalesce((
+        UPDATE sync_node SET counter = 99999, ms = max(:now, exchanged_ms, coalesce((
             SELECT max(CAST(stamp AS INTEGER)) FROM (
                 SELECT stamp FROM sync_fields UNION ALL SELECT stamp FROM sync_tombstones
             ) WHERE stamp <= :latest
