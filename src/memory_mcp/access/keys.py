@@ -30,6 +30,9 @@ LONGEST_NAME = 100
 LONGEST_NAMESPACE = 128
 READABLE = r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+$"
 """Names in lists: no control characters, and none that turn the line around."""
+_NOT_IN_NAMESPACE = r",\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+NAMESPACE = rf"^[^{_NOT_IN_NAMESPACE}]*[^\s{_NOT_IN_NAMESPACE}][^{_NOT_IN_NAMESPACE}]*$"
+"""Readable, with something in it but spaces, and no comma: it becomes part of a tag."""
 LIFETIME = r"^[1-9][0-9]{0,3}[mhdw]$"
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -210,7 +213,7 @@ def lifetime(text: str | None, clock: Clock = utc_now) -> str | None:
 def _checked_namespace(name: str) -> str:
     """As tools take it, so that a caller can name it."""
     name = unicodedata.normalize("NFC", name).strip()
-    if len(name) > LONGEST_NAMESPACE or not re.fullmatch(READABLE, name) or "," in name or hidden_character(name):
+    if len(name) > LONGEST_NAMESPACE or not re.fullmatch(NAMESPACE, name) or hidden_character(name):
         raise Invalid(
             f"A namespace has 1 to {LONGEST_NAMESPACE} characters that can be read, and no comma.", field="namespace"
         )

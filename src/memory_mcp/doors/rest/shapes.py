@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_mcp.access import Entry, IssuedKey, Key, Plan
-from memory_mcp.access.keys import LIFETIME, LONGEST_NAME, LONGEST_NAMESPACE, READABLE
+from memory_mcp.access.keys import LIFETIME, LONGEST_NAME, LONGEST_NAMESPACE, NAMESPACE, READABLE
+from memory_mcp.app import CONFINABLE
 from memory_mcp.caller import Scope
 from memory_mcp.doors.arguments import MOST_BYTES
 from memory_mcp.portals.folders import PortalFolder
@@ -24,6 +25,13 @@ class Asked(BaseModel):
 
 
 class KeyAsked(Asked):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"confined": {"const": True}}, "required": ["confined"]},
+            "then": {"properties": {"families": {"items": {"enum": list(CONFINABLE)}}}},
+        }
+    )
+
     name: str = Field(
         description="What the key is for, such as the client's name.",
         min_length=1,
@@ -35,7 +43,7 @@ class KeyAsked(Asked):
         description="Where its notes go that name none.",
         min_length=1,
         max_length=LONGEST_NAMESPACE,
-        pattern=READABLE,
+        pattern=NAMESPACE,
     )
     confined: bool = Field(
         False,
