@@ -6,6 +6,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from memory_mcp import server_db
 from memory_mcp.cli import command_line
 from memory_mcp.sqlite import checking
 from memory_mcp.vault import schema
@@ -21,16 +22,17 @@ def migrated(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, d
 
 @pytest.fixture
 def old(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A data directory whose server.db is a version behind."""
+    """A data directory whose server.db is some versions behind."""
     with pytest.raises(SystemExit):
         command_line(["add", "something", "--data-dir", str(tmp_path)])
     capsys.readouterr()
+    for path in tmp_path.glob("server.db*"):
+        path.unlink()
     with apsw.Connection(str(tmp_path / "server.db")) as db:
-        for table in ("usage", "audit", "sign_ins", "sign_in_links"):
-            db.execute(f"DROP TABLE {table}")
-        for column in ("plan", "password_hash"):
-            db.execute(f"ALTER TABLE users DROP COLUMN {column}")
+        for migration in server_db.SCHEMA.migrations[:2]:
+            db.execute(migration.sql).fetchall()
         db.pragma("user_version", 2)
+        db.pragma("application_id", server_db.SCHEMA.application_id)
     db.close()
     return tmp_path
 
