@@ -1173,7 +1173,7 @@ def test_a_file_is_fetched_and_redirects_are_looked_at_again(
         fetching.fetch(f"{web}/nowhere", target, 100)
     with monkeypatch.context() as patch:
         patch.setattr(fetching, "MAX_FETCH_S", -1.0)
-        with pytest.raises(Unavailable, match="too slowly"):
+        with pytest.raises(Unavailable, match="too slow"):
             fetching.fetch(f"{web}/file.json", target, 100)
     assert {host.split()[1] for host in Local.hosts} == {f"web.example:{local}".encode()}
 
