@@ -113,8 +113,8 @@ class Stores:
 
     def get(self, caller: Caller, store: str, path: str, *, include_expired: bool) -> Memory:
         """Raises NotFound; with the word `expired` for a memory whose time is over."""
-        parts = paths.parsed(path)
         folder = self._opened(caller, store)
+        parts = paths.parsed(path)
         text, seen = folder.read(parts)
         file = frontmatter.parse(text)
         if is_over(file.metadata.expires_at, self._clock()) and not include_expired:
@@ -131,8 +131,8 @@ class Stores:
             raise Invalid("Nothing to change: give content, tags, expires_at, clear_expiry or citations.")
         if change.clear_expiry and change.expires_at is not None:
             raise Invalid("clear_expiry: give either this or expires_at.", field="clear_expiry")
-        parts = paths.parsed(path)
         folder = self._opened(caller, store)
+        parts = paths.parsed(path)
         with folder.turn():
             for _ in range(MOST_TRIES):
                 text, seen = self._settled(folder, parts)
@@ -189,8 +189,8 @@ class Stores:
         return frontmatter.rewritten(file, {"updated_at": short_stamp(self._clock()), **values}, content)
 
     def remove(self, caller: Caller, store: str, path: str) -> Removed:
-        parts = paths.parsed(path)
         folder = self._opened(caller, store)
+        parts = paths.parsed(path)
         with folder.turn():
             folder.remove(parts)
             self._index(caller, folder, parts[:-1])
@@ -223,8 +223,8 @@ class Stores:
 
     def put_back(self, caller: Caller, store: str, path: str, content: bytes, changed_ns: int) -> None:
         """Write a file that was removed as it was. Raises Conflict if one is there by now."""
-        parts = paths.parsed(path)
         folder = self._opened(caller, store)
+        parts = paths.parsed(path)
         paths.check_new(parts)
         with folder.turn():
             if not folder.add_file((*parts[:-1], parts[-1] + SUFFIX), content, changed_ns):
