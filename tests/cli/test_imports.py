@@ -43,7 +43,8 @@ def test_a_dry_run_writes_nothing_at_all(tmp_path: Path) -> None:
         assert (done.returncode, "nothing was written" in done.stdout) == (0, True)
         assert not data.exists()
 
-    run("import", "mem0", str(MEM0), "--data-dir", str(data))
+    for format_, path in (("mem0", MEM0), ("server-memory", GRAPH)):  # their files are there from here on
+        run("import", format_, str(path), "--data-dir", str(data))
     before = trace(data)
     store = FIXTURES / "anthropic-memory" / "memory"
     for format_, path in (("mem0", MEM0), ("server-memory", GRAPH), ("anthropic-memory", store)):
