@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -260,14 +260,16 @@ class Server:
         return _resident(self._process.pid), sum(map(_resident, self._engines()))
 
     def _engines(self) -> Iterator[int]:
-        """They are in sessions of their own, and known by the folder they serve."""
-        for line in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                words = line.read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if b"memory_mcp.engine.broker" in words and str(self._data_dir).encode() in b" ".join(words):
-                yield int(line.parent.name)
+        """All processes that this server started, and that they started: engines, and readers of foreign files."""
+        children: dict[int, list[int]] = {}
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError, ValueError):
+                parent = int(path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
+                children.setdefault(parent, []).append(int(path.parent.name))
+        found = [*children.get(self._process.pid, [])]
+        for pid in found:  # grows as it goes
+            found += children.get(pid, [])
+        yield from found
 
 
 def _resident(pid: int) -> int:

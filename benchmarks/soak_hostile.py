@@ -147,18 +147,6 @@ class HostedServer(Server):
         super().__init__(process, port, data_dir)
         self.process = process
 
-    def _engines(self) -> Iterator[int]:
-        """Also the processes that read foreign files: all that this server started, and that they started."""
-        children: dict[int, list[int]] = {}
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError, ValueError):
-                parent = int(path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(path.parent.name))
-        found = [*children.get(self.process.pid, [])]
-        for pid in found:  # grows as it goes
-            found += children.get(pid, [])
-        yield from found
-
     def open_files(self) -> int:
         """Linux only."""
         with suppress(OSError):

@@ -38,6 +38,7 @@ from memory_mcp.graph.model import (
 from memory_mcp.search import finding
 from memory_mcp.sessions import Session, Sessions
 from memory_mcp.sqlite import Database, Read, Write
+from memory_mcp.sqlite.pending_index import read_indexed
 from memory_mcp.sqlite.tidying import Tidying
 
 log = logging.getLogger(__name__)
@@ -445,20 +446,8 @@ class Graph:
         return place
 
 
-@contextmanager
-def _reading_indexed(db: Database) -> Iterator[Read]:
-    """A view of a project's file in which what other programs wrote before this call is corrected and indexed."""
-    with db.read() as tx:
-        if not storage.has_changes(tx):
-            yield tx
-            return
-    try:
-        with db.write() as writing:
-            storage.index_changes(writing)
-    except Unavailable as exc:  # a search of what is indexed is better than none
-        log.warning("What another program wrote is not indexed yet: %s", exc.message)
-    with db.read() as tx:
-        yield tx
+def _reading_indexed(db: Database) -> AbstractContextManager[Read]:
+    return read_indexed(db, storage.has_changes, storage.index_changes)
 
 
 def _not_stored(tx: Read, skipped: Sequence[NewEntity]) -> list[NotStored]:

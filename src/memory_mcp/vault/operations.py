@@ -1,19 +1,20 @@
 import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
-from memory_mcp.errors import Invalid, NotFound, Unavailable
+from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families import Group, LastWrite, Text, within_budget
 from memory_mcp.search import finding, ranking
 from memory_mcp.search.following import Followed
 from memory_mcp.sessions import Session, Sessions
 from memory_mcp.sqlite import Read
+from memory_mcp.sqlite.pending_index import read_indexed
 from memory_mcp.sqlite.tidying import Tidying
 from memory_mcp.vault import storage
 from memory_mcp.vault.model import (
@@ -99,21 +100,8 @@ class Vault:
             note = f"{len(hits) - len(shown)} more matched, too long to show at once. Narrow the query or the tags."
         return Found(list(shown), sum(counts.values()), note)
 
-    @contextmanager
-    def _reading(self, user: str) -> Iterator[Read]:
-        """A view of the file in which what other programs wrote before this call is corrected and indexed."""
-        db = self._tenants.database(user)
-        with db.read() as tx:
-            if not storage.has_changes(tx):
-                yield tx
-                return
-        try:
-            with db.write() as writing:
-                storage.index_changes(writing)
-        except Unavailable as exc:  # a search of what is indexed is better than none
-            log.warning("What another program wrote is not indexed yet: %s", exc.message)
-        with db.read() as tx:
-            yield tx
+    def _reading(self, user: str) -> AbstractContextManager[Read]:
+        return read_indexed(self._tenants.database(user), storage.has_changes, storage.index_changes)
 
     def prune(self, caller: Caller, session: Session, asked: Pruning) -> Pruned:
         """Delete what matches every filter. Raises Invalid for a prune of the vault without any."""
