@@ -1,4 +1,3 @@
-import logging
 import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -40,8 +39,6 @@ from memory_mcp.sessions import Session, Sessions
 from memory_mcp.sqlite import Database, Read, Write
 from memory_mcp.sqlite.pending_index import read_indexed
 from memory_mcp.sqlite.tidying import Tidying
-
-log = logging.getLogger(__name__)
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 USE = {"active": "switch_project works in it", "archived": "restore_project brings it back"}

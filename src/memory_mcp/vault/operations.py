@@ -1,4 +1,3 @@
-import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -32,8 +31,6 @@ from memory_mcp.vault.model import (
     session_uri,
     uri_of,
 )
-
-log = logging.getLogger(__name__)
 
 BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
 BY_WORDS = 200  # candidates each way of searching brings into the running
