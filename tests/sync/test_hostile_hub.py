@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import threading
 import time
 import zlib
@@ -383,22 +384,28 @@ def test_values_are_not_hidden_by_another_encoding(hub: HostileHub, node: Node) 
 
 
 def packed(parts: Iterable[bytes]) -> bytes:
-    """In gzip, bit by bit: a child's peak of memory begins with its parent's."""
+    """In gzip, bit by bit."""
     packer = zlib.compressobj(wbits=31)
     return b"".join([*map(packer.compress, parts), packer.flush()])
 
 
+MEASURE = """
+import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+sys.exit(status)
+"""
+
+
 def sync_measured(node: Node) -> tuple[str, int]:
-    """What `sync now` says when it fails, and its peak of memory in bytes."""
-    process = subprocess.Popen(
-        [*COMMAND, "sync", "now", "--data-dir", str(node.data_dir)], env=environment(), stderr=subprocess.PIPE
+    """What `sync now` says when it fails, and its peak of memory in bytes. A small process starts it, as a child's peak
+    begins with its parent's memory."""
+    command = [*COMMAND, "sync", "now", "--data-dir", str(node.data_dir)]
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, *command], env=environment(), capture_output=True, text=True, check=False
     )
-    with process:
-        said = process.stderr.read().decode() if process.stderr else ""
-        _, status, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 1
-    return said, used.ru_maxrss * 1024
+    assert done.returncode == 1
+    return done.stderr, int(done.stdout.splitlines()[-1])
 
 
 def _flat(text: str) -> str:
