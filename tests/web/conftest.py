@@ -1,18 +1,21 @@
 """A real server with something in it, and a real browser that is signed in to it."""
 
 import os
+import re
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, expect, sync_playwright
 
 from tests.web import browser as browsers
-from tests.wire import Http, http_server
+from tests.wire import COMMAND, Http, environment, http_server
 
 ROWS = 100_000
 PORTAL = "mem://tests/shop"
@@ -53,7 +56,28 @@ def signed_in(server: Http, me: httpx.Client) -> Site:
     return Site(server, me)
 
 
+def run_users_command(server: Http, *arguments: str, stdin: str = "") -> str:
+    command = [*COMMAND, "users", *arguments, "--data-dir", str(server.data_dir)]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment(), check=True)
+    return done.stdout
+
+
+def sign_in_link(server: Http, *user: str) -> str:
+    found = re.search(r"/sign-in\?token=\S+", run_users_command(server, "link", *user))
+    assert found is not None
+    return found[0]
+
+
 def fill(site: Site, folder: Path) -> None:
+    fill_notes(site)
+    site.call("commit_memory", scope="vault", key="favourite-tea", content="Darjeeling, first flush")
+    site.call("add_memory", store="default", path="people/ann", content="# Ann\n\nLikes *tea*.", tags=["people"])
+    site.call("add_memory", store="default", path="people/team/bob", content="Bob leads the team.")
+    fill_graph(site)
+    fill_portal(site, folder)
+
+
+def fill_notes(site: Site) -> None:
     plan = site.call("memory_create", title="Disaster plan", content="What to do when a disk dies. #ops")
     text = "We back up **nightly**, to two places. See [[Disaster plan]] and [[Off-site]] #ops\n\n- disk\n- tape"
     note = site.call("memory_create", title="Backups", content=text, importance=0.8)
@@ -62,9 +86,9 @@ def fill(site: Site, folder: Path) -> None:
     for number in range(30):
         about = f"Note {number} about topic {number % 5}. See [[Note {number // 2}]] #topic{number % 5}"
         site.call("memory_create", title=f"Note {number}", content=about, namespace=f"area{number % 3}")
-    site.call("commit_memory", scope="vault", key="favourite-tea", content="Darjeeling, first flush")
-    site.call("add_memory", store="default", path="people/ann", content="# Ann\n\nLikes *tea*.", tags=["people"])
-    site.call("add_memory", store="default", path="people/team/bob", content="Bob leads the team.")
+
+
+def fill_graph(site: Site) -> None:
     site.call("create_project", name="house")
     site.call(
         "create_entities",
@@ -76,6 +100,9 @@ def fill(site: Site, folder: Path) -> None:
     site.call(
         "create_relations", project="house", relations=[{"from": "Kitchen", "to": "Hall", "relation_type": "opens to"}]
     )
+
+
+def fill_portal(site: Site, folder: Path) -> None:
     (folder / "imports").mkdir(exist_ok=True)
     lines = (
         f"{n},{['Ann', 'Bob', 'Cleo', 'Dan'][n % 4]},{n * 7 % 1000 / 10},2026-0{n % 9 + 1}-01T00:00:00Z,order {n}"
@@ -124,7 +151,28 @@ def launched(chromium: browsers.Chromium | None = None) -> Iterator[Browser]:
 
 
 @pytest.fixture
+def new_account(site: Site) -> Iterator[Site]:
+    """A user of the same server whose only notes are those of fill_notes: for tests that count.
+
+    Other tests write notes on `site` and leave them there, in any order.
+    """
+    name = f"counting-{uuid4().hex[:8]}"
+    run_users_command(site.server, "add", name)
+    with httpx.Client(base_url=site.url, timeout=60) as me:
+        assert me.get(sign_in_link(site.server, name)).status_code == 303
+        account = Site(site.server, me)
+        fill_notes(account)
+        yield account
+
+
+@pytest.fixture
 def context(browser: Browser, site: Site) -> Iterator[BrowserContext]:
+    with open_context(browser, site) as opened:
+        yield opened
+
+
+@contextmanager
+def open_context(browser: Browser, site: Site) -> Iterator[BrowserContext]:
     opened = browser.new_context(
         base_url=site.url, locale="en-US", timezone_id="UTC", viewport={"width": 1200, "height": 800}
     )
@@ -135,6 +183,18 @@ def context(browser: Browser, site: Site) -> Iterator[BrowserContext]:
 
 @pytest.fixture
 def page(context: BrowserContext, site: Site) -> Iterator[Page]:
+    with open_page(context, site) as opened:
+        yield opened
+
+
+@pytest.fixture
+def new_account_page(browser: Browser, new_account: Site) -> Iterator[Page]:
+    with open_context(browser, new_account) as context, open_page(context, new_account) as opened:
+        yield opened
+
+
+@contextmanager
+def open_page(context: BrowserContext, site: Site) -> Iterator[Page]:
     """Fails a test whose page reports an error, breaks its policy, or asks another host for anything."""
     opened = context.new_page()
     watched = Watched(site.url)

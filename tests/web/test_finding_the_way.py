@@ -5,9 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.web.conftest import Site
+from tests.web.conftest import Site, sign_in_link
 from tests.web.looking import is_accessible
-from tests.web.test_signing_in import link
 
 
 def test_a_title_in_brackets_leads_to_its_note_however_many_speak_of_it(page: Page, site: Site) -> None:
@@ -93,7 +92,7 @@ def test_programs_are_told_what_is_not_there_as_ever(site: Site) -> None:
 def test_who_is_signed_out_elsewhere_is_told_and_comes_back(browser: Browser, site: Site) -> None:
     context = browser.new_context(base_url=site.url)
     page, other = context.new_page(), context.new_page()
-    other.goto(link(site))
+    other.goto(sign_in_link(site.server))
     page.goto("/memories?q=backup")
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     other.evaluate("fetch('/api/sign-out', { method: 'POST' })")
@@ -105,7 +104,7 @@ def test_who_is_signed_out_elsewhere_is_told_and_comes_back(browser: Browser, si
     page.wait_for_timeout(4500)
     assert asked == []
     expect(told.get_by_role("link", name="Sign in")).to_have_attribute("href", "/sign-in?next=%2Fmemories%3Fq%3Dbackup")
-    other.goto(link(site))
+    other.goto(sign_in_link(site.server))
     page.evaluate("dispatchEvent(new Event('focus'))")
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     expect(told).to_have_count(0)

@@ -111,7 +111,8 @@ def test_home_shows_a_time_that_is_chosen_and_what_was_written_last_in_every_fam
         page.go_back()
 
 
-def test_every_number_on_home_leads_to_a_list_as_long(page: Page) -> None:
+def test_every_number_on_home_leads_to_a_list_as_long(new_account_page: Page) -> None:
+    page = new_account_page
     page.goto("/")
     page.get_by_role("table", name="Top tags").get_by_role("link", name="6 of topic2").click()
     expect(page.get_by_role("list", name="Found").get_by_role("listitem")).to_have_count(6)
@@ -120,10 +121,13 @@ def test_every_number_on_home_leads_to_a_list_as_long(page: Page) -> None:
     expect(page.get_by_label("in namespace").locator("option")).to_have_count(5)
 
 
-def test_memories_are_narrowed_by_what_is_known_of_them_and_the_address_has_it(page: Page, site: Site) -> None:
-    site.call("memory_create", title="In a folder", content="Of plans", folder="plans", importance=0.9)
-    gone = site.call("memory_create", title="Not here any more", content="Gone")
-    site.call("memory_delete", id=gone["id"])
+def test_memories_are_narrowed_by_what_is_known_of_them_and_the_address_has_it(
+    new_account_page: Page, new_account: Site
+) -> None:
+    page = new_account_page
+    new_account.call("memory_create", title="In a folder", content="Of plans", folder="plans", importance=0.9)
+    gone = new_account.call("memory_create", title="Not here any more", content="Gone")
+    new_account.call("memory_delete", id=gone["id"])
     found = page.get_by_role("list", name="Found").get_by_role("listitem")
     page.goto("/memories")
     page.get_by_role("button", name="Filters").focus()

@@ -1,34 +1,20 @@
 """Signing in as people do it: in a browser, which says of each form where it comes from."""
 
 import re
-import subprocess
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.web.conftest import Site
+from tests.web.conftest import Site, run_users_command, sign_in_link
 from tests.web.looking import is_accessible
-from tests.wire import COMMAND, environment
 
 NAME, PASSWORD = "ann", "correct horse battery"
 
 
-def cli(site: Site, *arguments: str, stdin: str = "") -> str:
-    command = [*COMMAND, "users", *arguments, "--data-dir", str(site.server.data_dir)]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment(), check=True)
-    return done.stdout
-
-
-def link(site: Site) -> str:
-    found = re.search(r"/sign-in\?token=\S+", cli(site, "link"))
-    assert found is not None
-    return found[0]
-
-
 @pytest.fixture(scope="module")
 def ann(site: Site) -> None:
-    cli(site, "add", NAME)
-    cli(site, "password", NAME, "--stdin", stdin=PASSWORD + "\n")
+    run_users_command(site.server, "add", NAME)
+    run_users_command(site.server, "password", NAME, "--stdin", stdin=PASSWORD + "\n")
 
 
 def fill(page: Page, password: str) -> None:
@@ -51,7 +37,7 @@ def test_a_password_signs_in_and_leads_to_where_somebody_wanted_to_go(browser: B
 
 
 def test_a_link_on_another_page_signs_in_after_a_question(browser: Browser, site: Site) -> None:
-    mail = f'<!doctype html><title>Mail</title><a href="{site.url}{link(site)}">Your link</a>'
+    mail = f'<!doctype html><title>Mail</title><a href="{site.url}{sign_in_link(site.server)}">Your link</a>'
     page = browser.new_page()
 
     def answer(route: Route) -> None:
