@@ -88,7 +88,7 @@ def exported_db(app: App, imports: Path) -> bytes:
 
 
 async def bring_in(client: Client, source: str, format_: str, **more: Any) -> dict[str, Any]:
-    given = {"portalUri": PORTAL, **more}
+    given = {"portalUri": PORTAL, "onConflict": "append", **more}
     answer = await call(client, "portal_import", source=source, format=format_, **given)
     assert set(answer) == {"portalUri", "table", "imported"}
     return answer
@@ -206,7 +206,9 @@ def test_values_are_read_by_the_rule_for_records(app: App, imports: Path, table:
 def _import(
     app: App, source: str, format_: Format, *, table: str | None = None, portal: str = PORTAL, **mapping: str
 ) -> Any:
-    return app.portals.transfers.import_file(CALLER, portal, source, format_, table, mapping, lambda *progress: None)
+    return app.portals.transfers.import_file(
+        CALLER, portal, source, format_, table, mapping, lambda *progress: None, on_conflict="append"
+    )
 
 
 async def test_a_file_names_its_table_and_a_mapping_its_columns(client: Client, imports: Path, table: str) -> None:
@@ -521,7 +523,8 @@ async def test_tables_that_are_there_get_more_columns_or_the_file_is_refused_who
     into = f"mem://tests/{table}.into"
     put(app, "zzz", [{"n": "text"}], into)
     before = await call(client, "portal_view", portalUri=into)
-    refused = await refusal(client, "portal_import", portalUri=into, source=f"{table}.db", format="db")
+    given = {"portalUri": into, "source": f"{table}.db", "format": "db", "onConflict": "append"}
+    refused = await refusal(client, "portal_import", **given)
     assert (refused["error"], refused["data"]["field"]) == ("invalid", "source")
     assert await call(client, "portal_view", portalUri=into) == before
 

@@ -42,8 +42,9 @@ def input_schema(tool: Tool) -> dict[str, Any]:
     return _plain(tool.arguments.model_json_schema())
 
 
-_IMPLIED: list[tuple[str, Any]] = [("additionalProperties", False)]
-_GOES_WITHOUT_SAYING = [("additionalProperties", False), ("minLength", 1), ("minItems", 1), ("default", False)]
+# An object whose fields are listed has no others; one without a list takes any.
+_IMPLIED: list[tuple[str, Any]] = [("additionalProperties", False), ("additionalProperties", True)]
+_GOES_WITHOUT_SAYING = [*_IMPLIED, ("minLength", 1), ("minItems", 1), ("default", False)]
 
 
 def brief(schema: dict[str, Any], implied: list[tuple[str, Any]] = _GOES_WITHOUT_SAYING) -> dict[str, Any]:

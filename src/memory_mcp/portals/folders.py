@@ -59,7 +59,11 @@ class PortalFolder:
         On the disk when this returns: a description from before must not come back after a power cut.
         """
         if self.exists():
-            self._write({"tables": None}, durable=True)
+            self.announce()
+
+    def announce(self) -> None:
+        """The portal is there, whatever it holds. On the disk when this returns."""
+        self._write({"tables": None}, durable=True)
 
     def _write(self, said: dict[str, Any], *, durable: bool) -> None:
         with Root(self.path).folder(()) as folder:

@@ -9,11 +9,12 @@ from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engine.client import EngineError, EngineLine
-from memory_mcp.errors import AppError, Invalid, NotFound
+from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
 from memory_mcp.portals import address as addresses
-from memory_mcp.portals import storage
+from memory_mcp.portals import journal, storage
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.folders import EngineLines, PortalFolder, PortalFolders
+from memory_mcp.portals.journal import StagedTable
 from memory_mcp.portals.model import Table
 
 PROTOCOL = "2026-07-28"
@@ -29,14 +30,46 @@ class Keeping:
         self._clock = clock
 
     def line(self, folder: PortalFolder) -> EngineLine:
-        return self.lines.get(folder)
+        """The engine of a portal, for a caller who does not hold its turn. An import that another process left in its
+        last step is finished first."""
+        line = self.lines.get(folder)
+        if journal.exists(folder):
+            with folder.turn():
+                self.finish_import(folder, line)
+        return line
 
     def opened(self, folder: PortalFolder) -> EngineLine:
         """The engine of a portal. A new one is there for callers once something has come of the call: see changing."""
-        line = self.line(folder)
+        line = self.lines.get(folder)
+        self.finish_import(folder, line)
         if not folder.exists():
             storage.create_metadata(line, self._about(folder.address))
         return line
+
+    def put_in_place(self, folder: PortalFolder, line: EngineLine, tables: Sequence[StagedTable]) -> None:
+        """Have staged tables take their places: all of them, even if this process or the engine dies meanwhile. The
+        caller holds the portal's turn."""
+        journal.write(folder, tables)
+        try:
+            self.finish_import(folder, line)
+        except EngineError as exc:
+            raise Unavailable("The engine failed in the last step of the import. The next call finishes it.") from exc
+
+    def finish_import(self, folder: PortalFolder, line: EngineLine) -> None:
+        """Finish the last step of an import, if one was left in it. The caller holds the portal's turn."""
+        if journal.exists(folder):
+            folder.announce()
+            self._note_schemas(line, journal.put_in_place(folder, line))
+            journal.remove(folder)
+
+    def _note_schemas(self, line: EngineLine, tables: Sequence[str]) -> None:
+        """Tables came or were replaced: the next version of the schema, if their statements are others."""
+        noted = storage.metadata(line)
+        statements = {f"mcp.schema.{table}": storage.statement(line, table) for table in tables}
+        changed = {key: statement for key, statement in statements.items() if noted.get(key) != statement}
+        if changed:
+            version = int(noted.get("mcp.schema_version", "0")) + 1
+            storage.set_metadata(line, {**changed, "mcp.schema_version": str(version)})
 
     def _about(self, address: Address) -> dict[str, str]:
         return {

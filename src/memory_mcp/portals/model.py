@@ -2,6 +2,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Format = Literal["json", "csv", "parquet", "db"]
+OnConflict = Literal["refuse", "append", "replace"]
 Record = dict[str, Any]
 
 METADATA = "_mcp_metadata"  # the table that says what a portal is

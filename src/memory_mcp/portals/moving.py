@@ -1,7 +1,7 @@
 """Portals in and out of files."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import file_digest
@@ -11,20 +11,55 @@ from uuid import uuid4
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engine import archive, words
 from memory_mcp.engine.client import EngineError, EngineLine, LimitReached
-from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.portals import inference, inspection, storage
 from memory_mcp.portals.address import COLUMN, TABLE
 from memory_mcp.portals.folders import PortalFolder
+from memory_mcp.portals.journal import StagedTable
 from memory_mcp.portals.limits import ImportBudget
-from memory_mcp.portals.model import METADATA, Format, NewColumn, Table
+from memory_mcp.portals.model import METADATA, Format, NewColumn, OnConflict, Table
 from memory_mcp.workers.process import WorkerProcess
 
 TEMPORARY = "_import_"  # what the names of unfinished tables start with
 LONGEST_TEXT = 1024 * 1024  # bytes
 RESTORED = "restored"  # the database a file is opened in
 
-NewSchema = Callable[[EngineLine, str], None]
-"""Told of each table that came or changed."""
+
+@dataclass(frozen=True)
+class Target:
+    """The portal that an import goes to. The caller holds its turn."""
+
+    line: EngineLine
+    on_conflict: OnConflict  # what becomes of tables that are there
+    note_schema: Callable[[EngineLine, str], None]  # of a table that came or changed
+    put_in_place: Callable[[Sequence[StagedTable]], None]
+    is_unfinished: Callable[[], bool]  # whether staged tables are still on their way to their places
+
+    def check_conflicts(self, names: Iterable[str], known: Iterable[str]) -> None:
+        """Raises Conflict if tables are there that the caller has not said what to do about."""
+        there = sorted({*names} & {*known})
+        if there and self.on_conflict == "refuse":
+            raise Conflict(
+                f"onConflict: this portal has {', '.join(map(repr, there))} already, and nothing was changed. Give "
+                "append to add the rows of the file, or replace to have its tables instead.",
+                field="onConflict",
+                tables=there,
+            )
+
+    def clear(self) -> None:
+        """Drop what imports that did not end have left."""
+        if not self.is_unfinished():
+            storage.drop_left_behind(self.line, TEMPORARY, RESTORED)
+
+    def staged(self, name: str, table: str) -> StagedTable:
+        uuid = storage.table_uuid(self.line, name)
+        if uuid is None:
+            raise EngineError("A staged table is missing.", 0)
+        return StagedTable(name, uuid, table)
+
+
+def temporary_name() -> str:
+    return f"{TEMPORARY}{uuid4().hex}"
 
 
 @contextmanager
@@ -81,12 +116,32 @@ class Arrival:
             raise LimitReached("The import took too long.", is_time=True)
 
 
-def load(line: EngineLine, arrival: Arrival, table: str, mapping: Mapping[str, str], changed: NewSchema) -> int:
+def load(target: Target, arrival: Arrival, table: str, mapping: Mapping[str, str]) -> int:
     """Add the records of a prepared file to a table, which is made if it is missing: all of them or none."""
+    target.clear()
+    known = next((one for one in storage.tables(target.line) if one.name == table), None)
+    target.check_conflicts([table], [table] if known else [])
+    if known is None or target.on_conflict != "replace":
+        count, is_changed = _load_into(target.line, arrival, table, known, table, mapping)
+        if is_changed:
+            target.note_schema(target.line, table)
+        return count
+    try:
+        staged = temporary_name()
+        count, _ = _load_into(target.line, arrival, table, None, staged, mapping)
+        target.put_in_place([target.staged(staged, table)])
+    finally:
+        target.clear()
+    return count
+
+
+def _load_into(
+    line: EngineLine, arrival: Arrival, table: str, known: Table | None, name: str, mapping: Mapping[str, str]
+) -> tuple[int, bool]:
+    """Add the records of a prepared file to what is, or will be, `table` and is now called `name`; it is made unless
+    `known`. How many, and whether the table has new columns."""
     path, format_ = arrival.path, arrival.format
     stopping = arrival.limited_line(line)
-    storage.drop_left_behind(line, TEMPORARY, RESTORED)
-    known = next((one for one in storage.tables(line) if one.name == table), None)
     try:
         if format_ == "json":
             found, columns, wanted = _inspect_json(arrival, mapping, table, known)
@@ -102,18 +157,18 @@ def load(line: EngineLine, arrival: Arrival, table: str, mapping: Mapping[str, s
     types = {column.name: column.type for column in known.columns} if known else {}
     types |= {column.name: column.type for column in wanted}
     read_as = {name: types[target] for name, target in columns.items()}
-    temporary = f"{TEMPORARY}{uuid4().hex}"
+    temporary = temporary_name()
     try:
-        with storage.widened(line, table, known, wanted):
-            storage.make_like(line, temporary, table)
-            defaults = storage.defaults(line, table)
+        with storage.widened(line, name, known, wanted):
+            storage.make_like(line, temporary, name)
+            defaults = storage.defaults(line, name)
             sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
             storage.load_file(stopping, temporary, str(path), format_, columns, read_as, sure, defaults)
             count = storage.row_count(line, temporary)
             _check_texts(stopping, path, format_, temporary, columns, types)
             _check_numbers(stopping, path, format_, temporary, columns, types)
             check_not_cancelled(arrival.cancelled)
-            storage.add_all(line, table, temporary)
+            storage.add_all(line, name, temporary)
     except EngineError as exc:
         if exc.code == storage.NULL:
             raise Invalid(f"source: every record of {table!r} needs an {inference.KEY!r}.", field="source") from exc
@@ -121,9 +176,7 @@ def load(line: EngineLine, arrival: Arrival, table: str, mapping: Mapping[str, s
         raise Invalid(f"source: {said} Nothing was imported.", field="source") from exc
     finally:
         storage.drop_table(line, temporary)
-    if wanted:
-        changed(line, table)
-    return count
+    return count, bool(wanted)
 
 
 def _inspect_json(
@@ -229,15 +282,15 @@ def _wanted(
     ]
 
 
-def open_file(line: EngineLine, arrival: Arrival, only: str | None, changed: NewSchema) -> tuple[list[str], int]:
-    """Take in a portal's file: its tables, or one of them. What is there already stays, and gets more rows."""
-    path, stopping = arrival.path, arrival.limited_line(line)
+def open_file(target: Target, arrival: Arrival, only: str | None) -> tuple[list[str], int]:
+    """Take in a portal's file, all or nothing: its tables, or one of them. Other tables of the portal stay."""
+    line, path, stopping = target.line, arrival.path, arrival.limited_line(target.line)
     try:
         arrival.worker.call(archive.verify, path)
         line.check_archive(path.name)
     except archive.Damaged as exc:
         raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
-    storage.drop_left_behind(line, TEMPORARY, RESTORED)
+    target.clear()
     try:
         storage.restore(stopping, str(path), RESTORED)
         line.check_restored(RESTORED)
@@ -247,15 +300,21 @@ def open_file(line: EngineLine, arrival: Arrival, only: str | None, changed: New
             raise NotFound(f"table: the file has no table {only!r}. It has: {', '.join(found)}.", field="table")
         chosen = {name: columns for name, columns in found.items() if only in (None, name)}
         known = {table.name: table for table in storage.tables(line)}
+        target.check_conflicts(chosen, known)
+        extended = known if target.on_conflict == "append" else {}
         for name, columns in chosen.items():
-            _check_taking(stopping, name, columns, known.get(name))
-        return list(chosen), _take(line, stopping, chosen, known, changed, arrival.cancelled)
+            _check_taking(stopping, name, columns, extended.get(name))
+        count = sum(storage.row_count(line, name, RESTORED) for name in chosen)
+        staged = [_stage(target, stopping, name, columns, extended.get(name)) for name, columns in chosen.items()]
+        check_not_cancelled(arrival.cancelled)
+        target.put_in_place(staged)
+        return list(chosen), count
     except archive.Damaged as exc:
         raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
     except EngineError as exc:
         raise Invalid("source: the tables in this portal file cannot be opened.", field="source") from exc
     finally:
-        storage.drop_left_behind(line, TEMPORARY, RESTORED)
+        target.clear()
 
 
 def _check_restored_size(line: EngineLine, arrival: Arrival) -> None:
@@ -300,38 +359,32 @@ def _check_taking(line: EngineLine, table: str, columns: Mapping[str, str], know
                 f"source: {name!r} of {table!r} is {kind} in the file and {there.type} here. Nothing was changed.",
                 field="source",
             )
+    key = known.column(inference.KEY) if known else None
+    if key is not None and key.primary and key.name not in columns and not storage.has_default(line, table, key.name):
+        raise Invalid(
+            f"source: every record of {table!r} needs an {key.name!r}, and those in the file have none. Nothing was "
+            "changed.",
+            field="source",
+        )
 
 
-def _take(
-    line: EngineLine,
-    stopping: EngineLine,
-    chosen: Mapping[str, Mapping[str, str]],
-    known: Mapping[str, Table],
-    changed: NewSchema,
-    cancelled: threading.Event | None,
-) -> int:
-    """All tables or none, as far as the engine goes: what can fail comes first and is undone, and moving comes last."""
-    count = 0
-    with ExitStack() as undoing:
-        moves: dict[str, str] = {}
-        for name, columns in chosen.items():
-            count += storage.row_count(line, name, RESTORED)
-            if name not in known:
-                continue
-            new = [NewColumn(*column) for column in columns.items() if known[name].column(column[0]) is None]
-            undoing.enter_context(storage.widened(line, name, known[name], new))
-            moves[name] = f"{TEMPORARY}{uuid4().hex}"
-            storage.make_like(line, moves[name], name)
-            storage.copy_rows(stopping, RESTORED, name, moves[name], list(columns))
-        check_not_cancelled(cancelled)
-        for name in chosen.keys() - known.keys():
-            undoing.enter_context(storage.taken(line, RESTORED, name))
-        for name, temporary in moves.items():
-            storage.add_all(line, name, temporary)
-    for name, columns in chosen.items():
-        if name not in known or any(known[name].column(column) is None for column in columns):
-            changed(line, name)
-    return count
+def _stage(
+    target: Target, stopping: EngineLine, table: str, columns: Mapping[str, str], known: Table | None
+) -> StagedTable:
+    """A restored table under a temporary name, after the rows of the one that is `known`."""
+    line, name = target.line, temporary_name()
+    if known is None:
+        storage.move_restored(line, RESTORED, table, name)
+        return target.staged(name, table)
+    storage.make_like(line, name, table)
+    storage.link_rows(line, table, name)
+    if new := [NewColumn(*column) for column in columns.items() if known.column(column[0]) is None]:
+        storage.add_columns(line, name, new)
+    added = temporary_name()
+    storage.make_like(line, added, name)
+    storage.copy_rows(stopping, RESTORED, table, added, list(columns))
+    storage.add_all(line, name, added)
+    return target.staged(name, table)
 
 
 def digest(path: Path) -> str:

@@ -161,7 +161,7 @@ class Portals:
         folder = self._keeping.existing(caller, addresses.portal(uri))
         try:
             with joining.lent(self._lines, folder, self._joined(caller, folder, sql)) as lent:
-                found = self._lines.get(folder).until(cancelled).query(sql, dict(parameters), lent)
+                found = self._keeping.line(folder).until(cancelled).query(sql, dict(parameters), lent)
         except EngineError as exc:
             raise Invalid(f"sql: {exc}", field="sql") from exc
         if len(found["meta"]) > MOST_COLUMNS:
@@ -247,7 +247,7 @@ class Portals:
     def view(self, caller: Caller, uri: str) -> View:
         """All tables of a portal, or the one that the address names."""
         address = addresses.view(uri)
-        tables = storage.tables(self._lines.get(self._keeping.existing(caller, address)))
+        tables = storage.tables(self._keeping.line(self._keeping.existing(caller, address)))
         if address.table is not None:
             tables = [existing_table(tables, address.table)]
         return View(address.portal_uri, VIEWER, tables, stats(tables))
@@ -256,8 +256,8 @@ class Portals:
 
     def faults(self, folder: PortalFolder) -> list[str]:
         """What is wrong with a portal, in words. Its engine reads all of it."""
-        line = self._lines.get(folder)
         try:
+            line = self._keeping.line(folder)
             tables = storage.tables(line)
             faults = [f"the table {one.name} is damaged" for one in tables if not storage.is_whole(line, one.name)]
         except (AppError, EngineError) as exc:
@@ -269,8 +269,9 @@ class Portals:
 
     def describe_anew(self, folder: PortalFolder) -> None:
         """Note what a portal holds, as its engine says."""
+        line = self._keeping.line(folder)
         with folder.turn():
-            folder.describe(storage.tables(self._lines.get(folder)))
+            folder.describe(storage.tables(line))
 
     def dismiss(self, folder: PortalFolder) -> None:
         """Have the engine of a portal leave, so that its folder can be moved. Raises Unavailable."""
@@ -294,11 +295,11 @@ class Portals:
         """A portal and its tables: as it was noted, or as the engine says if nobody knows without it."""
         folder = self._keeping.existing(caller, address)
         described = folder.described()
-        return folder, described.tables if described else storage.tables(self._lines.get(folder))
+        return folder, described.tables if described else storage.tables(self._keeping.line(folder))
 
     def page(self, caller: Caller, address: Address, asked: addresses.Page) -> tuple[list[Record], bool]:
         """Rows of a table, as its resource shows them, and whether large ones were left out."""
-        line = self._lines.get(self._keeping.existing(caller, address))
+        line = self._keeping.line(self._keeping.existing(caller, address))
         table = existing_table(storage.tables(line), address.table or "")
         if (asked.since or asked.until) and storage.time_column(table) is None:
             word = "since" if asked.since else "until"

@@ -569,14 +569,16 @@ def make_like(line: EngineLine, new: str, table: str) -> None:
 
 def add_all(line: EngineLine, table: str, source: str) -> None:
     """Give a table all rows of one that is made like it. They are moved: sent again, there is nothing left to give."""
-    partitions = line.rows(
+    for partition in _partitions(line, source):  # one, unless a file has brought a table with more
+        line.run(f"ALTER TABLE {_name(source)} MOVE PARTITION ID {literal(partition)} TO TABLE {_name(table)}")
+
+
+def _partitions(line: EngineLine, table: str) -> list[str]:
+    rows = line.rows(
         "SELECT DISTINCT partition_id FROM system.parts WHERE active AND database = 'portal' AND table = {t:String}",
-        {"t": source},
+        {"t": table},
     )
-    for row in partitions:  # one, unless a file has brought a table with more
-        line.run(
-            f"ALTER TABLE {_name(source)} MOVE PARTITION ID {literal(row['partition_id'])} TO TABLE {_name(table)}"
-        )
+    return [row["partition_id"] for row in rows]
 
 
 def row_count(line: EngineLine, table: str, database: str = DATABASE) -> int:
@@ -638,12 +640,50 @@ def is_whole(line: EngineLine, table: str, database: str = DATABASE) -> bool:
 def taken(line: EngineLine, database: str, table: str) -> Iterator[None]:
     """A restored table becomes one of the portal's, and goes again if the block fails."""
     try:
-        line.run(f"RENAME TABLE IF EXISTS {database}.{_name(table)} TO portal.{_name(table)}")
+        move_restored(line, database, table, table)
         yield
     except (EngineError, AppError):
         with suppress(EngineError, AppError):  # the first error is the one to tell
             drop_table(line, table)
         raise
+
+
+def move_restored(line: EngineLine, database: str, table: str, new: str) -> None:
+    """Move a restored table to the portal, under another name."""
+    line.run(f"RENAME TABLE IF EXISTS {database}.{_name(table)} TO portal.{_name(new)}")
+
+
+def link_rows(line: EngineLine, table: str, target: str) -> None:
+    """Give a table that is made like another one that one's rows. Their files are shared, not copied."""
+    for partition in _partitions(line, table):
+        line.run(f"ALTER TABLE {_name(target)} REPLACE PARTITION ID {literal(partition)} FROM {_name(table)}")
+
+
+def table_uuid(line: EngineLine, table: str) -> str | None:
+    """What a table is known by whatever it is called; None if there is none of this name."""
+    rows = line.rows(
+        "SELECT toString(uuid) AS uuid FROM system.tables WHERE database = 'portal' AND name = {table:String}",
+        {"table": table},
+    )
+    return str(rows[0]["uuid"]) if rows else None
+
+
+def put_in_place(line: EngineLine, staged: str, uuid: str, table: str) -> None:
+    """Give a staged table its name, in one step. The table that had the name, if any, gets that of the staged one.
+
+    Does nothing if that has happened already."""
+    for _ in range(MOST_TRIES):
+        there = table_uuid(line, table)
+        if there == uuid or table_uuid(line, staged) != uuid:
+            return
+        try:
+            if there is None:
+                line.run_once(f"RENAME TABLE {_name(staged)} TO {_name(table)}")
+            else:
+                line.run_once(f"EXCHANGE TABLES {_name(staged)} AND {_name(table)}")
+        except Interrupted:
+            continue  # only the uuids say whether it was carried out
+    raise Unavailable("The engine of this portal does not stay up. Look at the log; the next call goes on with it.")
 
 
 def copy_rows(line: EngineLine, database: str, table: str, target: str, columns: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from memory_mcp.portals.model import (
     Exported,
     Format,
     Imported,
+    OnConflict,
     Piece,
     Received,
     View,
@@ -89,6 +90,9 @@ class Import(InPortal):
     format: Format
     table: TableName | None = Field(None, description="Usually the file's name.")
     mapping: dict[str, str] = Field({}, description="{column in the file: column in the table}")
+    on_conflict: OnConflict | None = Field(
+        None, alias="onConflict", description="If a table exists. For db usually refuse, else append."
+    )
 
 
 @portals.tool(Import, answers=Imported, title="Import a file", needs=Scope.WRITE, spec_name="memory/import")
@@ -103,6 +107,7 @@ def portal_import(call: Call, asked: Import) -> Imported:
         asked.mapping,
         call.progress,
         call.cancelled,
+        asked.on_conflict,
     )
 
 

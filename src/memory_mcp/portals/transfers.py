@@ -15,13 +15,13 @@ from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families import Progress
 from memory_mcp.files.compressed import MAX_EXPANSION
 from memory_mcp.portals import address as addresses
-from memory_mcp.portals import fetching, inspection, moving, pieces, places, storage
+from memory_mcp.portals import fetching, inspection, journal, moving, pieces, places, storage
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.exports import UNFINISHED, ExportFolder
 from memory_mcp.portals.folders import PORTALS, PortalFolder
 from memory_mcp.portals.keeping import Keeping, existing_table, writable
 from memory_mcp.portals.limits import ImportBudget, ImportLimits
-from memory_mcp.portals.model import Exported, Format, Imported, Piece, Received, Table
+from memory_mcp.portals.model import Exported, Format, Imported, OnConflict, Piece, Received, Table
 from memory_mcp.workers.process import LimitExceeded, ProcessLimits, WorkerProcess
 
 ENDINGS: dict[Format, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
@@ -72,9 +72,11 @@ class Transfers:
         mapping: Mapping[str, str],
         tell: Progress,
         cancelled: threading.Event | None = None,
+        on_conflict: OnConflict | None = None,
     ) -> Imported:
-        """Add what a file holds: all of it, or nothing. A missing portal or table is made. A caller who leaves before
-        the rows are moved to their table has imported nothing."""
+        """Add what a file holds: all of it, or nothing. A missing portal or table is made; `on_conflict` says what
+        becomes of tables that are there. A caller who leaves before the rows are moved to their table has imported
+        nothing."""
         address = addresses.portal(uri)
         if format_ == "db" and mapping:
             raise Invalid("mapping: a db file brings its columns as they are. Leave mapping out.", field="mapping")
@@ -98,15 +100,25 @@ class Transfers:
                 check_not_cancelled(cancelled)
                 line = self._keeping.opened(folder)
                 with self._keeping.changing(caller, folder, line):
+                    target = self._target(folder, line, on_conflict or ("refuse" if format_ == "db" else "append"))
                     if format_ == "db":
-                        names, count = moving.open_file(line, arrival, name, self._keeping.new_schema)
+                        names, count = moving.open_file(target, arrival, name)
                     else:
                         names = [str(name)]
-                        count = moving.load(line, arrival, str(name), mapping, self._keeping.new_schema)
+                        count = moving.load(target, arrival, str(name), mapping)
             pieces.forget(self._import_folders(caller)[0], source)
             tell(2, 3, f"{count} records are in.")
             tell(3, 3, "Done.")
         return Imported(address.portal_uri, ", ".join(names), count)
+
+    def _target(self, folder: PortalFolder, line: EngineLine, on_conflict: OnConflict) -> moving.Target:
+        return moving.Target(
+            line,
+            on_conflict,
+            self._keeping.new_schema,
+            lambda tables: self._keeping.put_in_place(folder, line, tables),
+            lambda: journal.exists(folder),
+        )
 
     def _worker(self, path: Path, budget: ImportBudget, cancelled: threading.Event | None) -> WorkerProcess:
         """For a staged file, which it may replace by another in the same folder."""
@@ -234,6 +246,7 @@ class Transfers:
         try:
             with folder.turn():
                 check_not_cancelled(cancelled)
+                self._keeping.finish_import(folder, line)
                 checksum, about = storage.checksum(line), storage.metadata(line)
                 if about.get("mcp.checksum") != checksum:
                     storage.set_metadata(line, {"mcp.checksum": checksum})

@@ -1,0 +1,53 @@
+"""The last step of an import: staged tables take their places in a portal, all of them, whatever dies meanwhile.
+
+The engine can rename one table in one step, not several. So a file in the portal's folder names them before the first
+one takes its place, and stays until the last one has. Whoever opens the portal next and finds the file finishes the
+step.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from memory_mcp.engine.client import EngineLine
+from memory_mcp.files import whole
+from memory_mcp.files.beneath import Root
+from memory_mcp.portals import storage
+from memory_mcp.portals.folders import PortalFolder
+
+JOURNAL = "import.json"
+
+
+@dataclass(frozen=True)
+class StagedTable:
+    """A finished table under a temporary name."""
+
+    staged: str
+    uuid: str
+    table: str  # the name it is to have
+
+
+def exists(folder: PortalFolder) -> bool:
+    return (folder.path / JOURNAL).is_file()
+
+
+def write(folder: PortalFolder, tables: Sequence[StagedTable]) -> None:
+    """From here on the tables take their places. On the disk when this returns."""
+    content = json.dumps({"tables": [asdict(table) for table in tables]}).encode()
+    with Root(folder.path).folder(()) as place:
+        whole.write(place.beside(JOURNAL), content, durable=True)
+
+
+def put_in_place(folder: PortalFolder, line: EngineLine) -> list[str]:
+    """Have all tables of the journal take their places, and drop the ones they replace. Which tables these are."""
+    said = json.loads((folder.path / JOURNAL).read_text(encoding="utf-8"))
+    tables = [StagedTable(**one) for one in said["tables"]]
+    for one in tables:
+        storage.put_in_place(line, one.staged, one.uuid, one.table)
+    for one in tables:
+        storage.drop_table(line, one.staged)
+    return [one.table for one in tables]
+
+
+def remove(folder: PortalFolder) -> None:
+    (folder.path / JOURNAL).unlink(missing_ok=True)
