@@ -27,6 +27,7 @@ from memory_mcp.engine import archive, frames, peer, sandbox, wall, words
 from memory_mcp.engine.data_types import DataTypes
 from memory_mcp.engine.deadlines import POLL_INTERVAL_S, EngineClient, OpenRequests
 from memory_mcp.engine.parameters import Unfit, encoded, literal, prepared
+from memory_mcp.engine.priority import Priority
 from memory_mcp.engine.process import ENDED_ITSELF, HELLO_TIMEOUT_S
 from memory_mcp.engine.wall import DATABASE, LENT
 
@@ -550,7 +551,9 @@ def main() -> None:
     os.pwrite(lock, json.dumps({"pid": os.getpid()}).encode(), 0)
     for name in ("tmp", "staging"):
         (folder / name).mkdir(exist_ok=True)
-    priority = sandbox.Priority()
+    priority = Priority()
+    if orders["niceness"]:
+        priority.set(orders["niceness"])
     listening = _bind(folder)
     os.pwrite(lock, json.dumps({"pid": os.getpid(), "socket": listening.getsockname()}).encode(), 0)
     os.chdir(HERE)  # where config.xml looks for users.xml
@@ -558,7 +561,7 @@ def main() -> None:
     threading.stack_size(64 * 1024 * 1024)
     sandbox.enter(folder, readable=[HERE])
     engine = Engine(folder)
-    priority.lower()  # now: a start that others wait for is as fast as can be
+    threading.Thread(target=priority.adjust, args=(orders["niceness"],), daemon=True).start()
     Broker(engine, listening, lock, orders["idle_s"]).serve()
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 import memory_mcp
-from memory_mcp.engine import frames, peer, sandbox
+from memory_mcp.engine import frames, peer, priority, sandbox
 from memory_mcp.errors import Unavailable
 from memory_mcp.files.data_directory import make_private_folder
 from memory_mcp.files.turns import Turns, is_free
@@ -67,6 +68,32 @@ def read_lock(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return noted if isinstance(noted, dict) else {}
+
+
+class RecentStarts:
+    """Engines that this server has started of late. A start takes about a second of a processor: whoever has many,
+    because the engines are ended by what is asked of them, gets the next one at a lower priority."""
+
+    SPAN_S = 60.0
+    FREE = 4  # starts in that time that cost no priority
+    STEP = 4  # of niceness, for each start more
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._at: dict[Path, deque[float]] = {}
+
+    def note(self, root: Path) -> int:
+        """The niceness of an engine that is started now, for the portals below a folder."""
+        now = time.monotonic()
+        with self._guard:
+            self._at = {one: at for one, at in self._at.items() if at[-1] > now - self.SPAN_S}
+            starts = self._at.setdefault(root, deque(maxlen=priority.LOWEST))
+            recent = sum(at > now - self.SPAN_S for at in starts)
+            starts.append(now)
+        return min(priority.LOWEST, self.STEP * max(0, recent - self.FREE + 1))
+
+
+_STARTS = RecentStarts()
 
 
 class EngineProcess:
@@ -211,7 +238,8 @@ class EngineProcess:
                 cwd=PACKAGES,
                 env={**environment, "LC_ALL": "C.UTF-8", "TMPDIR": str(self._folder / "tmp")},
             )
-        orders = {"folder": str(self._folder), "idle_s": idle}
+        niceness = _STARTS.note(self._rules.root or self._folder)
+        orders = {"folder": str(self._folder), "idle_s": idle, "niceness": niceness}
         with suppress(BrokenPipeError), cast(IO[bytes], engine.stdin) as pipe:
             pipe.write(json.dumps(orders).encode())
         threading.Thread(target=self._reap, args=(engine,), name="engine", daemon=True).start()

@@ -1,9 +1,7 @@
 """What the operating system keeps an engine from: files, network, other programs."""
 
-import os
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from memory_mcp.engine import landlock, seccomp
@@ -19,7 +17,6 @@ _PROC = (
     # happens to look right.
     "self/auxv",
 )
-NICENESS = 2  # below the servers: one user's queries do not delay the calls of another
 
 
 def missing() -> list[str]:
@@ -40,31 +37,3 @@ def enter(folder: Path, readable: Iterable[Path]) -> None:
         writable=(folder, Path("/dev/null")),
     )
     seccomp.restrict()
-
-
-class Priority:
-    """The processor priority of this process. Create it before `enter`, which makes /proc unreadable."""
-
-    def __init__(self) -> None:
-        self._threads = _open_or_none("/proc/self/task", os.O_RDONLY)
-        self._session = _open_or_none("/proc/self/autogroup", os.O_WRONLY)
-
-    def lower(self) -> None:
-        """Lower the priority of all threads, of those they start, and of the session: where autogroups are on, Linux
-        shares the processor between sessions first."""
-        if self._threads is None:
-            os.nice(NICENESS)
-            return
-        for thread in os.listdir(self._threads):  # noqa: PTH208  # an open folder, whose path the sandbox closes
-            with suppress(OSError):  # it has just ended
-                os.setpriority(os.PRIO_PROCESS, int(thread), NICENESS)
-        if self._session is not None:
-            with suppress(OSError):  # changes are rationed, to one in 0.1 s of all users together
-                os.write(self._session, str(NICENESS).encode())
-
-
-def _open_or_none(path: str, flags: int) -> int | None:
-    try:
-        return os.open(path, flags | os.O_CLOEXEC)
-    except OSError:
-        return None

@@ -71,7 +71,11 @@ def either(phrases: Iterable[str]) -> str:
 
 def reads_like_a_sentence(query: str) -> bool:
     """Whether it holds words that nobody writes into an expression, such as 'the'. Operators do not count."""
-    return any(word.casefold() in STOP_WORDS for word in _WORD.findall(query) if word not in ("AND", "OR", "NOT"))
+    return any(
+        word.casefold() in STOP_WORDS
+        for word in _WORD.findall(query[:LONGEST_QUERY])
+        if word not in ("AND", "OR", "NOT")
+    )
 
 
 def has_cjk(text: str) -> bool:
