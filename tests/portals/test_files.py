@@ -34,6 +34,7 @@ from memory_mcp.portals import fetching, places, storage
 from memory_mcp.portals.model import Exported, Format, Record
 from tests.notes.calls import call, refusal
 from tests.portals.calls import CALLER, PORTAL, ask, metadata, put, query, tables, types, write
+from tests.wire import Stdio, environment
 
 pytestmark = pytest.mark.anyio
 
@@ -167,7 +168,6 @@ def test_an_export_takes_the_place_of_no_other_file(app: App) -> None:
 
 async def test_an_export_says_what_it_cannot_do(client: Client, table: str) -> None:
     await write(client, table, {"n": 1})
-    await write(client, f"{table}_2", {"n": 1})  # of one table alone, no name is needed
     cases: list[tuple[dict[str, Any], str, str]] = [
         ({"format": "json", "table": "nothing"}, "not_found", "table"),
         ({"format": "json", "table": table, "query": "SELECT 1"}, "invalid", "query"),
@@ -176,7 +176,6 @@ async def test_an_export_says_what_it_cannot_do(client: Client, table: str) -> N
         ({"format": "csv", "query": "DROP TABLE x"}, "read_only_query", "query"),
         ({"format": "csv", "query": "SELECT {a:Int64}"}, "invalid", "query"),
         ({"format": "csv", "query": f"SELECT {'+'.join('1' * 5000)}"}, "too_large", "query"),
-        ({"format": "json"}, "invalid", "table"),
     ]
     for more, error, field in cases:
         refused = await refusal(client, "portal_export", portalUri=PORTAL, destination="refused.x", **more)
@@ -420,6 +419,31 @@ def test_more_folders_can_be_allowed_and_any_folder_can_hold_the_data(tmp_path: 
         assert Path(made.destination) == more / "out.db"
         assert _export(app, "out.csv", "csv", table="t").rows == 1
         assert _import(app, str(more / "out.db"), "db", portal="mem://tests/copy").imported == 1
+
+
+def test_a_relative_source_is_looked_for_in_every_allowed_folder(tmp_path: Path) -> None:
+    data, folders = tmp_path / "data", [tmp_path / "one", tmp_path / "two"]
+    for number, folder in enumerate(folders):
+        (folder / "deep").mkdir(parents=True)
+        (folder / f"only{number}.json").write_text(json.dumps({"n": number}))
+        (folder / "deep" / "both.json").write_text(json.dumps({"n": number}))
+    (tmp_path / "secret.json").write_text('{"n": 9}')
+    (folders[0] / "away.json").symlink_to(tmp_path / "secret.json")
+    (folders[1] / "away.json").write_text('{"n": 1}')
+    (folders[1] / "out.json").symlink_to(tmp_path / "secret.json")
+    env = environment(MEMORY_MCP_IMPORT_DIRS=",".join(map(str, folders)), MEMORY_MCP_EMBEDDER="none")
+    server = Stdio.start(data, "--families", "portals", env=env)
+    for source, found in (("only1.json", 1), ("only0.json", 0), ("deep/both.json", 0), ("away.json", 1)):
+        given = {"portalUri": PORTAL, "source": source, "format": "json", "table": "t", "onConflict": "replace"}
+        assert server.call("portal_import", **given)["imported"] == 1
+        assert server.call("portal_query", portalUri=PORTAL, sql="SELECT n FROM t")["rows"] == [{"n": found}]
+    for source, error in (("none.json", "not_found"), ("out.json", "not_found"), ("../secret.json", "invalid")):
+        given = {"portalUri": PORTAL, "source": source, "format": "json", "table": "t"}
+        refused = server.ask("tools/call", {"name": "portal_import", "arguments": given})["result"]
+        told = refused["structuredContent"]
+        assert (told["error"], told["data"]) == (error, {"field": "source"})
+        assert str(tmp_path) not in told["message"]
+    server.close()
 
 
 def test_a_file_over_the_limit_is_too_large(app: App, imports: Path) -> None:

@@ -6,8 +6,9 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
+from typing import BinaryIO
 
 from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.files import whole
@@ -18,12 +19,7 @@ AT_ONCE = 1024 * 1024  # bytes copied at once
 
 def copy_in(folders: Sequence[Path], source: str, target: Path, most: int) -> None:
     """Copy an allowed file to where the engine may read it. Raises NotFound, and Invalid for one that is too large."""
-    with (
-        _telling("source", folders),
-        _place(folders, source, "source") as place,
-        place.opened() as (reading, found),
-        target.open("wb") as writing,
-    ):
+    with _telling("source", folders), _opened(folders, source) as (reading, found), target.open("wb") as writing:
         copied, is_small = 0, found.st_size <= most
         while is_small and (chunk := reading.read(AT_ONCE)):
             writing.write(chunk)
@@ -42,7 +38,7 @@ def move_out(folders: Sequence[Path], made: Path, destination: str) -> str:
             f"destination: only files in {_listed(folders)} are possible: no address, and no '~'.", field="destination"
         )
     folders[0].mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _telling("destination", folders), _place(folders, destination, "destination", make=True) as place:
+    with _telling("destination", folders), _new_place(folders, destination) as place:
         _check_free(place)
         with made.open("rb") as reading:
             made.chmod(0o600)
@@ -86,25 +82,43 @@ def _copy_over(made: Path, place: Place) -> None:
 
 
 @contextmanager
-def _place(folders: Sequence[Path], path: str, field: str, *, make: bool = False) -> Iterator[Place]:
-    """A relative path is looked up in the first folder; an absolute one must lie in one of them."""
-    for folder in folders:
-        pure = PurePath(path)
-        if not pure.is_absolute():
-            parts = pure.parts
-        elif pure.is_relative_to(folder):
-            parts = pure.relative_to(folder).parts
-        else:
-            continue
-        if not parts or ".." in parts or "\0" in path:
-            break
-        if make:
-            with Root(folder).folder(parts[:-1], make=True, mode=0o700):
-                pass
-        with Root(folder).place(parts, make=make) as place:
-            yield place
+def _opened(folders: Sequence[Path], path: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+    """The file of a path, in the first folder that has it; an absolute path must lie in one of them."""
+    ways = _ways(folders, path, "source")
+    failed: OSError | None = None
+    for folder, parts in ways:
+        with ExitStack() as opened:
+            try:
+                place = opened.enter_context(Root(folder).place(parts))
+                file = opened.enter_context(place.opened())
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError, Outside) as exc:
+                failed = failed or exc
+                continue
+            yield file
             return
-    raise Invalid(f"{field}: only files in {_listed(folders)} are possible. Give a path in there.", field=field)
+    raise failed or FileNotFoundError(path)
+
+
+@contextmanager
+def _new_place(folders: Sequence[Path], path: str) -> Iterator[Place]:
+    """Where a new file goes, whose folders are made: a relative path to the first folder, an absolute one must lie in
+    one of them."""
+    folder, parts = _ways(folders, path, "destination")[0]
+    with Root(folder).folder(parts[:-1], make=True, mode=0o700):
+        pass
+    with Root(folder).place(parts, make=True) as place:
+        yield place
+
+
+def _ways(folders: Sequence[Path], path: str, field: str) -> list[tuple[Path, tuple[str, ...]]]:
+    """The folders that a path may lie in, and its parts from there on. Raises Invalid if there are none."""
+    pure = PurePath(path)
+    ways = [(folder, pure.parts) for folder in folders]
+    if pure.is_absolute():
+        ways = [(folder, pure.relative_to(folder).parts) for folder in folders if pure.is_relative_to(folder)]
+    if not ways or "\0" in path or any(not parts or ".." in parts for _, parts in ways):
+        raise Invalid(f"{field}: only files in {_listed(folders)} are possible. Give a path in there.", field=field)
+    return ways
 
 
 @contextmanager

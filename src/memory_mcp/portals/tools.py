@@ -127,7 +127,7 @@ class Export(InPortal):
     spec_name="memory/export",
 )
 def portal_export(call: Call, asked: Export) -> Exported:
-    """Export a table or a query's result; db holds the whole portal in one portable file."""
+    """Export a table, a query's result or all tables (a zip); db holds the whole portal in one file."""
     return call.app.portals.transfers.export_file(
         call.caller,
         asked.uri,

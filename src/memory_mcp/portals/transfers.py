@@ -3,8 +3,8 @@
 import math
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path, PurePath
 
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
@@ -15,7 +15,7 @@ from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families import Progress
 from memory_mcp.files.compressed import MAX_EXPANSION
 from memory_mcp.portals import address as addresses
-from memory_mcp.portals import fetching, inspection, journal, moving, pieces, places, storage
+from memory_mcp.portals import fetching, inspection, journal, moving, pieces, places, storage, zips
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.exports import UNFINISHED, ExportFolder
 from memory_mcp.portals.folders import PORTALS, PortalFolder
@@ -25,6 +25,7 @@ from memory_mcp.portals.model import Exported, Format, Imported, OnConflict, Pie
 from memory_mcp.workers.process import LimitExceeded, ProcessLimits, WorkerProcess
 
 ENDINGS: dict[Format, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
+ZIP = ".zip"
 MAX_IMPORTS = 8  # of one server, waiting ones included: each has a thread and a process
 EXPORTS = "exports"
 RETRY_AFTER_S = 5
@@ -151,7 +152,8 @@ class Transfers:
         tell: Progress,
         cancelled: threading.Event | None = None,
     ) -> Exported:
-        """Write a table, what a query gives, or as db the whole portal, to a file. It stops when its caller leaves.
+        """Write a table, what a query gives, all tables as a zip, or as db the whole portal, to a file. It stops when
+        its caller leaves.
 
         The exports folder needs read_memory only and has a quota; other folders need write_memory.
         """
@@ -159,17 +161,31 @@ class Transfers:
         target = self._export_folder(caller)
         if not (is_counted := places.is_in(target.path, destination)):
             caller.require(Scope.WRITE)
-        with (
-            self._limit_running(self._exporting, MAX_EXPORTS, "exports"),
-            moving.staged(folder, ENDINGS[format_], UNFINISHED if is_counted else "") as path,
-        ):
+        with ExitStack() as running:
+            running.enter_context(self._limit_running(self._exporting, MAX_EXPORTS, "exports"))
             line, largest = self._keeping.line(folder), self._largest_export
+            zipped = _zipped(line, destination) if format_ != "db" and not (table or query) else []
+            if zipped and not destination.lower().endswith(ZIP):
+                destination += ZIP
+            beginning = UNFINISHED if is_counted else ""
+            path = running.enter_context(moving.staged(folder, ZIP if zipped else ENDINGS[format_], beginning))
             if is_counted:
                 target.delete_expired()
                 largest = min(largest, target.bytes_left())
                 line = line.within(dict, target.check_growth(path))
             if format_ == "db":
                 tables, rows = self._export_portal(folder, line, path, table or query, largest, cancelled)
+            elif zipped:
+                tables, rows = self._export_zip(
+                    line.until(cancelled),
+                    path,
+                    lambda ending: moving.staged(folder, ending, beginning),
+                    destination,
+                    format_,
+                    zipped,
+                    largest,
+                    cancelled,
+                )
             else:
                 tables, rows = self._export_table(
                     line.until(cancelled), path, destination, format_, table, query, largest
@@ -181,6 +197,30 @@ class Transfers:
                 shown = places.move_out(self._export_folders(caller), path, destination)
             tell(2, 2, "Done.")
         return Exported(shown, format_, tables, rows, size, digest)
+
+    def _export_zip(
+        self,
+        line: EngineLine,
+        path: Path,
+        stage: Callable[[str], AbstractContextManager[Path]],
+        destination: str,
+        format_: Format,
+        tables: Sequence[Table],
+        largest: int,
+        cancelled: threading.Event | None,
+    ) -> tuple[list[str], int]:
+        """A file for each table, in a zip. Each is as it was when it was read."""
+        inner = destination[: -len(ZIP)] if destination.lower().endswith(ZIP) else destination
+        ending = PurePath(inner).suffix if _has_lines(inner, format_) else ENDINGS[format_]
+        rows = 0
+        with _archive_worker(path, sum(table.bytes for table in tables), cancelled) as worker:
+            worker.start()
+            for table in tables:
+                with stage(ending) as part:
+                    _, count = self._export_table(line, part, f"x{ending}", format_, table.name, None, max(1, largest))
+                    worker.call(zips.add, path, part, f"{table.name}{ending}")
+                    rows, largest = rows + count, largest - part.stat().st_size
+        return [table.name for table in tables], rows
 
     def delete_expired_exports(self) -> None:
         """Delete expired exports of all users. The local user's files stay, except those made for a download."""
@@ -314,9 +354,14 @@ class Transfers:
             raise Invalid("query: give either this or table.", field="query")
         else:
             names = []
-        lines = format_ == "json" and destination.endswith((".jsonl", ".ndjson"))
         try:
-            kind = "lines" if lines else "json" if format_ == "json" else storage.FORMATS[format_]
+            kind = (
+                "lines"
+                if _has_lines(destination, format_)
+                else "json"
+                if format_ == "json"
+                else storage.FORMATS[format_]
+            )
             return names, line.export(query, path, kind, largest, field)
         except EngineError as exc:
             raise Invalid(f"{field}: {exc}", field=field) from exc
@@ -373,12 +418,22 @@ def _translate_limits(limits: ImportLimits) -> Iterator[None]:
         ) from exc
 
 
+def _zipped(line: EngineLine, destination: str) -> list[Table]:
+    """The tables of an export that names none, if it is a zip: there are several, or the destination says so."""
+    tables = storage.tables(line)
+    return tables if len(tables) > 1 or destination.lower().endswith(ZIP) else []
+
+
+def _has_lines(destination: str, format_: Format) -> bool:
+    """Whether a JSON export has a record a line."""
+    return format_ == "json" and destination.endswith((".jsonl", ".ndjson"))
+
+
 def _chosen(tables: Sequence[Table], name: str | None) -> Table:
     if name is not None:
         return existing_table(tables, name)
-    if len(tables) != 1:
-        listed = ", ".join(table.name for table in tables) or "none"
-        raise Invalid(f"table: name one of the portal's tables ({listed}), or give a query.", field="table")
+    if len(tables) != 1:  # several are a zip, unless one has just come
+        raise Invalid("table: this portal has no table to export. Name one, or give a query.", field="table")
     return tables[0]
 
 
