@@ -31,6 +31,7 @@ from memory_mcp.neighbours import Neighbours
 from memory_mcp.notes import Notes
 from memory_mcp.notes import schema as notes_schema
 from memory_mcp.notes.tools import notes
+from memory_mcp.portals.address import Address
 from memory_mcp.portals.limits import ImportLimits
 from memory_mcp.portals.operations import Portals
 from memory_mcp.portals.texts import groups as portal_groups
@@ -266,6 +267,7 @@ def _recall(families: Iterable[str], rooms: _Rooms, copies: Notes) -> Recall:
         "graph": rooms.graph.groups,
         "portals": partial(portal_groups, rooms.portals),
     }
+    rooms.portals.on_delete.append(partial(_purge_copies, index, groups["portals"]))
     follow = {family: partial(index.follow, family=family, groups=own) for family, own in groups.items()}
     return Recall(
         find={family: finder for family, finder in find.items() if family in families},
@@ -273,6 +275,11 @@ def _recall(families: Iterable[str], rooms: _Rooms, copies: Notes) -> Recall:
         worker=copies.worker,
         stop=index.stop,
     )
+
+
+def _purge_copies(index: Index, groups: Groups, caller: Caller, address: Address) -> None:
+    """Remove what was deleted from a portal from the index of recall."""
+    index.purge(caller.unconfined(), f"{address.namespace}/{address.portal}", family="portals", groups=groups)
 
 
 @contextmanager

@@ -91,6 +91,7 @@ class Tool:
     spells_out_bounds: bool
     app_only: bool = False  # for a page that a host shows (MCP Apps), not for its model
     summary: Callable[[Any], str] | None = None  # the answer in a line for people, beside the answer itself
+    audit: Callable[[Any, Any], Mapping[str, Any]] | None = None  # of arguments and answer, what the audit log keeps
     without_read: frozenset[str] | None = None  # what a caller who may not read sees of the answer; None: all of it
 
     @property
@@ -231,12 +232,14 @@ class Family:
         app_only: bool = False,
         summary: Callable[[Any], str] | None = None,
         without_read: Iterable[str] | None = None,
+        audit: Callable[[A, Any], Mapping[str, Any]] | None = None,
         **meta: Any,
     ) -> Callable[[Callable[[Call, A], Any]], Callable[[Call, A], Any]]:
         """Offer a function as a tool. Its name is the tool's name, its docstring what the model reads.
 
         `without_read` is for a tool whose answer shows what was stored before: the fields, such as ids and times, that
-        a caller without read_memory gets. Fields the call itself sets are shown as well.
+        a caller without read_memory gets. Fields the call itself sets are shown as well. `audit` gives the details that
+        the audit log keeps of a deletion, where its arguments hold what was deleted.
         """
 
         def offer(run: Callable[[Call, A], Any]) -> Callable[[Call, A], Any]:
@@ -260,6 +263,7 @@ class Family:
                 spells_out_bounds=self.spells_out_bounds,
                 app_only=app_only,
                 summary=summary,
+                audit=audit,
                 without_read=None if without_read is None else frozenset(without_read),
             )
             return run

@@ -40,7 +40,8 @@ class Running:
         error: str | None = Unavailable.word  # unless it turns out otherwise
         try:
             call.caller.require(tool.needs)
-            answer = tool.run(call, arguments.parse(tool, given))
+            asked = arguments.parse(tool, given)
+            answer = tool.run(call, asked)
             error = None
         except AppError as exc:
             error = exc.error
@@ -50,16 +51,19 @@ class Running:
             for tell in self.on_call:
                 tell(called)
         if tool.deletes:
-            _audit(call, tool, given)
+            _audit(call, tool, tool.audit(asked, answer) if tool.audit else _arguments(given))
         if not tool.reads_only:
             call.app.changes.tell_pages(call.caller.user, tool.family)
         return answer
 
 
-def _audit(call: Call, tool: Tool, given: Mapping[str, Any] | None) -> None:
-    """It is gone by now: a log that cannot be written does not bring it back."""
+def _arguments(given: Mapping[str, Any] | None) -> dict[str, Any]:
     said = json.dumps(given or {}, ensure_ascii=False)
-    details = {"arguments": given} if len(said) <= LONGEST_AUDITED else {"arguments_begin": said[:LONGEST_AUDITED]}
+    return {"arguments": given} if len(said) <= LONGEST_AUDITED else {"arguments_begin": said[:LONGEST_AUDITED]}
+
+
+def _audit(call: Call, tool: Tool, details: Mapping[str, Any]) -> None:
+    """It is gone by now: a log that cannot be written does not bring it back."""
     deed = Deed(tool.name, call.caller.key_id, call.session.client, call.caller.ip, details)
     try:
         call.app.access.audit.say(call.caller.user, deed)

@@ -44,7 +44,6 @@ _REPLACING = "_tmp_replace_"  # what the names of tables start with that CREATE 
 WRITER_GRACE_S = 5.0  # for the statement that writes, before an engine ends itself
 MAX_THREADS = min(4, os.cpu_count() or 1)  # for one statement of the server
 MAX_SOCKET_PATH_BYTES = 100  # macOS allows 104 with the final zero
-CLEARING = 30.0  # seconds that an engine stays longer if there is something deleted on the disk
 LEAVING = 2.0  # seconds that the one before may take to leave
 LEFT_BEHIND = 3600.0  # seconds after which nobody wants a file in staging any more
 HERE = Path(__file__).parent
@@ -75,7 +74,7 @@ class Engine:
         for name in self._ask(f"SELECT name FROM system.databases WHERE startsWith(name, '{LENT}')").split():
             self._owner.run(f"DROP DATABASE IF EXISTS {name} SYNC", {})
         for name in self._tables(DATABASE):
-            if name.startswith(_REPLACING):
+            if name.startswith((_REPLACING, frames.UNFINISHED_COPY)):
                 self._owner.run(f"DROP TABLE IF EXISTS {name} SYNC", {})
         for path in (self._folder / "staging").iterdir():
             with suppress(OSError):  # somebody else was faster
@@ -251,14 +250,6 @@ class Engine:
             _check_length(exc)
             raise wall.Refused(f"This is not one SELECT: {words.said(exc)}") from exc
         return tree
-
-    def has_old_parts(self) -> bool:
-        """Whether something that was deleted is still on the disk: the engine removes it while it runs."""
-        try:
-            found = self._ask(f"SELECT count() FROM system.parts WHERE database = '{DATABASE}' AND NOT active")
-        except Exception:  # noqa: BLE001  # chDB raises plain exceptions; whatever it is, the engine must be able to leave
-            return False
-        return found != "0\n"
 
     def _tables(self, database: str) -> set[str]:
         return set(self._ask("SELECT name FROM system.tables WHERE database = {name:String}", name=database).split())
@@ -471,9 +462,6 @@ class Broker:
             if noted_at != self._requests.last_at:
                 noted_at = self._requests.last_at
                 os.utime(self._lock)  # a server that needs to end an idle engine sees when this one was last used
-            over = time.monotonic() - self._requests.last_at - self._idle_s
-            if not self._is_dismissed and (over <= 0 or (over < CLEARING and self._engine.has_old_parts())):
-                continue
             with self._requests.none_open() as is_idle:
                 is_over = self._is_dismissed or time.monotonic() - self._requests.last_at > self._idle_s
                 if is_idle and is_over:

@@ -119,9 +119,9 @@ class EngineLine:
         """A statement of our own."""
         return self._state({"op": "run", "sql": sql, "parameters": parameters or {}}, data)
 
-    def run_once(self, sql: str, data: bytes = b"") -> None:
+    def run_once(self, sql: str, data: bytes = b"", parameters: dict[str, Any] | None = None) -> None:
         """A statement that must not be sent again unseen. Raises Interrupted if the engine dies meanwhile."""
-        self._state({"op": "run", "sql": sql, "parameters": {}}, data, once=True)
+        self._state({"op": "run", "sql": sql, "parameters": parameters or {}}, data, once=True)
 
     def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         lines = self.run(f"{sql} FORMAT JSONEachRow", parameters).splitlines()

@@ -153,6 +153,18 @@ class Notes:
                 if stored := notes.get(tx, id_):
                     notes.delete(tx, stored.seq)
 
+    def has_file(self, caller: Caller) -> bool:
+        """Whether the user has a file of notes. None is made."""
+        return self._tenants.exists(caller.user)
+
+    def purge_words(self, caller: Caller) -> None:
+        """Rewrite the index of words without those of deleted notes, and empty the WAL, which holds former versions.
+        Takes longer the larger the index is."""
+        db = self._db(caller)
+        with db.write() as tx:
+            words.optimize(tx)
+        db.truncate_wal()
+
     def ids(self, caller: Caller, namespace: str) -> set[str]:
         with self._db(caller).read() as tx:
             return lists.ids_in(tx, namespace)

@@ -1,4 +1,5 @@
 import json
+import logging
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,8 @@ from memory_mcp.portals.model import (
 )
 from memory_mcp.portals.transfers import Transfers
 
+log = logging.getLogger(__name__)
+
 MAX_NESTING = 64  # levels of types in a column of an answer
 MOST_COLUMNS = 1000  # of an answer
 LONGEST_NAME = 4000  # characters of a column of an answer
@@ -67,6 +70,7 @@ class Portals:
         self._most_rows = limits["limit"] - 1
         self._lines = EngineLines(limits, rules)
         self._joins = joins
+        self.on_delete: list[Callable[[Caller, Address], None]] = []  # called once something has been deleted
         self._keeping = Keeping(folder_of, self._lines, changes, clock)
         self.transfers = Transfers(
             self._keeping,
@@ -228,7 +232,16 @@ class Portals:
                     deleted = known.rows
                     storage.drop_table(line, table)
                     self._keeping.old_schema(line, table)
+        self._report_deletion(caller, address)
         return Deleted(address.portal_uri, table, deleted)
+
+    def _report_deletion(self, caller: Caller, address: Address) -> None:
+        """Have copies deleted, too. One that cannot be does not make the deletion fail."""
+        for callback in self.on_delete:
+            try:
+                callback(caller, address)
+            except AppError as exc:
+                log.warning("Copies of what was deleted from %s are still stored: %s", address.portal_uri, exc.message)
 
     def _delete_where(self, line: EngineLine, table: Table, where: Mapping[str, Any]) -> int:
         _check_where(table, where)

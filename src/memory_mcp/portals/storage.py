@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Any, ClassVar
+from uuid import uuid4
 
 from memory_mcp.engine.client import MOST_TRIES, EngineError, EngineLine, Interrupted
+from memory_mcp.engine.frames import UNFINISHED_COPY
 from memory_mcp.engine.parameters import literal, prepared, ticks
 from memory_mcp.engine.wall import DATABASE
 from memory_mcp.errors import AppError, Unavailable
@@ -134,13 +136,61 @@ def count(line: EngineLine, table: str, where: "Condition") -> int:
 
 
 def delete(line: EngineLine, table: str, where: "Condition") -> None:
-    """For good: the rows leave the disk too, and no export holds them."""
-    line.run(f"DELETE FROM {_name(table)} WHERE {where.sql}", where.values)
-    _clear(line, table)
+    """Replace a table by a copy without the rows that match.
+
+    A mutation (DELETE, ALTER TABLE … DELETE) would leave the values of the condition in a file, and the rows in parts
+    that the engine removes later.
+    """
+    names = ", ".join(map(_name, _insertable_columns(line, table)))
+    # One thread, so that rows without a key stay in their order.
+    _replace(
+        line,
+        table,
+        f"""
+        ({names}) SELECT {names} FROM {_name(table)} WHERE NOT ifNull({where.sql}, 0)
+        SETTINGS max_threads = 1, max_insert_threads = 1, max_partitions_per_insert_block = 0
+        """,
+        where.values,
+    )
 
 
-def _clear(line: EngineLine, table: str) -> None:
-    """What is deleted leaves the disk."""
+def _replace(line: EngineLine, table: str, rows: str, parameters: dict[str, Any]) -> None:
+    """Replace a table in one step by one that is made like it and has other rows. The former one is gone from the disk
+    when this returns.
+
+    `rows` follows INSERT INTO, and may be run again on what it gave: interrupted, this begins again, for an engine that
+    starts drops an unfinished copy.
+    """
+    for _ in range(MOST_TRIES):
+        copy = f"{UNFINISHED_COPY}{uuid4().hex}"
+        make_like(line, copy, table)
+        try:
+            line.run_once(f"INSERT INTO {_name(copy)} {rows}", parameters=parameters)
+            line.run_once(f"EXCHANGE TABLES {_name(copy)} AND {_name(table)}")
+        except Interrupted:
+            continue
+        except EngineError as exc:
+            if exc.code != UNKNOWN_TABLE:  # of a copy that the next engine has dropped
+                raise
+        else:
+            return
+        finally:
+            drop_table(line, copy)
+    raise Unavailable("The engine of this portal does not stay up. Look at the log, and see what is still there.")
+
+
+def _insertable_columns(line: EngineLine, table: str) -> list[str]:
+    """Those that are stored and not computed."""
+    rows = line.rows(
+        "SELECT name FROM system.columns WHERE database = 'portal' AND table = {table:String} "
+        "AND default_kind NOT IN ('MATERIALIZED', 'ALIAS', 'EPHEMERAL') ORDER BY position",
+        {"table": table},
+    )
+    return [row["name"] for row in rows]
+
+
+def _apply_deleted_mask(line: EngineLine, table: str) -> None:
+    """Remove rows from the disk that another program has deleted with DELETE."""
     line.run(f"ALTER TABLE {_name(table)} APPLY DELETED MASK SETTINGS mutations_sync = 2")
 
 
@@ -248,11 +298,11 @@ def metadata(line: EngineLine) -> dict[str, str]:
 
 
 def set_metadata(line: EngineLine, values: Mapping[str, str], gone: Sequence[str] = ()) -> None:
-    """Set these values and drop others, in one step: the table is made anew, which takes the engine far less time than
-    a DELETE, and leaves nothing of the old values."""
-    line.run(
+    """Set these values and drop others, in one step. Nothing of the former values stays on the disk."""
+    _replace(
+        line,
+        METADATA,
         f"""
-        CREATE OR REPLACE TABLE {METADATA} {_METADATA_COLUMNS} AS
         SELECT key, argMax(given.value, (is_new, given.updated_at)) AS value, min(given.created_at) AS created_at,
             max(given.updated_at) AS updated_at
         FROM (
@@ -300,6 +350,7 @@ _FRACTIONS = re.compile(r"(Nullable\(Float\d+\)|Float\d+|Array\((Nullable\()?Flo
 _IN_NFC = "if(isValidUTF8({}), normalizeUTF8NFC({}), {})"
 _IS_WHOLE = "match(ifNull({}, '0'), '^[+-]?[0-9]+$')"
 FORMATS = {"json": "JSONEachRow", "csv": "CSVWithNames", "parquet": "Parquet"}
+UNKNOWN_TABLE = 60
 NULL = 349  # what the engine calls a null where there must be none
 SAMPLE = 1000  # rows of a file that tell which columns are worth a look at all of them
 _INFERRING = """
@@ -598,7 +649,7 @@ def back_up(line: EngineLine, path: str) -> None:
         "SELECT DISTINCT table FROM system.parts WHERE database = 'portal' AND active AND has_lightweight_delete"
     )
     for row in line.rows(with_deleted):
-        _clear(line, row["table"])
+        _apply_deleted_mask(line, row["table"])
     line.run_afresh(f"BACKUP DATABASE portal TO File({literal(path)})", made=path)
 
 

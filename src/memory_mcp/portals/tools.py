@@ -1,3 +1,4 @@
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -77,8 +78,19 @@ class Delete(InPortal):
     confirm: bool = Field(False, description="Needed without where: the whole table goes.")
 
 
+def _audit(asked: Delete, deleted: Deleted) -> dict[str, Any]:
+    """Which columns the conditions named, and how many rows went: the values themselves are what was deleted."""
+    return {**asdict(deleted), "columns": sorted(asked.where or ())}
+
+
 @portals.tool(
-    Delete, answers=Deleted, title="Delete records", needs=Scope.DELETE, destructive=True, spec_name="memory/delete"
+    Delete,
+    answers=Deleted,
+    title="Delete records",
+    needs=Scope.DELETE,
+    destructive=True,
+    spec_name="memory/delete",
+    audit=_audit,
 )
 def portal_delete(call: Call, asked: Delete) -> Deleted:
     """Delete a table's records that match, or the whole table."""

@@ -73,6 +73,20 @@ class Index:
             if hit.id in known
         ]
 
+    def purge(self, caller: Caller, name: str, *, family: str, groups: Groups) -> None:
+        """Remove the copies of a group's texts that its family no longer has from the disk, their words in the index
+        included."""
+        if not self._notes.has_file(caller):
+            return
+        place = f"{family}/{name}"
+        there = self._copies.use(self._notes.ids, caller, place)
+        group = next((one for one in groups(caller) if one.name == name), None) if there else None
+        wanted = {_id(place, key, version) for key, version in group.versions().items()} if group else set()
+        if gone := there - wanted:
+            self._copies.set_bookmark(caller, place, None)
+            self._drop(caller, gone)
+            self._copies.use(self._notes.purge_words, caller)
+
     def stop(self) -> None:
         """Whoever follows gives up after the texts at hand."""
         self._stopping.set()

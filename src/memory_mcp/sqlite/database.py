@@ -218,6 +218,12 @@ class Database:
                 sync(target.parent)
                 sync(self.path.parent)
 
+    def truncate_wal(self) -> None:
+        """Write everything from the WAL into the file, and empty it: it holds pages as they were before a deletion.
+        Raises Unavailable while another process reads from it for long."""
+        with telling(self.path), self._turn(LONGEST_WAIT) as file:
+            _fold_wal(file.writer)
+
     def remove(self) -> None:
         """Delete the file, while nobody writes. This object is of no use afterwards."""
         with telling(self.path), self._turn(LONGEST_WAIT) as file:

@@ -47,6 +47,11 @@ def index(tx: Write, seq: int) -> None:
     )
 
 
+def optimize(tx: Write) -> None:
+    """Rewrite the whole index: it keeps the words of deleted notes until then."""
+    tx.all("INSERT INTO notes_words (notes_words) VALUES ('optimize')")
+
+
 def is_indexed(tx: Read) -> bool:
     live = "SELECT seq FROM notes WHERE archived = 0"
     indexed = tx.number("SELECT count(*) FROM notes_words_docsize")
