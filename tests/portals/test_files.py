@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
+from uuid import uuid4
 from xml.etree import ElementTree
 
 import pytest
@@ -1048,6 +1049,51 @@ def test_a_file_with_states_of_aggregate_functions_is_refused(
         monkeypatch.setattr(EngineLine, "check_archive", lambda line, name: None)
     with pytest.raises(Invalid, match=r"has a column of the type '(Simple)?AggregateFunction'"):
         _import(app, "forged.db", "db", portal="mem://tests/forged")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "types"),
+    [
+        ("Dynamic", "CAST(state, 'Dynamic')", "[dynamicType(x)]"),
+        ("Array(Dynamic)", "[CAST(state, 'Dynamic'), [CAST(state, 'Dynamic')]]", "arrayMap(y -> dynamicType(y), x)"),
+        ("Tuple(a Dynamic)", "tuple(CAST(state, 'Dynamic'))", "[dynamicType(x.a)]"),
+        ("Map(String, Dynamic)", "map('a', CAST(state, 'Dynamic'))", "[dynamicType(x['a'])]"),
+    ],
+)
+def test_a_state_that_hides_in_a_column_of_any_type_becomes_a_text(
+    app: App, imports: Path, tmp_path: Path, column: str, value: str, types: str
+) -> None:
+    line = EngineLine(tmp_path / "hiding", {"max_execution_time": 5})
+    line.run(f"CREATE TABLE t (n Int64, x {column}) ENGINE = MergeTree ORDER BY n")
+    line.run(f"INSERT INTO t SELECT 1, {value} FROM (SELECT sumState(number) AS state FROM numbers(3))")
+    assert "AggregateFunction" in str(line.rows(f"SELECT {types} AS types FROM t"))
+    made = tmp_path / "hiding" / "staging" / "hiding.tar"
+    storage.back_up(line, str(made))
+    line.dismiss()
+    archive.seal(made, {"metadata": {}, "tables": {"t": 1}})
+    shutil.copy(made, imports / "hiding.db")
+    portal = f"mem://tests/hiding-{uuid4().hex[:8]}"
+
+    for _ in range(2):  # as a new table, then into one that is there
+        _import(app, "hiding.db", "db", portal=portal)
+    [folder] = [one for one in app.portals.all(CALLER) if one.address.portal_uri == portal]
+    found = app.portals.transfers._keeping.line(folder).rows(f"SELECT {types} AS types FROM t")
+    assert len(found) == 2
+    assert "AggregateFunction" not in str(found)
+
+
+def test_values_of_any_type_come_back_from_a_file_as_they_were(app: App, imports: Path) -> None:
+    objects = {"a.b": 1, "c": {"d": [1, "x", [{"e.f": [1, {"g": 2}]}]]}, "day": "2026-01-01", "wide": 2**64 - 1}
+    record = {"lists": [1, [1, "a"], {"a.b": 1}, "2026-01-01", None, [{"a": [1, 2.5]}]], "objects": [objects]}
+    portal, into = "mem://tests/free", f"mem://tests/free-{uuid4().hex[:8]}"
+    put(app, "things", [{"object": objects, **record}], portal)
+    made = app.portals.transfers.export_file(CALLER, portal, "free.db", "db", None, None, lambda *progress: None)
+    shutil.copy(_made(app, made), imports / "free.db")
+    _import(app, "free.db", "db", portal=into)
+    columns = "object, lists, objects"
+    assert ask(app, f"SELECT {columns} FROM things", portal=into) == ask(
+        app, f"SELECT {columns} FROM things", portal=portal
+    )
 
 
 def test_a_file_whose_parts_are_only_repacked_is_taken(app: App, imports: Path, exported_db: bytes) -> None:

@@ -304,6 +304,8 @@ def open_file(target: Target, arrival: Arrival, only: str | None) -> tuple[list[
         extended = known if target.on_conflict == "append" else {}
         for name, columns in chosen.items():
             _check_taking(stopping, name, columns, extended.get(name))
+        for name in chosen:
+            storage.retype_free_columns(stopping, RESTORED, name)
         count = sum(storage.row_count(line, name, RESTORED) for name in chosen)
         staged = [_stage(target, stopping, name, columns, extended.get(name)) for name, columns in chosen.items()]
         check_not_cancelled(arrival.cancelled)
@@ -334,6 +336,8 @@ def open_whole(line: EngineLine, worker: WorkerProcess, path: Path) -> int:
         found = storage.restored_tables(line, RESTORED)
         for name, columns in found.items():
             _check_taking(line, name, columns, None)
+        for name in (METADATA, *found):
+            storage.retype_free_columns(line, RESTORED, name)
         with ExitStack() as undoing:
             for name in (METADATA, *found):
                 undoing.enter_context(storage.taken(line, RESTORED, name))
