@@ -1,7 +1,9 @@
 """The graph in the web app, as it grows."""
 
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -68,3 +70,18 @@ def test_the_whole_picture_is_seen_and_the_filter_is_in_the_address(page: Page, 
     page.reload()
     expect(page.get_by_label("Filter the list")).to_have_value("Place 39")
     expect(page.get_by_role("list", name="Nodes").get_by_role("listitem")).to_have_count(11)
+
+
+def test_a_project_with_any_name_is_linked_to(page: Page, site: Site) -> None:
+    """Files of another program may hold names that create_project does not take."""
+    name = "a/b 100%2F"
+    site.call("create_project", name="adopted")
+    site.call("create_entities", project="adopted", entities=[{"name": "c/d 5%", "entity_type": "t"}])
+    with closing(sqlite3.connect(site.server.data_dir / "_meta.db")) as connection, connection:
+        connection.execute("UPDATE projects SET name = ? WHERE name = 'adopted'", (name,))
+    page.goto("/graph")
+    page.get_by_label("Graph of", exact=True).select_option(name)
+    page.get_by_role("list", name="Nodes").get_by_role("link", name="c/d 5%").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("c/d 5%")
+    page.get_by_role("link", name=f"See it in the graph of {name}").click()
+    expect(page.get_by_role("list", name="Nodes").get_by_role("link", name="c/d 5%")).to_be_visible()

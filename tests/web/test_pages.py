@@ -414,6 +414,23 @@ def test_a_key_is_shown_once_with_lines_for_each_client_and_says_when_it_is_used
     expect(page.get_by_role("row", name="laptop")).to_contain_text("revoked")
 
 
+def test_a_key_can_be_confined_to_its_namespace_and_the_list_says_so(page: Page, site: Site) -> None:
+    page.goto("/keys")
+    form = page.get_by_role("form", name="New key")
+    form.get_by_label("Name", exact=True).fill("guest")
+    form.get_by_label("Namespace", exact=True).fill("area1")
+    form.get_by_label("Confined to the namespace").check()
+    form.get_by_role("button", name="Create key").click()
+    expect(page.get_by_role("region", name="Your new key")).to_be_visible()
+    row = page.get_by_role("row", name="guest")
+    expect(row).to_contain_text("only area1")
+    expect(row).to_contain_text("in notes, portals, recall")
+    is_accessible(page)
+    [made] = [key for key in site.me.get("/api/mcp/keys").json()["keys"] if key["name"] == "guest"]
+    assert made["confined"]
+    assert made["namespace"] == "area1"
+
+
 def test_sessions_and_keys_change_as_it_happens_without_asking_again_and_again(page: Page, site: Site) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.doors.test_rest import cli
+from tests.sync.hostile import hostile_hub
 from tests.sync.processes import Hub, running_hub
 from tests.web.conftest import Site
 from tests.web.looking import is_accessible
@@ -105,3 +106,22 @@ def test_the_secret_is_shown_once(page: Page, hub: Hub) -> None:
     page.get_by_role("button", name="Unlink").click()
     page.get_by_role("dialog").get_by_role("button", name="Unlink").click()
     expect(page.get_by_role("form", name="Link a hub")).to_be_visible()
+
+
+def test_a_record_that_could_not_be_taken_in_is_shown_with_its_reason(page: Page, site: Site) -> None:
+    with hostile_hub() as newer:
+        newer.records = [{"id": "bad-stamp", "registers": {"content": ["999999999999999:00000:a", "x"]}}, "no record"]
+        site.me.post("/api/mcp/sync/link", json={"url": newer.url, "key": "mmcp_key"}).raise_for_status()
+        site.me.post("/api/mcp/sync/enable", json={"namespace": "both"}).raise_for_status()
+        site.me.post("/api/mcp/sync/now").raise_for_status()
+        reasons = [one["reason"] for one in site.me.get("/api/mcp/sync/status").json()["set_aside"]]
+        page.goto("/sync")
+        shown = page.get_by_role("region", name="Set aside")
+        expect(shown.get_by_role("listitem")).to_have_count(2)
+        expect(shown).to_contain_text("bad-stamp")
+        expect(shown).to_contain_text("a record without an id")
+        for reason in reasons:
+            expect(shown).to_contain_text(reason)
+        is_accessible(page)
+        page.get_by_role("button", name="Resync both").click()
+        expect(shown).to_have_count(0)

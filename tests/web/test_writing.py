@@ -37,6 +37,23 @@ def asks(page: Page) -> list[str]:
     return asked
 
 
+ACTIVE_AT_FIRST = """
+new MutationObserver((_, observer) => {
+  if (!document.querySelector('form textarea')) return
+  window.activeAtFirst = document.activeElement.tagName
+  observer.disconnect()
+}).observe(document, {childList: true, subtree: true})
+"""
+
+
+def test_the_editor_has_the_focus_before_another_field_can_be_chosen(page: Page) -> None:
+    """Later it would take the focus from a field that is being filled, on a slow machine."""
+    page.add_init_script(ACTIVE_AT_FIRST)
+    page.goto("/memories/new")
+    expect(page.get_by_label("Markdown")).to_be_focused()
+    assert page.evaluate("activeAtFirst") == "TEXTAREA"
+
+
 def test_saving_sends_my_changes_alone(page: Page, site: Site) -> None:
     id_ = note(site, "Shared", importance=0.3)
     edit(page, id_)

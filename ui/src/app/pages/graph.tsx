@@ -89,7 +89,7 @@ function Seen({ graph: found, project, note, most }: { graph: Shown; project: st
     return found
   }, [graph])
   const listed = graph.nodes.filter((node) => node.title.toLowerCase().includes(search.toLowerCase()))
-  const address = (id: string) => (project ? to(['memories', 'open'], { ref: `graph:${project}/${encodeURIComponent(id)}` }) : to(['memories', 'note', id]))
+  const address = (id: string) => (project ? to(['memories', 'open'], { ref: `graph:${encodeURIComponent(project)}/${encodeURIComponent(id)}` }) : to(['memories', 'note', id]))
   const label = `Graph of ${plural(graph.nodes.length, 'node')} and ${plural(graph.edges.length, 'link')}; the list beside it has the same`
   return (
     <div class="split">

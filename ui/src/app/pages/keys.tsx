@@ -12,6 +12,7 @@ interface Key {
   name: string
   key_prefix: string
   namespace: string
+  confined: boolean
   scopes: string[]
   families: string[]
   created_at: string
@@ -64,7 +65,7 @@ function Making({ made }: { made(key: NewKey): void }) {
     event.preventDefault()
     const given = Object.fromEntries(new FormData(event.currentTarget as HTMLFormElement)) as Record<string, string>
     try {
-      made(await post<NewKey>('/api/mcp/keys', { name: given.name, scopes: MAY[given.may!], namespace: given.namespace || 'default', expires: given.expires || null }))
+      made(await post<NewKey>('/api/mcp/keys', { name: given.name, scopes: MAY[given.may!], namespace: given.namespace || 'default', confined: given.confined === 'on', expires: given.expires || null }))
     } catch (error) {
       setTrouble(message(error))
     }
@@ -74,6 +75,7 @@ function Making({ made }: { made(key: NewKey): void }) {
       <label>Name <input name="name" required maxLength={100} placeholder="laptop" /></label>
       <label>May <select name="may">{Object.keys(MAY).map((name) => <option key={name}>{name}</option>)}</select></label>
       <label>Namespace <input name="namespace" placeholder="default" /></label>
+      <label title="It reaches the notes and portals of its namespace, and nothing else."><input type="checkbox" name="confined" /> Confined to the namespace</label>
       <label>Works <select name="expires"><option value="">for good</option><option value="7d">7 days</option><option value="30d">30 days</option><option value="90d">90 days</option><option value="365d">a year</option></select></label>
       <button class="primary">Create key</button>
       {trouble && <p class="trouble" role="alert">{trouble}</p>}
@@ -154,7 +156,7 @@ function One({ of: key, again }: { of: Key; again(): void }) {
       <th scope="row">{key.name}</th>
       <td><code>{key.key_prefix}…</code></td>
       <td>{may ?? key.scopes.join(', ')}{key.families.length ? ` in ${key.families.join(', ')}` : ''}</td>
-      <td>{key.namespace}</td>
+      <td>{key.confined ? <>only {key.namespace}</> : key.namespace}</td>
       <td>{ago(key.last_used_at)}</td>
       <td>{key.revoked_at ? 'revoked' : isOver ? 'expired' : (key.expires_at?.slice(0, 10) ?? 'for good')}</td>
       <td>

@@ -179,7 +179,7 @@ function Opened({ reference }: { reference: string }) {
   const found = useLoaded(() => open<Record<string, unknown>>(reference), [reference])
   const title = decoded(reference.split('/').pop() ?? reference)
   useTitle(title)
-  const project = /^graph:([^/]+)\//.exec(reference)?.[1]
+  const project = decoded(/^graph:([^/]+)\//.exec(reference)?.[1] ?? '')
   return (
     <>
       <p><a href="/memories">Memories</a></p>

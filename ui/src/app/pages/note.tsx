@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useDraft, type Draft } from '../../shared/draft'
 import { Sure } from '../../shared/sure'
 import { failed, toast } from '../../shared/toast'
@@ -116,7 +116,7 @@ function Editor({ of, trouble, isBusy, save, leave }: { of: Draft<Fields>; troub
   const { draft } = of
   const [isSure, setSure] = useState(false)
   const text = useRef<HTMLTextAreaElement>(null)
-  useEffect(() => text.current?.focus(), [])
+  useLayoutEffect(() => text.current?.focus(), []) // before it is seen: later it would take the focus from another field
   const set = (part: Partial<Fields>) => of.set({ ...draft, ...part })
   const cancel = () => (of.isChanged ? setSure(true) : leave())
   const onKey = (event: KeyboardEvent) => {

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { useDraft } from '../../shared/draft'
 import { Sure } from '../../shared/sure'
 import { failed, toast } from '../../shared/toast'
@@ -66,7 +66,7 @@ function NewFile({ store, category, stores }: { store: string; category: string;
   const [isBusy, setBusy] = useState(false)
   const [isAsking, setAsking] = useState(false)
   const first = useRef<HTMLInputElement>(null)
-  useEffect(() => first.current?.focus(), [])
+  useLayoutEffect(() => first.current?.focus(), [])
   const { draft } = kept
   const set = (part: Partial<typeof draft>) => kept.set({ ...draft, ...part })
   const leave = () => go(to(['stores', store, ...category.split('/').filter(Boolean)]), true)
@@ -228,7 +228,7 @@ function Editing({ store, path, file, done }: { store: string; path: string; fil
   const [isBusy, setBusy] = useState(false)
   const [isAsking, setAsking] = useState(false)
   const text = useRef<HTMLTextAreaElement>(null)
-  useEffect(() => text.current?.focus(), [])
+  useLayoutEffect(() => text.current?.focus(), [])
   const leave = () => turn({ edit: '' }, true)
   const cancel = () => (kept.isChanged ? setAsking(true) : leave())
   const discard = () => {

@@ -26,6 +26,7 @@ interface Status {
   synced_at: string | null
   error: string | null
   namespaces: Namespace[]
+  set_aside: { id: string; reason: string }[]
 }
 
 const TELLS: Record<string, (namespace: string) => string> = {
@@ -51,6 +52,7 @@ export function Sync() {
           found.linked ? (
             <>
               <Hub status={found} again={status.again} />
+              <SetAside records={found.set_aside} />
               <Namespaces status={found} there={namespaces.value?.namespaces ?? []} again={status.again} />
             </>
           ) : (
@@ -156,6 +158,18 @@ function Hub({ status, again }: { status: Status; again(): void }) {
         <button class="primary" disabled={isBusy} onClick={sync}>{isBusy ? 'Syncing…' : 'Sync now'}</button>
         <button onClick={() => setSure(true)}>Unlink</button>
       </p>
+    </section>
+  )
+}
+
+/** What the hub has and this computer could not take in. */
+function SetAside({ records }: { records: Status['set_aside'] }) {
+  if (!records.length) return null
+  return (
+    <section class="card" aria-label="Set aside">
+      <h2>Set aside</h2>
+      <p class="trouble">{records.length === 1 ? 'A note at the hub' : `${number(records.length)} notes at the hub`} could not be taken in. Resync asks the hub for {records.length === 1 ? 'it' : 'them'} again, as after an update of this program.</p>
+      <ul>{records.map((one, at) => <li key={at}><code>{one.id || 'a record without an id'}</code> {one.reason}</li>)}</ul>
     </section>
   )
 }
