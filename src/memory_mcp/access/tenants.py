@@ -49,8 +49,8 @@ class Tenants:
     def database(self, user: str) -> Database:
         with self._opening:
             if user not in self._databases:
-                self._databases[user] = self._open(self._path(user))
-                if user != LOCAL_USER:
+                opened = self._databases[user] = self._open(self._path(user))
+                if user != LOCAL_USER and opened.path == self._path(user):
                     data_directory.mark(self.folder(user))
             return self._databases[user]
 

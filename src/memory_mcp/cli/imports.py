@@ -59,8 +59,8 @@ def import_memories(
 def take_in(path: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, user: str = LOCAL_USER) -> None:
     """What `memory-mcp export` wrote, or a zip of it. Leaves with status 1 if anything was left out."""
     with (
-        _nothing_made(dry_run, data_dir) as chosen,
-        opened_app(chosen) as (app, local),
+        _nothing_made(dry_run, data_dir) as (chosen, new_files),
+        opened_app(chosen, new_files) as (app, local),
         watched(as_json) as tell,
         unpacked(path) as folder,
     ):
@@ -81,8 +81,8 @@ def take_in(path: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, 
 def run(move: Move, data_dir: Path | None, *, as_json: bool, user: str = LOCAL_USER) -> None:
     """Move in and report. Leaves with status 1 if anything was refused."""
     with (
-        _nothing_made(move.dry_run, data_dir) as chosen,
-        opened_app(chosen) as (app, local),
+        _nothing_made(move.dry_run, data_dir) as (chosen, new_files),
+        opened_app(chosen, new_files) as (app, local),
         watched(as_json) as tell,
     ):
         report = app.moving_in.move(
@@ -97,15 +97,17 @@ def run(move: Move, data_dir: Path | None, *, as_json: bool, user: str = LOCAL_U
 
 
 @contextmanager
-def _nothing_made(dry_run: bool, data_dir: Path | None) -> Iterator[Path | None]:
-    """The data directory; for a dry run without one, an empty one that goes again."""
+def _nothing_made(dry_run: bool, data_dir: Path | None) -> Iterator[tuple[Path | None, Path | None]]:
+    """The data directory, and for a dry run a folder that goes again: files that are missing are made there, and it
+    stands for a data directory that is missing or empty."""
     with usage():
         folder = settings.load({"data_dir": data_dir}).settings.data_dir
-    if not dry_run or folder.exists():
-        yield data_dir
+    if not dry_run:
+        yield data_dir, None
         return
+    is_used = folder.exists() and any(folder.iterdir())
     with tempfile.TemporaryDirectory(prefix="memory-mcp-") as empty:
-        yield Path(empty)
+        yield data_dir if is_used else Path(empty), Path(empty) if is_used else None
 
 
 def _show(report: Report) -> None:
