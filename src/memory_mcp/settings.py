@@ -123,6 +123,11 @@ class Settings(BaseModel):
         description="How many HTTP sessions with a handshake one user may have open. Beyond that, the one that has "
         "been idle longest ends.",
     )
+    max_user_streams: int = Field(
+        200,
+        ge=1,
+        description="How many streams of `subscriptions/listen` one user may have open. Beyond that, the oldest ends.",
+    )
     header_seconds: int = Field(
         10, ge=1, le=600, description="How long an HTTP client may take to send the header of a request."
     )
@@ -137,7 +142,8 @@ class Settings(BaseModel):
         256,
         ge=1,
         description="How many HTTP connections one address may have open without a valid key or sign-in. Addresses in "
-        "forwarded_allow_ips have no limit here: the proxy has to set one.",
+        "forwarded_allow_ips have no limit here: the proxy has to set one. Beyond that, the connection that has been "
+        "without a whole request for longest is closed, or if there is none, the new one is refused.",
     )
     read_threads: int = Field(
         32,

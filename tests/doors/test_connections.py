@@ -15,6 +15,10 @@ from tests.wire import Http, http_server
 ATTACKER, CROWD, OTHER = "127.0.0.2", "127.0.0.3", "127.0.0.4"
 MAX_CONNECTIONS = 20
 MAX_FILES = 400
+SIGNING_IN = (  # a whole header, and a body that is waited for
+    b"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    b"Sec-Fetch-Site: same-origin\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -104,12 +108,25 @@ def test_a_whole_body_is_taken_also_in_parts(server: Http) -> None:
 def test_one_address_has_a_limit_and_the_others_are_let_in(server: Http) -> None:
     with ExitStack() as held:
         for _ in range(MAX_CONNECTIONS):
-            held.enter_context(connect(server))
+            busy = held.enter_context(connect(server))
+            busy.sendall(SIGNING_IN)
+            assert busy.recv(100).startswith(b"HTTP/1.1 100 ")
         with connect(server) as one_more:
             refused = rest_of(one_more)
         assert refused.startswith(b"HTTP/1.1 503 ")
         assert b"retry-after: " in refused
         assert server.client.get("/healthz").status_code == 200
+
+
+def test_connections_without_a_request_make_way_for_others_of_their_address(server: Http) -> None:
+    with ExitStack() as held:
+        silent = held.enter_context(connect(server))
+        for _ in range(2 * MAX_CONNECTIONS):
+            held.enter_context(connect(server)).sendall(b"GET /healthz HTTP/1.1\r\n")
+        with connect(server) as one_more:
+            one_more.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            assert rest_of(one_more).startswith(b"HTTP/1.1 200 ")
+        assert rest_of(silent) == b""
 
 
 def test_connections_that_have_shown_a_key_do_not_count(server: Http) -> None:
@@ -134,23 +151,30 @@ def test_a_flood_from_many_addresses_neither_ends_the_files_nor_fills_the_log(se
     assert log.stat().st_size - before < 20_000
 
 
+class Open:
+    """A connection, as far as it is counted."""
+
+    def evict(self) -> None:
+        pytest.fail("it is not idle")
+
+
 def test_proxies_have_no_limit() -> None:
     connections = Connections(max_per_address=1, max_total=100, proxies=["10.0.0.0/8", "::1"])
-    assert all(connections.open(object(), address) for address in ("10.1.2.3", "10.1.2.3", "::1", "::1", None, None))
-    assert [connections.open(object(), "192.0.2.1") for _ in range(2)] == [True, False]
+    assert all(connections.open(Open(), address) for address in ("10.1.2.3", "10.1.2.3", "::1", "::1", None, None))
+    assert [connections.open(Open(), "192.0.2.1") for _ in range(2)] == [True, False]
 
 
 def test_a_connection_makes_way_when_it_closes_or_shows_a_key() -> None:
     connections = Connections(max_per_address=1, max_total=3)
-    first, second, third = object(), object(), object()
+    first, second, third = Open(), Open(), Open()
     assert connections.open(first, OTHER)
     connections.confirm(first)
     assert connections.open(second, OTHER)
     assert not connections.open(third, OTHER)
     connections.close(second)
     assert connections.open(third, OTHER)
-    assert connections.open(object(), CROWD)
-    assert not connections.open(object(), ATTACKER)  # more than the process has files for
+    assert connections.open(Open(), CROWD)
+    assert not connections.open(Open(), ATTACKER)  # more than the process has files for
 
 
 def test_a_line_that_repeats_is_left_out_and_counted() -> None:

@@ -4,6 +4,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -251,6 +252,23 @@ def test_every_listener_in_every_era_hears_of_a_change(server: Http) -> None:
                 "notifications/resources/list_changed",
             }
             assert any(message["params"].get("uri") == uri for message in heard if "params" in message)
+
+
+def test_a_user_has_so_many_listen_streams_and_the_oldest_ends_first(tmp_path: Path) -> None:
+    with http_server(tmp_path, "--embedder", "none", "--max-user-streams", "2") as server, ExitStack() as opened:
+        headers = server.headers(**server.modern_headers("subscriptions/listen", {}))
+        params = {"notifications": {"resourcesListChanged": True}, "_meta": modern_meta()}
+        message = {"jsonrpc": "2.0", "id": "L", "method": "subscriptions/listen", "params": params}
+        streams = []
+        for _ in range(4):
+            stream = opened.enter_context(server.client.stream("POST", "/mcp", json=message, headers=headers))
+            streams.append(events_of(stream))
+            assert "acknowledged" in next(streams[-1])[1]
+        for ended in streams[:2]:
+            assert "result" in json.loads(next(ended)[1])
+        server.modern_call("commit_memory", scope="vault", key="k", content="one")
+        for open_still in streams[2:]:
+            assert "list_changed" in next(open_still)[1]
 
 
 def test_it_stops_within_a_second_with_streams_open_and_clears_sessions(tmp_path: Path) -> None:

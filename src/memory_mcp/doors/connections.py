@@ -6,6 +6,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
+from typing import Protocol as Interface
 
 import h11
 import uvicorn
@@ -18,8 +19,17 @@ BUSY = b"Too many connections from this address. Try again later."
 SLOW = b"The request did not arrive in time."
 
 
+class Evictable(Interface):
+    def evict(self) -> None:
+        """Close the connection, which does not count from now on."""
+
+
 class Connections:
-    """The open connections of one server. Those that have shown a key or a sign-in do not count for their address."""
+    """The open connections of one server. Those that have shown a key or a sign-in do not count for their address.
+
+    An address that has as many as it may gets another one by losing the one that has been without a whole request for
+    longest: clients that send nothing cannot keep the others of their address out.
+    """
 
     def __init__(self, *, max_per_address: int, max_total: int, proxies: Iterable[str] = ()) -> None:
         """`proxies` speak for many clients: their addresses have no limit."""
@@ -28,31 +38,54 @@ class Connections:
         self._any_is_proxy = "*" in proxies
         self._proxies = [network for name in proxies if (network := _network(name))]
         self._unknown: Counter[str] = Counter()  # connections without a key so far, by address
-        self._addresses: dict[object, str | None] = {}  # None once it does not count any more
+        self._addresses: dict[Evictable, str | None] = {}  # None once it does not count any more
+        self._idle: dict[str, dict[Evictable, None]] = {}  # by address, those without a whole request, oldest first
 
-    def open(self, connection: object, address: str | None) -> bool:
+    def open(self, connection: Evictable, address: str | None) -> bool:
         """False if it is one too many."""
         counts = address is not None and not self._is_proxy(address)
         if len(self._addresses) >= self._max_total:
             return False
         if address is not None and counts:
-            if self._unknown[address] >= self._max_per_address:
+            if self._unknown[address] >= self._max_per_address and not self._evict_oldest_idle(address):
                 return False
             self._unknown[address] += 1
         self._addresses[connection] = address if counts else None
         return True
 
-    def confirm(self, connection: object) -> None:
+    def set_idle(self, connection: Evictable, *, is_idle: bool) -> None:
+        """Whether the connection waits for a request, or for the rest of its header."""
+        if address := self._addresses.get(connection):
+            idle = self._idle.setdefault(address, {})
+            if is_idle:
+                idle.setdefault(connection)
+            else:
+                idle.pop(connection, None)
+
+    def confirm(self, connection: Evictable) -> None:
         """The connection has shown a valid key or sign-in."""
         if address := self._addresses.get(connection):
             self._addresses[connection] = None
-            self._forget(address)
+            self._forget(connection, address)
 
-    def close(self, connection: object) -> None:
+    def close(self, connection: Evictable) -> None:
         if address := self._addresses.pop(connection, None):
-            self._forget(address)
+            self._forget(connection, address)
 
-    def _forget(self, address: str) -> None:
+    def _evict_oldest_idle(self, address: str) -> bool:
+        """False if all connections of the address have sent a request."""
+        oldest = next(iter(self._idle.get(address, ())), None)
+        if oldest is None:
+            return False
+        self.close(oldest)
+        oldest.evict()
+        return True
+
+    def _forget(self, connection: Evictable, address: str) -> None:
+        idle = self._idle.get(address, {})
+        idle.pop(connection, None)
+        if not idle:
+            self._idle.pop(address, None)
         self._unknown[address] -= 1
         if not self._unknown[address]:
             del self._unknown[address]
@@ -127,11 +160,21 @@ class Protocol(H11Protocol):
             self._wait_for("body", cycle)
         else:
             self._stop_waiting()
+            self.config.connections.set_idle(self, is_idle=False)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle is not None and self.cycle.response_complete:
+            self.config.connections.set_idle(self, is_idle=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         self.config.connections.close(self)
         super().connection_lost(exc)
+
+    def evict(self) -> None:
+        has_begun_request = self._waits_for is not None and self._received_bytes > 0
+        self._refuse(b"503 Service Unavailable", BUSY if has_begun_request else None)
 
     def confirm(self) -> None:
         self.config.connections.confirm(self)
@@ -142,6 +185,7 @@ class Protocol(H11Protocol):
         self._stop_waiting()
         self._waits_for, self._since, self._received_bytes = (part, cycle), self.loop.time(), 0
         timeout_s = self.config.header_s if part == "header" else self.config.body_s
+        self.config.connections.set_idle(self, is_idle=part == "header")
         self._timer = self.loop.call_later(timeout_s, self._time_out)
 
     def _stop_waiting(self) -> None:

@@ -73,7 +73,9 @@ class UserListeners:
 class Listeners:
     """Everyone who is told of changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_user_streams: int) -> None:
+        self._max_user_streams = max_user_streams
+        self._streams: dict[str, list[Callable[[], None]]] = {}  # by user, how each listen stream is ended
         self._handshake: dict[Connection, HandshakeListener] = {}
         self._users: dict[tuple[str, str | None], UserListeners] = {}  # by user and what they are confined to
         self._pages: dict[asyncio.Queue[Change | None], str] = {}
@@ -108,6 +110,21 @@ class Listeners:
 
     def of(self, caller: Caller) -> UserListeners:
         return self._users.setdefault((caller.user, caller.confined_to), UserListeners())
+
+    @contextmanager
+    def stream(self, user: str, end: Callable[[], None]) -> Iterator[None]:
+        """Count a listen stream of a user's for the block. `end` ends it when it is the oldest of too many."""
+        streams = self._streams.setdefault(user, [])
+        if len(streams) >= self._max_user_streams:
+            streams.pop(0)()
+        streams.append(end)
+        try:
+            yield
+        finally:
+            with suppress(ValueError):  # another stream has taken its place
+                streams.remove(end)
+            if not streams:
+                self._streams.pop(user, None)
 
     @contextmanager
     def page(self, user: str) -> Iterator["asyncio.Queue[Change | None]"]:

@@ -64,7 +64,7 @@ class McpDoor:
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self.listeners = Listeners()
+        self.listeners = Listeners(app.settings.max_user_streams)
         self.connected = Connected(app.clients)
         self.running = Running()
         self.running.on_call.append(_count(app))
@@ -261,6 +261,7 @@ class McpDoor:
         with (
             self.app.sessions.staying(session),
             anyio.CancelScope() as until_hung_up,
+            self.listeners.stream(caller.user, until_hung_up.cancel),
             self.connected.ending(session.connection, until_hung_up.cancel),
         ):
             return await handler(ctx, params.model_copy(update={"notifications": honoured}))
