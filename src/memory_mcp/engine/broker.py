@@ -349,9 +349,25 @@ class Connection:
         self._opened.close()
 
 
+class PortalFolderHandle:
+    """The folder that an engine has been started for, kept open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self.identity = frames.folder_identity(self._handle)
+
+    def is_in_place(self) -> bool:
+        """Whether it still lies where it was."""
+        return frames.folder_identity(self.path) == self.identity
+
+
 class Broker:
-    def __init__(self, engine: Engine, listening: socket.socket, lock: int, idle_s: float) -> None:
+    def __init__(
+        self, engine: Engine, folder: "PortalFolderHandle", listening: socket.socket, lock: int, idle_s: float
+    ) -> None:
         self._engine = engine
+        self._folder = folder
         self._listening = listening
         self._lock = lock
         self._idle_s = idle_s
@@ -371,6 +387,8 @@ class Broker:
             if not peer.identify(wire).is_trusted():
                 return
             hello, _ = frames.receive(wire)
+            if hello["folder"] != self._folder.identity:  # it wants another folder, which lies at the same path now
+                return
             if "op" in hello:
                 frames.send(wire, self._control(hello["op"]))
             else:
@@ -456,9 +474,13 @@ class Broker:
         return {"ok": False, "kind": "engine", "message": "unknown operation", "code": 0}, b""
 
     def _leave_when_idle(self) -> None:
+        """Also when its folder was moved or deleted: chDB uses paths, and there may be another folder at this one."""
         noted_at = 0.0
         while True:
             time.sleep(POLL_INTERVAL_S)
+            if not self._folder.is_in_place():
+                self._requests.wait_for_none(LEAVING)
+                os._exit(0)
             if noted_at != self._requests.last_at:
                 noted_at = self._requests.last_at
                 os.utime(self._lock)  # a server that needs to end an idle engine sees when this one was last used
@@ -534,7 +556,8 @@ def main() -> None:
     os.umask(0o077)
     orders = json.loads(sys.stdin.buffer.read())
     folder = Path(orders["folder"])
-    if (lock := _lock(folder)) is None:
+    handle = PortalFolderHandle(folder)
+    if (lock := _lock(folder)) is None or not handle.is_in_place():
         return
     os.pwrite(lock, json.dumps({"pid": os.getpid()}).encode(), 0)
     for name in ("tmp", "staging"):
@@ -550,7 +573,7 @@ def main() -> None:
     sandbox.enter(folder, readable=[HERE])
     engine = Engine(folder)
     threading.Thread(target=priority.adjust, args=(orders["niceness"],), daemon=True).start()
-    Broker(engine, listening, lock, orders["idle_s"]).serve()
+    Broker(engine, handle, listening, lock, orders["idle_s"]).serve()
 
 
 if __name__ == "__main__":

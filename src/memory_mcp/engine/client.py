@@ -46,6 +46,7 @@ _TOO_MUCH = {
     **dict.fromkeys(_TOO_MANY, "this reads or gives too much. Narrow the query with WHERE or LIMIT."),
 }
 _DISK_FULL = 243
+_SYSTEM_ERROR = 1001  # of the C++ library, such as a file that is missing
 
 
 class EngineError(Exception):
@@ -86,7 +87,8 @@ class EngineLine:
         self._queries = threading.BoundedSemaphore(MAX_QUERIES)
         self._exports = threading.BoundedSemaphore(MAX_EXPORTS)
         self._statements = threading.BoundedSemaphore(MAX_STATEMENTS)
-        self._free: list[socket.socket] = []  # wires nobody uses just now; the last one is taken first
+        # Connections that nobody uses just now, each with the folder of its engine; the last one is taken first.
+        self._free: list[tuple[list[int] | None, socket.socket]] = []
         self._cancelled: threading.Event | None = None
         self._settings: Callable[[], dict[str, int]] = dict  # of the engine, for each statement of ours
         self._check: Callable[[], None] = lambda: None
@@ -203,7 +205,8 @@ class EngineLine:
         """Raises Overdue for a request whose time is over."""
         for _ in range(MOST_TRIES):
             with ExitStack() as closing:
-                wire = closing.enter_context(self._taken() or self._connect())
+                identity = frames.folder_identity(self._folder)
+                wire = closing.enter_context(self._pop_free(identity) or self._connect())
                 deadline = time.monotonic() + timeout_s
                 try:
                     answer = self._exchange(wire, deadline + frames.GRACE_S + KILL_GRACE_S, header, data)
@@ -215,7 +218,7 @@ class EngineLine:
                         raise Overdue from exc
                 else:
                     closing.pop_all()
-                    self._free.append(wire)
+                    self._free.append((identity, wire))
                     return answer
         raise Unavailable("The engine of this portal does not stay up. Look at the log; nothing was changed.")
 
@@ -247,15 +250,20 @@ class EngineLine:
                 self._process.check_responds()
                 probed_at = time.monotonic()
 
-    def _taken(self) -> socket.socket | None:
-        try:
-            return self._free.pop()
-        except IndexError:
-            return None
+    def _pop_free(self, folder: list[int] | None) -> socket.socket | None:
+        """A connection to the engine of the folder that lies here now; those to that of a former one are closed."""
+        with suppress(IndexError):
+            while True:
+                connected_to, wire = self._free.pop()
+                if connected_to == folder:
+                    return wire
+                wire.close()
+        return None
 
     def _drop_free(self) -> None:
-        while wire := self._taken():
-            wire.close()
+        with suppress(IndexError):
+            while True:
+                self._free.pop()[1].close()
 
     def _connect(self) -> socket.socket:
         return self._process.connect({"limits": self._limits}, self._check_continue)
@@ -294,6 +302,11 @@ def _error(answer: dict[str, Any], field: str | None) -> Exception:
     code = answer["code"]
     if code == _DISK_FULL:
         return Unavailable("The disk that this portal lies on is full. Make room, and try again.")
+    if code == _SYSTEM_ERROR:
+        return Unavailable(
+            "The engine cannot use the files of this portal: they were moved or deleted. Try again.",
+            retry_after=RETRY_AFTER_S,
+        )
     if field is None:
         if code in {_TOO_MUCH_MEMORY, *_TOO_MANY}:
             return LimitReached("This is too much for the engine at once. Give it less at a time.", is_time=False)

@@ -74,6 +74,7 @@ class OpenRequests:
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._open: set[Request] = set()
+        self._none_left = threading.Condition(self._guard)
         self.last_at = time.monotonic()  # when one last ended
 
     @contextmanager
@@ -87,6 +88,7 @@ class OpenRequests:
         finally:
             with self._guard:
                 self._open.discard(request)
+                self._none_left.notify_all()
                 self.last_at = time.monotonic()
 
     def abandoned(self) -> list[Request]:
@@ -114,6 +116,10 @@ class OpenRequests:
         for request in overdue:
             with suppress(OSError):
                 request.answer(TIMEOUT)
+
+    def wait_for_none(self, timeout_s: float) -> None:
+        with self._guard:
+            self._none_left.wait_for(lambda: not self._open, timeout_s)
 
     @contextmanager
     def none_open(self) -> Iterator[bool]:

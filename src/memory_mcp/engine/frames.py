@@ -1,14 +1,28 @@
 """Messages between a server and an engine process: a JSON header, and bytes that go with it."""
 
 import json
+import os
 import socket
 import struct
+from pathlib import Path
 from typing import Any
 
 LOCK = ".broker.lock"  # in a portal's folder: held by its engine, and names that one's socket and process
 UNFINISHED_COPY = "_copy_"  # what the names of tables start with that are being rewritten
 GRACE_S = 2.0  # that a request may take beyond its limit before its engine is ended
 _LENGTHS = struct.Struct(">IQ")  # of the header and of the bytes
+
+
+def folder_identity(folder: int | Path) -> list[int] | None:
+    """Which folder lies at a path, or is open: device and inode. None if there is none.
+
+    An engine has its folder open, so no other folder gets its inode while the engine runs.
+    """
+    try:
+        found = os.stat(folder)  # noqa: PTH116  # takes an open folder too
+    except FileNotFoundError:
+        return None
+    return [found.st_dev, found.st_ino]
 
 
 def send(wire: socket.socket, header: dict[str, Any], payload: bytes = b"") -> None:

@@ -133,7 +133,8 @@ class EngineProcess:
             raise ConnectionError("the engine does not answer") from exc
 
     def _greet(self, hello: dict[str, Any]) -> tuple[socket.socket, dict[str, Any]]:
-        """Raises OSError. An engine that takes the connection and does not answer is killed."""
+        """Raises OSError. An engine that takes the connection and does not answer is killed. The engine of another
+        folder, which lay here before or has taken the place of this one, refuses."""
         path = read_lock(self._folder).get("socket")
         if not isinstance(path, str):
             raise ConnectionRefusedError("no engine has noted where it listens")
@@ -142,7 +143,7 @@ class EngineProcess:
             wire.settimeout(HELLO_TIMEOUT_S)
             wire.connect(path)
             _check_owner(wire)
-            frames.send(wire, hello)
+            frames.send(wire, {**hello, "folder": frames.folder_identity(self._folder)})
             answer, _ = frames.receive(wire)
             wire.settimeout(None)
         except TimeoutError:
