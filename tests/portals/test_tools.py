@@ -114,6 +114,7 @@ async def test_a_view_tells_tables_columns_and_sizes(client: Client, table: str)
     view = await call(client, "portal_view", portalUri=portal)
     sizes = {one["name"]: one.pop("bytes") for one in view["tables"]}
     assert sizes["people"] > 0
+    written_at = view["stats"]["usage"].pop("lastWrite")
     assert view == {
         "portalUri": portal,
         "viewerUri": "ui://memory/viewer",
@@ -128,8 +129,19 @@ async def test_a_view_tells_tables_columns_and_sizes(client: Client, table: str)
                 ],
             },
         ],
-        "stats": {"tables": 2, "rows": 2, "bytes": sum(sizes.values())},
+        "stats": {
+            **{"tables": 2, "rows": 2, "bytes": sum(sizes.values())},
+            "usage": {"reads": 0, "writes": 3, "lastRead": None},
+        },
     }
+    await query(client, "SELECT 1", portal=portal)
+    await client.read_resource(f"{portal}/people")
+    await call(client, "portal_export", portalUri=portal, destination=f"{table}.csv", format="csv", table="people")
+    refused = await refusal(client, "portal_write", portalUri=portal, table="people", data=[{"id": "no number"}])
+    assert refused["error"] == "invalid"
+    usage = (await call(client, "portal_view", portalUri=portal))["stats"]["usage"]
+    assert (usage["reads"], usage["writes"], usage["lastWrite"]) == (3, 3, written_at)
+    assert usage["lastRead"] > written_at
 
 
 async def test_columns_keep_the_order_they_came_in(client: Client, table: str) -> None:

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ def shown_in_a_host(page: Page, site: Site, theme: str) -> FrameLocator:
     [view] = [tool for tool in listed(site) if tool["name"] == "portal_view"]
     uri = view["_meta"]["ui"]["resourceUri"]
     assert uri == view["_meta"]["ui/resourceUri"]
+    assert view["_meta"]["ui/params"] == {"portalUri": "{{portalUri}}"}
     [content] = site.server.modern("resources/read", {"uri": uri})["result"]["contents"]
     assert content["mimeType"] == "text/html;profile=mcp-app"
     policy = f'<head><meta http-equiv="Content-Security-Policy" content="{STRICT}">'
@@ -107,6 +109,18 @@ def test_rows_are_sorted_filtered_and_searched_by_the_server_and_the_address_say
     expect(page.locator("#row0")).to_contain_text("99998")
 
 
+def test_messages_are_in_the_order_of_their_times_unless_sorted_otherwise(page: Page, here: Site) -> None:
+    order = [5, 1, 8, 3, 7, 2, 6, 4]  # their ids are random
+    said = [{"role": "user", "content": f"message {n}", "timestamp": f"2026-01-0{n}T10:00:00Z"} for n in order]
+    here.call("portal_write", portalUri=PORTAL, table="messages", data=said)
+    in_the_web_app(page, "?table=messages")
+    for row in range(8):
+        expect(page.locator(f"#row{row}")).to_contain_text(f"message {row + 1}")
+    page.get_by_role("button", name="content").click()
+    page.get_by_role("button", name="content").click()
+    expect(page.locator("#row0")).to_contain_text("message 8")
+
+
 def test_a_host_shows_pages_and_more_at_once_when_it_is_large(page: Page, in_a_host: FrameLocator) -> None:
     choose_table(in_a_host, "orders")
     expect(in_a_host.get_by_text("1–10 of 100,000")).to_be_visible()
@@ -121,6 +135,19 @@ def test_a_host_shows_pages_and_more_at_once_when_it_is_large(page: Page, in_a_h
 
 
 # 2. Schema inspection, 6. Statistics
+
+
+def test_statistics_say_how_much_a_portal_is_used(page: Page, here: Site) -> None:
+    before = here.call("portal_view", portalUri=PORTAL)["stats"]["usage"]
+    here.call("portal_query", portalUri=PORTAL, sql="SELECT 1")
+    here.call("portal_write", portalUri=PORTAL, table="used", data=[{"n": 1}])
+    usage = here.call("portal_view", portalUri=PORTAL)["stats"]["usage"]
+    assert (usage["reads"], usage["writes"]) == (before["reads"] + 1, before["writes"] + 1)
+    in_the_web_app(page, "?tab=statistics")
+    facts = page.locator(".facts")
+    for name, value in (("Writes", f"{usage['writes']:,}"), ("Last write", usage["lastWrite"][:16].replace("T", " "))):
+        expect(facts.locator("div", has=page.get_by_text(name, exact=True))).to_contain_text(value)
+    expect(facts.get_by_text("Last read")).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -273,6 +300,23 @@ def test_back_undoes_a_step(page: Page, here: Site) -> None:
 # 4. Data import
 
 
+def test_a_person_chooses_what_becomes_of_tables_that_exist(page: Page, here: Site, tmp_path: Path) -> None:
+    here.call("portal_write", portalUri="mem://tests/other", table="twice", data=[{"n": 1}])
+    name = f"twice-{len(list((here.server.data_dir / 'exports').glob('*')))}.db"
+    here.call("portal_export", portalUri="mem://tests/other", destination=name, format="db")
+    file = here.server.data_dir / "exports" / name
+    here.call("portal_write", portalUri=PORTAL, table="twice", data=[{"n": 5}, {"n": 6}])
+    in_the_web_app(page, "?table=twice")
+    page.get_by_label("File to import").set_input_files(file)
+    page.get_by_role("button", name="Import", exact=True).click()
+    expect(page.get_by_text("this portal has 'twice' already")).to_be_visible()
+    page.get_by_label("if a table exists").select_option("replace")
+    page.get_by_role("button", name="Import", exact=True).click()
+    expect(page.get_by_text("Imported 1 row")).to_be_visible()
+    found = here.call("portal_query", portalUri=PORTAL, sql="SELECT n FROM twice")["rows"]
+    assert found == [{"n": 1}]
+
+
 @pytest.mark.parametrize("carrier", ["web app", "host"])
 @pytest.mark.parametrize("format_", ["csv", "json", "parquet"])
 def test_files_are_imported(page: Page, here: Site, tmp_path: Path, carrier: str, format_: str) -> None:
@@ -367,6 +411,11 @@ def test_the_web_app_downloads_a_table_in_each_format(page: Page, here: Site, tm
         assert (tmp_path / f"file.{format_}").stat().st_size > 100
     assert (tmp_path / "file.csv").read_text("utf-8").startswith('"id","order_id"')
     assert (tmp_path / "file.parquet").read_bytes()[:4] == b"PAR1"
+    with page.expect_download() as started:
+        page.get_by_label("Export").select_option("csv all")
+    assert started.value.suggested_filename == "tests-shop.zip"
+    started.value.save_as(tmp_path / "all.zip")
+    assert zipfile.ZipFile(tmp_path / "all.zip").namelist() == ["orders.csv", "refunds.csv"]
 
 
 def test_a_host_saves_a_file_that_came_in_pieces(page: Page, in_a_host: FrameLocator) -> None:

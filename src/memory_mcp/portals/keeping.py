@@ -11,7 +11,7 @@ from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engine.client import EngineError, EngineLine
 from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
 from memory_mcp.portals import address as addresses
-from memory_mcp.portals import journal, storage
+from memory_mcp.portals import journal, storage, usage
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.folders import EngineLines, PortalFolder, PortalFolders
 from memory_mcp.portals.journal import StagedTable
@@ -113,7 +113,12 @@ class Keeping:
 
     def tell(self, caller: Caller, address: Address, *, list_changed: bool) -> None:
         """Report that a portal has changed."""
+        usage.count_write(self.folders(caller).get(address).path, precise_stamp(self._clock()))
         self.changes.tell(caller.user, [address.portal_uri], list_changed=list_changed, namespace=address.namespace)
+
+    def count_read(self, folder: PortalFolder) -> None:
+        """Count that a caller has read something of a portal."""
+        usage.count_read(folder.path, precise_stamp(self._clock()))
 
     def folders(self, caller: Caller) -> PortalFolders:
         return PortalFolders(self.folder_of(caller.user), caller.confined_to)

@@ -49,10 +49,21 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Usage:
+    """Of a portal, since it was made or its folder last came from a backup."""
+
+    reads: int = 0  # queries, pages of tables and exports
+    writes: int = 0  # calls that changed something: writes, deletions and imports
+    lastRead: str | None = None  # noqa: N815
+    lastWrite: str | None = None  # noqa: N815
+
+
+@dataclass(frozen=True)
 class Stats:
     tables: int
     rows: int
     bytes: int
+    usage: Usage
 
 
 @dataclass(frozen=True)

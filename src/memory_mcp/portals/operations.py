@@ -17,7 +17,7 @@ from memory_mcp.engine.parameters import Unfit
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET, LastWrite, within_budget
 from memory_mcp.portals import address as addresses
-from memory_mcp.portals import inference, joining, storage
+from memory_mcp.portals import inference, joining, storage, usage
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.answers import Result, ResultColumn
 from memory_mcp.portals.folders import EngineLines, PortalFolder
@@ -168,6 +168,7 @@ class Portals:
                 found = self._keeping.line(folder).until(cancelled).query(sql, dict(parameters), lent)
         except EngineError as exc:
             raise Invalid(f"sql: {exc}", field="sql") from exc
+        self._keeping.count_read(folder)
         if len(found["meta"]) > MOST_COLUMNS:
             raise Invalid(
                 f"sql: the result has {len(found['meta'])} columns. Ask for at most {MOST_COLUMNS} at a time.",
@@ -260,10 +261,11 @@ class Portals:
     def view(self, caller: Caller, uri: str) -> View:
         """All tables of a portal, or the one that the address names."""
         address = addresses.view(uri)
-        tables = storage.tables(self._keeping.line(self._keeping.existing(caller, address)))
+        folder = self._keeping.existing(caller, address)
+        tables = storage.tables(self._keeping.line(folder))
         if address.table is not None:
             tables = [existing_table(tables, address.table)]
-        return View(address.portal_uri, VIEWER, tables, stats(tables))
+        return View(address.portal_uri, VIEWER, tables, stats(folder, tables))
 
     # Upkeep
 
@@ -310,9 +312,13 @@ class Portals:
         described = folder.described()
         return folder, described.tables if described else storage.tables(self._keeping.line(folder))
 
-    def page(self, caller: Caller, address: Address, asked: addresses.Page) -> tuple[list[Record], bool]:
-        """Rows of a table, as its resource shows them, and whether large ones were left out."""
-        line = self._keeping.line(self._keeping.existing(caller, address))
+    def page(
+        self, caller: Caller, address: Address, asked: addresses.Page, *, is_counted: bool = True
+    ) -> tuple[list[Record], bool]:
+        """Rows of a table, as its resource shows them, and whether large ones were left out. `is_counted` is whether
+        this counts as use of the portal."""
+        folder = self._keeping.existing(caller, address)
+        line = self._keeping.line(folder)
         table = existing_table(storage.tables(line), address.table or "")
         if (asked.since or asked.until) and storage.time_column(table) is None:
             word = "since" if asked.since else "until"
@@ -323,6 +329,8 @@ class Portals:
             rows, is_cut = storage.page(line, table, asked)
         except EngineError as exc:
             raise Invalid(f"order: {exc}", field="uri") from exc
+        if is_counted:
+            self._keeping.count_read(folder)
         types = {column.name: column.type for column in table.columns}
         return [{name: _readable(value, types[name]) for name, value in row.items()} for row in rows], is_cut
 
@@ -341,8 +349,9 @@ def _size(shown: Any) -> int:
     return len(json.dumps(shown, ensure_ascii=False).encode())
 
 
-def stats(tables: Sequence[Table]) -> Stats:
-    return Stats(len(tables), sum(table.rows for table in tables), sum(table.bytes for table in tables))
+def stats(folder: PortalFolder, tables: Sequence[Table]) -> Stats:
+    rows, size = sum(table.rows for table in tables), sum(table.bytes for table in tables)
+    return Stats(len(tables), rows, size, usage.read(folder.path))
 
 
 def _check_where(table: Table, where: Mapping[str, Any]) -> None:

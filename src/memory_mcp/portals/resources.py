@@ -94,7 +94,7 @@ def complete(call: Call, name: str, value: str) -> list[str]:
 def _about(folder: PortalFolder, tables: Sequence[Table]) -> dict[str, Any]:
     return {
         "schema": {"tables": [{"name": table.name, "columns": [asdict(c) for c in table.columns]} for table in tables]},
-        "stats": asdict(stats(tables))
+        "stats": asdict(stats(folder, tables))
         | {"by_table": {table.name: {"rows": table.rows, "bytes": table.bytes} for table in tables}},
         "dbPath": f"{PORTALS}/{folder.address.namespace}/{folder.address.portal}",
         "viewerUri": VIEWER,

@@ -43,7 +43,7 @@ class PortalTexts:
         moment = storage.time_column(table)
         newest = Page(limit=MOST_ROWS, order=f"-{moment}" if moment else None)
         names = [column.name for column in table.columns if _is_text(column)]
-        rows, _ = self._portals.page(self._caller, address, newest)
+        rows, _ = self._portals.page(self._caller, address, newest, is_counted=False)
         for row in rows:
             said = _said(row, names)
             if said:

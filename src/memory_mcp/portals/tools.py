@@ -48,17 +48,17 @@ class InPortal(Arguments):
 
 class Write(InPortal):
     table: TableName
-    data: list[dict[str, Any]] = Field(min_length=1, max_length=100_000, description="Records.")
+    data: list[dict[str, Any]] = Field(min_length=1, max_length=100_000)
 
 
 @portals.tool(Write, answers=Written, title="Write records", needs=Scope.WRITE, spec_name="memory/write")
 def portal_write(call: Call, asked: Write) -> Written:
-    """Add records to a table, all or none. A missing portal, table or column is made, its type inferred."""
+    """Add records to a table, all or none. What is missing of portal, table and columns is made."""
     return call.app.portals.write(call.caller, asked.uri, asked.table, asked.data)
 
 
 class Query(InPortal):
-    sql: Sql = Field(description="One SELECT (ClickHouse), on this portal's tables.")
+    sql: Sql = Field(description="One ClickHouse SELECT.")
     parameters: dict[str, Any] = Field({}, description="Values for {name:Type} in the SQL.")
 
 
@@ -127,7 +127,7 @@ class Export(InPortal):
     destination: FilePath = Field(description="A file in the exports folder.")
     format: Format
     table: TableName | None = None
-    query: Sql | None = Field(None, description="A SELECT, to export its result.")
+    query: Sql | None = Field(None, description="A SELECT.")
 
 
 @portals.tool(
@@ -139,7 +139,7 @@ class Export(InPortal):
     spec_name="memory/export",
 )
 def portal_export(call: Call, asked: Export) -> Exported:
-    """Export a table, a query's result or all tables (a zip); db holds the whole portal in one file."""
+    """Export a table, a query's result or all tables (zip); db is the whole portal in one file."""
     return call.app.portals.transfers.export_file(
         call.caller,
         asked.uri,
@@ -154,7 +154,9 @@ def portal_export(call: Call, asked: Export) -> Exported:
 
 SHOWN_BY_THE_VIEWER: dict[str, Any] = {
     "ui": {"resourceUri": VIEWER},
-    "ui/resourceUri": VIEWER,  # as drafts of MCP Apps had it, which some hosts still read
+    # As drafts of MCP Apps had it, which some hosts still read; portals' own specification names both.
+    "ui/resourceUri": VIEWER,
+    "ui/params": {"portalUri": "{{portalUri}}"},
 }
 
 

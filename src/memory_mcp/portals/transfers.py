@@ -196,6 +196,7 @@ class Transfers:
             with target.reserve(path, len(PurePath(destination).parts)) if is_counted else nullcontext():
                 shown = places.move_out(self._export_folders(caller), path, destination)
             tell(2, 2, "Done.")
+        self._keeping.count_read(folder)
         return Exported(shown, format_, tables, rows, size, digest)
 
     def _export_zip(

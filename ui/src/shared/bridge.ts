@@ -25,7 +25,14 @@ export interface Table {
 export interface View {
   portalUri: string
   tables: Table[]
-  stats: { tables: number; rows: number; bytes: number }
+  stats: { tables: number; rows: number; bytes: number; usage: Usage }
+}
+
+export interface Usage {
+  reads: number
+  writes: number
+  lastRead: string | null
+  lastWrite: string | null
 }
 
 export type Row = Record<string, unknown>

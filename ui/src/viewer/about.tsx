@@ -1,4 +1,4 @@
-// What a portal is made of and how large it is.
+// What a portal is made of, how large it is and how much it is used.
 import { useEffect, useState } from 'preact/hooks'
 import type { Bridge, Result, Row, Table, View } from '../shared/bridge'
 import { bytes, cell, message, number, plural } from '../shared/words'
@@ -65,10 +65,13 @@ export function Schema({ bridge, view, table }: { bridge: Bridge; view: View; ta
   )
 }
 
+const moment = (at: string | null | undefined) => at?.slice(0, 16).replace('T', ' ') ?? '–'
+
 export function Statistics({ bridge, view, table }: { bridge: Bridge; view: View; table: Table | undefined }) {
   const about = useQuery(bridge, view.portalUri, METADATA)
   const known = Object.fromEntries((about.rows ?? []).map((row) => [String(row.key), cell(row.value)]))
   const changed = (about.rows ?? []).map((row) => String(row.updated_at)).sort().at(-1)
+  const { usage } = view.stats
   const most = Math.max(1, ...view.tables.map((one) => one.rows))
   return (
     <section aria-label="Statistics" class="about">
@@ -76,7 +79,11 @@ export function Statistics({ bridge, view, table }: { bridge: Bridge; view: View
         <div><dt>Tables</dt><dd>{number(view.stats.tables)}</dd></div>
         <div><dt>Rows</dt><dd>{number(view.stats.rows)}</dd></div>
         <div><dt>On disk</dt><dd>{bytes(view.stats.bytes)}</dd></div>
-        <div><dt>Created</dt><dd>{known['mcp.created_at']?.slice(0, 16).replace('T', ' ') ?? '–'}</dd></div>
+        <div><dt>Reads</dt><dd>{number(usage.reads)}</dd></div>
+        <div><dt>Last read</dt><dd>{moment(usage.lastRead)}</dd></div>
+        <div><dt>Writes</dt><dd>{number(usage.writes)}</dd></div>
+        <div><dt>Last write</dt><dd>{moment(usage.lastWrite)}</dd></div>
+        <div><dt>Created</dt><dd>{moment(known['mcp.created_at'])}</dd></div>
         <div><dt>Schema version</dt><dd>{known['mcp.schema_version'] ?? '–'}</dd></div>
         <div><dt>Schema changed</dt><dd>{changed?.slice(0, 16) ?? '–'}</dd></div>
       </dl>

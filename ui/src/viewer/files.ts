@@ -3,7 +3,7 @@ import type { Bridge } from '../shared/bridge'
 
 const PIECE = 512 * 1024 // bytes; a request may have 4 MiB
 const FORMATS: Record<string, string> = { json: 'json', jsonl: 'json', ndjson: 'json', csv: 'csv', parquet: 'parquet', db: 'db' }
-const TYPES: Record<string, string> = { json: 'application/json', csv: 'text/csv', parquet: 'application/vnd.apache.parquet', db: 'application/x-tar' }
+const TYPES: Record<string, string> = { json: 'application/json', csv: 'text/csv', parquet: 'application/vnd.apache.parquet', db: 'application/x-tar', zip: 'application/zip' }
 
 export const ACCEPTED = Object.keys(FORMATS).map((ending) => '.' + ending).join(',')
 
@@ -17,7 +17,10 @@ export const isTableName = (name: string) => /^[A-Za-z][A-Za-z0-9_]{0,63}$/.test
 
 export const formatOf = (name: string) => FORMATS[ending(name)]
 
-export async function importFile(bridge: Bridge, portalUri: string, file: File, table: string, tell: (done: number) => void): Promise<number> {
+/** What becomes of tables that are there; undefined leaves it to the server. */
+export type OnConflict = 'refuse' | 'append' | 'replace' | undefined
+
+export async function importFile(bridge: Bridge, portalUri: string, file: File, table: string, tell: (done: number) => void, onConflict?: OnConflict): Promise<number> {
   const format = formatOf(file.name)
   if (!format) throw new Error(`${file.name}: choose a file that ends in ${ACCEPTED.replaceAll(',', ', ')}.`)
   const name = `${token()}.${ending(file.name)}`
@@ -27,13 +30,14 @@ export async function importFile(bridge: Bridge, portalUri: string, file: File, 
     source = (await bridge.call<{ source: string }>('portal_upload', { name, offset, data: encoded(piece) })).source
     tell(Math.min(1, (offset + PIECE) / file.size))
   }
-  const asked = { portalUri, source, format, ...(format === 'db' ? {} : { table }) }
+  const asked = { portalUri, source, format, ...(format === 'db' ? {} : { table }), ...(onConflict && { onConflict }) }
   return (await bridge.call<{ imported: number }>('portal_import', asked)).imported
 }
 
-/** `what` is a table or a query; neither means the whole portal, as db. */
+/** `what` is a table or a query; neither means the whole portal, as db or as a zip of files. */
 export async function exportFile(bridge: Bridge, portalUri: string, name: string, format: string, what: { table?: string; query?: string }): Promise<string> {
-  const destination = `downloads/${token()}.${format}`
+  const ending = format === 'db' || what.table || what.query ? format : 'zip'
+  const destination = `downloads/${token()}.${ending}`
   await bridge.call('portal_export', { portalUri, destination, format, ...(format === 'db' ? {} : what) })
   const pieces: Uint8Array<ArrayBuffer>[] = []
   for (let offset = 0, done = false; !done; ) {
@@ -44,7 +48,7 @@ export async function exportFile(bridge: Bridge, portalUri: string, name: string
     done = piece.done || !bytes.length
   }
   const whole = new Uint8Array(await new Blob(pieces).arrayBuffer())
-  return bridge.save(`${name}.${format}`, TYPES[format]!, whole)
+  return bridge.save(`${name}.${ending}`, TYPES[ending]!, whole)
 }
 
 export function encoded(bytes: Uint8Array): string {

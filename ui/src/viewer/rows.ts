@@ -48,11 +48,15 @@ interface Asked {
   parameters: Row
 }
 
+/** What a table is sorted by if nobody says otherwise: when its records came about, then its id. Ids of messages are random. */
+const usual = (table: Table) => ['timestamp', 'created_at'].find((name) => table.columns.some((column) => column.name === name && isTime(column)))
+
 function order(table: Table, wish: Wish): string {
+  const first = wish.sort ?? usual(table)
   const keys = table.columns.filter((column) => column.primary).map((column) => column.name)
   const others = table.columns.filter((column) => isPlain(column) && !column.primary).map((column) => column.name)
-  const by = [...keys, ...others].filter((name) => name !== wish.sort).map(quoted)
-  if (wish.sort) by.unshift(quoted(wish.sort) + (wish.descending ? ' DESC' : ''))
+  const by = [...keys, ...others].filter((name) => name !== first).map(quoted)
+  if (first) by.unshift(quoted(first) + (wish.sort && wish.descending ? ' DESC' : ''))
   return by.length ? ' ORDER BY ' + by.join(', ') : '' // every column, so that pages do not overlap
 }
 

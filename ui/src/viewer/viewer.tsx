@@ -4,7 +4,7 @@ import { Sure } from '../shared/sure'
 import { failed, toast } from '../shared/toast'
 import { bytes, number, plural } from '../shared/words'
 import { Schema, Statistics } from './about'
-import { ACCEPTED, exportFile, formatOf, importFile, isTableName, tableName } from './files'
+import { ACCEPTED, exportFile, formatOf, importFile, isTableName, tableName, type OnConflict } from './files'
 import { Grid } from './grid'
 import { EVERYTHING, meaning, together, type Wish } from './rows'
 import { Sql } from './sql'
@@ -120,10 +120,12 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
       failed(error)
     }
   }
-  async function save(format: string) {
+  async function save(chosen: string) {
+    const [format = '', all] = chosen.split(' ')
+    const isWhole = format === 'db' || Boolean(all)
     try {
-      const name = format === 'db' ? uri.replace('mem://', '').replace('/', '-') : table!.name
-      toast(await exportFile(bridge, uri, name, format, { table: table?.name }))
+      const name = isWhole ? uri.replace('mem://', '').replace('/', '-') : table!.name
+      toast(await exportFile(bridge, uri, name, format, isWhole ? {} : { table: table?.name }))
     } catch (error) {
       failed(error)
     }
@@ -155,6 +157,7 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
         <select aria-label="Export" value="" onChange={(event) => (save(event.currentTarget.value), (event.currentTarget.value = ''))}>
           <option value="" disabled>Export…</option>
           {table && ['csv', 'json', 'parquet'].map((format) => <option key={format} value={format}>{table.name} as {format}</option>)}
+          {view.tables.length > 1 && ['csv', 'json', 'parquet'].map((format) => <option key={format} value={`${format} all`}>all tables as {format} (zip)</option>)}
           <option value="db">the whole portal as db</option>
         </select>
         {fullscreen !== undefined && bridge.setFullscreen && (
@@ -231,13 +234,14 @@ function Dropping({ name, drop }: { name: string; drop(): void }) {
 function Importing({ bridge, uri, file, close, done }: { bridge: Bridge; uri: string; file: File; close(): void; done(table: string): Promise<void> }) {
   const [table, setTable] = useState(tableName(file.name))
   const [progress, setProgress] = useState<number | null>(null)
+  const [onConflict, setOnConflict] = useState<OnConflict>()
   const isPortal = formatOf(file.name) === 'db'
   const isNamed = isPortal || isTableName(table)
   async function start() {
     if (!isNamed || progress !== null) return
     setProgress(0)
     try {
-      const imported = await importFile(bridge, uri, file, table, setProgress)
+      const imported = await importFile(bridge, uri, file, table, setProgress, onConflict)
       await done(table)
       toast(`Imported ${plural(imported, 'row')}${isPortal ? '' : ` into ${table}`}`)
       close()
@@ -250,6 +254,14 @@ function Importing({ bridge, uri, file, close, done }: { bridge: Bridge; uri: st
     <div class="bar panel" role="group" aria-label="Import">
       <span>{file.name} ({bytes(file.size)})</span>
       {!isPortal && <label>into the table <input aria-invalid={!isNamed} value={table} onInput={(event) => setTable(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Enter' && start()} /></label>}
+      <label>
+        if a table exists{' '}
+        <select value={onConflict ?? (isPortal ? 'refuse' : 'append')} onChange={(event) => setOnConflict(event.currentTarget.value as OnConflict)}>
+          <option value="refuse">refuse</option>
+          <option value="append">add the rows</option>
+          <option value="replace">replace it</option>
+        </select>
+      </label>
       {!isNamed && <span class="trouble">letters, digits and _ only, a letter first</span>}
       <button class="primary" disabled={progress !== null || !isNamed} onClick={start}>Import</button>
       <button onClick={close}>Cancel</button>

@@ -1,0 +1,37 @@
+"""How often a portal is read and written, and when it last was: a small file in its folder, for all servers."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from memory_mcp.errors import Unavailable
+from memory_mcp.files import whole
+from memory_mcp.files.beneath import Root
+from memory_mcp.files.turns import Turns
+from memory_mcp.portals.model import Usage
+
+FILE = "usage.json"
+LOCK = ".usage.lock"
+MAX_WAIT_S = 1.0  # for another process that counts; no call fails or waits long because of a figure
+
+
+def read(folder: Path) -> Usage:
+    try:
+        return Usage(**json.loads((folder / FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):  # none yet, or not one of ours
+        return Usage()
+
+
+def count_read(folder: Path, now: str) -> None:
+    _change(folder, lambda usage: replace(usage, reads=usage.reads + 1, lastRead=now))
+
+
+def count_write(folder: Path, now: str) -> None:
+    _change(folder, lambda usage: replace(usage, writes=usage.writes + 1, lastWrite=now))
+
+
+def _change(folder: Path, change: Callable[[Usage], Usage]) -> None:
+    with suppress(OSError, Unavailable), Turns(folder / LOCK).take(MAX_WAIT_S), Root(folder).folder(()) as place:
+        whole.write(place.beside(FILE), json.dumps(asdict(change(read(folder)))).encode(), durable=False)
