@@ -117,7 +117,9 @@ def test_many_exports_leave_room_for_reads_and_the_rest_are_refused(app: App, li
 
 
 def _import(app: App, name: str, cancelled: threading.Event, format_: Any, table: str | None = None) -> None:
-    app.portals.transfers.import_file(CALLER, PORTAL, name, format_, table, {}, lambda *progress: None, cancelled)
+    app.portals.transfers.import_file(
+        CALLER, PORTAL, name, format_, table, {}, lambda *progress: None, cancelled, on_conflict="append"
+    )
 
 
 @pytest.mark.parametrize("table", ["t", "fresh"])

@@ -1,4 +1,4 @@
-"""portal_export of all tables as a zip."""
+"""portal_export of all tables as a zip, and portal_import of it."""
 
 import hashlib
 import io
@@ -12,7 +12,7 @@ from mcp import Client
 
 from memory_mcp.app import App
 from tests.notes.calls import call, refusal
-from tests.portals.calls import PORTAL, put
+from tests.portals.calls import PORTAL, put, query
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ SINGLE = "mem://tests/single"
 
 @pytest.fixture(scope="module")
 def options() -> dict[str, Any]:
-    return {"families": "portals", "export_quota": 1_000_000}
+    return {"families": "portals", "export_quota": 1_000_000, "import_rows": 100_000}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -95,3 +95,89 @@ async def test_a_zip_is_downloaded_piece_by_piece(client: Client) -> None:
     made = await call(client, "portal_export", portalUri=PORTAL, destination="downloads/x.zip", format="csv")
     piece = await call(client, "portal_download", destination="downloads/x.zip")
     assert (piece["bytes"], piece["done"]) == (made["bytes"], True)
+
+
+# Import
+
+
+def put_zip(data_dir: Path, files: dict[str, bytes | str], name: str = "in.zip", **more: Any) -> None:
+    (data_dir / "imports").mkdir(exist_ok=True)
+    with zipfile.ZipFile(data_dir / "imports" / name, "w", **more) as packed:
+        for file, content in files.items():
+            packed.writestr(file, content)
+
+
+@pytest.mark.parametrize("format_", ["json", "csv", "parquet"])
+async def test_a_zip_comes_back_as_it_was(client: Client, data_dir: Path, format_: str) -> None:
+    made = await call(client, "portal_export", portalUri=PORTAL, destination=f"all.{format_}.zip", format=format_)
+    (data_dir / "imports").mkdir(exist_ok=True)
+    (data_dir / "imports" / "back.zip").write_bytes((data_dir / "exports" / made["destination"]).read_bytes())
+    given = {"portalUri": "mem://tests/back", "source": "back.zip", "format": format_, "onConflict": "replace"}
+    answer = await call(client, "portal_import", **given)
+    assert answer == {"portalUri": "mem://tests/back", "table": "one, two", "imported": 3}
+    for name, records in TABLES.items():
+        assert await query(client, f"SELECT * FROM {name} ORDER BY 1", portal="mem://tests/back") == records
+    assert list((data_dir / "portals" / "tests" / "back" / "staging").iterdir()) == []
+
+
+async def test_the_files_of_a_zip_come_together_or_not_at_all(client: Client, data_dir: Path, table: str) -> None:
+    portal = f"mem://tests/{table}"
+    put_zip(data_dir, {"folder/a.csv": "n\n1\n", "folder/b.csv": "n\n2\n", "__MACOSX/._a.csv": "x"})
+    given = {"portalUri": portal, "source": "in.zip", "format": "csv"}
+    for _ in range(2):  # rows are appended, also to the tables of the first
+        assert (await call(client, "portal_import", **given))["imported"] == 2
+    assert await query(client, "SELECT n FROM a UNION ALL SELECT n FROM b ORDER BY n", portal=portal) == [
+        {"n": 1},
+        {"n": 1},
+        {"n": 2},
+        {"n": 2},
+    ]
+    before = (await call(client, "portal_view", portalUri=portal))["tables"]
+    refused = await refusal(client, "portal_import", **given, onConflict="refuse")
+    assert (refused["error"], refused["data"]["tables"]) == ("conflict", ["a", "b"])
+    put_zip(data_dir, {"a.csv": "n,new\n3,x\n", "c.csv": "n\n3\n", "b.csv": "n\nno number\n"})
+    refused = await refusal(client, "portal_import", **given)
+    assert (refused["error"], refused["data"]["field"]) == ("invalid", "source")
+    assert (await call(client, "portal_view", portalUri=portal))["tables"] == before
+    put_zip(data_dir, {"a.csv": "n,new\n3,x\n", "b.csv": "n\n4\n"})
+    assert (await call(client, "portal_import", **given, table="b", onConflict="replace"))["imported"] == 1
+    assert await query(client, "SELECT n FROM b", portal=portal) == [{"n": 4}]
+
+
+@pytest.mark.parametrize(
+    ("files", "error", "said"),
+    [
+        ({"a.txt": "x"}, "invalid", "not called as a csv file"),
+        ({"../a b.csv": "n\n1\n"}, "invalid", "no table can be called"),
+        ({"_mcp_metadata.csv": "n\n1\n"}, "invalid", "no table can be called"),
+        ({"a.csv": "n\n1\n", "x/a.csv": "n\n1\n"}, "invalid", "two files for the table 'a'"),
+        ({}, "invalid", "no csv file"),
+        ({f"t{number}.csv": "n\n1\n" for number in range(1001)}, "too_large", "more than 1000 files"),
+        ({f"t{number}.csv": bytes(150_000_000) for number in range(8)}, "too_large", "unpacks to too much"),
+        ({"a.csv": "n\n" + "1\n" * 60_000, "b.csv": "n\n" + "1\n" * 60_000}, "too_large", "holds too much"),
+    ],
+)
+async def test_a_zip_that_holds_something_else_or_too_much_is_refused(
+    client: Client, data_dir: Path, files: dict[str, bytes | str], error: str, said: str
+) -> None:
+    put_zip(data_dir, files, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+    portal = "mem://tests/refused"
+    refused = await refusal(client, "portal_import", portalUri=portal, source="in.zip", format="csv")
+    assert (refused["error"], refused["data"], said in refused["message"]) == (error, {"field": "source"}, True)
+    assert (await refusal(client, "portal_view", portalUri=portal))["error"] == "not_found"
+
+
+async def test_what_is_no_whole_zip_is_refused(client: Client, data_dir: Path) -> None:
+    put_zip(data_dir, {"a.csv": "n\n" + "1\n" * 1000}, compression=zipfile.ZIP_DEFLATED)
+    whole = (data_dir / "imports" / "in.zip").read_bytes()
+    encrypted = bytearray(whole)
+    encrypted[6] |= 1  # of its header, and of the directory
+    encrypted[whole.index(b"PK\x01\x02") + 8] |= 1
+    for content in (b"n\n1\n", whole[:-30], whole[:40] + b"\xff\xff" + whole[42:], bytes(encrypted)):
+        (data_dir / "imports" / "in.zip").write_bytes(content)
+        refused = await refusal(client, "portal_import", portalUri=SINGLE, source="in.zip", format="csv")
+        assert (refused["error"], "not a zip" in refused["message"]) == ("invalid", True)
+    refused = await refusal(
+        client, "portal_import", portalUri=SINGLE, source="in.zip", format="csv", mapping={"a": "b"}
+    )
+    assert refused["data"]["field"] == "mapping"

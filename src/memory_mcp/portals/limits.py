@@ -2,7 +2,7 @@
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory_mcp.files import compressed
 
@@ -30,6 +30,15 @@ class ImportBudget:
 
     def seconds_left(self) -> float:
         return max(0.0, self.deadline - time.monotonic())
+
+    def without(self, rows: int, expanded_bytes: int) -> "ImportBudget":
+        """What is left for the next file of the same import."""
+        limits = replace(
+            self.limits,
+            rows=max(1, self.limits.rows - rows),  # none would be no limit to the engine
+            expanded_bytes=max(1, self.limits.expanded_bytes - expanded_bytes),
+        )
+        return ImportBudget(limits, self.deadline)
 
     def max_expanded_bytes(self, file_bytes: int) -> int:
         """How much the records of a file of this size may take up."""

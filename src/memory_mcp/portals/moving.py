@@ -2,17 +2,17 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from hashlib import file_digest
-from pathlib import Path
+from pathlib import Path, PurePath
 from uuid import uuid4
 
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engine import archive, words
 from memory_mcp.engine.client import EngineError, EngineLine, LimitReached
 from memory_mcp.errors import Conflict, Invalid, NotFound
-from memory_mcp.portals import inference, inspection, storage
+from memory_mcp.portals import inference, inspection, storage, zips
 from memory_mcp.portals.address import COLUMN, TABLE
 from memory_mcp.portals.folders import PortalFolder
 from memory_mcp.portals.journal import StagedTable
@@ -135,6 +135,46 @@ def load(target: Target, arrival: Arrival, table: str, mapping: Mapping[str, str
     return count
 
 
+StageFile = Callable[[str], AbstractContextManager[Path]]
+"""A place for a file with this ending that does not stay."""
+
+
+def load_zip(target: Target, packed: Arrival, files: Mapping[str, str], stage_file: StageFile) -> tuple[list[str], int]:
+    """Add the records of the files of a zip, by their tables, all or none."""
+    target.clear()
+    known = {table.name: table for table in storage.tables(target.line)}
+    target.check_conflicts(files, known)
+    extended = known if target.on_conflict == "append" else {}
+    staged, total, budget = [], 0, packed.budget
+    try:
+        for table, file in files.items():
+            with stage_file(PurePath(file).suffix) as path:
+                packed.worker.call(zips.extract, packed.path, file, path)
+                if packed.format != "parquet":
+                    packed.worker.call(inspection.prepare, path, packed.format)
+                arrival = replace(packed, path=path, budget=budget)
+                one, count, size = _stage_records(target, arrival, table, extended.get(table))
+            staged.append(one)
+            total, budget = total + count, budget.without(count, size)
+        check_not_cancelled(packed.cancelled)
+        target.put_in_place(staged)
+    finally:
+        target.clear()
+    return list(files), total
+
+
+def _stage_records(target: Target, arrival: Arrival, table: str, known: Table | None) -> tuple[StagedTable, int, int]:
+    """The records of a file under a temporary name, after the rows of the table that is `known`. How many, and what
+    they take up."""
+    line, name, before = target.line, temporary_name(), 0
+    if known is not None:
+        storage.make_like(line, name, table)
+        storage.link_rows(line, table, name)
+        before = storage.held_bytes(line, name)
+    count, _ = _load_into(line, arrival, table, known, name, {})
+    return target.staged(name, table), count, storage.held_bytes(line, name) - before
+
+
 def _load_into(
     line: EngineLine, arrival: Arrival, table: str, known: Table | None, name: str, mapping: Mapping[str, str]
 ) -> tuple[int, bool]:
@@ -165,6 +205,7 @@ def _load_into(
             sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
             storage.load_file(stopping, temporary, str(path), format_, columns, read_as, sure, defaults)
             count = storage.row_count(line, temporary)
+            arrival.check_amount(count, 0)  # the engine stops at a block of rows, not at a row
             _check_texts(stopping, path, format_, temporary, columns, types)
             _check_numbers(stopping, path, format_, temporary, columns, types)
             check_not_cancelled(arrival.cancelled)

@@ -719,6 +719,17 @@ def restored_size(line: EngineLine, database: str) -> FileSize:
     return FileSize(**row)
 
 
+def held_bytes(line: EngineLine, table: str) -> int:
+    """What a table's values take up, as its parts say: not compressed."""
+    (row,) = line.rows(
+        "SELECT toUInt64(sum(data_uncompressed_bytes)) AS bytes FROM system.parts "
+        "WHERE active AND database = 'portal' AND table = {table:String} "
+        "SETTINGS output_format_json_quote_64bit_integers = 0",
+        {"table": table},
+    )
+    return int(row["bytes"])
+
+
 def is_whole(line: EngineLine, table: str, database: str = DATABASE) -> bool:
     """Whether a table's data is as it was written: RESTORE does not look."""
     checked = line.run(f"CHECK TABLE {database}.{_name(table)} SETTINGS check_query_single_value_result = 1")

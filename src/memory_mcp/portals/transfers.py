@@ -81,20 +81,24 @@ class Transfers:
         address = addresses.portal(uri)
         if format_ == "db" and mapping:
             raise Invalid("mapping: a db file brings its columns as they are. Leave mapping out.", field="mapping")
-        name = writable(moving.table_name(source, table)) if format_ != "db" else table
+        is_zip = format_ != "db" and source.lower().endswith(ZIP)
+        if is_zip and mapping:
+            raise Invalid("mapping: a zip brings its columns as they are. Leave mapping out.", field="mapping")
+        name = table if format_ == "db" or is_zip else writable(moving.table_name(source, table))
         folder = self._keeping.folders(caller).get(address)
         budget = self._import_limits.begin()
         with (
             self._limit_running(self._importing, MAX_IMPORTS, "imports"),
             _translate_limits(self._import_limits),
-            moving.staged(folder, ENDINGS[format_]) as path,
+            moving.staged(folder, ZIP if is_zip else ENDINGS[format_]) as path,
             self._worker(path, budget, cancelled) as worker,
         ):
-            if format_ != "parquet":  # which the engine reads alone
+            if is_zip or format_ != "parquet":  # which the engine reads alone
                 worker.start()
             self._get(caller, source, path, budget, cancelled)  # before the portal is locked: this may take long
             arrival = moving.Arrival(path, format_, worker, budget, cancelled)
-            if format_ in ("json", "csv"):
+            files = self._files_of_zip(worker, path, format_, table) if is_zip else {}
+            if format_ in ("json", "csv") and not is_zip:
                 worker.call(inspection.prepare, path, format_)
             tell(1, 3, "The file is there.")
             with folder.turn():
@@ -104,6 +108,10 @@ class Transfers:
                     target = self._target(folder, line, on_conflict or ("refuse" if format_ == "db" else "append"))
                     if format_ == "db":
                         names, count = moving.open_file(target, arrival, name)
+                    elif is_zip:
+                        names, count = moving.load_zip(
+                            target, arrival, files, lambda ending: moving.staged(folder, ending)
+                        )
                     else:
                         names = [str(name)]
                         count = moving.load(target, arrival, str(name), mapping)
@@ -111,6 +119,15 @@ class Transfers:
             tell(2, 3, f"{count} records are in.")
             tell(3, 3, "Done.")
         return Imported(address.portal_uri, ", ".join(names), count)
+
+    def _files_of_zip(self, worker: WorkerProcess, path: Path, format_: Format, only: str | None) -> dict[str, str]:
+        """The files to import of a zip, by their tables: all, or that of one table."""
+        files: dict[str, str] = worker.call(zips.list_tables, path, format_, self._import_limits.file_bytes)
+        if only is None:
+            return files
+        if only not in files:
+            raise NotFound(f"table: the zip has no file for a table {only!r}.", field="table")
+        return {only: files[only]}
 
     def _target(self, folder: PortalFolder, line: EngineLine, on_conflict: OnConflict) -> moving.Target:
         return moving.Target(
