@@ -234,8 +234,14 @@ def open_app(
             _open_local_files(app)
             if "portals" in families:
                 _log_missing_sandbox()
+                app.portals.remove_leftovers([LOCAL_USER, *_further_users(settings.data_dir)])
             app.start()
         yield app
+
+
+def _further_users(data_dir: Path) -> list[str]:
+    """Those who have a folder."""
+    return [folder.name for folder in (data_dir / "users").glob("[!.]*")]
 
 
 def _open_local_files(app: App) -> None:

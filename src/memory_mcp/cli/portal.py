@@ -1,17 +1,20 @@
-"""memory-mcp portal open."""
+"""memory-mcp portal open, list and delete."""
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from memory_mcp.cli.common import AsJson, DataDir, print_json
+from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json
 from memory_mcp.engine import archive
 from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.portals import address as addresses
+from memory_mcp.portals.folders import PortalFolder
 
-cli = typer.Typer(help="Portals in files.", no_args_is_help=True)
+cli = typer.Typer(help="Portals, and the files they move in.", no_args_is_help=True)
 
 
 @cli.callback()
@@ -49,3 +52,55 @@ def open_file(
     )
     typer.echo(f"{portal}, made {made} by {server}; the file is whole.")
     Console().print(table)
+
+
+@cli.command("list")
+def list_portals(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """List the portals of a data directory with their tables and sizes."""
+    with opened_app(data_dir) as (app, caller):
+        found = [_summary(folder) for folder in app.portals.all(caller)]
+    if as_json:
+        print_json({"portals": found})
+        return
+    table = Table(box=None)
+    for name in ("portal", "tables"):
+        table.add_column(name)
+    for name in ("rows", "bytes"):
+        table.add_column(name, justify="right")
+    for one in found:
+        table.add_row(one["uri"], ", ".join(one["tables"]), f"{one['rows']:,}", f"{one['bytes']:,}")
+    Console().print(table if found else "There is no portal yet.")
+
+
+def _summary(folder: PortalFolder) -> dict[str, Any]:
+    described = folder.described()
+    tables = described.tables if described else []
+    rows, size = sum(table.rows for table in tables), sum(table.bytes for table in tables)
+    return {"uri": folder.address.portal_uri, "tables": [table.name for table in tables], "rows": rows, "bytes": size}
+
+
+@cli.command("delete")
+def delete_portal(
+    uri: Annotated[str, typer.Argument(help="The portal, as mem://namespace/portal.", metavar="URI")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a portal with all its tables, for good."""
+    with opened_app(data_dir) as (app, caller):
+        folder, _ = app.portals.described(caller, addresses.portal(uri))
+        if not yes:
+            _confirm(_summary(folder))
+        deleted = app.portals.delete(caller, uri, None, None, confirm=True)
+    if as_json:
+        print_json({"portalUri": deleted.portalUri, "deleted": deleted.deleted, "portal": True})
+    else:
+        typer.echo(f"Deleted {deleted.portalUri} with {deleted.deleted} rows.")
+
+
+def _confirm(portal: dict[str, Any]) -> None:
+    """Raises Invalid where nobody can answer, and Abort if the answer is no."""
+    if not sys.stdin.isatty():
+        raise Invalid("Deleting a portal asks for confirmation. Give --yes to skip that.")
+    tables = ", ".join(portal["tables"]) or "none"
+    typer.confirm(f"Delete {portal['uri']} for good? Tables: {tables}; rows: {portal['rows']:,}.", abort=True)

@@ -14,10 +14,10 @@ from typing import Any
 
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engine import archive, frames, peer
-from memory_mcp.engine.process import RETRY_AFTER_S, EngineProcess, Rules, is_installed, is_running
-from memory_mcp.errors import AppError, Invalid, Unavailable
+from memory_mcp.engine.process import RETRY_AFTER_S, EngineProcess, Rules, is_installed, is_running, wait_until_ended
+from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
 
-__all__ = ["EngineError", "EngineLine", "Interrupted", "Rules", "is_installed", "is_running"]
+__all__ = ["EngineError", "EngineLine", "Interrupted", "Rules", "is_installed", "is_running", "wait_until_ended"]
 
 PAUSE = 0.02
 MOST_TRIES = 5
@@ -206,6 +206,8 @@ class EngineLine:
         for _ in range(MOST_TRIES):
             with ExitStack() as closing:
                 identity = frames.folder_identity(self._folder)
+                if identity is None and self._process.must_exist:
+                    raise _deleted()
                 wire = closing.enter_context(self._pop_free(identity) or self._connect())
                 deadline = time.monotonic() + timeout_s
                 try:
@@ -266,11 +268,18 @@ class EngineLine:
                 self._free.pop()[1].close()
 
     def _connect(self) -> socket.socket:
-        return self._process.connect({"limits": self._limits}, self._check_continue)
+        try:
+            return self._process.connect({"limits": self._limits}, self._check_continue)
+        except FileNotFoundError:
+            raise _deleted() from None
 
     def _check_continue(self) -> None:
         check_not_cancelled(self._cancelled)
         self._check()
+
+
+def _deleted() -> NotFound:
+    return NotFound("This portal has been deleted.", field="portalUri")
 
 
 def _timeout(field: str | None) -> AppError:

@@ -104,6 +104,12 @@ class EngineProcess:
         self._rules = rules
         self._starting = threading.Lock()
 
+    @property
+    def must_exist(self) -> bool:
+        """Whether the folder must be there before its engine is started: in a data directory, another server may have
+        deleted it."""
+        return self._rules.root is not None
+
     def connect(self, hello: dict[str, Any], check: Callable[[], None]) -> socket.socket:
         """A connection that the engine has answered `hello` on; the engine is started if it does not run.
 
@@ -164,7 +170,7 @@ class EngineProcess:
             with suppress(OSError):
                 return self._greet(hello)[0]
             if time.monotonic() > deadline:
-                self._kill_hung_start()
+                self.kill_holder()
                 raise Unavailable("The engine of this portal does not start. Look at the log, or try again.")
             if started is None or (started.poll() is not None and not is_running(self._folder)):
                 failed += bool(started and started.returncode)
@@ -174,11 +180,11 @@ class EngineProcess:
             check()
             time.sleep(POLL_INTERVAL_S)
 
-    def _kill_hung_start(self) -> None:
-        """Kill an engine that holds the portal's lock and does not listen: it hangs where it starts."""
+    def kill_holder(self) -> None:
+        """Kill an engine that holds the portal's lock and does not answer or end."""
         pid = read_lock(self._folder).get("pid")
         if isinstance(pid, int) and pid > 1 and pid != os.getpid() and self._has_lock_open(pid):
-            log.warning("The engine of the portal in %s does not start. It is killed.", self._folder)
+            log.warning("The engine of the portal in %s hangs. It is killed.", self._folder)
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -200,8 +206,8 @@ class EngineProcess:
             raise Unavailable(
                 f"Portals are off: portal_sandbox is 'required', and this system lacks {' and '.join(lacks)}."
             )
-        make_private_folder(self._folder)
         if self._rules.root is None:
+            make_private_folder(self._folder)
             return self._spawn()
         with Turns(self._rules.root).take():
             self._free_slot(self._rules.root)
@@ -255,6 +261,16 @@ class EngineProcess:
         elif status:
             why = signal.strsignal(-status) if status < 0 else f"status {status}"
             log.warning("The engine of the portal in %s ended: %s.", self._folder, why)
+
+
+def wait_until_ended(folder: Path) -> None:
+    """Wait for the engine of a folder that was moved away: it ends by itself, and is killed if it does not."""
+    deadline = time.monotonic() + LEAVE_TIMEOUT_S
+    while is_running(folder):
+        if time.monotonic() > deadline:
+            EngineProcess(folder, Rules()).kill_holder()
+            return
+        time.sleep(POLL_INTERVAL_S)
 
 
 def _used_at(lock: Path) -> float:

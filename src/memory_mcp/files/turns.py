@@ -61,13 +61,23 @@ class Turns:
         # Opened for each turn: flock belongs to the open file, and a file somebody removed must not be kept.
         handle = self._opened()
         try:
-            while not self._try(handle):
+            while not (is_locked := self._try(handle)) or not self._is_in_place(handle):
+                if is_locked:  # it was removed or replaced while this waited for it
+                    os.close(handle)
+                    handle = self._opened()
+                    continue
                 if time.monotonic() > deadline:
                     raise _too_long()
                 time.sleep(PAUSE)
             yield
         finally:
             os.close(handle)  # and the turn with it
+
+    def _is_in_place(self, handle: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(handle), self.path.stat())
+        except FileNotFoundError:
+            return False
 
     def _opened(self) -> int:
         if self.path.is_dir():

@@ -1,16 +1,18 @@
 """Where portals lie, which of their engines this server talks to, and what is known of them without one."""
 
 import json
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-from memory_mcp.engine.client import EngineLine, Rules
-from memory_mcp.errors import NotFound
+from memory_mcp.engine.client import EngineLine, Rules, wait_until_ended
+from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.files import whole
 from memory_mcp.files.beneath import Root
 from memory_mcp.files.data_directory import make_private_folder
@@ -21,6 +23,8 @@ from memory_mcp.portals.model import Column, Described, Table
 PORTALS = "portals"
 DESCRIPTION = "portal.json"  # what the portal holds, so that listing it does not start its engine
 TURN = ".write.lock"
+DELETED = ".deleted-"  # what the names of folders start with that are being deleted
+MAX_DELETIONS = 10  # of one portal by other processes, while this one waits for its turn
 
 
 class PortalFolder:
@@ -44,10 +48,44 @@ class PortalFolder:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Change the portal alone, among all servers."""
-        make_private_folder(self.path)
-        with Turns(self.path / TURN).take():
+        """Change the portal alone, among all servers. Its folder is made if it is missing."""
+        with ExitStack() as held:
+            for _ in range(MAX_DELETIONS):
+                with suppress(FileNotFoundError):  # another process is just deleting it
+                    make_private_folder(self.path)
+                    held.enter_context(Turns(self.path / TURN).take())
+                    break
+            else:
+                raise Unavailable("This portal is being deleted. Try again.")
             yield
+
+    @contextmanager
+    def existing_turn(self) -> Iterator[None]:
+        """The same for a portal that must be there. Raises NotFound, and makes nothing, if it is not."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(Turns(self.path / TURN).take())
+            except FileNotFoundError:
+                raise self.not_found() from None
+            if not self.exists():
+                raise self.not_found()
+            yield
+
+    def not_found(self) -> NotFound:
+        return NotFound(f"There is no portal {self.address.portal_uri}. portal_write makes it.", field="portalUri")
+
+    def remove(self) -> None:
+        """Delete the portal from the disk. The caller holds its turn.
+
+        It leaves its place first, in one step: from then on no server finds it, and its engine ends.
+        """
+        leaving = self.path.with_name(f"{DELETED}{uuid4().hex}")
+        self.path.rename(leaving)
+        whole.sync(leaving.parent)
+        wait_until_ended(leaving)
+        remove_folder(leaving)
+        with suppress(OSError):  # it holds other portals
+            leaving.parent.rmdir()
 
     def describe(self, tables: Sequence[Table]) -> None:
         """Note what the portal holds."""
@@ -96,6 +134,12 @@ class PortalFolders:
             self._folder / address.namespace / address.portal, Address(address.namespace, address.portal)
         )
 
+    def remove_leftovers(self) -> None:
+        """Delete what is left of portals whose deletion did not end."""
+        for path in self._folder.glob(f"*/{DELETED}*"):
+            wait_until_ended(path)
+            remove_folder(path)
+
     def all(self) -> list[PortalFolder]:
         described = sorted(self._folder.glob(f"*/*/{DESCRIPTION}"))
         found = (Address(path.parent.parent.name, path.parent.name) for path in described)
@@ -123,11 +167,32 @@ class EngineLines:
                 )
             return self._lines[folder.path]
 
+    def forget(self, folder: PortalFolder) -> None:
+        """Close the line of a portal that was deleted."""
+        with self._guard:
+            line = self._lines.pop(folder.path, None)
+        if line:
+            line.close()
+
     def close(self) -> None:
         with self._guard:
             lines, self._lines = list(self._lines.values()), {}
         for line in lines:
             line.close()
+
+
+def remove_folder(folder: Path) -> None:
+    """Raises Unavailable if something in it cannot be deleted."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        if folder.exists():  # another process deletes it, too
+            shutil.rmtree(folder, ignore_errors=True)
+    except OSError as exc:
+        raise Unavailable(
+            "The portal is no longer listed, but some of its files cannot be deleted. Correct their permissions; the "
+            "next start of a server deletes the rest."
+        ) from exc
 
 
 def _table(said: dict[str, Any]) -> Table:

@@ -126,7 +126,7 @@ class Keeping:
     def existing(self, caller: Caller, address: Address) -> PortalFolder:
         folder = self.folders(caller).get(address)
         if not folder.exists():
-            raise NotFound(f"There is no portal {address.portal_uri}. portal_write makes it.", field="portalUri")
+            raise folder.not_found()
         return folder
 
 

@@ -74,13 +74,6 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Deleted:
-    portalUri: str  # noqa: N815
-    table: str
-    deleted: int
-
-
-@dataclass(frozen=True)
 class Imported:
     portalUri: str  # noqa: N815
     table: str

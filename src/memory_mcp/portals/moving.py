@@ -12,6 +12,7 @@ from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engine import archive, words
 from memory_mcp.engine.client import EngineError, EngineLine, LimitReached
 from memory_mcp.errors import Conflict, Invalid, NotFound
+from memory_mcp.files.data_directory import make_private_folder
 from memory_mcp.portals import inference, inspection, storage, zips
 from memory_mcp.portals.address import COLUMN, TABLE
 from memory_mcp.portals.folders import PortalFolder
@@ -66,9 +67,13 @@ def temporary_name() -> str:
 def staged(folder: PortalFolder, ending: str, beginning: str = "") -> Iterator[Path]:
     """A file that the engine may read and write, and that does not stay."""
     path = folder.path / "staging" / f"{beginning}{uuid4().hex}{ending}"
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     try:
         yield path
+    except FileNotFoundError:
+        if path.parent.exists():
+            raise
+        raise NotFound("This portal was deleted meanwhile.", field="portalUri") from None
     finally:
         path.unlink(missing_ok=True)
 

@@ -2,7 +2,7 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -14,19 +14,18 @@ from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engine import words
 from memory_mcp.engine.client import EngineError, EngineLine, Rules
 from memory_mcp.engine.parameters import Unfit
-from memory_mcp.errors import AppError, Invalid
+from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET, LastWrite, within_budget
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals import inference, joining, storage, usage
 from memory_mcp.portals.address import Address
-from memory_mcp.portals.answers import Result, ResultColumn
-from memory_mcp.portals.folders import EngineLines, PortalFolder
+from memory_mcp.portals.answers import Deleted, Result, ResultColumn
+from memory_mcp.portals.folders import EngineLines, PortalFolder, PortalFolders
 from memory_mcp.portals.inference import KEY
 from memory_mcp.portals.keeping import Keeping, existing_table, find_table, writable
 from memory_mcp.portals.limits import ImportLimits
 from memory_mcp.portals.model import (
     VIEWER,
-    Deleted,
     NewColumn,
     Record,
     Stats,
@@ -216,25 +215,61 @@ class Portals:
         ]
 
     def delete(
-        self, caller: Caller, uri: str, table: str, where: Mapping[str, Any] | None, *, confirm: bool
+        self, caller: Caller, uri: str, table: str | None, where: Mapping[str, Any] | None, *, confirm: bool
     ) -> Deleted:
-        """Delete the rows that match, or the whole table if that is confirmed."""
-        address, table = addresses.portal(uri), writable(table)
+        """Delete the rows that match, or if that is confirmed the whole table, or without one the portal."""
+        address = addresses.portal(uri)
         folder = self._keeping.existing(caller, address)
-        with folder.turn():
+        if table is None:
+            deleted = self._delete_portal(caller, folder, where, confirm=confirm)
+            answer = Deleted(address.portal_uri, deleted, portal=True)
+        else:
+            deleted = self._delete_rows(caller, folder, writable(table), where, confirm=confirm)
+            answer = Deleted(address.portal_uri, deleted, table)
+        self._report_deletion(caller, address)
+        return answer
+
+    def _delete_portal(
+        self, caller: Caller, folder: PortalFolder, where: Mapping[str, Any] | None, *, confirm: bool
+    ) -> int:
+        """How many rows its tables had."""
+        if where:
+            raise Invalid("table: name the table that where is for.", field="table")
+        if not confirm:
+            raise Invalid(
+                "confirm: without table the whole portal goes. Say so with confirm: true, or name a table.",
+                field="confirm",
+            )
+        with folder.existing_turn():
+            rows = self._row_count(folder)
+            folder.remove()
+        self._lines.forget(folder)
+        self._keeping.tell(caller, folder.address, list_changed=True)
+        return rows
+
+    def _row_count(self, folder: PortalFolder) -> int:
+        """0 where neither the description nor the engine can say: a damaged portal can be deleted, too."""
+        try:
+            described = folder.described()
+            tables = described.tables if described else storage.tables(self._lines.get(folder))
+            return sum(table.rows for table in tables)
+        except (AppError, EngineError):
+            return 0
+
+    def _delete_rows(
+        self, caller: Caller, folder: PortalFolder, table: str, where: Mapping[str, Any] | None, *, confirm: bool
+    ) -> int:
+        with folder.existing_turn():
             line = self._keeping.opened(folder)
             known = existing_table(storage.tables(line), table)
             if not where and not confirm:
                 raise Invalid("where: without it the whole table goes. Say so with confirm: true.", field="where")
             with self._keeping.changing(caller, folder, line):
                 if where:
-                    deleted = self._delete_where(line, known, where)
-                else:
-                    deleted = known.rows
-                    storage.drop_table(line, table)
-                    self._keeping.old_schema(line, table)
-        self._report_deletion(caller, address)
-        return Deleted(address.portal_uri, table, deleted)
+                    return self._delete_where(line, known, where)
+                storage.drop_table(line, table)
+                self._keeping.old_schema(line, table)
+                return known.rows
 
     def _report_deletion(self, caller: Caller, address: Address) -> None:
         """Have copies deleted, too. One that cannot be does not make the deletion fail."""
@@ -293,6 +328,14 @@ class Portals:
         self._lines.get(folder).dismiss()
 
     # Portals
+
+    def remove_leftovers(self, users: Iterable[str]) -> None:
+        """Delete what is left of portals whose deletion did not end. What cannot be deleted is logged."""
+        for user in users:
+            try:
+                PortalFolders(self._keeping.folder_of(user)).remove_leftovers()
+            except Unavailable as exc:
+                log.warning("%s", exc.message)
 
     def all(self, caller: Caller) -> list[PortalFolder]:
         return self._keeping.folders(caller).all()

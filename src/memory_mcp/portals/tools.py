@@ -6,10 +6,9 @@ from pydantic import Field
 from memory_mcp.caller import Scope
 from memory_mcp.families import AS_WHOLE, Arguments, Call, Family
 from memory_mcp.portals import resources
-from memory_mcp.portals.answers import Result
+from memory_mcp.portals.answers import Deleted, Result
 from memory_mcp.portals.model import (
     VIEWER,
-    Deleted,
     Exported,
     Format,
     Imported,
@@ -71,16 +70,17 @@ def portal_query(call: Call, asked: Query) -> Result:
 
 
 class Delete(InPortal):
-    table: TableName
+    table: TableName | None = Field(None, description="Without it the portal goes.")
     where: dict[str, Any] | None = Field(
         None, description='{column: value, [values] or {"lt": value}}; lt, lte, gt, gte, ne, like.'
     )
-    confirm: bool = Field(False, description="Needed without where: the whole table goes.")
+    confirm: bool = Field(False, description="Needed for a whole table or portal.")
 
 
 def _audit(asked: Delete, deleted: Deleted) -> dict[str, Any]:
     """Which columns the conditions named, and how many rows went: the values themselves are what was deleted."""
-    return {**asdict(deleted), "columns": sorted(asked.where or ())}
+    counted = {name: value for name, value in asdict(deleted).items() if value is not None}
+    return {**counted, "columns": sorted(asked.where or ())}
 
 
 @portals.tool(
@@ -93,7 +93,7 @@ def _audit(asked: Delete, deleted: Deleted) -> dict[str, Any]:
     audit=_audit,
 )
 def portal_delete(call: Call, asked: Delete) -> Deleted:
-    """Delete a table's records that match, or the whole table."""
+    """Delete a table's records that match, a whole table, or a portal."""
     return call.app.portals.delete(call.caller, asked.uri, asked.table, asked.where, confirm=asked.confirm)
 
 

@@ -302,7 +302,7 @@ class Transfers:
     ) -> tuple[list[Table], dict[str, str]]:
         """Have the engine write a portal to a file. What tables it holds, and what is noted of it."""
         try:
-            with folder.turn():
+            with folder.existing_turn():
                 check_not_cancelled(cancelled)
                 self._keeping.finish_import(folder, line)
                 checksum, about = storage.checksum(line), storage.metadata(line)
