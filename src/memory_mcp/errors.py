@@ -52,16 +52,26 @@ HUB_WORDS = {
 """The words that only a hub says to a node. docs/errors.md is made from these three."""
 
 
+MAX_MESSAGE_CHARS = 2000  # longer ones lose their middle: what is wrong comes first, and what to do last
+MAX_QUOTED_CHARS = 100  # of what a caller has sent, in a message about it
+
+
+def shorten(text: str) -> str:
+    """The beginning of what a caller has sent, with an ellipsis where it goes on."""
+    return text if len(text) <= MAX_QUOTED_CHARS else f"{text[: MAX_QUOTED_CHARS - 1]}…"
+
+
 class AppError(Exception):
-    """Base class; the message is written for the caller and safe to show."""
+    """Base class; the message is written for the caller and safe to show. One that is too long is cut."""
 
     word: ClassVar[str]
     mendable: ClassVar[bool] = True  # whether the caller can do something about it
 
     def __init__(self, message: str, *, word: str | None = None, **data: Any) -> None:
-        super().__init__(message)
-        self.message = message
-        self.data = data
+        half = MAX_MESSAGE_CHARS // 2
+        self.message = message if len(message) <= MAX_MESSAGE_CHARS else f"{message[:half]} … {message[-half:]}"
+        super().__init__(self.message)
+        self.data = data | {"field": shorten(data["field"])} if isinstance(data.get("field"), str) else data
         self.error = word or self.word
 
     @property

@@ -101,6 +101,7 @@ def test_every_tool_works_on_adopted_projects(server: Stdio, tmp_path: Path) -> 
         "unnamed": "active",
     }
     assert {one["created_at"] for one in listed} == {"2025-01-02T03:04:05Z"}
+    assert server.call("switch_project", name="unnamed")["project"]["name"] == "unnamed"
     assert server.call("switch_project", name="My Project/2")["project"]["name"] == "My Project/2"
     assert names(server.call("search_nodes", query="tea")) == ["Ann"]
     server.call("add_observations", observations=[{"entity_name": NFC, "contents": ["opens at nine"]}])

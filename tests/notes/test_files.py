@@ -112,6 +112,20 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stdio]:
     running.close()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"content": "c", "k" * 300_000: 1},
+        {"content": "c", "metadata": {"k" * 300_000: float("inf")}},
+        {"content": "c", "metadata": {"k" * 300_000: "x" * 2**20 + "x"}},
+    ],
+)
+def test_a_refusal_quotes_little_of_what_was_sent(alone: Stdio, arguments: dict[str, Any]) -> None:
+    answer = alone.ask("tools/call", {"name": "memory_create", "arguments": arguments})
+    assert "kkk" in json.dumps(answer)
+    assert len(json.dumps(answer)) < 2000
+
+
 def test_half_a_surrogate_pair_on_the_wire_is_refused(alone: Stdio) -> None:
     told = refused(alone, "memory_create", content="\ud800")
 

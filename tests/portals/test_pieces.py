@@ -72,6 +72,26 @@ def test_only_so_many_uploads_wait_at_a_time_and_those_under_way_go_on(tmp_path:
     assert len(list((tmp_path / "uploads").iterdir())) == pieces.MOST_UPLOADS
 
 
+def test_uploads_that_nobody_imports_make_way_oldest_first(tmp_path: Path) -> None:
+    for number in range(pieces.MOST_UPLOADS):
+        pieces.add(tmp_path, f"{number}.csv", 0, encoded(b"1" * 20), most=100)
+    for number in (7, 3):  # refused, or left alone
+        last_piece = time.time() - pieces.MIN_IDLE_S - number
+        os.utime(tmp_path / "uploads" / f"{number}.csv", (last_piece, last_piece))
+    pieces.add(tmp_path, "new.csv", 0, encoded(b"1"), most=100)
+    there = {path.name for path in (tmp_path / "uploads").iterdir()}
+    assert len(there) == pieces.MOST_UPLOADS
+    assert "new.csv" in there
+    assert "7.csv" not in there
+    assert "3.csv" in there
+    pieces.add(tmp_path, "new.csv", 1, encoded(b"1" * 19), most=100)  # 200 bytes together, as many as there may be
+    pieces.add(tmp_path, "new.csv", 20, encoded(b"1"), most=100)
+    assert not (tmp_path / "uploads" / "3.csv").exists()
+    pieces.add(tmp_path, "newer.csv", 0, encoded(b"1"), most=100)
+    with pytest.raises(Conflict, match="try again in 60 seconds"):
+        pieces.add(tmp_path, "newest.csv", 0, encoded(b"1"), most=100)
+
+
 def test_the_bounds_of_uploads_hold_for_many_at_once(tmp_path: Path) -> None:
     """Each call opens the lock by itself, as another process would."""
 

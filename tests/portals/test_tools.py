@@ -751,6 +751,14 @@ async def test_an_error_of_the_engine_tells_nothing_of_our_insides(client: Clien
         ("SELECT row_exists FROM shared", "invalid", "sql", "There is no column `row_exists`."),
         ("SELECT '\\xZZ'", "read_only_query", "sql", "This is not one SELECT: it has a text that is not UTF-8."),
         (f"SELECT length('{'x' * 5000}')", "too_large", "sql", "SELECT … AS name."),
+        *(
+            (f"SELECT CAST({text}, 'JSON') AS x", "too_large", "sql", "nested more than 100 levels deep")
+            for text in (
+                """concat('{"a":', repeat('[', 100), repeat(']', 100), '}')""",
+                """concat('{"a":', repeat('[', 900), repeat(']', 900), '}')""",
+                """concat(repeat('{"a":', 300), '1', repeat('}', 300))""",
+            )
+        ),
         (f"SELECT {','.join('1' * 8000)}", "too_large", "sql", "the result has 8000 columns."),
     ],
 )
@@ -771,6 +779,7 @@ async def test_an_error_of_the_engine_is_told_in_plain_words(
         f"SELECT {'(' * 150}1{')' * 150} AS a",
         f"SELECT {'abs(' * 300}1{')' * 300} AS a",
         f"SELECT * FROM {'(SELECT * FROM ' * 80}numbers(1){')' * 80}",
+        """SELECT CAST(concat('{"a":', repeat('[', 99), repeat(']', 99), '}'), 'JSON') AS x""",
     ],
 )
 def test_a_query_is_nested_as_deep_as_the_docs_say(app: App, sql: str) -> None:

@@ -181,6 +181,18 @@ def test_a_registry_that_is_broken_is_explained_and_kept(tmp_path: Path, elsewhe
     assert (tmp_path / "stores.yaml").read_text() == broken
 
 
+def test_a_name_with_a_hidden_character_is_shown_escaped_and_hides_no_other_store(
+    tmp_path: Path, elsewhere: Path
+) -> None:
+    (tmp_path / "stores.yaml").write_text(f"good: {elsewhere}\nab\u202ecd: {elsewhere}\n", encoding="utf-8")
+    shown = process("stores", "list", "--json", data_dir=tmp_path)
+    assert json.loads(shown.stdout) == {"stores": [{"name": "good", "path": str(elsewhere)}]}
+    assert "ab\\u202ecd" in shown.stderr.replace("\\\\", "\\")
+    assert "U+202E" in shown.stderr
+    for done in (shown, process("doctor", "--json", data_dir=tmp_path)):
+        assert "\u202e" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("bad", ["~nobodyhere/x", "", "''", "[b]", "{b: c}"])
 def test_a_line_that_names_no_folder_is_named_and_hides_no_other_store(
     tmp_path: Path, elsewhere: Path, app: App, bad: str

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.files import data_directory
+from tests.graph.test_adoption import make_folder
 from tests.stores.calls import tree, write
 from tests.stores.test_cli import answer, run
 from tests.wire import COMMAND, Stdio, environment
@@ -123,6 +124,14 @@ def test_a_line_written_by_hand_is_refused_and_the_other_stores_work(
     assert answer("stores", "remove", "bad", data_dir=data_dir)["name"] == "bad"
 
 
+def test_a_line_above_another_data_directory_is_said_by_doctor(data_dir: Path, another: Path) -> None:
+    (data_dir / "stores.yaml").write_text("above: ../home/apps\n")
+    [found] = [one for one in answer("doctor", data_dir=data_dir)["findings"] if one["check"] == "store"]
+    assert found["state"] == "notice"
+    assert "which is left out" in found["message"]
+    assert str(another) in found["message"]
+
+
 def test_a_data_directory_made_below_a_store_is_left_out(server: Stdio, data_dir: Path, another: Path) -> None:
     home = another.parent.parent
     aside = data_dir.parent / "aside"
@@ -215,3 +224,16 @@ def test_a_data_directory_that_a_person_shares_stays_open(tmp_path: Path, how: s
     folder.chmod(0o755)
     assert "only its owner can" not in started(folder, *FAMILIES)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert [one for one in answer("doctor", data_dir=folder)["findings"] if one["check"] == "permissions"] == []
+
+
+@pytest.mark.usefixtures("usual_umask")
+def test_an_adopted_graph_is_closed_to_others_as_doctor_wants_it(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    make_folder(folder, mine="active", old="archived")
+    folder.chmod(0o755)
+    assert "only its owner can" in started(folder, "--families", "graph", "--embedder", "none")
+    assert modes(folder) == {"folder 700", "file 600"}
+    assert not data_directory.is_shared(folder)
+    assert [one for one in answer("doctor", data_dir=folder)["findings"] if one["check"] == "permissions"] == []

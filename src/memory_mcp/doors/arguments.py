@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from memory_mcp.errors import Invalid
+from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families import Arguments, Prompt, Tool
 
 MOST_BYTES = 1024 * 1024  # of one field
@@ -21,7 +21,7 @@ def parse(tool: Tool, given: Mapping[str, Any] | None) -> Arguments:
         return tool.arguments.model_validate(cleaned)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
-        field = ".".join(map(str, first["loc"]))
+        field = shorten(".".join(map(str, first["loc"])))
         said = "Input should be an object" if first["type"] == "model_type" else first["msg"]
         raise Invalid(f"{field}: {said}.", field=field) from exc
 
@@ -30,7 +30,7 @@ def parse_prompt(prompt: Prompt, given: Mapping[str, str] | None) -> dict[str, s
     """A prompt's arguments are texts. Raises Invalid naming the one that is missing or unknown."""
     texts = {name: _text(value, name) for name, value in (given or {}).items()}
     for name in texts.keys() - {argument.name for argument in prompt.arguments}:
-        raise Invalid(f"{name}: this prompt takes no such argument.", field=name)
+        raise Invalid(f"{shorten(name)}: this prompt takes no such argument.", field=name)
     for argument in prompt.arguments:
         if argument.required and not texts.get(argument.name, "").strip():
             raise Invalid(f"{argument.name}: this prompt cannot do without it.", field=argument.name)
@@ -42,16 +42,18 @@ def _cleaned(value: Any, field: str, depth: int) -> Any:
     if isinstance(value, str):
         return _text(value, field)
     if isinstance(value, float) and not math.isfinite(value):
-        raise Invalid(f"{field} must be a finite number.", field=field)
+        raise Invalid(f"{shorten(field)} must be a finite number.", field=field)
     if depth > DEEPEST:
-        raise Invalid(f"{field[:80]}… is nested more than {DEEPEST} deep.", field=field.split(".")[0])
+        raise Invalid(f"{shorten(field)} is nested more than {DEEPEST} deep.", field=field.split(".")[0])
     if isinstance(value, dict):
         cleaned = {
             _text(name, name): _cleaned(item, f"{field}.{name}" if field else name, depth + 1)
             for name, item in value.items()
         }
         if len(cleaned) < len(value):
-            raise Invalid(f"{field}: two names in here are one in NFC. Give one of them.", field=field.split(".")[0])
+            raise Invalid(
+                f"{shorten(field)}: two names in here are one in NFC. Give one of them.", field=field.split(".")[0]
+            )
         return cleaned
     if isinstance(value, list) and not all(type(item) is float or type(item) is int for item in value):
         return [_cleaned(item, f"{field}.{index}", depth + 1) for index, item in enumerate(value)]
@@ -62,10 +64,11 @@ def _text(value: str, field: str) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError as exc:
-        raise Invalid(f"{field[:80]!a} holds half of a surrogate pair, which is not text.", field=ascii(field)) from exc
+        shown = ascii(shorten(field))
+        raise Invalid(f"{shown} holds half of a surrogate pair, which is not text.", field=shown) from exc
     if size > MOST_BYTES:
         raise Invalid(
-            f"{field} is {size} bytes; at most {MOST_BYTES} (1 MiB) fit. Split it into several memories.",
+            f"{shorten(field)} is {size} bytes; at most {MOST_BYTES} (1 MiB) fit. Split it into several memories.",
             word="too_large",
             field=field,
             limit=MOST_BYTES,

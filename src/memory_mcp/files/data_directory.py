@@ -62,8 +62,13 @@ def prepare(folder: Path) -> None:
         tenants = [path for path in (folder / "users").glob("[!.]*") if path.is_dir() and not path.is_symlink()]
         for tenant in tenants:
             mark(tenant)
-        if os.name == "posix" and SHARED not in (_marker(_place(folder)) or b"").splitlines():
+        if os.name == "posix" and not is_shared(folder):
             _make_private(folder, tenants)
+
+
+def is_shared(folder: Path) -> bool:
+    """Whether the marker of a data directory says that its own permissions stay as they are."""
+    return SHARED in (_marker(_place(folder)) or b"").splitlines()
 
 
 def mark(folder: Path, *, shared: bool = False) -> None:
@@ -81,9 +86,11 @@ def make_private_folder(folder: Path) -> None:
 
 
 def _holds_other_files(folder: Path) -> bool:
-    """Whether a folder that becomes a data directory held anything before, beside our lock and settings."""
-    known = {"in-use.lock", "config.toml", "stores.yaml", "stores.yaml.lock"}
-    return any(name not in known for name in os.listdir(folder))
+    """Whether a folder that becomes a data directory held anything before, beside our lock and settings, and what
+    another implementation of the specifications of vault and graph keeps there."""
+    ours = {"in-use.lock", "config.toml", "stores.yaml", "stores.yaml.lock", "projects", "archive"}
+    adopted = ("memory.db", "_meta.db")
+    return any(name not in ours and not name.startswith(adopted) for name in os.listdir(folder))
 
 
 def _marker(folder: Place) -> bytes | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from memory_mcp.clock import instant
-from memory_mcp.errors import Invalid
+from memory_mcp.errors import Invalid, shorten
 
 SCHEME = "mem://"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -87,7 +87,8 @@ def check_table(name: str, field: str = "table") -> str:
 def check_column(name: str, field: str = "data") -> str:
     if not COLUMN.fullmatch(name):
         raise Invalid(
-            f"{field}: {name!r} cannot be a column: use letters, digits and '_', and start with no digit.", field=field
+            f"{field}: {shorten(name)!r} cannot be a column: use letters, digits and '_', and start with no digit.",
+            field=field,
         )
     return name
 

@@ -38,6 +38,7 @@ from memory_mcp.portals.transfers import Transfers
 log = logging.getLogger(__name__)
 
 MAX_NESTING = 64  # levels of types in a column of an answer
+MAX_VALUE_LEVELS = 100  # of objects and lists in a value of an answer: readers of JSON give up on many more
 MOST_COLUMNS = 1000  # of an answer
 LONGEST_NAME = 4000  # characters of a column of an answer
 LONGEST_NAMES = TOKEN_BUDGET * BYTES_PER_TOKEN  # of all of them, with their types
@@ -167,6 +168,8 @@ class Portals:
                 found = self._keeping.line(folder).until(cancelled).query(sql, dict(parameters), lent)
         except EngineError as exc:
             raise Invalid(f"sql: {exc}", field="sql") from exc
+        except RecursionError as exc:  # of the reader of JSON
+            raise _nested_too_deep("sql") from exc
         self._keeping.count_read(folder)
         if len(found["meta"]) > MOST_COLUMNS:
             raise Invalid(
@@ -191,7 +194,8 @@ class Portals:
             ResultColumn(name, one["type"]) for name, one in zip(_unique(found["meta"]), found["meta"], strict=True)
         ]
         rows = [
-            {c.name: _readable(value, c.type) for c, value in zip(columns, row, strict=True)} for row in found["data"]
+            {c.name: _readable(value, c.type, "sql") for c, value in zip(columns, row, strict=True)}
+            for row in found["data"]
         ]
         shown = fitting(rows[: self._most_rows])
         truncated = found["isCut"] or len(shown) < len(rows)
@@ -372,10 +376,12 @@ class Portals:
             rows, is_cut = storage.page(line, table, asked)
         except EngineError as exc:
             raise Invalid(f"order: {exc}", field="uri") from exc
+        except RecursionError as exc:  # of the reader of JSON
+            raise _nested_too_deep("uri") from exc
         if is_counted:
             self._keeping.count_read(folder)
         types = {column.name: column.type for column in table.columns}
-        return [{name: _readable(value, types[name]) for name, value in row.items()} for row in rows], is_cut
+        return [{name: _readable(value, types[name], "uri") for name, value in row.items()} for row in rows], is_cut
 
 
 def _grown(table: Table, by: int) -> Table:
@@ -406,15 +412,29 @@ def _check_where(table: Table, where: Mapping[str, Any]) -> None:
             raise Invalid(f'where: compare with any of {words}, like {{"lt": 5}}.', field="where")
 
 
-def _readable(value: Any, kind: str) -> Any:
-    """Whole numbers that not every reader of JSON keeps become texts; the engine writes 1e18 as a whole number too."""
+def _readable(value: Any, kind: str, field: str, level: int = 0) -> Any:
+    """Whole numbers that not every reader of JSON keeps become texts; the engine writes 1e18 as a whole number too.
+
+    Raises Invalid, blaming `field`, for a value that is nested too deep.
+    """
+    if level >= MAX_VALUE_LEVELS and isinstance(value, (list, dict)):
+        raise _nested_too_deep(field)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > WIDEST:
         return float(value) if "Float" in kind else str(value)
     if isinstance(value, list):
-        return [_readable(one, kind) for one in value]
+        return [_readable(one, kind, field, level + 1) for one in value]
     if isinstance(value, dict):
-        return {name: _readable(one, kind) for name, one in value.items()}
+        return {name: _readable(one, kind, field, level + 1) for name, one in value.items()}
     return value
+
+
+def _nested_too_deep(field: str) -> Invalid:
+    return Invalid(
+        f"{field}: a value of the result is nested more than {MAX_VALUE_LEVELS} levels deep. Use toString or "
+        "toJSONString on it.",
+        word="too_large",
+        field=field,
+    )
 
 
 def _unique(meta: Sequence[Mapping[str, str]]) -> list[str]:

@@ -16,6 +16,7 @@ from memory_mcp.portals.model import Piece, Received
 
 UPLOADS = "uploads"  # in imports/
 DOWNLOADS = "downloads"  # in exports/
+MIN_IDLE_S = 60  # after its last piece, before an upload makes way for another
 LASTS = 3600  # seconds a file stays that nobody touches
 MOST_UPLOADS = 10  # files of one user that came in and are not imported yet
 MOST_TOGETHER = 2  # times what one file may have, for all of them
@@ -25,7 +26,7 @@ AT_ONCE = 512 * 1024  # bytes of a piece that goes out
 def add(imports: Path, name: str, offset: int, data: str, most: int) -> Received:
     """Append a piece. One that came twice is taken for granted, as a page may not have heard the answer.
 
-    Raises Conflict while too many files are here that nobody has imported.
+    Raises Conflict while too many files are here that just came in and are not imported yet.
     """
     piece = _decoded(data)
     if offset + len(piece) > most:
@@ -35,7 +36,7 @@ def add(imports: Path, name: str, offset: int, data: str, most: int) -> Received
     if offset == 0:
         delete_expired(folder)
     with Turns(folder).take():  # among all servers: what is counted must still be true when the piece is written
-        _check_room(folder, name, offset + len(piece), most)
+        _make_room(folder, name, offset + len(piece), most)
         _append(imports, name, offset, piece)
     return Received(f"{UPLOADS}/{name}", offset + len(piece))
 
@@ -58,13 +59,27 @@ def forget(imports: Path, source: str) -> None:
             place.remove()
 
 
-def _check_room(folder: Path, name: str, size: int, most: int) -> None:
-    others = [status.st_size for path, status in _files(folder) if path.name != name]
-    advice = f"Import them first; what nobody imports is gone {LASTS // 60} minutes after its last piece."
+def _make_room(folder: Path, name: str, size: int, most: int) -> None:
+    """Delete uploads that were refused or left alone, oldest first, until another one fits.
+
+    Raises Conflict if it does not: uploads that just came in stay.
+    """
+    others = sorted(((p, s) for p, s in _files(folder) if p.name != name), key=lambda other: other[1].st_mtime)
+    is_idle_since = time.time() - MIN_IDLE_S
+    while others and not _fits(others, size, most) and others[0][1].st_mtime < is_idle_since:
+        others.pop(0)[0].unlink(missing_ok=True)
+    if _fits(others, size, most):
+        return
+    advice = f"Import them first, or try again in {MIN_IDLE_S} seconds: what is not imported by then makes way."
     if len(others) >= MOST_UPLOADS:
         raise Conflict(f"name: {len(others)} uploads are not imported yet. {advice}", field="name", most=MOST_UPLOADS)
-    if others and sum(others) + size > MOST_TOGETHER * most:
-        raise Conflict(f"data: uploads that are not imported yet take up too much. {advice}", field="data")
+    raise Conflict(f"data: uploads that are not imported yet take up too much. {advice}", field="data")
+
+
+def _fits(others: list[tuple[Path, os.stat_result]], size: int, most: int) -> bool:
+    """Whether an upload of this size fits beside others. One alone always does."""
+    together = sum(status.st_size for _, status in others) + size
+    return not others or (len(others) < MOST_UPLOADS and together <= MOST_TOGETHER * most)
 
 
 def take(exports: Path, destination: str, offset: int) -> Piece:

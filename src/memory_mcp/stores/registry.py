@@ -9,6 +9,7 @@ from memory_mcp.errors import Conflict, NotFound, Unavailable
 from memory_mcp.files import data_directory, whole
 from memory_mcp.files.beneath import Root
 from memory_mcp.files.turns import Turns
+from memory_mcp.names import hidden_character
 from memory_mcp.stores import paths, yaml_text
 from memory_mcp.stores.model import Store
 
@@ -118,7 +119,13 @@ class Registry:
             whole.write(folder.beside(NAME), text.encode(), mode=0o600)
 
     def _store(self, name: str, path: object) -> Store:
-        """Raises Unavailable for a line that names no folder, or one that no store may be."""
+        """Raises Unavailable for a line that names no folder, or one that no store may be, and for a name with a hidden
+        character."""
+        if hidden := hidden_character(name):
+            raise Unavailable(
+                f"The name {name!a} in {NAME}, in the data directory, holds {hidden}, which cannot be seen or "
+                "changes how a line is shown, so the store is not used. Rename it there."
+            )
         folder = self._place(name, path)
         if self.holder(folder) is not None:
             raise Unavailable(

@@ -15,6 +15,7 @@ import filelock
 from memory_mcp.embedding import Options, model_files
 from memory_mcp.engine import client as engine
 from memory_mcp.errors import AppError
+from memory_mcp.files import data_directory
 from memory_mcp.files.presence import holders
 from memory_mcp.files.turns import Turns
 from memory_mcp.files.whole import ABANDONED, UNFINISHED
@@ -101,7 +102,8 @@ class Doctor:
 
     def _private(self) -> Iterator[Path]:
         for tenant in self._layout.tenants():
-            yield tenant.folder
+            if not data_directory.is_shared(tenant.folder):
+                yield tenant.folder
             for pattern in ("*.db*", "projects/*.db*", "archive/*.db*", "backups/*"):
                 yield from sorted(tenant.folder.glob(pattern))
         if self._layout.vault_is_elsewhere():
@@ -227,6 +229,14 @@ class Doctor:
                         "problem",
                         f"the folder of {name!r}, {store.folder}, is not there; bring it back, or memory-mcp stores "
                         f"remove {name}",
+                    )
+                elif below := data_directory.find_below(store.folder.resolve()):
+                    yield Finding(
+                        "store",
+                        f"{tenant.prefix}stores.yaml",
+                        "notice",
+                        f"the folder of {name!r} holds a data directory of Memory MCP, {below}, which is left out; "
+                        "give the store a folder that does not hold it",
                     )
 
     # Portals
