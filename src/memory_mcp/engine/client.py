@@ -46,7 +46,8 @@ _TOO_MUCH = {
     **dict.fromkeys(_TOO_MANY, "this reads or gives too much. Narrow the query with WHERE or LIMIT."),
 }
 _DISK_FULL = 243
-_SYSTEM_ERROR = 1001  # of the C++ library, such as a file that is missing
+_SYSTEM_ERROR = 1001  # of a C++ library: of files, or of Parquet
+_OF_FILES = "filesystem error"  # what the message of the former kind has
 
 
 class EngineError(Exception):
@@ -311,7 +312,7 @@ def _error(answer: dict[str, Any], field: str | None) -> Exception:
     code = answer["code"]
     if code == _DISK_FULL:
         return Unavailable("The disk that this portal lies on is full. Make room, and try again.")
-    if code == _SYSTEM_ERROR:
+    if code == _SYSTEM_ERROR and _OF_FILES in said:
         return Unavailable(
             "The engine cannot use the files of this portal: they were moved or deleted. Try again.",
             retry_after=RETRY_AFTER_S,
