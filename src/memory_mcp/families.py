@@ -141,6 +141,7 @@ class Listed:
     description: str | None = None
     mime_type: str = "application/json"
     meta: Mapping[str, Any] = field(default_factory=dict)
+    title: str | None = None  # for people
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
 """memory-mcp portal open, list and delete."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json
@@ -63,12 +65,14 @@ def list_portals(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         print_json({"portals": found})
         return
     table = Table(box=None)
-    for name in ("portal", "tables"):
+    for name in ("portal", "name", "tables"):
         table.add_column(name)
     for name in ("rows", "bytes"):
         table.add_column(name, justify="right")
     for one in found:
-        table.add_row(one["uri"], ", ".join(one["tables"]), f"{one['rows']:,}", f"{one['bytes']:,}")
+        table.add_row(
+            one["uri"], escape(one["name"]), ", ".join(one["tables"]), f"{one['rows']:,}", f"{one['bytes']:,}"
+        )
     Console().print(table if found else "There is no portal yet.")
 
 
@@ -76,7 +80,13 @@ def _summary(folder: PortalFolder) -> dict[str, Any]:
     described = folder.described()
     tables = described.tables if described else []
     rows, size = sum(table.rows for table in tables), sum(table.bytes for table in tables)
-    return {"uri": folder.address.portal_uri, "tables": [table.name for table in tables], "rows": rows, "bytes": size}
+    return {
+        "uri": folder.address.portal_uri,
+        **asdict(folder.labels()),
+        "tables": [table.name for table in tables],
+        "rows": rows,
+        "bytes": size,
+    }
 
 
 @cli.command("delete")

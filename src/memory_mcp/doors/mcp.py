@@ -193,6 +193,7 @@ class McpDoor:
             types.Resource(
                 uri=item.uri,
                 name=visible(item.name),
+                title=item.title and visible(item.title),
                 description=item.description and visible(item.description),
                 mime_type=item.mime_type,
                 _meta=dict(item.meta) or None,

@@ -1,10 +1,10 @@
-"""Answers to queries and deletions. Apart from the other values, which a worker process imports without pydantic."""
+"""Answers with fields that may be left out, apart from the values that a worker process imports without pydantic."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 from memory_mcp.families import LEFT_OUT, Notice
-from memory_mcp.portals.model import Record
+from memory_mcp.portals.model import Record, Stats, Table
 
 
 @dataclass(frozen=True)
@@ -29,3 +29,13 @@ class Deleted:
     deleted: int
     table: Annotated[str | None, LEFT_OUT] = None
     portal: Annotated[bool | None, LEFT_OUT] = None  # true if it is gone as a whole
+
+
+@dataclass(frozen=True)
+class View:
+    portalUri: str  # noqa: N815
+    viewerUri: str  # noqa: N815
+    tables: list[Table]
+    stats: Stats
+    name: Annotated[str | None, LEFT_OUT] = None  # what people call it, if they do
+    description: Annotated[str | None, LEFT_OUT] = None

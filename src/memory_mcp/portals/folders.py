@@ -18,7 +18,7 @@ from memory_mcp.files.beneath import Root
 from memory_mcp.files.data_directory import make_private_folder
 from memory_mcp.files.turns import Turns
 from memory_mcp.portals.address import NAME, Address
-from memory_mcp.portals.model import Column, Described, Table
+from memory_mcp.portals.model import Column, Described, Labels, Table
 
 PORTALS = "portals"
 DESCRIPTION = "portal.json"  # what the portal holds, so that listing it does not start its engine
@@ -89,7 +89,15 @@ class PortalFolder:
 
     def describe(self, tables: Sequence[Table]) -> None:
         """Note what the portal holds."""
-        self._write({"tables": [asdict(table) for table in tables]}, durable=False)
+        self._write({"tables": [asdict(table) for table in tables], **asdict(self.labels())}, durable=False)
+
+    def label(self, labels: Labels) -> None:
+        """Note what the portal is called."""
+        self._write({**self._read(), **asdict(labels)}, durable=False)
+
+    def labels(self) -> Labels:
+        said = self._read()
+        return Labels(str(said.get("name", "")), str(said.get("description", "")))
 
     def distrust(self) -> None:
         """Tables are about to change: until they are described again, only the engine knows them.
@@ -101,18 +109,25 @@ class PortalFolder:
 
     def announce(self) -> None:
         """The portal is there, whatever it holds. On the disk when this returns."""
-        self._write({"tables": None}, durable=True)
+        self._write({"tables": None, **asdict(self.labels())}, durable=True)
 
     def _write(self, said: dict[str, Any], *, durable: bool) -> None:
         with Root(self.path).folder(()) as folder:
             whole.write(folder.beside(DESCRIPTION), json.dumps(said, ensure_ascii=False).encode(), durable=durable)
 
+    def _read(self) -> dict[str, Any]:
+        try:
+            said = json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return said if isinstance(said, dict) else {}
+
     def described(self) -> Described | None:
         """None if nobody knows without the engine."""
         try:
-            said = json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))
+            said = self._read()
             return Described(self.address.namespace, self.address.portal, [_table(one) for one in said["tables"]])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (KeyError, TypeError):
             return None
 
 

@@ -1,6 +1,6 @@
 """What every operation needs: a caller's portals, their engines, and what is noted of their tables."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -10,14 +10,17 @@ from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engine.client import EngineError, EngineLine
 from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
+from memory_mcp.names import hidden_character
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals import journal, storage, usage
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.folders import EngineLines, PortalFolder, PortalFolders
 from memory_mcp.portals.journal import StagedTable
-from memory_mcp.portals.model import Table
+from memory_mcp.portals.model import Labels, Table
 
 PROTOCOL = "2026-07-28"
+MAX_NAME_CHARS = 120  # of what a portal is called
+MAX_DESCRIPTION_CHARS = 1000
 
 
 class Keeping:
@@ -61,6 +64,17 @@ class Keeping:
             folder.announce()
             self._note_schemas(line, journal.put_in_place(folder, line))
             journal.remove(folder)
+
+    def set_labels(self, folder: PortalFolder, line: EngineLine, labels: Labels) -> None:
+        """Change what a portal is called, where people and exports find it. The caller holds its turn."""
+        name = labels.name or folder.address.portal
+        storage.set_metadata(line, {"mcp.portal.name": name, "mcp.portal.description": labels.description})
+        folder.label(labels)
+
+    def take_labels(self, folder: PortalFolder, line: EngineLine, about: Mapping[str, str]) -> None:
+        """Call a portal what a file that was imported into it says, if it is called nothing yet."""
+        if folder.labels() == Labels() and (labels := labels_in(about)) != Labels():
+            self.set_labels(folder, line, labels)
 
     def _note_schemas(self, line: EngineLine, tables: Sequence[str]) -> None:
         """Tables came or were replaced: the next version of the schema, if their statements are others."""
@@ -128,6 +142,18 @@ class Keeping:
         if not folder.exists():
             raise folder.not_found()
         return folder
+
+
+def labels_in(about: Mapping[str, str]) -> Labels:
+    """What the metadata of a portal says that it is called. A name that only repeats its address is none, and neither
+    is text that no caller could have given."""
+    name, description = about.get("mcp.portal.name", ""), about.get("mcp.portal.description", "")
+    if name == about.get("mcp.portal.id", "").rpartition("/")[2]:
+        name = ""
+    return Labels(
+        name if len(name) <= MAX_NAME_CHARS and not hidden_character(name) else "",
+        description if len(description) <= MAX_DESCRIPTION_CHARS and not hidden_character(description) else "",
+    )
 
 
 def find_table(tables: Sequence[Table], name: str) -> Table | None:

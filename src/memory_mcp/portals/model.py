@@ -27,6 +27,14 @@ class FileSize:
     bytes: int  # uncompressed
 
 
+@dataclass(frozen=True)
+class Labels:
+    """What people call a portal and say about it; empty where nobody has."""
+
+    name: str = ""
+    description: str = ""
+
+
 # Answers go over the wire as they stand: their fields are the spec's.
 
 
@@ -106,14 +114,6 @@ class Piece:
     offset: int
     bytes: int  # of the whole file
     done: bool
-
-
-@dataclass(frozen=True)
-class View:
-    portalUri: str  # noqa: N815
-    viewerUri: str  # noqa: N815
-    tables: list[Table]
-    stats: Stats
 
 
 @dataclass(frozen=True)

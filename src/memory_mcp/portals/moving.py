@@ -34,6 +34,7 @@ class Target:
     on_conflict: OnConflict  # what becomes of tables that are there
     note_schema: Callable[[EngineLine, str], None]  # of a table that came or changed
     put_in_place: Callable[[Sequence[StagedTable]], None]
+    take_labels: Callable[[Mapping[str, str]], None]  # of the metadata of a portal file
     is_unfinished: Callable[[], bool]  # whether staged tables are still on their way to their places
 
     def check_conflicts(self, names: Iterable[str], known: Iterable[str]) -> None:
@@ -356,6 +357,8 @@ def open_file(target: Target, arrival: Arrival, only: str | None) -> tuple[list[
         staged = [_stage(target, stopping, name, columns, extended.get(name)) for name, columns in chosen.items()]
         check_not_cancelled(arrival.cancelled)
         target.put_in_place(staged)
+        with suppress(EngineError):  # another program wrote it in its own way, or left it out
+            target.take_labels(storage.metadata(line, RESTORED))
         return list(chosen), count
     except archive.Damaged as exc:
         raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc

@@ -19,18 +19,18 @@ from memory_mcp.families import BYTES_PER_TOKEN, TOKEN_BUDGET, LastWrite, within
 from memory_mcp.portals import address as addresses
 from memory_mcp.portals import inference, joining, storage, usage
 from memory_mcp.portals.address import Address
-from memory_mcp.portals.answers import Deleted, Result, ResultColumn
+from memory_mcp.portals.answers import Deleted, Result, ResultColumn, View
 from memory_mcp.portals.folders import EngineLines, PortalFolder, PortalFolders
 from memory_mcp.portals.inference import KEY
-from memory_mcp.portals.keeping import Keeping, existing_table, find_table, writable
+from memory_mcp.portals.keeping import Keeping, existing_table, find_table, labels_in, writable
 from memory_mcp.portals.limits import ImportLimits
 from memory_mcp.portals.model import (
     VIEWER,
+    Labels,
     NewColumn,
     Record,
     Stats,
     Table,
-    View,
     Written,
 )
 from memory_mcp.portals.transfers import Transfers
@@ -88,22 +88,56 @@ class Portals:
 
     # Tools
 
-    def write(self, caller: Caller, uri: str, table: str, records: Sequence[Record]) -> Written:
-        """Add records, all or none. A missing portal, table or column is made for them."""
+    def write(
+        self,
+        caller: Caller,
+        uri: str,
+        table: str,
+        records: Sequence[Record],
+        name: str | None = None,
+        description: str | None = None,
+    ) -> Written:
+        """Add records, all or none. A missing portal, table or column is made for them.
+
+        `name` and `description` are what the portal is called from now on; None leaves it as it is. With one of them
+        there may be no records, and then no table is made.
+        """
         address, table = addresses.portal(uri), writable(table)
+        if not records and name is None and description is None:
+            raise Invalid("data: give at least one record, or portalName or portalDescription.", field="data")
         folder = self._keeping.folders(caller).get(address)
         with folder.turn():
             line = self._keeping.opened(folder)
-            tables = self._noted(folder, line)
-            known = find_table(tables, table)
-            wanted = inference.wanted_columns(records, table, known)
-            if wanted or known is None:
-                self._write_changing(caller, folder, line, table, records)
-            else:
-                self._insert(line, table, known, [], records)
-                folder.describe([_grown(one, len(records)) if one.name == table else one for one in tables])
-                self._keeping.tell(caller, folder.address, list_changed=False)
+            if records:
+                self._write_records(caller, folder, line, table, records)
+            self._label(caller, folder, line, name, description)
         return Written(address.portal_uri, table, len(records))
+
+    def _label(
+        self, caller: Caller, folder: PortalFolder, line: EngineLine, name: str | None, description: str | None
+    ) -> None:
+        before = folder.labels()
+        labels = Labels(
+            before.name if name is None else name, before.description if description is None else description
+        )
+        if labels == before and folder.exists():
+            return
+        self._keeping.set_labels(folder, line, labels)
+        folder.describe(self._noted(folder, line))
+        self._keeping.tell(caller, folder.address, list_changed=True)
+
+    def _write_records(
+        self, caller: Caller, folder: PortalFolder, line: EngineLine, table: str, records: Sequence[Record]
+    ) -> None:
+        tables = self._noted(folder, line)
+        known = find_table(tables, table)
+        wanted = inference.wanted_columns(records, table, known)
+        if wanted or known is None:
+            self._write_changing(caller, folder, line, table, records)
+        else:
+            self._insert(line, table, known, [], records)
+            folder.describe([_grown(one, len(records)) if one.name == table else one for one in tables])
+            self._keeping.tell(caller, folder.address, list_changed=False)
 
     def _noted(self, folder: PortalFolder, line: EngineLine) -> list[Table]:
         """The tables of a portal, noted if they were not."""
@@ -304,7 +338,9 @@ class Portals:
         tables = storage.tables(self._keeping.line(folder))
         if address.table is not None:
             tables = [existing_table(tables, address.table)]
-        return View(address.portal_uri, VIEWER, tables, stats(folder, tables))
+        labels = folder.labels()
+        name, description = labels.name or None, labels.description or None
+        return View(address.portal_uri, VIEWER, tables, stats(folder, tables), name, description)
 
     # Upkeep
 
@@ -326,6 +362,7 @@ class Portals:
         line = self._keeping.line(folder)
         with folder.turn():
             folder.describe(storage.tables(line))
+            folder.label(labels_in(storage.metadata(line)))
 
     def dismiss(self, folder: PortalFolder) -> None:
         """Have the engine of a portal leave, so that its folder can be moved. Raises Unavailable."""

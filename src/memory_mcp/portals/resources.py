@@ -49,7 +49,9 @@ def _listed(folder: PortalFolder) -> Listed:
     tables = described.tables if described else []
     names = ", ".join(table.name for table in tables)
     about = {"memory": _about(folder, tables)}
-    return Listed(uri, uri.removeprefix("mem://"), f"Tables: {names or 'none'}", MIME, about)
+    labels = folder.labels()
+    description = labels.description or f"Tables: {names or 'none'}"
+    return Listed(uri, uri.removeprefix("mem://"), description, MIME, about, labels.name or None)
 
 
 def read(call: Call, uri: str) -> Document:
@@ -93,6 +95,7 @@ def complete(call: Call, name: str, value: str) -> list[str]:
 
 def _about(folder: PortalFolder, tables: Sequence[Table]) -> dict[str, Any]:
     return {
+        **{label: text for label, text in asdict(folder.labels()).items() if text},
         "schema": {"tables": [{"name": table.name, "columns": [asdict(c) for c in table.columns]} for table in tables]},
         "stats": asdict(stats(folder, tables))
         | {"by_table": {table.name: {"rows": table.rows, "bytes": table.bytes} for table in tables}},

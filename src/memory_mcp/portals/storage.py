@@ -292,8 +292,8 @@ def create_metadata(line: EngineLine, values: Mapping[str, str]) -> None:
         insert(line, METADATA, new, row_count(line, METADATA))
 
 
-def metadata(line: EngineLine) -> dict[str, str]:
-    rows = line.rows(f"SELECT key, argMax(value, updated_at) AS value FROM {METADATA} GROUP BY key")
+def metadata(line: EngineLine, database: str = DATABASE) -> dict[str, str]:
+    rows = line.rows(f"SELECT key, argMax(value, updated_at) AS value FROM {database}.{METADATA} GROUP BY key")
     return {row["key"]: row["value"] for row in rows}
 
 

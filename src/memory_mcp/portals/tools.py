@@ -1,12 +1,14 @@
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from memory_mcp.caller import Scope
 from memory_mcp.families import AS_WHOLE, Arguments, Call, Family
+from memory_mcp.names import check_readable
 from memory_mcp.portals import resources
-from memory_mcp.portals.answers import Deleted, Result
+from memory_mcp.portals.answers import Deleted, Result, View
+from memory_mcp.portals.keeping import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
 from memory_mcp.portals.model import (
     VIEWER,
     Exported,
@@ -15,7 +17,6 @@ from memory_mcp.portals.model import (
     OnConflict,
     Piece,
     Received,
-    View,
     Written,
 )
 
@@ -25,6 +26,9 @@ Uri = Annotated[str, Field(max_length=512, alias="portalUri")]
 TableName = Annotated[str, Field(min_length=1, max_length=64)]
 Sql = Annotated[str, Field(min_length=1, max_length=65536)]
 FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
+
+PortalName = Annotated[str, Field(max_length=MAX_NAME_CHARS), AfterValidator(check_readable)]
+PortalDescription = Annotated[str, Field(max_length=MAX_DESCRIPTION_CHARS), AfterValidator(check_readable)]
 
 portals = Family(
     name="portals",
@@ -47,18 +51,20 @@ class InPortal(Arguments):
 
 class Write(InPortal):
     table: TableName
-    data: list[dict[str, Any]] = Field(min_length=1, max_length=100_000)
+    data: list[dict[str, Any]] = Field(max_length=100_000)
+    name: PortalName | None = Field(None, alias="portalName")
+    description: PortalDescription | None = Field(None, alias="portalDescription")
 
 
 @portals.tool(Write, answers=Written, title="Write records", needs=Scope.WRITE, spec_name="memory/write")
 def portal_write(call: Call, asked: Write) -> Written:
-    """Add records to a table, all or none. What is missing of portal, table and columns is made."""
-    return call.app.portals.write(call.caller, asked.uri, asked.table, asked.data)
+    """Add records to a table, all or none. Makes what is missing: portal, table, columns."""
+    return call.app.portals.write(call.caller, asked.uri, asked.table, asked.data, asked.name, asked.description)
 
 
 class Query(InPortal):
     sql: Sql = Field(description="One ClickHouse SELECT.")
-    parameters: dict[str, Any] = Field({}, description="Values for {name:Type} in the SQL.")
+    parameters: dict[str, Any] = Field({}, description="For {name:Type} in the SQL.")
 
 
 @portals.tool(
@@ -70,11 +76,11 @@ def portal_query(call: Call, asked: Query) -> Result:
 
 
 class Delete(InPortal):
-    table: TableName | None = Field(None, description="Without it the portal goes.")
+    table: TableName | None = Field(None, description="Without: the portal.")
     where: dict[str, Any] | None = Field(
-        None, description='{column: value, [values] or {"lt": value}}; lt, lte, gt, gte, ne, like.'
+        None, description='{column: value, [values] or {"lt": value}}; lte, gt, gte, ne, like.'
     )
-    confirm: bool = Field(False, description="Needed for a whole table or portal.")
+    confirm: bool = Field(False, description="For a whole table or portal.")
 
 
 def _audit(asked: Delete, deleted: Deleted) -> dict[str, Any]:
@@ -93,15 +99,15 @@ def _audit(asked: Delete, deleted: Deleted) -> dict[str, Any]:
     audit=_audit,
 )
 def portal_delete(call: Call, asked: Delete) -> Deleted:
-    """Delete a table's records that match, a whole table, or a portal."""
+    """Delete matching records, a whole table, or a portal."""
     return call.app.portals.delete(call.caller, asked.uri, asked.table, asked.where, confirm=asked.confirm)
 
 
 class Import(InPortal):
-    source: FilePath = Field(description="A file in the imports folder.")
+    source: FilePath = Field(description="In the imports folder.")
     format: Format
     table: TableName | None = Field(None, description="Usually the file's name.")
-    mapping: dict[str, str] = Field({}, description="{column in the file: column in the table}")
+    mapping: dict[str, str] = Field({}, description="{file's column: table's}")
     on_conflict: OnConflict | None = Field(
         None, alias="onConflict", description="If a table exists. For db usually refuse, else append."
     )
@@ -109,7 +115,7 @@ class Import(InPortal):
 
 @portals.tool(Import, answers=Imported, title="Import a file", needs=Scope.WRITE, spec_name="memory/import")
 def portal_import(call: Call, asked: Import) -> Imported:
-    """Import records from a file, all or none; db brings whole tables."""
+    """Import a file's records, all or none; db brings whole tables."""
     return call.app.portals.transfers.import_file(
         call.caller,
         asked.uri,
@@ -124,7 +130,7 @@ def portal_import(call: Call, asked: Import) -> Imported:
 
 
 class Export(InPortal):
-    destination: FilePath = Field(description="A file in the exports folder.")
+    destination: FilePath = Field(description="In the exports folder.")
     format: Format
     table: TableName | None = None
     query: Sql | None = Field(None, description="A SELECT.")
@@ -179,7 +185,7 @@ def _in_a_line(view: View) -> str:
     **SHOWN_BY_THE_VIEWER,
 )
 def portal_view(call: Call, asked: InPortal) -> View:
-    """Show a portal's tables, columns and sizes."""
+    """Show a portal's tables and sizes."""
     return call.app.portals.view(call.caller, asked.uri)
 
 

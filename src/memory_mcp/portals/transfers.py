@@ -19,7 +19,7 @@ from memory_mcp.portals import fetching, inspection, journal, moving, pieces, pl
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.exports import UNFINISHED, ExportFolder
 from memory_mcp.portals.folders import PORTALS, PortalFolder
-from memory_mcp.portals.keeping import Keeping, existing_table, writable
+from memory_mcp.portals.keeping import Keeping, existing_table, labels_in, writable
 from memory_mcp.portals.limits import ImportBudget, ImportLimits
 from memory_mcp.portals.model import Exported, Format, Imported, OnConflict, Piece, Received, Table
 from memory_mcp.workers.process import LimitExceeded, ProcessLimits, WorkerProcess
@@ -135,6 +135,7 @@ class Transfers:
             on_conflict,
             self._keeping.new_schema,
             lambda tables: self._keeping.put_in_place(folder, line, tables),
+            lambda about: self._keeping.take_labels(folder, line, about),
             lambda: journal.exists(folder),
         )
 
@@ -343,6 +344,7 @@ class Transfers:
             with _archive_worker(path, path.stat().st_size) as worker, folder.turn():
                 count = moving.open_whole(line, worker, path)
                 folder.describe(storage.tables(line))
+                folder.label(labels_in(storage.metadata(line)))
         return count
 
     def take_in(self, caller: Caller, address: Address, file: Path) -> int:

@@ -302,6 +302,8 @@ class StoresShown(BaseModel):
 
 class PortalShown(BaseModel):
     uri: str
+    name: str = Field(description="What people call it; empty if nobody has named it.")
+    description: str
     tables: list[str]
     rows: int
     bytes: int
@@ -312,6 +314,8 @@ class PortalShown(BaseModel):
         tables = described.tables if described else []
         return cls(
             uri=folder.address.portal_uri,
+            name=folder.labels().name,
+            description=folder.labels().description,
             tables=[table.name for table in tables],
             rows=sum(table.rows for table in tables),
             bytes=sum(table.bytes for table in tables),
