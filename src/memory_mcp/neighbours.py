@@ -46,6 +46,7 @@ class Neighbours:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _address(self._own) as address:
                 receiving.bind(address)
+                Path(address).chmod(0o600)
         except OSError as exc:  # a file system without sockets
             receiving.close()
             log.warning("Clients will not hear of other servers' changes: %s", exc.strerror)

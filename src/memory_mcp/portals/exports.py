@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.errors import Invalid
+from memory_mcp.files.data_directory import make_private_folder
 from memory_mcp.files.turns import Turns
 from memory_mcp.portals import pieces
 
@@ -73,7 +74,7 @@ class ExportFolder:
 
         Raises Invalid if the quota does not allow it. The lock holds for all servers, so the count stays true.
         """
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(self.path)
         with Turns(self.path).take():
             count = sum(1 for _ in _entries(self.path))
             if count + folders + 1 > MAX_ENTRIES:

@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 
 from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.files.beneath import Outside, Place, Root
+from memory_mcp.files.data_directory import make_private_folder
 from memory_mcp.files.turns import Turns
 from memory_mcp.portals.model import Piece, Received
 
@@ -32,7 +33,7 @@ def add(imports: Path, name: str, offset: int, data: str, most: int) -> Received
     if offset + len(piece) > most:
         raise Invalid(f"data: the file is over {most} bytes. Split it.", word="too_large", field="data")
     folder = imports / UPLOADS
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folder)
     if offset == 0:
         delete_expired(folder)
     with Turns(folder).take():  # among all servers: what is counted must still be true when the piece is written

@@ -13,6 +13,7 @@ from typing import BinaryIO
 from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.files import whole
 from memory_mcp.files.beneath import Outside, Place, Root
+from memory_mcp.files.data_directory import make_private_folder
 
 AT_ONCE = 1024 * 1024  # bytes copied at once
 
@@ -37,7 +38,7 @@ def move_out(folders: Sequence[Path], made: Path, destination: str) -> str:
         raise Invalid(
             f"destination: only files in {_listed(folders)} are possible: no address, and no '~'.", field="destination"
         )
-    folders[0].mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folders[0])
     with _telling("destination", folders), _new_place(folders, destination) as place:
         _check_free(place)
         with made.open("rb") as reading:

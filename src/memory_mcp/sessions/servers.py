@@ -64,4 +64,4 @@ class Servers:
             self.is_living(path.stem)
 
     def _lock_of(self, server_id: str) -> filelock.BaseFileLock:
-        return filelock.FileLock(self._folder / f"{server_id}.lock", thread_local=False)
+        return filelock.FileLock(self._folder / f"{server_id}.lock", mode=0o600, thread_local=False)
