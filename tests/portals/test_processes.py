@@ -290,15 +290,6 @@ def test_a_library_in_ld_preload_does_not_reach_the_engine(tmp_path: Path, monke
     assert (given["LC_ALL"], given["TMPDIR"]) == ("C.UTF-8", str(tmp_path / "portal" / "tmp"))
 
 
-def test_an_engine_has_a_lower_priority_than_its_server(tmp_path: Path) -> None:
-    line = engine_client.EngineLine(tmp_path / "portal", {"max_execution_time": 5})
-    line.run("SELECT sum(number) FROM numbers_mt(1000000)")
-    tasks = Path(f"/proc/{engine_pid(tmp_path / 'portal')}/task")
-    found = {os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in tasks.iterdir()}
-    line.dismiss()
-    assert min(found) > os.getpriority(os.PRIO_PROCESS, 0)
-
-
 def test_an_engine_that_ends_as_it_starts_is_noticed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "chdb.py").write_text("raise SystemExit(7)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -67,12 +67,13 @@ def files(store: Path) -> set[str]:
 
 
 def check_indexes(store: Path) -> None:
-    """Every index.yaml says exactly what lies beside it."""
-    for folder in (store, *(path for path in store.rglob("*") if path.is_dir())):
+    """Every folder with memories below it has an index.yaml, which says exactly what lies beside it."""
+    folders = {folder for path in store.rglob("*.md") for folder in path.parents if folder.is_relative_to(store)}
+    for folder in folders:
         found = yaml.safe_load((folder / "index.yaml").read_text())
         way = [] if folder == store else [folder.relative_to(store).as_posix()]
         assert {one["path"] for one in found["memories"]} == {"/".join([*way, p.stem]) for p in folder.glob("*.md")}
-        assert set(found["subcategories"]) == {"/".join([*way, p.name]) for p in folder.iterdir() if p.is_dir()}
+        assert set(found["subcategories"]) == {"/".join([*way, p.name]) for p in folders if p.parent == folder}
 
 
 def test_every_add_of_two_servers_and_a_person_is_kept(tmp_path: Path, servers: list[Stdio]) -> None:

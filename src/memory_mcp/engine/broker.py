@@ -372,7 +372,7 @@ class Broker:
         self._lock = lock
         self._idle_s = idle_s
         self._is_dismissed = False
-        self._requests = OpenRequests()
+        self.requests = OpenRequests()
 
     def serve(self) -> None:
         for watch in (self._leave_when_idle, self._stop_abandoned, self._end_when_stuck):
@@ -399,7 +399,7 @@ class Broker:
         if op == "leave":
             self._is_dismissed = True
         elif op == "leave if idle":
-            with self._requests.none_open() as is_idle:
+            with self.requests.none_open() as is_idle:
                 self._is_dismissed = self._is_dismissed or is_idle
             return {"ok": is_idle}
         return {"ok": True, "pid": os.getpid()}
@@ -407,13 +407,13 @@ class Broker:
     def _serve_requests(self, client: EngineClient, limits: dict[str, int]) -> None:
         reader: Reader | None = None
         try:
-            with self._requests.track(client, HELLO_TIMEOUT_S, stops=True) as request:
+            with self.requests.track(client, HELLO_TIMEOUT_S, stops=True) as request:
                 reader = self._engine.reader(limits, client.tag)
                 request.answer({"ok": True, "pid": os.getpid()})
             while True:
                 asked, data = frames.receive(client.wire)
                 stops = asked["op"] in ("query", "export") or (asked["stops"] and not data)
-                with self._requests.track(client, asked["timeout_s"], stops=stops) as request:
+                with self.requests.track(client, asked["timeout_s"], stops=stops) as request:
                     request.answer(*self._answer(client, reader, asked, data))
         finally:
             if reader:
@@ -423,7 +423,7 @@ class Broker:
         """Again and again: what has only just begun is not there to be stopped yet."""
         while True:
             time.sleep(POLL_INTERVAL_S)
-            for request in self._requests.abandoned():
+            for request in self.requests.abandoned():
                 with suppress(Exception):  # chDB raises plain exceptions; the next look comes soon
                     self._engine.stop(request.client)
 
@@ -431,10 +431,10 @@ class Broker:
         """Does not use chDB, which may be stuck."""
         while True:
             time.sleep(POLL_INTERVAL_S)
-            if stuck := self._requests.stuck():
-                self._requests.end_overdue()
+            if stuck := self.requests.stuck():
+                self.requests.end_overdue()
                 self._engine.wait_for_writer({request.client for request in stuck})
-                self._requests.end_overdue()
+                self.requests.end_overdue()
                 sys.stderr.write("The engine ends: a request did not stop at its limit, or when its client left.\n")
                 sys.stderr.flush()
                 os._exit(ENDED_ITSELF)
@@ -479,13 +479,13 @@ class Broker:
         while True:
             time.sleep(POLL_INTERVAL_S)
             if not self._folder.is_in_place():
-                self._requests.wait_for_none(LEAVING)
+                self.requests.wait_for_none(LEAVING)
                 os._exit(0)
-            if noted_at != self._requests.last_at:
-                noted_at = self._requests.last_at
+            if noted_at != self.requests.last_at:
+                noted_at = self.requests.last_at
                 os.utime(self._lock)  # a server that needs to end an idle engine sees when this one was last used
-            with self._requests.none_open() as is_idle:
-                is_over = self._is_dismissed or time.monotonic() - self._requests.last_at > self._idle_s
+            with self.requests.none_open() as is_idle:
+                is_over = self._is_dismissed or time.monotonic() - self.requests.last_at > self._idle_s
                 if is_idle and is_over:
                     _unlink(self._listening)
                     self._engine.close()
@@ -572,8 +572,10 @@ def main() -> None:
     threading.stack_size(64 * 1024 * 1024)
     sandbox.enter(folder, readable=[HERE])
     engine = Engine(folder)
-    threading.Thread(target=priority.adjust, args=(orders["niceness"],), daemon=True).start()
-    Broker(engine, handle, listening, lock, orders["idle_s"]).serve()
+    broker = Broker(engine, handle, listening, lock, orders["idle_s"])
+    adjust = partial(priority.adjust, orders["niceness"], broker.requests.longest_s)
+    threading.Thread(target=adjust, daemon=True).start()
+    broker.serve()
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ class Request:
     timeout_s: float
     stops: bool  # whether it ends when its client leaves
     started_at: float
+    process_s: float  # processor time that this process had used when it began
     left_at: float | None = None  # when its client was first seen to be gone
     _is_answered: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock)
@@ -80,7 +81,7 @@ class OpenRequests:
     @contextmanager
     def track(self, client: EngineClient, timeout_s: float, *, stops: bool) -> Iterator[Request]:
         """A request that is open until the block ends."""
-        request = Request(client, timeout_s, stops, time.monotonic())
+        request = Request(client, timeout_s, stops, time.monotonic(), time.process_time())
         with self._guard:
             self._open.add(request)
         try:
@@ -90,6 +91,11 @@ class OpenRequests:
                 self._open.discard(request)
                 self._none_left.notify_all()
                 self.last_at = time.monotonic()
+
+    def longest_s(self) -> float:
+        """The processor time that this process has used since the oldest open request began."""
+        with self._guard:
+            return time.process_time() - min((request.process_s for request in self._open), default=time.process_time())
 
     def abandoned(self) -> list[Request]:
         """Those whose client has left."""

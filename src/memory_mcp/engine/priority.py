@@ -6,13 +6,15 @@ servers nor the small queries of other users, so its priority is low for as long
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 
-NORMAL = 2  # niceness, just below the servers
+NORMAL = 2  # niceness more than the server's
 BUSY = 15  # of an engine that computes without a pause; it gets a twentieth of what the others get
 LOWEST = 19
 POLL_INTERVAL_S = 0.25
-MAX_LOAD = 0.5  # processors that an engine uses on average before it counts as busy
+MAX_REQUEST_S = 0.5  # of processor time that one request takes before its engine counts as busy
+MAX_LOAD = 0.5  # processors that an engine uses on average before it does, too: many small requests
 MIN_LOAD = 0.1  # below which it no longer does
 HALF_LIFE_S = 1.0  # after which what an engine has used counts half in the average
 
@@ -38,29 +40,34 @@ class Priority:
     """The priority of this process. Create it before the sandbox is entered, which makes /proc unreadable."""
 
     def __init__(self) -> None:
+        self._base = os.getpriority(os.PRIO_PROCESS, 0)  # the server's
         self._threads = _open_or_none("/proc/self/task", os.O_RDONLY)
         self._session = _open_or_none("/proc/self/autogroup", os.O_WRONLY)
 
-    def adjust(self, start: int) -> None:
+    def adjust(self, start: int, request_s: Callable[[], float]) -> None:
         """Keep the priority low while this process uses much of the processor. Does not return.
 
-        `start` is the niceness that the process was started with, and never falls below. Where the process may not
+        `request_s` is the processor time that the longest open request has taken: on a machine that has too much to do,
+        an engine may get less than MAX_LOAD however much it wants.
+        `start` is the niceness that the process was started with, and keeps at least. Where the process may not
         raise its priority again, it stays low.
         """
         load, wanted, is_set = Load(), max(start, NORMAL), False
         while True:
-            busy = max(start, BUSY)
-            if load.processors > MAX_LOAD and wanted != busy:
+            normal, busy = max(start, NORMAL), max(start, BUSY)
+            is_long = request_s() > MAX_REQUEST_S
+            if wanted == normal and (is_long or load.processors > MAX_LOAD):
                 wanted, is_set = busy, False
-            elif load.processors < MIN_LOAD and wanted == busy:
-                wanted, is_set = max(start, NORMAL), False
+            elif wanted == busy and not is_long and load.processors < MIN_LOAD:
+                wanted, is_set = normal, False
             is_set = is_set or self.set(wanted)
             time.sleep(POLL_INTERVAL_S)
             load.update()
 
     def set(self, niceness: int) -> bool:
-        """Set the niceness of all threads, of those they start, and of the session: where autogroups are on, Linux
-        shares the processor between sessions first. Whether all could be set."""
+        """Add to the server's niceness, for all threads, those they start, and the session: where autogroups are on,
+        Linux shares the processor between sessions first. Whether all could be set."""
+        niceness = min(LOWEST, self._base + niceness)
         threads = ["0"] if self._threads is None else os.listdir(self._threads)  # noqa: PTH208  # its path is closed
         for thread in threads:
             with suppress(OSError):  # it has just ended, or this process may not raise its priority
