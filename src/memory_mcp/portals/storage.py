@@ -349,7 +349,7 @@ _TEXTS = {"String", "Nullable(String)", "Array(String)", "Array(Nullable(String)
 _FRACTIONS = re.compile(r"(Nullable\(Float\d+\)|Float\d+|Array\((Nullable\()?Float\d+\)?\))")
 _IN_NFC = "if(isValidUTF8({}), normalizeUTF8NFC({}), {})"
 _IS_WHOLE = "match(ifNull({}, '0'), '^[+-]?[0-9]+$')"
-_FREE_TYPE = re.compile(r"\b(?:Dynamic|JSON|Object)\b", re.IGNORECASE)  # each value has a type of its own
+_DYNAMIC_TYPE = re.compile(r"\b(?:Dynamic|JSON|Object)\b", re.IGNORECASE)  # each value has a type of its own
 FORMATS = {"json": "JSONEachRow", "csv": "CSVWithNames", "parquet": "Parquet"}
 UNKNOWN_TABLE = 60
 NULL = 349  # what the engine calls a null where there must be none
@@ -670,7 +670,7 @@ def restored_tables(line: EngineLine, database: str) -> dict[str, dict[str, str]
     return found
 
 
-def retype_free_columns(line: EngineLine, database: str, table: str) -> None:
+def rewrite_dynamic_columns(line: EngineLine, database: str, table: str) -> None:
     """Write the values of a restored table again where a value, not its column, says of which type it is.
 
     They go through JSON, as records that callers send do, so only types that JSON values get are left: a state of an
@@ -678,30 +678,32 @@ def retype_free_columns(line: EngineLine, database: str, table: str) -> None:
     """
     sql = "SELECT name, type FROM system.columns WHERE database = {d:String} AND table = {t:String} ORDER BY position"
     types = {row["name"]: row["type"] for row in line.rows(sql, {"d": database, "t": table})}
-    free = {name: kind for name, kind in types.items() if _FREE_TYPE.search(kind)}
-    if not free:
+    dynamic = {name: kind for name, kind in types.items() if _DYNAMIC_TYPE.search(kind)}
+    if not dynamic:
         return
-    retyped = f"_retyped_{uuid4().hex}"
-    values = [_retyped(name, free[name]) if name in free else _name(name) for name in types]
-    is_same = " AND ".join(f"toJSONString({_retyped(name, kind)}) = {_as_json(name)}" for name, kind in free.items())
-    line.run(f"CREATE TABLE IF NOT EXISTS {database}.{retyped} AS {database}.{_name(table)}")
+    rewritten = f"_rewritten_{uuid4().hex}"
+    values = [_from_json(name, dynamic[name]) if name in dynamic else _name(name) for name in types]
+    is_same = " AND ".join(
+        f"toJSONString({_from_json(name, kind)}) = {_as_json(name)}" for name, kind in dynamic.items()
+    )
+    line.run(f"CREATE TABLE IF NOT EXISTS {database}.{rewritten} AS {database}.{_name(table)}")
     _fill(
         line,
-        retyped,
-        f"INSERT INTO {database}.{retyped} ({', '.join(map(_name, types))}) SELECT {', '.join(values)} "
+        rewritten,
+        f"INSERT INTO {database}.{rewritten} ({', '.join(map(_name, types))}) SELECT {', '.join(values)} "
         f"FROM {database}.{_name(table)} WHERE throwIf(NOT ({is_same}), 'no JSON') = 0 "
         "SETTINGS output_format_json_quote_64bit_integers = 0, output_format_json_quote_decimals = 1",
         database,
     )
     line.run(f"DROP TABLE IF EXISTS {database}.{_name(table)} SYNC")
-    line.run(f"RENAME TABLE IF EXISTS {database}.{retyped} TO {database}.{_name(table)}")
+    line.run(f"RENAME TABLE IF EXISTS {database}.{rewritten} TO {database}.{_name(table)}")
 
 
 def _as_json(name: str) -> str:
     return f"toJSONString({_name(name)})"
 
 
-def _retyped(name: str, kind: str) -> str:
+def _from_json(name: str, kind: str) -> str:
     """A column's values, read from their JSON as values of the column's type."""
     whole = literal(f"JSON(value {kind})")
     return f"""getSubcolumn(CAST(concat('{{"value":', {_as_json(name)}, '}}'), {whole}), 'value')"""

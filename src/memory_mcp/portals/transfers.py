@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from hashlib import file_digest
 from pathlib import Path, PurePath
 
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
@@ -15,10 +16,21 @@ from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families import Progress
 from memory_mcp.files.compressed import MAX_EXPANSION
 from memory_mcp.portals import address as addresses
-from memory_mcp.portals import fetching, inspection, journal, moving, pieces, places, storage, zips
+from memory_mcp.portals import (
+    archive_imports,
+    fetching,
+    inspection,
+    journal,
+    pieces,
+    places,
+    record_imports,
+    storage,
+    zips,
+)
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.exports import UNFINISHED, ExportFolder
 from memory_mcp.portals.folders import PORTALS, PortalFolder
+from memory_mcp.portals.import_context import ImportTarget, SourceFile, staged_file
 from memory_mcp.portals.keeping import Keeping, existing_table, labels_in, writable
 from memory_mcp.portals.limits import ImportBudget, ImportLimits
 from memory_mcp.portals.model import Exported, Format, Imported, OnConflict, Piece, Received, Table
@@ -84,19 +96,19 @@ class Transfers:
         is_zip = format_ != "db" and source.lower().endswith(ZIP)
         if is_zip and mapping:
             raise Invalid("mapping: a zip brings its columns as they are. Leave mapping out.", field="mapping")
-        name = table if format_ == "db" or is_zip else writable(moving.table_name(source, table))
+        name = table if format_ == "db" or is_zip else writable(record_imports.table_name(source, table))
         folder = self._keeping.folders(caller).get(address)
         budget = self._import_limits.begin()
         with (
             self._limit_running(self._importing, MAX_IMPORTS, "imports"),
             _translate_limits(self._import_limits),
-            moving.staged(folder, ZIP if is_zip else ENDINGS[format_]) as path,
+            staged_file(folder, ZIP if is_zip else ENDINGS[format_]) as path,
             self._worker(path, budget, cancelled) as worker,
         ):
             if is_zip or format_ != "parquet":  # which the engine reads alone
                 worker.start()
             self._get(caller, source, path, budget, cancelled)  # before the portal is locked: this may take long
-            arrival = moving.Arrival(path, format_, worker, budget, cancelled)
+            arrival = SourceFile(path, format_, worker, budget, cancelled)
             files = self._files_of_zip(worker, path, format_, table) if is_zip else {}
             if format_ in ("json", "csv") and not is_zip:
                 worker.call(inspection.prepare, path, format_)
@@ -107,14 +119,14 @@ class Transfers:
                 with self._keeping.changing(caller, folder, line):
                     target = self._target(folder, line, on_conflict or ("refuse" if format_ == "db" else "append"))
                     if format_ == "db":
-                        names, count = moving.open_file(target, arrival, name)
+                        names, count = archive_imports.import_archive(target, arrival, name)
                     elif is_zip:
-                        names, count = moving.load_zip(
-                            target, arrival, files, lambda ending: moving.staged(folder, ending)
+                        names, count = record_imports.load_zip(
+                            target, arrival, files, lambda ending: staged_file(folder, ending)
                         )
                     else:
                         names = [str(name)]
-                        count = moving.load(target, arrival, str(name), mapping)
+                        count = record_imports.load(target, arrival, str(name), mapping)
             pieces.forget(self._import_folders(caller)[0], source)
             tell(2, 3, f"{count} records are in.")
             tell(3, 3, "Done.")
@@ -129,8 +141,8 @@ class Transfers:
             raise NotFound(f"table: the zip has no file for a table {only!r}.", field="table")
         return {only: files[only]}
 
-    def _target(self, folder: PortalFolder, line: EngineLine, on_conflict: OnConflict) -> moving.Target:
-        return moving.Target(
+    def _target(self, folder: PortalFolder, line: EngineLine, on_conflict: OnConflict) -> ImportTarget:
+        return ImportTarget(
             line,
             on_conflict,
             self._keeping.new_schema,
@@ -186,7 +198,7 @@ class Transfers:
             if zipped and not destination.lower().endswith(ZIP):
                 destination += ZIP
             beginning = UNFINISHED if is_counted else ""
-            path = running.enter_context(moving.staged(folder, ZIP if zipped else ENDINGS[format_], beginning))
+            path = running.enter_context(staged_file(folder, ZIP if zipped else ENDINGS[format_], beginning))
             if is_counted:
                 target.delete_expired()
                 largest = min(largest, target.bytes_left())
@@ -197,7 +209,7 @@ class Transfers:
                 tables, rows = self._export_zip(
                     line.until(cancelled),
                     path,
-                    lambda ending: moving.staged(folder, ending, beginning),
+                    lambda ending: staged_file(folder, ending, beginning),
                     destination,
                     format_,
                     zipped,
@@ -210,7 +222,7 @@ class Transfers:
                 )
             check_not_cancelled(cancelled)
             tell(1, 2, "The file is made.")
-            size, digest = path.stat().st_size, moving.digest(path)
+            size, digest = path.stat().st_size, _sha256(path)
             with target.reserve(path, len(PurePath(destination).parts)) if is_counted else nullcontext():
                 shown = places.move_out(self._export_folders(caller), path, destination)
             tell(2, 2, "Done.")
@@ -322,7 +334,7 @@ class Transfers:
     def back_up(self, folder: PortalFolder, target: Path) -> list[Table]:
         """Write a whole portal to a new file, as it is at one moment, while servers go on. What tables it holds."""
         line = self._keeping.line(folder)
-        with moving.staged(folder, ENDINGS["db"]) as path:
+        with staged_file(folder, ENDINGS["db"]) as path:
             tables = self._written(folder, line, path, math.inf)
             shutil.copyfile(path, target)
         return tables
@@ -330,7 +342,7 @@ class Transfers:
     def export_to(self, folder: PortalFolder, table: str, target: Path, format_: Format) -> int:
         """Write a whole table to a new file. How many rows that was."""
         line = self._keeping.line(folder)
-        with moving.staged(folder, ENDINGS[format_]) as path:
+        with staged_file(folder, ENDINGS[format_]) as path:
             _, rows = self._export_table(line, path, target.name, format_, table, None, self._largest_export)
             shutil.copyfile(path, target)
         return rows
@@ -339,10 +351,10 @@ class Transfers:
         """Make a portal that is not there from its file, as it was. How many rows. Raises Invalid, and leaves nothing,
         for a damaged file."""
         line = self._keeping.line(folder)
-        with moving.staged(folder, ENDINGS["db"]) as path:
+        with staged_file(folder, ENDINGS["db"]) as path:
             shutil.copyfile(file, path)
             with _archive_worker(path, path.stat().st_size) as worker, folder.turn():
-                count = moving.open_whole(line, worker, path)
+                count = archive_imports.restore_archive(line, worker, path)
                 folder.describe(storage.tables(line))
                 folder.label(labels_in(storage.metadata(line)))
         return count
@@ -465,3 +477,8 @@ def _check_size(size: int, largest: float) -> None:
             word="too_large",
             field="format",
         )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
