@@ -147,9 +147,9 @@ async def test_the_files_of_a_zip_come_together_or_not_at_all(client: Client, da
 @pytest.mark.parametrize(
     ("files", "error", "said"),
     [
-        ({"a.txt": "x"}, "invalid", "not called as a csv file"),
-        ({"../a b.csv": "n\n1\n"}, "invalid", "no table can be called"),
-        ({"_mcp_metadata.csv": "n\n1\n"}, "invalid", "no table can be called"),
+        ({"a.txt": "x"}, "invalid", "no ending of a csv file"),
+        ({"../a b.csv": "n\n1\n"}, "invalid", "no table can have the name"),
+        ({"_mcp_metadata.csv": "n\n1\n"}, "invalid", "no table can have the name"),
         ({"a.csv": "n\n1\n", "x/a.csv": "n\n1\n"}, "invalid", "two files for the table 'a'"),
         ({}, "invalid", "no csv file"),
         ({f"t{number}.csv": "n\n1\n" for number in range(1001)}, "too_large", "more than 1000 files"),

@@ -22,9 +22,9 @@ from memory_mcp.portals.model import Column, Described, Labels, Table
 
 PORTALS = "portals"
 DESCRIPTION = "portal.json"  # what the portal holds, so that listing it does not start its engine
-TURN = ".write.lock"
-DELETED = ".deleted-"  # what the names of folders start with that are being deleted
-MAX_DELETIONS = 10  # of one portal by other processes, while this one waits for its turn
+WRITE_LOCK = ".write.lock"
+DELETED_PREFIX = ".deleted-"  # of the names of folders that are being deleted
+MAX_LOCK_TRIES = 10  # each time that another process deletes the portal, the lock goes with it
 
 
 class PortalFolder:
@@ -38,7 +38,7 @@ class PortalFolder:
         return (self.path / DESCRIPTION).is_file()
 
     def version(self) -> str:
-        """Changes with everything that is written to the portal: each write describes it anew."""
+        """Changes with everything that is written to the portal: each write describes it again."""
         status = (self.path / DESCRIPTION).stat()
         return f"{status.st_mtime_ns} {status.st_size} {status.st_ino}"
 
@@ -47,24 +47,24 @@ class PortalFolder:
         return datetime.fromtimestamp((self.path / DESCRIPTION).stat().st_mtime, UTC)
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Change the portal alone, among all servers. Its folder is made if it is missing."""
+    def write_lock(self) -> Iterator[None]:
+        """Hold the lock for changes to the portal, among all servers. A missing folder is created."""
         with ExitStack() as held:
-            for _ in range(MAX_DELETIONS):
+            for _ in range(MAX_LOCK_TRIES):
                 with suppress(FileNotFoundError):  # another process is just deleting it
                     make_private_folder(self.path)
-                    held.enter_context(Turns(self.path / TURN).take())
+                    held.enter_context(Turns(self.path / WRITE_LOCK).take())
                     break
             else:
                 raise Unavailable("This portal is being deleted. Try again.")
             yield
 
     @contextmanager
-    def existing_turn(self) -> Iterator[None]:
-        """The same for a portal that must be there. Raises NotFound, and makes nothing, if it is not."""
+    def existing_write_lock(self) -> Iterator[None]:
+        """The same for a portal that must exist. Raises NotFound, and creates nothing, if it does not."""
         with ExitStack() as held:
             try:
-                held.enter_context(Turns(self.path / TURN).take())
+                held.enter_context(Turns(self.path / WRITE_LOCK).take())
             except FileNotFoundError:
                 raise self.not_found() from None
             if not self.exists():
@@ -75,29 +75,29 @@ class PortalFolder:
         return NotFound(f"There is no portal {self.address.portal_uri}. portal_write makes it.", field="portalUri")
 
     def remove(self) -> None:
-        """Delete the portal from the disk. The caller holds its turn.
+        """Delete the portal from the disk. The caller holds its lock.
 
-        It leaves its place first, in one step: from then on no server finds it, and its engine ends.
+        The folder is renamed first: from then on no server finds the portal, and its engine ends.
         """
-        leaving = self.path.with_name(f"{DELETED}{uuid4().hex}")
-        self.path.rename(leaving)
-        whole.sync(leaving.parent)
-        wait_until_ended(leaving)
-        remove_folder(leaving)
-        with suppress(OSError):  # it holds other portals
-            leaving.parent.rmdir()
+        renamed = self.path.with_name(f"{DELETED_PREFIX}{uuid4().hex}")
+        self.path.rename(renamed)
+        whole.sync(renamed.parent)
+        wait_until_ended(renamed)
+        remove_folder(renamed)
+        with suppress(OSError):  # the namespace holds other portals
+            renamed.parent.rmdir()
 
     def describe(self, tables: Sequence[Table]) -> None:
         """Note what the portal holds."""
         self._write({"tables": [asdict(table) for table in tables], **asdict(self.labels())}, durable=False)
 
     def label(self, labels: Labels) -> None:
-        """Note what the portal is called."""
+        """Note the portal's name and description."""
         self._write({**self._read(), **asdict(labels)}, durable=False)
 
     def labels(self) -> Labels:
-        said = self._read()
-        return Labels(str(said.get("name", "")), str(said.get("description", "")))
+        noted = self._read()
+        return Labels(str(noted.get("name", "")), str(noted.get("description", "")))
 
     def distrust(self) -> None:
         """Tables are about to change: until they are described again, only the engine knows them.
@@ -108,25 +108,25 @@ class PortalFolder:
             self.announce()
 
     def announce(self) -> None:
-        """The portal is there, whatever it holds. On the disk when this returns."""
+        """Note that the portal exists, whatever it holds. On the disk when this returns."""
         self._write({"tables": None, **asdict(self.labels())}, durable=True)
 
-    def _write(self, said: dict[str, Any], *, durable: bool) -> None:
+    def _write(self, noted: dict[str, Any], *, durable: bool) -> None:
         with Root(self.path).folder(()) as folder:
-            whole.write(folder.beside(DESCRIPTION), json.dumps(said, ensure_ascii=False).encode(), durable=durable)
+            whole.write(folder.beside(DESCRIPTION), json.dumps(noted, ensure_ascii=False).encode(), durable=durable)
 
     def _read(self) -> dict[str, Any]:
         try:
-            said = json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))
+            noted = json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return said if isinstance(said, dict) else {}
+        return noted if isinstance(noted, dict) else {}
 
     def described(self) -> Described | None:
-        """None if nobody knows without the engine."""
+        """None if only the engine knows."""
         try:
-            said = self._read()
-            return Described(self.address.namespace, self.address.portal, [_table(one) for one in said["tables"]])
+            tables = [_table(one) for one in self._read()["tables"]]
+            return Described(self.address.namespace, self.address.portal, tables)
         except (KeyError, TypeError):
             return None
 
@@ -150,8 +150,8 @@ class PortalFolders:
         )
 
     def remove_leftovers(self) -> None:
-        """Delete what is left of portals whose deletion did not end."""
-        for path in self._folder.glob(f"*/{DELETED}*"):
+        """Delete what is left of portals whose deletion was interrupted."""
+        for path in self._folder.glob(f"*/{DELETED_PREFIX}*"):
             wait_until_ended(path)
             remove_folder(path)
 
@@ -201,7 +201,7 @@ def remove_folder(folder: Path) -> None:
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:
-        if folder.exists():  # another process deletes it, too
+        if folder.exists():  # another process deletes it at the same time
             shutil.rmtree(folder, ignore_errors=True)
     except OSError as exc:
         raise Unavailable(

@@ -1,7 +1,7 @@
-"""The last step of an import: staged tables take their places in a portal, all of them, whatever dies meanwhile.
+"""The last step of an import: staged tables get their names in a portal, all of them, whatever dies meanwhile.
 
-The engine can rename one table in one step, not several. So a file in the portal's folder names them before the first
-one takes its place, and stays until the last one has. Whoever opens the portal next and finds the file finishes the
+The engine can rename one table in one step, not several. So a file in the portal's folder lists them before the first
+one is renamed, and stays until the last one is. The next call that opens the portal and finds the file finishes the
 step.
 """
 
@@ -32,16 +32,16 @@ def exists(folder: PortalFolder) -> bool:
 
 
 def write(folder: PortalFolder, tables: Sequence[StagedTable]) -> None:
-    """From here on the tables take their places. On the disk when this returns."""
+    """Begin to rename these tables. On the disk when this returns."""
     content = json.dumps({"tables": [asdict(table) for table in tables]}).encode()
     with Root(folder.path).folder(()) as place:
         whole.write(place.beside(JOURNAL), content, durable=True)
 
 
 def put_in_place(folder: PortalFolder, line: EngineLine) -> list[str]:
-    """Have all tables of the journal take their places, and drop the ones they replace. Which tables these are."""
-    said = json.loads((folder.path / JOURNAL).read_text(encoding="utf-8"))
-    tables = [StagedTable(**one) for one in said["tables"]]
+    """Give all tables of the journal their names, and drop those they replace. Returns the names."""
+    content = json.loads((folder.path / JOURNAL).read_text(encoding="utf-8"))
+    tables = [StagedTable(**one) for one in content["tables"]]
     for one in tables:
         storage.put_in_place(line, one.staged, one.uuid, one.table)
     for one in tables:

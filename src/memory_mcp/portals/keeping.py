@@ -19,7 +19,7 @@ from memory_mcp.portals.journal import StagedTable
 from memory_mcp.portals.model import Labels, Table
 
 PROTOCOL = "2026-07-28"
-MAX_NAME_CHARS = 120  # of what a portal is called
+MAX_NAME_CHARS = 120  # of a portal's name for people
 MAX_DESCRIPTION_CHARS = 1000
 
 
@@ -33,16 +33,17 @@ class Keeping:
         self._clock = clock
 
     def line(self, folder: PortalFolder) -> EngineLine:
-        """The engine of a portal, for a caller who does not hold its turn. An import that another process left in its
-        last step is finished first."""
+        """The engine of a portal, for a caller who does not hold its lock. An import that was interrupted in its last
+        step is finished first."""
         line = self.lines.get(folder)
         if journal.exists(folder):
-            with folder.turn():
+            with folder.write_lock():
                 self.finish_import(folder, line)
         return line
 
-    def opened(self, folder: PortalFolder) -> EngineLine:
-        """The engine of a portal. A new one is there for callers once something has come of the call: see changing."""
+    def open(self, folder: PortalFolder) -> EngineLine:
+        """The engine of a portal, for a caller who holds its lock. A new portal gets its metadata, and is listed once
+        the call has succeeded: see changing."""
         line = self.lines.get(folder)
         self.finish_import(folder, line)
         if not folder.exists():
@@ -50,8 +51,8 @@ class Keeping:
         return line
 
     def put_in_place(self, folder: PortalFolder, line: EngineLine, tables: Sequence[StagedTable]) -> None:
-        """Have staged tables take their places: all of them, even if this process or the engine dies meanwhile. The
-        caller holds the portal's turn."""
+        """Give staged tables their names: all of them, even if this process or the engine dies meanwhile. The caller
+        holds the portal's lock."""
         journal.write(folder, tables)
         try:
             self.finish_import(folder, line)
@@ -59,31 +60,30 @@ class Keeping:
             raise Unavailable("The engine failed in the last step of the import. The next call finishes it.") from exc
 
     def finish_import(self, folder: PortalFolder, line: EngineLine) -> None:
-        """Finish the last step of an import, if one was left in it. The caller holds the portal's turn."""
+        """Finish an import that was interrupted in its last step, if there is one. The caller holds the lock."""
         if journal.exists(folder):
             folder.announce()
-            self._note_schemas(line, journal.put_in_place(folder, line))
+            self._record_schemas(line, journal.put_in_place(folder, line))
             journal.remove(folder)
 
     def set_labels(self, folder: PortalFolder, line: EngineLine, labels: Labels) -> None:
-        """Change what a portal is called, where people and exports find it. The caller holds its turn."""
+        """Set the name and description of a portal, in its metadata and its folder. The caller holds its lock."""
         name = labels.name or folder.address.portal
         storage.set_metadata(line, {"mcp.portal.name": name, "mcp.portal.description": labels.description})
         folder.label(labels)
 
-    def take_labels(self, folder: PortalFolder, line: EngineLine, about: Mapping[str, str]) -> None:
-        """Call a portal what a file that was imported into it says, if it is called nothing yet."""
+    def set_missing_labels(self, folder: PortalFolder, line: EngineLine, about: Mapping[str, str]) -> None:
+        """Give a portal the name and description in the metadata of an imported file, if it has neither."""
         if folder.labels() == Labels() and (labels := labels_in(about)) != Labels():
             self.set_labels(folder, line, labels)
 
-    def _note_schemas(self, line: EngineLine, tables: Sequence[str]) -> None:
-        """Tables came or were replaced: the next version of the schema, if their statements are others."""
+    def _record_schemas(self, line: EngineLine, tables: Sequence[str]) -> None:
+        """Record tables that were created or replaced. The schema has a new version if a statement differs."""
         noted = storage.metadata(line)
         statements = {f"mcp.schema.{table}": storage.statement(line, table) for table in tables}
         changed = {key: statement for key, statement in statements.items() if noted.get(key) != statement}
         if changed:
-            version = int(noted.get("mcp.schema_version", "0")) + 1
-            storage.set_metadata(line, {**changed, "mcp.schema_version": str(version)})
+            storage.set_metadata(line, {**changed, "mcp.schema_version": _next_version(noted)})
 
     def _about(self, address: Address) -> dict[str, str]:
         return {
@@ -97,16 +97,15 @@ class Keeping:
             "mcp.schema_version": "0",
         }
 
-    def new_schema(self, line: EngineLine, table: str) -> None:
-        """A table came or changed: the next version of the schema, with the statement that makes it."""
-        version = int(storage.metadata(line).get("mcp.schema_version", "0")) + 1
-        statement = storage.statement(line, table)
-        storage.set_metadata(line, {f"mcp.schema.{table}": statement, "mcp.schema_version": str(version)})
+    def record_schema(self, line: EngineLine, table: str) -> None:
+        """Record the statement of a table that was created or changed, as a new version of the schema."""
+        version, statement = _next_version(storage.metadata(line)), storage.statement(line, table)
+        storage.set_metadata(line, {f"mcp.schema.{table}": statement, "mcp.schema_version": version})
 
-    def old_schema(self, line: EngineLine, table: str) -> None:
-        """A table went, and its statement with it."""
-        version = int(storage.metadata(line).get("mcp.schema_version", "0")) + 1
-        storage.set_metadata(line, {"mcp.schema_version": str(version)}, gone=[f"mcp.schema.{table}"])
+    def delete_schema(self, line: EngineLine, table: str) -> None:
+        """Delete the statement of a table that was dropped, as a new version of the schema."""
+        version = _next_version(storage.metadata(line))
+        storage.set_metadata(line, {"mcp.schema_version": version}, gone=[f"mcp.schema.{table}"])
 
     @contextmanager
     def changing(self, caller: Caller, folder: PortalFolder, line: EngineLine) -> Iterator[None]:
@@ -123,10 +122,10 @@ class Keeping:
         tables = storage.tables(line)
         folder.describe(tables)
         are_new = before is None or [table.name for table in before.tables] != [table.name for table in tables]
-        self.tell(caller, folder.address, list_changed=are_new)
+        self.report_change(caller, folder.address, list_changed=are_new)
 
-    def tell(self, caller: Caller, address: Address, *, list_changed: bool) -> None:
-        """Report that a portal has changed."""
+    def report_change(self, caller: Caller, address: Address, *, list_changed: bool) -> None:
+        """Count a write, and notify clients that a portal has changed."""
         usage.count_write(self.folders(caller).get(address).path, precise_stamp(self._clock()))
         self.changes.tell(caller.user, [address.portal_uri], list_changed=list_changed, namespace=address.namespace)
 
@@ -145,8 +144,8 @@ class Keeping:
 
 
 def labels_in(about: Mapping[str, str]) -> Labels:
-    """What the metadata of a portal says that it is called. A name that only repeats its address is none, and neither
-    is text that no caller could have given."""
+    """The name and description in the metadata of a portal. Left out are a name that only repeats the portal's address,
+    and texts that portal_write would refuse."""
     name, description = about.get("mcp.portal.name", ""), about.get("mcp.portal.description", "")
     if name == about.get("mcp.portal.id", "").rpartition("/")[2]:
         name = ""
@@ -154,6 +153,10 @@ def labels_in(about: Mapping[str, str]) -> Labels:
         name if len(name) <= MAX_NAME_CHARS and not hidden_character(name) else "",
         description if len(description) <= MAX_DESCRIPTION_CHARS and not hidden_character(description) else "",
     )
+
+
+def _next_version(metadata: Mapping[str, str]) -> str:
+    return str(int(metadata.get("mcp.schema_version", "0")) + 1)
 
 
 def find_table(tables: Sequence[Table], name: str) -> Table | None:

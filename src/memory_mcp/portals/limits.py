@@ -35,7 +35,7 @@ class ImportBudget:
         """What is left for the next file of the same import."""
         limits = replace(
             self.limits,
-            rows=max(1, self.limits.rows - rows),  # none would be no limit to the engine
+            rows=max(1, self.limits.rows - rows),  # the engine takes 0 for no limit
             expanded_bytes=max(1, self.limits.expanded_bytes - expanded_bytes),
         )
         return ImportBudget(limits, self.deadline)

@@ -38,7 +38,7 @@ from memory_mcp.portals.transfers import Transfers
 log = logging.getLogger(__name__)
 
 MAX_NESTING = 64  # levels of types in a column of an answer
-MAX_VALUE_LEVELS = 100  # of objects and lists in a value of an answer: readers of JSON give up on many more
+MAX_VALUE_LEVELS = 100  # of objects and lists in a value of an answer: JSON parsers refuse many more
 MOST_COLUMNS = 1000  # of an answer
 LONGEST_NAME = 4000  # characters of a column of an answer
 LONGEST_NAMES = TOKEN_BUDGET * BYTES_PER_TOKEN  # of all of them, with their types
@@ -99,15 +99,15 @@ class Portals:
     ) -> Written:
         """Add records, all or none. A missing portal, table or column is made for them.
 
-        `name` and `description` are what the portal is called from now on; None leaves it as it is. With one of them
-        there may be no records, and then no table is made.
+        `name` and `description` are those of the portal from now on; None leaves one as it is. If one is given, there
+        may be no records, and then no table is made.
         """
         address, table = addresses.portal(uri), writable(table)
         if not records and name is None and description is None:
             raise Invalid("data: give at least one record, or portalName or portalDescription.", field="data")
         folder = self._keeping.folders(caller).get(address)
-        with folder.turn():
-            line = self._keeping.opened(folder)
+        with folder.write_lock():
+            line = self._keeping.open(folder)
             if records:
                 self._write_records(caller, folder, line, table, records)
             self._label(caller, folder, line, name, description)
@@ -124,7 +124,7 @@ class Portals:
             return
         self._keeping.set_labels(folder, line, labels)
         folder.describe(self._noted(folder, line))
-        self._keeping.tell(caller, folder.address, list_changed=True)
+        self._keeping.report_change(caller, folder.address, list_changed=True)
 
     def _write_records(
         self, caller: Caller, folder: PortalFolder, line: EngineLine, table: str, records: Sequence[Record]
@@ -137,7 +137,7 @@ class Portals:
         else:
             self._insert(line, table, known, [], records)
             folder.describe([_grown(one, len(records)) if one.name == table else one for one in tables])
-            self._keeping.tell(caller, folder.address, list_changed=False)
+            self._keeping.report_change(caller, folder.address, list_changed=False)
 
     def _noted(self, folder: PortalFolder, line: EngineLine) -> list[Table]:
         """The tables of a portal, noted if they were not."""
@@ -157,7 +157,7 @@ class Portals:
         with self._keeping.changing(caller, folder, line):
             self._insert(line, table, known, wanted, records)
             if wanted:
-                self._keeping.new_schema(line, table)
+                self._keeping.record_schema(line, table)
 
     def _insert(
         self, line: EngineLine, table: str, known: Table | None, wanted: Sequence[NewColumn], records: Sequence[Record]
@@ -202,7 +202,7 @@ class Portals:
                 found = self._keeping.line(folder).until(cancelled).query(sql, dict(parameters), lent)
         except EngineError as exc:
             raise Invalid(f"sql: {exc}", field="sql") from exc
-        except RecursionError as exc:  # of the reader of JSON
+        except RecursionError as exc:  # of the JSON parser
             raise _nested_too_deep("sql") from exc
         self._keeping.count_read(folder)
         if len(found["meta"]) > MOST_COLUMNS:
@@ -255,7 +255,8 @@ class Portals:
     def delete(
         self, caller: Caller, uri: str, table: str | None, where: Mapping[str, Any] | None, *, confirm: bool
     ) -> Deleted:
-        """Delete the rows that match, or if that is confirmed the whole table, or without one the portal."""
+        """Delete the rows that match; without `where` the whole table; without `table` the portal. Whole tables and
+        portals need `confirm`."""
         address = addresses.portal(uri)
         folder = self._keeping.existing(caller, address)
         if table is None:
@@ -270,7 +271,7 @@ class Portals:
     def _delete_portal(
         self, caller: Caller, folder: PortalFolder, where: Mapping[str, Any] | None, *, confirm: bool
     ) -> int:
-        """How many rows its tables had."""
+        """Returns how many rows its tables had."""
         if where:
             raise Invalid("table: name the table that where is for.", field="table")
         if not confirm:
@@ -278,15 +279,16 @@ class Portals:
                 "confirm: without table the whole portal goes. Say so with confirm: true, or name a table.",
                 field="confirm",
             )
-        with folder.existing_turn():
+        with folder.existing_write_lock():
             rows = self._row_count(folder)
             folder.remove()
         self._lines.forget(folder)
-        self._keeping.tell(caller, folder.address, list_changed=True)
+        self._keeping.report_change(caller, folder.address, list_changed=True)
         return rows
 
     def _row_count(self, folder: PortalFolder) -> int:
-        """0 where neither the description nor the engine can say: a damaged portal can be deleted, too."""
+        """How many rows a portal has; 0 if neither its description nor its engine can say, so that a damaged portal can
+        be deleted."""
         try:
             described = folder.described()
             tables = described.tables if described else storage.tables(self._lines.get(folder))
@@ -297,8 +299,8 @@ class Portals:
     def _delete_rows(
         self, caller: Caller, folder: PortalFolder, table: str, where: Mapping[str, Any] | None, *, confirm: bool
     ) -> int:
-        with folder.existing_turn():
-            line = self._keeping.opened(folder)
+        with folder.existing_write_lock():
+            line = self._keeping.open(folder)
             known = existing_table(storage.tables(line), table)
             if not where and not confirm:
                 raise Invalid("where: without it the whole table goes. Say so with confirm: true.", field="where")
@@ -306,11 +308,11 @@ class Portals:
                 if where:
                     return self._delete_where(line, known, where)
                 storage.drop_table(line, table)
-                self._keeping.old_schema(line, table)
+                self._keeping.delete_schema(line, table)
                 return known.rows
 
     def _report_deletion(self, caller: Caller, address: Address) -> None:
-        """Have copies deleted, too. One that cannot be does not make the deletion fail."""
+        """Have copies of what was deleted deleted, too. If that fails, it is logged, and the deletion still counts."""
         for callback in self.on_delete:
             try:
                 callback(caller, address)
@@ -357,10 +359,10 @@ class Portals:
             faults.append("portal.json names other tables than it has")
         return faults
 
-    def describe_anew(self, folder: PortalFolder) -> None:
+    def describe_again(self, folder: PortalFolder) -> None:
         """Note what a portal holds, as its engine says."""
         line = self._keeping.line(folder)
-        with folder.turn():
+        with folder.write_lock():
             folder.describe(storage.tables(line))
             folder.label(labels_in(storage.metadata(line)))
 
@@ -371,7 +373,7 @@ class Portals:
     # Portals
 
     def remove_leftovers(self, users: Iterable[str]) -> None:
-        """Delete what is left of portals whose deletion did not end. What cannot be deleted is logged."""
+        """Delete what is left of portals whose deletion was interrupted. What cannot be deleted is logged."""
         for user in users:
             try:
                 PortalFolders(self._keeping.folder_of(user)).remove_leftovers()
@@ -413,7 +415,7 @@ class Portals:
             rows, is_cut = storage.page(line, table, asked)
         except EngineError as exc:
             raise Invalid(f"order: {exc}", field="uri") from exc
-        except RecursionError as exc:  # of the reader of JSON
+        except RecursionError as exc:  # of the JSON parser
             raise _nested_too_deep("uri") from exc
         if is_counted:
             self._keeping.count_read(folder)

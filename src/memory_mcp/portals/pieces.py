@@ -66,8 +66,8 @@ def _make_room(folder: Path, name: str, size: int, most: int) -> None:
     Raises Conflict if it does not: uploads that just came in stay.
     """
     others = sorted(((p, s) for p, s in _files(folder) if p.name != name), key=lambda other: other[1].st_mtime)
-    is_idle_since = time.time() - MIN_IDLE_S
-    while others and not _fits(others, size, most) and others[0][1].st_mtime < is_idle_since:
+    idle_since = time.time() - MIN_IDLE_S
+    while others and not _fits(others, size, most) and others[0][1].st_mtime < idle_since:
         others.pop(0)[0].unlink(missing_ok=True)
     if _fits(others, size, most):
         return

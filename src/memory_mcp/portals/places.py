@@ -85,9 +85,9 @@ def _copy_over(made: Path, place: Place) -> None:
 @contextmanager
 def _opened(folders: Sequence[Path], path: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
     """The file of a path, in the first folder that has it; an absolute path must lie in one of them."""
-    ways = _ways(folders, path, "source")
+    candidates = _candidates(folders, path, "source")
     failed: OSError | None = None
-    for folder, parts in ways:
+    for folder, parts in candidates:
         with ExitStack() as opened:
             try:
                 place = opened.enter_context(Root(folder).place(parts))
@@ -102,24 +102,24 @@ def _opened(folders: Sequence[Path], path: str) -> Iterator[tuple[BinaryIO, os.s
 
 @contextmanager
 def _new_place(folders: Sequence[Path], path: str) -> Iterator[Place]:
-    """Where a new file goes, whose folders are made: a relative path to the first folder, an absolute one must lie in
-    one of them."""
-    folder, parts = _ways(folders, path, "destination")[0]
+    """Where a new file goes: a relative path lies in the first folder, an absolute one must lie in one of them. Missing
+    folders are created."""
+    folder, parts = _candidates(folders, path, "destination")[0]
     with Root(folder).folder(parts[:-1], make=True, mode=0o700):
         pass
     with Root(folder).place(parts, make=True) as place:
         yield place
 
 
-def _ways(folders: Sequence[Path], path: str, field: str) -> list[tuple[Path, tuple[str, ...]]]:
-    """The folders that a path may lie in, and its parts from there on. Raises Invalid if there are none."""
+def _candidates(folders: Sequence[Path], path: str, field: str) -> list[tuple[Path, tuple[str, ...]]]:
+    """The folders that a path may lie in, each with the path's parts below it. Raises Invalid if there are none."""
     pure = PurePath(path)
-    ways = [(folder, pure.parts) for folder in folders]
+    candidates = [(folder, pure.parts) for folder in folders]
     if pure.is_absolute():
-        ways = [(folder, pure.relative_to(folder).parts) for folder in folders if pure.is_relative_to(folder)]
-    if not ways or "\0" in path or any(not parts or ".." in parts for _, parts in ways):
+        candidates = [(folder, pure.relative_to(folder).parts) for folder in folders if pure.is_relative_to(folder)]
+    if not candidates or "\0" in path or any(not parts or ".." in parts for _, parts in candidates):
         raise Invalid(f"{field}: only files in {_listed(folders)} are possible. Give a path in there.", field=field)
-    return ways
+    return candidates
 
 
 @contextmanager

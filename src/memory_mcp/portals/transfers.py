@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from hashlib import file_digest
 from pathlib import Path, PurePath
 
@@ -12,7 +13,7 @@ from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engine import archive
 from memory_mcp.engine.client import EngineError, EngineLine, LimitReached
-from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
+from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable, shorten
 from memory_mcp.families import Progress
 from memory_mcp.files.compressed import MAX_EXPANSION
 from memory_mcp.portals import address as addresses
@@ -83,20 +84,20 @@ class Transfers:
         format_: Format,
         table: str | None,
         mapping: Mapping[str, str],
-        tell: Progress,
+        report_progress: Progress,
         cancelled: threading.Event | None = None,
         on_conflict: OnConflict | None = None,
     ) -> Imported:
-        """Add what a file holds: all of it, or nothing. A missing portal or table is made; `on_conflict` says what
-        becomes of tables that are there. A caller who leaves before the rows are moved to their table has imported
-        nothing."""
+        """Add what a file holds: all of it, or nothing. A missing portal or table is created; `on_conflict` says what
+        to do with tables that exist. If the caller leaves before the rows are moved to their table, nothing is
+        imported."""
         address = addresses.portal(uri)
-        if format_ == "db" and mapping:
-            raise Invalid("mapping: a db file brings its columns as they are. Leave mapping out.", field="mapping")
         is_zip = format_ != "db" and source.lower().endswith(ZIP)
-        if is_zip and mapping:
-            raise Invalid("mapping: a zip brings its columns as they are. Leave mapping out.", field="mapping")
-        name = table if format_ == "db" or is_zip else writable(record_imports.table_name(source, table))
+        has_tables = format_ == "db" or is_zip
+        if has_tables and mapping:
+            kind = "zip" if is_zip else "db file"
+            raise Invalid(f"mapping: a {kind} brings its columns as they are. Leave mapping out.", field="mapping")
+        name = table if has_tables else writable(record_imports.table_name(source, table))
         folder = self._keeping.folders(caller).get(address)
         budget = self._import_limits.begin()
         with (
@@ -108,46 +109,46 @@ class Transfers:
             if is_zip or format_ != "parquet":  # which the engine reads alone
                 worker.start()
             self._get(caller, source, path, budget, cancelled)  # before the portal is locked: this may take long
-            arrival = SourceFile(path, format_, worker, budget, cancelled)
-            files = self._files_of_zip(worker, path, format_, table) if is_zip else {}
+            file = SourceFile(path, format_, worker, budget, cancelled)
+            packed = self._list_zip(file, table) if is_zip else {}
             if format_ in ("json", "csv") and not is_zip:
                 worker.call(inspection.prepare, path, format_)
-            tell(1, 3, "The file is there.")
-            with folder.turn():
+            report_progress(1, 3, "The file is there.")
+            with folder.write_lock():
                 check_not_cancelled(cancelled)
-                line = self._keeping.opened(folder)
+                line = self._keeping.open(folder)
                 with self._keeping.changing(caller, folder, line):
                     target = self._target(folder, line, on_conflict or ("refuse" if format_ == "db" else "append"))
                     if format_ == "db":
-                        names, count = archive_imports.import_archive(target, arrival, name)
+                        names, count = archive_imports.import_archive(target, file, name)
                     elif is_zip:
-                        names, count = record_imports.load_zip(
-                            target, arrival, files, lambda ending: staged_file(folder, ending)
-                        )
+                        names, count = record_imports.load_zip(target, file, packed, partial(staged_file, folder))
                     else:
-                        names = [str(name)]
-                        count = record_imports.load(target, arrival, str(name), mapping)
+                        names, count = [str(name)], record_imports.load(target, file, str(name), mapping)
             pieces.forget(self._import_folders(caller)[0], source)
-            tell(2, 3, f"{count} records are in.")
-            tell(3, 3, "Done.")
+            report_progress(2, 3, f"{count} records are in.")
+            report_progress(3, 3, "Done.")
         return Imported(address.portal_uri, ", ".join(names), count)
 
-    def _files_of_zip(self, worker: WorkerProcess, path: Path, format_: Format, only: str | None) -> dict[str, str]:
-        """The files to import of a zip, by their tables: all, or that of one table."""
-        files: dict[str, str] = worker.call(zips.list_tables, path, format_, self._import_limits.file_bytes)
+    def _list_zip(self, file: SourceFile, only: str | None) -> dict[str, str]:
+        """The file of each table in a zip, or that of one table."""
+        files: dict[str, str] = file.worker.call(
+            zips.list_tables, file.path, file.format, self._import_limits.file_bytes
+        )
         if only is None:
             return files
         if only not in files:
-            raise NotFound(f"table: the zip has no file for a table {only!r}.", field="table")
+            listed = shorten(", ".join(files))
+            raise NotFound(f"table: the zip has no file for a table {only!r}. It has: {listed}.", field="table")
         return {only: files[only]}
 
     def _target(self, folder: PortalFolder, line: EngineLine, on_conflict: OnConflict) -> ImportTarget:
         return ImportTarget(
             line,
             on_conflict,
-            self._keeping.new_schema,
+            self._keeping.record_schema,
             lambda tables: self._keeping.put_in_place(folder, line, tables),
-            lambda about: self._keeping.take_labels(folder, line, about),
+            lambda about: self._keeping.set_missing_labels(folder, line, about),
             lambda: journal.exists(folder),
         )
 
@@ -179,11 +180,11 @@ class Transfers:
         format_: Format,
         table: str | None,
         query: str | None,
-        tell: Progress,
+        report_progress: Progress,
         cancelled: threading.Event | None = None,
     ) -> Exported:
-        """Write a table, what a query gives, all tables as a zip, or as db the whole portal, to a file. It stops when
-        its caller leaves.
+        """Write a file: a table, the result of a query, a zip of all tables, or as db the whole portal. It stops when
+        the caller leaves.
 
         The exports folder needs read_memory only and has a quota; other folders need write_memory.
         """
@@ -194,38 +195,30 @@ class Transfers:
         with ExitStack() as running:
             running.enter_context(self._limit_running(self._exporting, MAX_EXPORTS, "exports"))
             line, largest = self._keeping.line(folder), self._largest_export
-            zipped = _zipped(line, destination) if format_ != "db" and not (table or query) else []
+            zipped = _tables_to_zip(line, destination) if format_ != "db" and not (table or query) else []
             if zipped and not destination.lower().endswith(ZIP):
                 destination += ZIP
-            beginning = UNFINISHED if is_counted else ""
-            path = running.enter_context(staged_file(folder, ZIP if zipped else ENDINGS[format_], beginning))
+            stage = partial(staged_file, folder, beginning=UNFINISHED if is_counted else "")
+            path = running.enter_context(stage(ZIP if zipped else ENDINGS[format_]))
             if is_counted:
                 target.delete_expired()
                 largest = min(largest, target.bytes_left())
                 line = line.within(dict, target.check_growth(path))
             if format_ == "db":
                 tables, rows = self._export_portal(folder, line, path, table or query, largest, cancelled)
-            elif zipped:
-                tables, rows = self._export_zip(
-                    line.until(cancelled),
-                    path,
-                    lambda ending: staged_file(folder, ending, beginning),
-                    destination,
-                    format_,
-                    zipped,
-                    largest,
-                    cancelled,
-                )
             else:
-                tables, rows = self._export_table(
-                    line.until(cancelled), path, destination, format_, table, query, largest
-                )
+                line = line.until(cancelled)
+                if zipped:
+                    parts = partial(stage, _ending_in_zip(destination, format_))
+                    tables, rows = self._export_zip(line, path, parts, format_, zipped, largest, cancelled)
+                else:
+                    tables, rows = self._export_table(line, path, destination, format_, table, query, largest)
             check_not_cancelled(cancelled)
-            tell(1, 2, "The file is made.")
+            report_progress(1, 2, "The file is made.")
             size, digest = path.stat().st_size, _sha256(path)
             with target.reserve(path, len(PurePath(destination).parts)) if is_counted else nullcontext():
                 shown = places.move_out(self._export_folders(caller), path, destination)
-            tell(2, 2, "Done.")
+            report_progress(2, 2, "Done.")
         self._keeping.count_read(folder)
         return Exported(shown, format_, tables, rows, size, digest)
 
@@ -233,23 +226,20 @@ class Transfers:
         self,
         line: EngineLine,
         path: Path,
-        stage: Callable[[str], AbstractContextManager[Path]],
-        destination: str,
+        stage: Callable[[], AbstractContextManager[Path]],
         format_: Format,
         tables: Sequence[Table],
         largest: int,
         cancelled: threading.Event | None,
     ) -> tuple[list[str], int]:
-        """A file for each table, in a zip. Each is as it was when it was read."""
-        inner = destination[: -len(ZIP)] if destination.lower().endswith(ZIP) else destination
-        ending = PurePath(inner).suffix if _has_lines(inner, format_) else ENDINGS[format_]
+        """Write a zip with a file for each table, as the table is when it is read. `stage` gives a temporary file."""
         rows = 0
         with _archive_worker(path, sum(table.bytes for table in tables), cancelled) as worker:
             worker.start()
             for table in tables:
-                with stage(ending) as part:
-                    _, count = self._export_table(line, part, f"x{ending}", format_, table.name, None, max(1, largest))
-                    worker.call(zips.add, path, part, f"{table.name}{ending}")
+                with stage() as part:
+                    _, count = self._export_table(line, part, part.name, format_, table.name, None, max(1, largest))
+                    worker.call(zips.add, path, part, f"{table.name}{part.suffix}")
                     rows, largest = rows + count, largest - part.stat().st_size
         return [table.name for table in tables], rows
 
@@ -315,7 +305,7 @@ class Transfers:
     ) -> tuple[list[Table], dict[str, str]]:
         """Have the engine write a portal to a file. What tables it holds, and what is noted of it."""
         try:
-            with folder.existing_turn():
+            with folder.existing_write_lock():
                 check_not_cancelled(cancelled)
                 self._keeping.finish_import(folder, line)
                 checksum, about = storage.checksum(line), storage.metadata(line)
@@ -353,7 +343,7 @@ class Transfers:
         line = self._keeping.line(folder)
         with staged_file(folder, ENDINGS["db"]) as path:
             shutil.copyfile(file, path)
-            with _archive_worker(path, path.stat().st_size) as worker, folder.turn():
+            with _archive_worker(path, path.stat().st_size) as worker, folder.write_lock():
                 count = archive_imports.restore_archive(line, worker, path)
                 folder.describe(storage.tables(line))
                 folder.label(labels_in(storage.metadata(line)))
@@ -365,7 +355,7 @@ class Transfers:
         if folder.exists():
             raise Conflict(f"There is a portal {address.portal_uri} already.")
         count = self.put_back(folder, file)
-        self._keeping.tell(caller, address, list_changed=True)
+        self._keeping.report_change(caller, address, list_changed=True)
         return count
 
     def _export_table(
@@ -387,14 +377,7 @@ class Transfers:
         else:
             names = []
         try:
-            kind = (
-                "lines"
-                if _has_lines(destination, format_)
-                else "json"
-                if format_ == "json"
-                else storage.FORMATS[format_]
-            )
-            return names, line.export(query, path, kind, largest, field)
+            return names, line.export(query, path, _engine_format(destination, format_), largest, field)
         except EngineError as exc:
             raise Invalid(f"{field}: {exc}", field=field) from exc
 
@@ -450,10 +433,23 @@ def _translate_limits(limits: ImportLimits) -> Iterator[None]:
         ) from exc
 
 
-def _zipped(line: EngineLine, destination: str) -> list[Table]:
-    """The tables of an export that names none, if it is a zip: there are several, or the destination says so."""
+def _tables_to_zip(line: EngineLine, destination: str) -> list[Table]:
+    """All tables, if an export that names none is a zip: there are several, or the destination says so."""
     tables = storage.tables(line)
     return tables if len(tables) > 1 or destination.lower().endswith(ZIP) else []
+
+
+def _ending_in_zip(destination: str, format_: Format) -> str:
+    """The ending of each file in a zip that has this name: all.jsonl.zip holds JSON lines."""
+    inner = destination[: -len(ZIP)]
+    return PurePath(inner).suffix if _has_lines(inner, format_) else ENDINGS[format_]
+
+
+def _engine_format(destination: str, format_: Format) -> str:
+    """What the engine calls the format of an export to a file of this name."""
+    if format_ == "json":
+        return "lines" if _has_lines(destination, format_) else "json"
+    return storage.FORMATS[format_]
 
 
 def _has_lines(destination: str, format_: Format) -> bool:
@@ -464,8 +460,10 @@ def _has_lines(destination: str, format_: Format) -> bool:
 def _chosen(tables: Sequence[Table], name: str | None) -> Table:
     if name is not None:
         return existing_table(tables, name)
-    if len(tables) != 1:  # several are a zip, unless one has just come
-        raise Invalid("table: this portal has no table to export. Name one, or give a query.", field="table")
+    if not tables:
+        raise Invalid("table: this portal has no table to export yet. Write records to one first.", field="table")
+    if len(tables) > 1:  # several are a zip, unless another call has just created one
+        raise Invalid("table: another table was just created. Name a table, or try again for all.", field="table")
     return tables[0]
 
 

@@ -1,4 +1,4 @@
-"""How often a portal is read and written, and when it last was: a small file in its folder, for all servers."""
+"""How often a portal was read and written, and when it last was: a small file in its folder, for all servers."""
 
 import json
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from memory_mcp.portals.model import Usage
 
 FILE = "usage.json"
 LOCK = ".usage.lock"
-MAX_WAIT_S = 1.0  # for another process that counts; no call fails or waits long because of a figure
+LOCK_TIMEOUT_S = 1.0  # no call fails or waits long because of these figures
 
 
 def read(folder: Path) -> Usage:
     try:
         return Usage(**json.loads((folder / FILE).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):  # none yet, or not one of ours
+    except (OSError, ValueError, TypeError):  # missing, or not written by this server
         return Usage()
 
 
@@ -33,5 +33,5 @@ def count_write(folder: Path, now: str) -> None:
 
 
 def _change(folder: Path, change: Callable[[Usage], Usage]) -> None:
-    with suppress(OSError, Unavailable), Turns(folder / LOCK).take(MAX_WAIT_S), Root(folder).folder(()) as place:
+    with suppress(OSError, Unavailable), Turns(folder / LOCK).take(LOCK_TIMEOUT_S), Root(folder).folder(()) as place:
         whole.write(place.beside(FILE), json.dumps(asdict(change(read(folder)))).encode(), durable=False)

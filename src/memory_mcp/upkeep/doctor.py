@@ -252,7 +252,7 @@ class Doctor:
             faults = self._portals.faults(portal)
             if faults == [NAMES_OTHERS]:
                 finding = Finding("portal", place, "problem", NAMES_OTHERS)
-                yield self._mended(repair, finding, partial(self._portals.describe_anew, portal))
+                yield self._mended(repair, finding, partial(self._portals.describe_again, portal))
                 continue
             for fault in faults:
                 yield Finding("portal", place, "problem", f"{fault}. {BY_BACKUP}")
