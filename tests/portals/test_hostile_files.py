@@ -6,11 +6,13 @@ import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from memory_mcp.app import App
 from memory_mcp.engine import archive
+from memory_mcp.engine.client import EngineLine
 from memory_mcp.errors import Invalid
 from memory_mcp.portals import storage
 from tests.portals.calls import CALLER, PORTAL, put
@@ -176,6 +178,47 @@ def test_a_portal_file_whose_tables_hold_too_much_is_refused(server: Stdio, impo
     (told,) = refusals(server, post_import(server, "large.db", "db"))
     assert (told["error"], told["data"]["field"]) == ("too_large", "source")
     check_unharmed(server, before)
+
+
+def forge(imports: Path, folder: Path, *statements: str) -> None:
+    """A sealed portal file with a table t, made by these statements as another program would."""
+    line = EngineLine(folder, {"max_execution_time": 5})
+    for statement in (
+        "CREATE TABLE t (n Int64) ENGINE = MergeTree ORDER BY n",
+        "INSERT INTO t VALUES (1)",
+        *statements,
+    ):
+        line.run(statement)
+    made = folder / "staging" / "forged.tar"
+    storage.back_up(line, str(made))
+    line.dismiss()
+    archive.seal(made, {"metadata": {}, "tables": {"t": 1}})
+    made.rename(imports / "forged.db")
+
+
+@pytest.mark.parametrize(
+    ("value", "rows"),
+    [
+        ("String", "SELECT toString(number), repeat('x', 1000), now() FROM numbers(40000)"),
+        ("Int64", "SELECT 'mcp.portal.name', 5, now()"),
+        ("Array(String)", "SELECT 'mcp.portal.name', ['a'], now()"),
+        ("Nullable(String)", "SELECT 'mcp.portal.name', NULL, now()"),
+        ("String", "SELECT 'mcp.portal.name', unhex('eda080'), now()"),
+        ("String", "SELECT 'mcp.portal.description', repeat('x', 1000000), now()"),
+    ],
+)
+def test_metadata_of_any_size_and_type_do_no_harm(
+    server: Stdio, imports: Path, tmp_path: Path, value: str, rows: str
+) -> None:
+    """Only what a portal is called is read of them."""
+    columns = f"(key String, value {value}, updated_at DateTime64(3)) ENGINE = MergeTree ORDER BY key"
+    forge(imports, tmp_path / "made", f"CREATE TABLE _mcp_metadata {columns}", f"INSERT INTO _mcp_metadata {rows}")
+    portal = f"mem://tests/forged-{uuid4().hex[:8]}"
+    before = peak_kb(server)
+    answer = server.call("portal_import", portalUri=portal, source="forged.db", format="db")
+    assert answer == {"portalUri": portal, "table": "t", "imported": 1}
+    assert peak_kb(server) - before < 20_000
+    assert server.call("portal_delete", portalUri=portal, confirm=True)["deleted"] == 1
 
 
 def test_an_import_that_takes_too_long_ends_and_leaves_nothing(tmp_path: Path) -> None:

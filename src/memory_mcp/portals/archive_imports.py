@@ -12,7 +12,7 @@ from memory_mcp.portals import inference, storage
 from memory_mcp.portals.address import COLUMN, TABLE
 from memory_mcp.portals.import_context import RESTORED, STAGED_PREFIX, ImportTarget, SourceFile, new_table_name
 from memory_mcp.portals.journal import StagedTable
-from memory_mcp.portals.model import METADATA, NewColumn, Table
+from memory_mcp.portals.model import LABEL_KEYS, MAX_DESCRIPTION_CHARS, METADATA, NewColumn, Table
 from memory_mcp.workers.process import WorkerProcess
 
 
@@ -43,10 +43,11 @@ def import_archive(target: ImportTarget, source: SourceFile, only: str | None) -
             storage.rewrite_dynamic_columns(stopping, RESTORED, name)
         count = sum(storage.row_count(line, name, RESTORED) for name in chosen)
         staged = [_stage_table(target, stopping, name, columns, extended.get(name)) for name, columns in chosen.items()]
+        about = _labels_of_file(stopping)
         check_not_cancelled(source.cancelled)
         target.put_in_place(staged)
-        with suppress(EngineError):  # a file of another program may have other metadata, or none
-            target.set_missing_labels(storage.metadata(line, RESTORED))
+        with suppress(EngineError):  # the tables are in their places: they count
+            target.set_missing_labels(about)
         return list(chosen), count
     except archive.Damaged as exc:
         raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
@@ -54,6 +55,15 @@ def import_archive(target: ImportTarget, source: SourceFile, only: str | None) -
         raise Invalid("source: the tables in this portal file cannot be opened.", field="source") from exc
     finally:
         target.drop_leftovers()
+
+
+def _labels_of_file(line: EngineLine) -> dict[str, str]:
+    """What a restored portal is called, as its metadata say; nothing if another program wrote them in its own way, or
+    left them out."""
+    try:
+        return storage.foreign_metadata(line, RESTORED, LABEL_KEYS, MAX_DESCRIPTION_CHARS)
+    except EngineError:
+        return {}
 
 
 def _check_restored_size(line: EngineLine, source: SourceFile) -> None:

@@ -16,11 +16,9 @@ from memory_mcp.portals import journal, storage, usage
 from memory_mcp.portals.address import Address
 from memory_mcp.portals.folders import EngineLines, PortalFolder, PortalFolders
 from memory_mcp.portals.journal import StagedTable
-from memory_mcp.portals.model import Labels, Table
+from memory_mcp.portals.model import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, Labels, Table
 
 PROTOCOL = "2026-07-28"
-MAX_NAME_CHARS = 120  # of a portal's name for people
-MAX_DESCRIPTION_CHARS = 1000
 
 
 class Keeping:

@@ -6,6 +6,9 @@ OnConflict = Literal["refuse", "append", "replace"]
 Record = dict[str, Any]
 
 METADATA = "_mcp_metadata"  # the table that says what a portal is
+MAX_NAME_CHARS = 120  # of a portal's name for people
+MAX_DESCRIPTION_CHARS = 1000
+LABEL_KEYS = ("mcp.portal.id", "mcp.portal.name", "mcp.portal.description")  # what says how a portal is called
 VIEWER = "ui://memory/viewer"
 
 

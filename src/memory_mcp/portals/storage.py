@@ -297,6 +297,22 @@ def metadata(line: EngineLine, database: str = DATABASE) -> dict[str, str]:
     return {row["key"]: row["value"] for row in rows}
 
 
+def foreign_metadata(line: EngineLine, database: str, keys: Sequence[str], max_chars: int) -> dict[str, str]:
+    """These values of the metadata in a file from elsewhere, whose table may have any size and any types. Left out is
+    what is longer or no text. Raises EngineError for a table that is no such one."""
+    rows = line.rows(
+        f"""
+        SELECT key, argMax(given, updated_at) AS value
+        FROM (SELECT toString(key) AS key, toString(value) AS given, updated_at FROM {database}.{METADATA})
+        WHERE key IN {{keys:Array(String)}} AND isNotNull(given) AND isValidUTF8(assumeNotNull(given))
+            AND lengthUTF8(assumeNotNull(given)) <= {{most:UInt32}}
+        GROUP BY key
+        """,
+        {"keys": list(keys), "most": max_chars},
+    )
+    return {row["key"]: row["value"] for row in rows}
+
+
 def set_metadata(line: EngineLine, values: Mapping[str, str], gone: Sequence[str] = ()) -> None:
     """Set these values and drop others, in one step. Nothing of the former values stays on the disk."""
     _replace(

@@ -8,8 +8,9 @@ from memory_mcp.families import AS_WHOLE, Arguments, Call, Family
 from memory_mcp.names import check_readable
 from memory_mcp.portals import resources
 from memory_mcp.portals.answers import Deleted, Result, View
-from memory_mcp.portals.keeping import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS
 from memory_mcp.portals.model import (
+    MAX_DESCRIPTION_CHARS,
+    MAX_NAME_CHARS,
     VIEWER,
     Exported,
     Format,
