@@ -138,12 +138,25 @@ class Settings(BaseModel):
         description="How long an HTTP client may take to send the body of a request. A long body gets one second more "
         "for every 8 KiB.",
     )
+    send_seconds: int = Field(
+        60,
+        ge=1,
+        le=3600,
+        description="How long an HTTP client may read nothing of an answer. Then the connection is closed.",
+    )
     address_connections: int = Field(
         256,
         ge=1,
-        description="How many HTTP connections one address may have open without a valid key or sign-in. Addresses in "
-        "forwarded_allow_ips have no limit here: the proxy has to set one. Beyond that, the connection that has been "
-        "without a whole request for longest is closed, or if there is none, the new one is refused.",
+        description="How many HTTP connections one address may have open without a valid key or sign-in; the addresses "
+        "of an IPv6 /64 count as one. Addresses in forwarded_allow_ips have no limit here: the proxy has to set one. "
+        "Beyond that, the connection is closed that has been without a whole request for longest, or has not read its "
+        "answer; if there is none, the new one is refused.",
+    )
+    user_connections: int = Field(
+        1000,
+        ge=1,
+        description="How many HTTP connections one user may have open, with keys and sign-ins together. Beyond that, "
+        "the one that has been idle longest is closed, or if all have a request under way, the new one is refused.",
     )
     read_threads: int = Field(
         32,

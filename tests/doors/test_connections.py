@@ -20,11 +20,13 @@ SIGNING_IN = (  # a whole header, and a body that is waited for
     b"Sec-Fetch-Site: same-origin\r\nExpect: 100-continue\r\nContent-Length: 100\r\n\r\n"
 )
 
+ASSET = b"GET /assets/app.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 100
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
     folder = tmp_path_factory.mktemp("connections")
-    flags = ["--embedder", "none", "--header-seconds", "1", "--body-seconds", "1"]
+    flags = ["--embedder", "none", "--header-seconds", "1", "--body-seconds", "1", "--send-seconds", "1"]
     limits = ["--address-connections", str(MAX_CONNECTIONS)]
     with (folder / "log").open("w") as log:
 
@@ -105,17 +107,53 @@ def test_a_whole_body_is_taken_also_in_parts(server: Http) -> None:
         assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
-def test_one_address_has_a_limit_and_the_others_are_let_in(server: Http) -> None:
+def test_a_body_that_follows_another_request_is_not_waited_for(server: Http) -> None:
+    with connect(server) as slow:
+        slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + SIGNING_IN)
+        received = rest_of(slow)
+        assert received.startswith(b"HTTP/1.1 200 ")
+        assert b"HTTP/1.1 408 " in received
+
+
+def test_a_client_that_does_not_read_its_answers_is_left(server: Http) -> None:
+    with connect_unread(server) as unread:
+        unread.settimeout(20)
+        with pytest.raises(ConnectionError):
+            for _ in range(1_000_000):  # far more requests than anybody answers who is not read
+                unread.sendall(ASSET)
+
+
+def test_half_sent_bodies_make_way_for_others_of_their_address(server: Http) -> None:
     with ExitStack() as held:
-        for _ in range(MAX_CONNECTIONS):
-            busy = held.enter_context(connect(server))
-            busy.sendall(SIGNING_IN)
-            assert busy.recv(100).startswith(b"HTTP/1.1 100 ")
+        slow = [held.enter_context(connect(server)) for _ in range(MAX_CONNECTIONS)]
+        for connection in slow:
+            connection.sendall(SIGNING_IN)
+            assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
         with connect(server) as one_more:
-            refused = rest_of(one_more)
+            one_more.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            assert rest_of(one_more).startswith(b"HTTP/1.1 200 ")
+        refused = rest_of(slow[0])
         assert refused.startswith(b"HTTP/1.1 503 ")
         assert b"retry-after: " in refused
-        assert server.client.get("/healthz").status_code == 200
+
+
+def connect_unread(server: Http) -> socket.socket:
+    host, port = server.url.removeprefix("http://").split(":")
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.bind((ATTACKER, 0))
+    connection.connect((host, int(port)))
+    return connection
+
+
+def test_only_those_who_are_signed_in_send_long_bodies(server: Http) -> None:
+    """Nobody else makes the server keep megabytes for each connection."""
+    long = b"x" * 3_000_000
+    for path, status in (("/api/sign-out", 401), ("/api/tools/memory_create", 401), ("/api/sign-in", 413)):
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4000000\r\n\r\n".encode()
+        with connect(server) as connection:
+            connection.sendall(head + long[:100_000])  # the rest is never sent
+            assert connection.recv(12) == b"HTTP/1.1 %d" % status, path
 
 
 def test_connections_without_a_request_make_way_for_others_of_their_address(server: Http) -> None:
@@ -168,13 +206,57 @@ def test_a_connection_makes_way_when_it_closes_or_shows_a_key() -> None:
     connections = Connections(max_per_address=1, max_total=3)
     first, second, third = Open(), Open(), Open()
     assert connections.open(first, OTHER)
-    connections.confirm(first)
+    assert connections.confirm(first, "ann")
     assert connections.open(second, OTHER)
     assert not connections.open(third, OTHER)
     connections.close(second)
     assert connections.open(third, OTHER)
     assert connections.open(Open(), CROWD)
     assert not connections.open(Open(), ATTACKER)  # more than the process has files for
+
+
+class Idle:
+    def __init__(self) -> None:
+        self.is_evicted = False
+
+    def evict(self) -> None:
+        self.is_evicted = True
+
+
+def test_a_user_has_a_limit_and_loses_what_is_idle_first() -> None:
+    connections = Connections(max_per_address=10, max_total=100, max_per_user=2)
+    idle, busy, newest = Idle(), Open(), Open()
+    for connection in (busy, idle, newest):
+        assert connections.open(connection, OTHER)
+        connections.set_idle(connection, is_idle=connection is idle)
+        assert connections.confirm(connection, "ann")
+    assert idle.is_evicted
+    one_more = Open()
+    assert connections.open(one_more, OTHER)
+    assert not connections.confirm(one_more, "ann")
+    assert connections.confirm(one_more, "bob")
+    connections.close(newest)
+    last = Open()
+    assert connections.open(last, OTHER)
+    assert connections.confirm(last, "ann")
+
+
+def test_addresses_of_one_ipv6_network_count_as_one() -> None:
+    connections = Connections(max_per_address=2, max_total=100)
+    assert [connections.open(Open(), f"2001:db8::{number}") for number in range(3)] == [True, True, False]
+    assert connections.open(Open(), "2001:db8:0:1::1")
+    mapped = [connections.open(Open(), f"::ffff:192.0.2.{number}") for number in (1, 2, 3)]
+    assert mapped == [True, True, True]
+
+
+def test_when_all_have_too_many_the_owner_of_the_most_loses_one() -> None:
+    connections = Connections(max_per_address=10, max_total=4)
+    few, many = Idle(), [Idle() for _ in range(3)]
+    for connection, address in ((few, OTHER), *((one, ATTACKER) for one in many)):
+        assert connections.open(connection, address)
+        connections.set_idle(connection, is_idle=True)
+    assert connections.open(Open(), CROWD)
+    assert [one.is_evicted for one in (few, *many)] == [False, True, False, False]
 
 
 def test_a_line_that_repeats_is_left_out_and_counted() -> None:

@@ -146,7 +146,7 @@ def test_the_form_signs_in_and_says_what_is_wrong(tmp_path: Path) -> None:
         nobody = server.client.post("/sign-in", data={"name": "nobody", "password": PASSWORD})
         assert (wrong.status_code, wrong.text) == (401, nobody.text)
         assert "role=alert" in wrong.text
-        assert server.client.post("/sign-in", content=b"x" * 1_000_000).status_code == 401
+        assert server.client.post("/sign-in", content=b"x" * 1_000_000).status_code == 413
         right = server.client.post("/sign-in", data={"name": "LOCAL", "password": PASSWORD})
         assert right.status_code == 303
         assert server.client.get("/api/me").status_code == 200

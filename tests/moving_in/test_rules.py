@@ -30,6 +30,14 @@ def memories(*texts: str) -> list[dict[str, str]]:
     return [{"id": f"m{number}", "memory": text} for number, text in enumerate(texts)]
 
 
+def test_a_number_too_long_for_python_keeps_nothing_else_out(app: App, tmp_path: Path) -> None:
+    file = tmp_path / "mem0.json"
+    long = '{"id": "n", "memory": "one", "metadata": {"n": %s}}' % ("9" * 100_000)
+    file.write_text(f'[{long}, {{"id": "m", "memory": "two"}}]', encoding="utf-8")
+    move(app, "mem0", file)
+    assert "two" in notes(app)
+
+
 def test_what_changed_there_is_brought_up_to_date_unless_it_changed_here(app: App, tmp_path: Path) -> None:
     file = tmp_path / "mem0.json"
     move(app, "mem0", kept_json(file, memories("one", "two", "three")))

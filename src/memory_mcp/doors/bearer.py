@@ -45,8 +45,8 @@ class BearerGuard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(self._protects):
             try:
-                scope[CALLER] = await self._caller(scope)
-                connections.confirm(scope)
+                caller = scope[CALLER] = await self._caller(scope)
+                connections.confirm(scope, caller.user)
             except AppError as error:
                 await refusal(error)(scope, receive, send)
                 return

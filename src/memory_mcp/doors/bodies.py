@@ -3,7 +3,10 @@
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memory_mcp.doors.rest.people import PERSON
+
 LARGEST_BODY = 4 * 1024 * 1024  # bytes, as under /mcp
+MAX_UNKNOWN_BODY_BYTES = 64 * 1024  # from people who are not signed in
 
 
 class BodyGuard:
@@ -22,9 +25,10 @@ class BodyGuard:
             nonlocal taken
             message = await receive()
             taken += len(message.get("body", b""))
-            if taken > LARGEST_BODY:
+            max_bytes = LARGEST_BODY if PERSON in scope else MAX_UNKNOWN_BODY_BYTES
+            if taken > max_bytes:
                 # FastAPI's own: any other would be taken for a body that cannot be read.
-                raise HTTPException(413, f"A request brings at most {LARGEST_BODY:,} bytes.")
+                raise HTTPException(413, f"A request brings at most {max_bytes:,} bytes.")
             return message
 
         await self._app(scope, take, send)

@@ -5,16 +5,20 @@ import asyncio
 import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from typing import Protocol as Interface
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from memory_mcp.errors import Unavailable
+
 CONNECTION = "memory_mcp.tcp"  # where the state of a request's scope has its connection
 MIN_BODY_BYTES_PER_S = 8192  # a body that comes slower has `body_seconds` in all
+STALLED_S = 5.0  # an answer that is not read for so long may be given up for another connection
 CLOSE_TIMEOUT_S = 5.0  # for a peer that does not take the last bytes
+RETRY_AFTER_S = 5
 BUSY = b"Too many connections from this address. Try again later."
 SLOW = b"The request did not arrive in time."
 
@@ -25,70 +29,89 @@ class Evictable(Interface):
 
 
 class Connections:
-    """The open connections of one server. Those that have shown a key or a sign-in do not count for their address.
+    """The open connections of one server, counted by owner: an address until they have shown a key or a sign-in, then
+    that user.
 
-    An address that has as many as it may gets another one by losing the one that has been without a whole request for
-    longest: clients that send nothing cannot keep the others of their address out.
+    An owner who has as many as allowed gets another one by losing the one that has been idle for longest: clients that
+    send nothing, half a request, or do not read their answer cannot keep the others of their address out. If all
+    owners together have too many, the one with the most loses one.
     """
 
-    def __init__(self, *, max_per_address: int, max_total: int, proxies: Iterable[str] = ()) -> None:
+    def __init__(
+        self, *, max_per_address: int, max_total: int, max_per_user: int | None = None, proxies: Iterable[str] = ()
+    ) -> None:
         """`proxies` speak for many clients: their addresses have no limit."""
         self._max_per_address = max_per_address
+        self._max_per_user = max_total if max_per_user is None else max_per_user
         self._max_total = max_total
         self._any_is_proxy = "*" in proxies
         self._proxies = [network for name in proxies if (network := _network(name))]
-        self._unknown: Counter[str] = Counter()  # connections without a key so far, by address
-        self._addresses: dict[Evictable, str | None] = {}  # None once it does not count any more
-        self._idle: dict[str, dict[Evictable, None]] = {}  # by address, those without a whole request, oldest first
+        self._counts: Counter[Owner] = Counter()
+        self._owners: dict[Evictable, Owner | None] = {}  # None: it counts for nobody
+        self._idle: dict[Owner, dict[Evictable, None]] = {}  # those that may be closed, oldest first
 
     def open(self, connection: Evictable, address: str | None) -> bool:
         """False if it is one too many."""
-        counts = address is not None and not self._is_proxy(address)
-        if len(self._addresses) >= self._max_total:
+        if len(self._owners) >= self._max_total and not self._evict_of_largest_owner():
             return False
-        if address is not None and counts:
-            if self._unknown[address] >= self._max_per_address and not self._evict_oldest_idle(address):
-                return False
-            self._unknown[address] += 1
-        self._addresses[connection] = address if counts else None
-        return True
+        if address is None or self._is_proxy(address):
+            self._owners[connection] = None
+            return True
+        return self._add(connection, Owner(address=_network_of(address)), self._max_per_address)
 
     def set_idle(self, connection: Evictable, *, is_idle: bool) -> None:
-        """Whether the connection waits for a request, or for the rest of its header."""
-        if address := self._addresses.get(connection):
-            idle = self._idle.setdefault(address, {})
+        """Whether the connection waits for its client: for a request, the rest of one, or for an answer to be read."""
+        if owner := self._owners.get(connection):
+            idle = self._idle.setdefault(owner, {})
             if is_idle:
                 idle.setdefault(connection)
             else:
                 idle.pop(connection, None)
 
-    def confirm(self, connection: Evictable) -> None:
-        """The connection has shown a valid key or sign-in."""
-        if address := self._addresses.get(connection):
-            self._addresses[connection] = None
-            self._forget(connection, address)
+    def confirm(self, connection: Evictable, user: str) -> bool:
+        """The connection has shown a valid key or sign-in. False if it is one too many of the user's."""
+        owner = self._owners.get(connection)
+        if owner is None or owner.user is not None:
+            return True
+        is_idle = connection in self._idle.get(owner, {})
+        if not self._add(connection, Owner(user=user), self._max_per_user):
+            return False
+        self._subtract(connection, owner)
+        self.set_idle(connection, is_idle=is_idle)
+        return True
 
     def close(self, connection: Evictable) -> None:
-        if address := self._addresses.pop(connection, None):
-            self._forget(connection, address)
+        if owner := self._owners.pop(connection, None):
+            self._subtract(connection, owner)
 
-    def _evict_oldest_idle(self, address: str) -> bool:
-        """False if all connections of the address have sent a request."""
-        oldest = next(iter(self._idle.get(address, ())), None)
+    def _add(self, connection: Evictable, owner: "Owner", max_count: int) -> bool:
+        if self._counts[owner] >= max_count and not self._evict_oldest_idle(owner):
+            return False
+        self._counts[owner] += 1
+        self._owners[connection] = owner
+        return True
+
+    def _evict_of_largest_owner(self) -> bool:
+        largest = self._counts.most_common(1)
+        return bool(largest) and self._evict_oldest_idle(largest[0][0])
+
+    def _evict_oldest_idle(self, owner: "Owner") -> bool:
+        """False if all connections of the owner have a request under way."""
+        oldest = next(iter(self._idle.get(owner, ())), None)
         if oldest is None:
             return False
         self.close(oldest)
         oldest.evict()
         return True
 
-    def _forget(self, connection: Evictable, address: str) -> None:
-        idle = self._idle.get(address, {})
+    def _subtract(self, connection: Evictable, owner: "Owner") -> None:
+        idle = self._idle.get(owner, {})
         idle.pop(connection, None)
         if not idle:
-            self._idle.pop(address, None)
-        self._unknown[address] -= 1
-        if not self._unknown[address]:
-            del self._unknown[address]
+            self._idle.pop(owner, None)
+        self._counts[owner] -= 1
+        if not self._counts[owner]:
+            del self._counts[owner]
 
     def _is_proxy(self, address: str) -> bool:
         if self._any_is_proxy:
@@ -98,6 +121,24 @@ class Connections:
         except ValueError:
             return False
         return any(parsed in network for network in self._proxies)
+
+
+class Owner(NamedTuple):
+    """Who a connection counts for: one of both."""
+
+    address: str | None = None
+    user: str | None = None
+
+
+def _network_of(address: str) -> str:
+    """Whoever has one IPv6 address has all those of its /64."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return address
 
 
 def _network(name: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
@@ -110,11 +151,14 @@ def _network(name: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
 class Config(uvicorn.Config):
     """uvicorn's, with what its connections are held to."""
 
-    def __init__(self, app: Any, *, connections: Connections, header_s: float, body_s: float, **more: Any) -> None:
-        super().__init__(app, http=Protocol, **more)
+    def __init__(
+        self, app: Any, *, connections: Connections, header_s: float, body_s: float, send_s: float, **more: Any
+    ) -> None:
+        super().__init__(app, http=Protocol, ws="none", **more)  # a WebSocket would have none of these limits
         self.connections = connections
         self.header_s = header_s
         self.body_s = body_s
+        self.send_s = send_s
 
 
 class StrictConnection(h11.Connection):
@@ -131,7 +175,8 @@ class StrictConnection(h11.Connection):
 
 class Protocol(H11Protocol):
     """uvicorn's protocol has a timeout between requests only. This one also has one for a request's header, counted
-    from the connection or the first byte, and one for its body. It is used whether or not httptools is installed."""
+    from the connection or the first byte, one for its body, and one for a client that does not read its answer. It is
+    used whether or not httptools is installed."""
 
     config: Config
 
@@ -142,6 +187,7 @@ class Protocol(H11Protocol):
         self._since = 0.0
         self._received_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None  # while the client does not read
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         super().connection_made(transport)
@@ -153,31 +199,55 @@ class Protocol(H11Protocol):
     def data_received(self, data: bytes) -> None:
         self._received_bytes += len(data)
         super().data_received(data)
-        cycle = self.cycle
-        if cycle is None or cycle.response_complete:
-            self._wait_for("header", cycle)
-        elif cycle.more_body:
-            self._wait_for("body", cycle)
+        if self.cycle is None or self.cycle.response_complete:
+            self._wait_for("header", self.cycle)
         else:
-            self._stop_waiting()
-            self.config.connections.set_idle(self, is_idle=False)
+            self._wait_for_rest(self.cycle)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.cycle is not None and self.cycle.response_complete:
+        if self.cycle is None or self.transport.is_closing():
+            return
+        if self.cycle.response_complete:  # uvicorn's timeout between requests runs
             self.config.connections.set_idle(self, is_idle=True)
+        else:  # the next request was there already, or its first part
+            self._wait_for_rest(self.cycle)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._send_timer is None:
+            self._send_timer = self.loop.call_later(min(STALLED_S, self.config.send_s), self._set_stalled)
+
+    def resume_writing(self) -> None:
+        if self._send_timer is not None:
+            self._stop_send_timer()
+            is_waiting = self._waits_for is not None
+            self.config.connections.set_idle(self, is_idle=is_waiting)
+        super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._stop_send_timer()
         self.config.connections.close(self)
         super().connection_lost(exc)
 
     def evict(self) -> None:
-        has_begun_request = self._waits_for is not None and self._received_bytes > 0
-        self._refuse(b"503 Service Unavailable", BUSY if has_begun_request else None)
+        has_begun_to_answer = (
+            self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+        )
+        part = self._waits_for[0] if self._waits_for else None
+        has_begun_request = part == "body" or (part == "header" and self._received_bytes > 0)
+        self._refuse(b"503 Service Unavailable", BUSY if has_begun_request and not has_begun_to_answer else None)
 
-    def confirm(self) -> None:
-        self.config.connections.confirm(self)
+    def confirm(self, user: str) -> bool:
+        return self.config.connections.confirm(self, user)
+
+    def _wait_for_rest(self, cycle: RequestResponseCycle) -> None:
+        if cycle.more_body:
+            self._wait_for("body", cycle)
+        else:
+            self._stop_waiting()
+            self.config.connections.set_idle(self, is_idle=False)
 
     def _wait_for(self, part: str, cycle: RequestResponseCycle | None) -> None:
         if self._waits_for == (part, cycle):
@@ -185,7 +255,7 @@ class Protocol(H11Protocol):
         self._stop_waiting()
         self._waits_for, self._since, self._received_bytes = (part, cycle), self.loop.time(), 0
         timeout_s = self.config.header_s if part == "header" else self.config.body_s
-        self.config.connections.set_idle(self, is_idle=part == "header")
+        self.config.connections.set_idle(self, is_idle=True)
         self._timer = self.loop.call_later(timeout_s, self._time_out)
 
     def _stop_waiting(self) -> None:
@@ -193,6 +263,16 @@ class Protocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _set_stalled(self) -> None:
+        self.config.connections.set_idle(self, is_idle=True)
+        left_s = self.config.send_s - STALLED_S
+        self._send_timer = self.loop.call_later(max(left_s, 0.0), self.transport.abort)
+
+    def _stop_send_timer(self) -> None:
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
 
     def _time_out(self) -> None:
         if self._waits_for is None or self.transport.is_closing():
@@ -226,8 +306,8 @@ def _max_header_bytes(config: uvicorn.Config) -> tuple[int, ...]:
     return () if size is None else (size,)
 
 
-def confirm(scope: Mapping[str, Any]) -> None:
-    """The connection of this request has shown who it belongs to."""
+def confirm(scope: Mapping[str, Any], user: str) -> None:
+    """The connection of this request has shown whose it is. Raises Unavailable if the user has too many."""
     connection = scope.get("state", {}).get(CONNECTION)
-    if isinstance(connection, Protocol):
-        connection.confirm()
+    if isinstance(connection, Protocol) and not connection.confirm(user):
+        raise Unavailable("You have too many connections open. Close some, then try again.", retry_after=RETRY_AFTER_S)

@@ -36,13 +36,13 @@ class FairRoute(APIRoute):
         is_async = asyncio.iscoroutinefunction(self.endpoint)
 
         async def run(request: Request) -> Response:
+            user = await self.user_of(request)  # first: only from users that are known is a long body taken
             await request.body()  # from now on nothing but a disconnect is received
             disconnect = request.scope[DISCONNECT] = Disconnect()
             watching = asyncio.ensure_future(disconnect.wait(request.receive))
             try:
                 # A thread that has begun runs to its end: `disconnect.event` says that the client has left.
                 with anyio.CancelScope() as scope, disconnect.calling(scope.cancel):
-                    user = await self.user_of(request)
                     async with nullcontext() if is_async else self._slot(request, user):
                         return await handle(request)
             finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import parse_qs, quote
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -142,9 +143,9 @@ async def _cookie(request: Request, token: str | None) -> str:
         return str(await _run(request, partial(sign_ins.by_link, token, ip_of(request.scope), origin_of(request))))
     body = b""
     async for chunk in request.stream():
-        body += chunk[:LONGEST_FORM]
+        body += chunk
         if len(body) > LONGEST_FORM:
-            break
+            raise HTTPException(413, f"A form brings at most {LONGEST_FORM:,} bytes.")
     form = parse_qs(body.decode("utf-8", "replace"))
     token, name, password = (form.get(field, [""])[0] for field in ("token", "name", "password"))
     if token:

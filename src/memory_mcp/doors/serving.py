@@ -38,11 +38,13 @@ def config(app: Any, settings: Settings) -> uvicorn.Config:
         app,
         connections=Connections(
             max_per_address=settings.address_connections,
+            max_per_user=settings.user_connections,
             max_total=files - max(MIN_OTHER_FILES, files // 4),
             proxies=settings.forwarded_allow_ips,
         ),
         header_s=settings.header_seconds,
         body_s=settings.body_seconds,
+        send_s=settings.send_seconds,
         log_config=None,
         access_log=False,
         server_header=False,

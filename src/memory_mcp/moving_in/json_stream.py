@@ -11,6 +11,7 @@ from memory_mcp.moving_in.exports import DAMAGE
 
 CHUNK = 1 << 16
 LARGEST = 256 * 1024 * 1024  # characters of one record
+MAX_DIGITS = 1000  # of a whole number; Python itself refuses those with more than 4,300
 _SPACE = " \t\n\r"
 
 
@@ -88,7 +89,7 @@ class _Text:
         self._text = ""
         self._at = 0
         self._is_over = False
-        self._json = json.JSONDecoder()
+        self._json = json.JSONDecoder(parse_int=_parse_integer)
 
     def peek(self) -> str:
         """The next character that is no space. Raises BrokenOff at the end."""
@@ -137,3 +138,7 @@ class _Text:
         self._text = self._text[self._at :] + text
         self._at = 0
         return bool(chunk)
+
+
+def _parse_integer(digits: str) -> int | str:
+    return int(digits) if len(digits) <= MAX_DIGITS else digits

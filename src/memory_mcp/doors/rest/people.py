@@ -86,7 +86,7 @@ class PersonRoute(FairRoute):
         find = person_finder(request)
         user = await pools_of(request).access.run(find, user=ip_of(request.scope) or "", family=REST)
         request.scope[PERSON] = user
-        connections.confirm(request.scope)
+        connections.confirm(request.scope, user.id)
         return user.id
 
     def workers_of(self, request: Request) -> tuple[Workers, str]:
