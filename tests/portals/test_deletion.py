@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from memory_mcp.engine.client import EngineLine
 from tests.wire import Stdio, environment
 
 PORTAL = "mem://tests/deleted"
@@ -105,3 +106,24 @@ def test_the_audit_log_names_columns_and_counts(server: Stdio, data_dir: Path, t
         [(details,)] = db.execute("SELECT details FROM audit ORDER BY id DESC LIMIT 1").fetchall()
     db.close()
     assert json.loads(details) == {"portalUri": PORTAL, "table": "log", "deleted": 1, "columns": ["id", "name"]}
+
+
+@pytest.mark.parametrize("prefix", ["_copy_", "_import_"])
+def test_rows_go_from_what_a_server_left_that_was_killed(
+    server: Stdio, data_dir: Path, token: str, prefix: str
+) -> None:
+    """A deletion or import that was killed leaves a copy of the table. A later deletion and a later file are without
+    what it holds."""
+    write(server, "kept", {"id": "a", "name": token}, {"id": "b", "name": "other"})
+    line = EngineLine(data_dir / "portals" / "tests" / "deleted", {"max_execution_time": 5})
+    left = f"{prefix}{secrets.token_hex(4)}"
+    line.run(f"CREATE TABLE {left} AS kept")
+    line.run(f"INSERT INTO {left} SELECT * FROM kept")
+    assert server.call("portal_delete", portalUri=PORTAL, table="kept", where={"id": "a"})["deleted"] == 1
+    assert files_with(data_dir, token) == []
+
+    line.run(f"CREATE TABLE {left} AS kept")
+    server.call("portal_export", portalUri=PORTAL, destination=f"{left}.db", format="db")
+    assert left.encode() not in (data_dir / "exports" / f"{left}.db").read_bytes()
+    server.call("portal_delete", portalUri=PORTAL, table="kept", confirm=True)
+    line.close()

@@ -81,9 +81,12 @@ class Engine:
                 if path.lstat().st_mtime < time.time() - LEFT_BEHIND:
                     _remove(path)
 
-    def run(self, sql: str, parameters: dict[str, Any], data: bytes) -> bytes:
-        """One of our own statements. `data` is what an INSERT is to insert."""
+    def run(self, sql: str, parameters: dict[str, Any], data: bytes, client: EngineClient | None = None) -> bytes:
+        """One of our own statements. `data` is what an INSERT is to insert. It does not start if its client has left:
+        others may hold the portal's lock by then."""
         with self._writing, self._forgetting(sql.split(maxsplit=1)[0] in _CHANGING):
+            if client:
+                client.check_waiting()
             return self._owner.run(sql, parameters, data)
 
     def run_for(self, client: EngineClient, sql: str, parameters: dict[str, Any], settings: Mapping[str, int]) -> bytes:
@@ -449,7 +452,7 @@ class Broker:
                         client, asked["sql"], asked["parameters"], asked.get("settings", {})
                     )
                 case "run":
-                    return {"ok": True}, self._engine.run(asked["sql"], asked["parameters"], data)
+                    return {"ok": True}, self._engine.run(asked["sql"], asked["parameters"], data, client)
                 case "run afresh":
                     stops = asked["stops"]
                     return {"ok": True}, self._engine.run_afresh(client, asked["sql"], asked["made"], stops=stops)

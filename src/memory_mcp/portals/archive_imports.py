@@ -10,9 +10,10 @@ from memory_mcp.engine.client import EngineError, EngineLine
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.portals import inference, storage
 from memory_mcp.portals.address import COLUMN, TABLE
-from memory_mcp.portals.import_context import RESTORED, STAGED_PREFIX, ImportTarget, SourceFile, new_table_name
+from memory_mcp.portals.import_context import ImportTarget, SourceFile, new_table_name
 from memory_mcp.portals.journal import StagedTable
 from memory_mcp.portals.model import LABEL_KEYS, MAX_DESCRIPTION_CHARS, METADATA, NewColumn, Table
+from memory_mcp.portals.storage import RESTORED
 from memory_mcp.workers.process import WorkerProcess
 
 
@@ -77,7 +78,7 @@ def restore_archive(line: EngineLine, worker: WorkerProcess, path: Path) -> int:
     try:
         worker.call(archive.verify, path)
         line.check_archive(path.name)
-        storage.drop_left_behind(line, STAGED_PREFIX, RESTORED)
+        storage.drop_left_behind(line)
         storage.restore(line, str(path), RESTORED)
         line.check_restored(RESTORED)
         found = storage.restored_tables(line, RESTORED)
@@ -94,7 +95,7 @@ def restore_archive(line: EngineLine, worker: WorkerProcess, path: Path) -> int:
     except EngineError as exc:
         raise Invalid("The tables in this portal file cannot be opened.") from exc
     finally:
-        storage.drop_left_behind(line, STAGED_PREFIX, RESTORED)
+        storage.drop_left_behind(line)
 
 
 def _check_table(line: EngineLine, table: str, columns: Mapping[str, str], known: Table | None) -> None:

@@ -17,9 +17,6 @@ from memory_mcp.portals.limits import ImportBudget
 from memory_mcp.portals.model import Format, OnConflict
 from memory_mcp.workers.process import WorkerProcess
 
-STAGED_PREFIX = "_import_"  # of the names of tables that an import has not finished
-RESTORED = "restored"  # the database that a portal file is opened in
-
 
 @dataclass(frozen=True)
 class SourceFile:
@@ -79,7 +76,7 @@ class ImportTarget:
     def drop_leftovers(self) -> None:
         """Drop the tables of imports that were interrupted."""
         if not self.is_unfinished():
-            storage.drop_left_behind(self.line, STAGED_PREFIX, RESTORED)
+            storage.drop_left_behind(self.line)
 
     def staged_table(self, name: str, table: str) -> StagedTable:
         uuid = storage.table_uuid(self.line, name)
@@ -89,7 +86,7 @@ class ImportTarget:
 
 
 def new_table_name() -> str:
-    return f"{STAGED_PREFIX}{uuid4().hex}"
+    return f"{storage.STAGED_PREFIX}{uuid4().hex}"
 
 
 @contextmanager

@@ -305,6 +305,7 @@ class Portals:
             if not where and not confirm:
                 raise Invalid("where: without it the whole table goes. Say so with confirm: true.", field="where")
             with self._keeping.changing(caller, folder, line):
+                storage.drop_left_behind(line)
                 if where:
                     return self._delete_where(line, known, where)
                 storage.drop_table(line, table)

@@ -31,6 +31,8 @@ _STRICT = {
     "max_insert_block_size": 10_000_000,
     "async_insert": 0,
 }
+STAGED_PREFIX = "_import_"  # of the names of tables that an import has not finished
+RESTORED = "restored"  # the database that a portal file is opened in
 
 
 def tables(line: EngineLine) -> list[Table]:
@@ -653,11 +655,14 @@ def row_count(line: EngineLine, table: str, database: str = DATABASE) -> int:
     return int(line.run(f"SELECT count() FROM {database}.{_name(table)}").decode())
 
 
-def drop_left_behind(line: EngineLine, prefix: str, database: str) -> None:
-    """What an import that did not end has left."""
-    for row in line.rows(f"SELECT name FROM system.tables WHERE database = 'portal' AND startsWith(name, '{prefix}')"):
-        drop_table(line, row["name"])
-    line.run(f"DROP DATABASE IF EXISTS {database} SYNC")
+def drop_left_behind(line: EngineLine) -> None:
+    """Drop what deletions and imports have left whose server died: copies of rows of this portal. The caller holds the
+    portal's lock, and no import is in its last step."""
+    sql = "SELECT name FROM system.tables WHERE database = 'portal' AND startsWith(name, {prefix:String})"
+    for prefix in (UNFINISHED_COPY, STAGED_PREFIX):
+        for row in line.rows(sql, {"prefix": prefix}):
+            drop_table(line, row["name"])
+    line.run(f"DROP DATABASE IF EXISTS {RESTORED} SYNC")
 
 
 def back_up(line: EngineLine, path: str) -> None:

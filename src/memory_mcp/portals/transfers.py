@@ -308,6 +308,7 @@ class Transfers:
             with folder.existing_write_lock():
                 check_not_cancelled(cancelled)
                 self._keeping.finish_import(folder, line)
+                storage.drop_left_behind(line)
                 checksum, about = storage.checksum(line), storage.metadata(line)
                 if about.get("mcp.checksum") != checksum:
                     storage.set_metadata(line, {"mcp.checksum": checksum})
