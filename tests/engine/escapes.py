@@ -1,7 +1,7 @@
 # ruff: noqa: E501
 """Ways out of a query: to files, the network, other portals, the server's settings and secrets.
 
-`{out}` is a folder with secrets, `{other}` another portal's, `{port}` a listening server's.
+`{out}` is a folder with secrets, `{other}` another portal's, `{host}` and `{port}` a listening server's.
 """
 
 FILES = [
@@ -61,27 +61,27 @@ FILES = [
     "SELECT * FROM hudi('{out}')",
 ]
 NETWORK = [
-    "SELECT * FROM url('http://127.0.0.1:{port}/', 'LineAsString')",
+    "SELECT * FROM url('http://{host}:{port}/', 'LineAsString')",
     "SELECT * FROM url('file://{out}/secret.csv', 'LineAsString')",
-    "SELECT * FROM urlCluster('default', 'http://127.0.0.1:{port}/', 'LineAsString')",
-    "SELECT * FROM s3('http://127.0.0.1:{port}/b/k', 'LineAsString')",
-    "SELECT * FROM gcs('http://127.0.0.1:{port}/b/k', 'LineAsString')",
-    "SELECT * FROM hdfs('hdfs://127.0.0.1:{port}/x', 'LineAsString')",
-    "SELECT * FROM azureBlobStorage('http://127.0.0.1:{port}/', 'c', 'b', 'a', 'k')",
-    "SELECT * FROM deltaLake('http://127.0.0.1:{port}/')",
-    "SELECT * FROM icebergS3('http://127.0.0.1:{port}/')",
-    "SELECT * FROM remote('127.0.0.1:{port}', 'system', 'one')",
-    "SELECT * FROM remoteSecure('127.0.0.1:{port}', 'system', 'one')",
+    "SELECT * FROM urlCluster('default', 'http://{host}:{port}/', 'LineAsString')",
+    "SELECT * FROM s3('http://{host}:{port}/b/k', 'LineAsString')",
+    "SELECT * FROM gcs('http://{host}:{port}/b/k', 'LineAsString')",
+    "SELECT * FROM hdfs('hdfs://{host}:{port}/x', 'LineAsString')",
+    "SELECT * FROM azureBlobStorage('http://{host}:{port}/', 'c', 'b', 'a', 'k')",
+    "SELECT * FROM deltaLake('http://{host}:{port}/')",
+    "SELECT * FROM icebergS3('http://{host}:{port}/')",
+    "SELECT * FROM remote('{host}:{port}', 'system', 'one')",
+    "SELECT * FROM remoteSecure('{host}:{port}', 'system', 'one')",
     "SELECT * FROM cluster('default', 'system', 'one')",
     "SELECT * FROM clusterAllReplicas('default', 'system', 'one')",
-    "SELECT * FROM mysql('127.0.0.1:{port}', 'd', 't', 'u', 'p')",
-    "SELECT * FROM postgresql('127.0.0.1:{port}', 'd', 't', 'u', 'p')",
-    "SELECT * FROM mongodb('127.0.0.1:{port}', 'd', 't', 'u', 'p', 'x String')",
-    "SELECT * FROM redis('127.0.0.1:{port}', 'k', 'k String')",
+    "SELECT * FROM mysql('{host}:{port}', 'd', 't', 'u', 'p')",
+    "SELECT * FROM postgresql('{host}:{port}', 'd', 't', 'u', 'p')",
+    "SELECT * FROM mongodb('{host}:{port}', 'd', 't', 'u', 'p', 'x String')",
+    "SELECT * FROM redis('{host}:{port}', 'k', 'k String')",
     "SELECT * FROM jdbc('x', 'y', 'z')",
     "SELECT * FROM odbc('x', 'y', 'z')",
-    "SELECT * FROM arrowFlight('127.0.0.1:{port}', 'x')",
-    "SELECT * FROM ytsaurus('http://127.0.0.1:{port}', 'x', 'y', 'z String')",
+    "SELECT * FROM arrowFlight('{host}:{port}', 'x')",
+    "SELECT * FROM ytsaurus('http://{host}:{port}', 'x', 'y', 'z String')",
     "SELECT * FROM prometheusQuery('x', 'y', 1)",
 ]
 PROGRAMS = [
@@ -214,7 +214,7 @@ STATEMENTS = [
     "INSERT INTO mine VALUES (1)",
     "INSERT INTO mine SELECT * FROM mine",
     "INSERT INTO FUNCTION file('{out}/written', 'CSV', 'x String') VALUES ('a')",
-    "INSERT INTO FUNCTION url('http://127.0.0.1:{port}/', 'CSV', 'x String') VALUES ('a')",
+    "INSERT INTO FUNCTION url('http://{host}:{port}/', 'CSV', 'x String') VALUES ('a')",
     "UPDATE mine SET n = 0 WHERE 1",
     "DELETE FROM mine WHERE 1",
     "ALTER TABLE mine DELETE WHERE 1",
