@@ -183,6 +183,7 @@ def test_long_names_without_a_space_break(context: BrowserContext, site: Site) -
     ):
         page.goto(address)
         expect(page.get_by_text(word).first).to_be_visible()
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)  # all of the page is there
         assert page.evaluate("document.documentElement.scrollWidth") <= 375, address
     page.close()
     site.call("memory_delete", id=note["id"])

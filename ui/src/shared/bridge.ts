@@ -26,6 +26,8 @@ export interface View {
   portalUri: string
   tables: Table[]
   stats: { tables: number; rows: number; bytes: number; usage: Usage }
+  name?: string // what people call it
+  description?: string
 }
 
 export interface Usage {

@@ -22,6 +22,8 @@ export interface Place {
 
 const MOST_KEPT = 1000 // rows that Undo writes again
 
+const EVERYTHING_ALLOWED: Permissions = { write: true, delete: true } // the server refuses what is not
+
 const told = ({ table, tab, wish, query }: Place) => JSON.stringify([table, tab, wish.sort, wish.descending, wish.search, wish.filters, query])
 
 interface Props {
@@ -31,10 +33,16 @@ interface Props {
   fullscreen?: boolean // undefined where that is not for us to choose
   place?: Place
   onPlace?(place: Place, isTyping: boolean): void
-  revision?: number // grows when somebody else has changed the portal
+  revision?: number // grows when another client has changed the portal
+  may?: Permissions
 }
 
-export function Viewer({ bridge, first, pages = false, fullscreen, place: start, onPlace, revision: outside = 0 }: Props) {
+export interface Permissions {
+  write: boolean
+  delete: boolean
+}
+
+export function Viewer({ bridge, first, pages = false, fullscreen, place: start, onPlace, revision: outside = 0, may = EVERYTHING_ALLOWED }: Props) {
   const [view, setView] = useState(first)
   const [place, setPlace] = useState<Place>(start ?? { tab: 'data', wish: EVERYTHING, query: '' })
   const [revision, setRevision] = useState(0)
@@ -83,6 +91,7 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
   }, [])
 
   async function askToDelete() {
+    if (!may.delete) return
     try {
       const rows = await together(bridge, uri, table!, place.wish, selected, MOST_KEPT + 1)
       if (rows.length > selected.size) setDoomed(rows)
@@ -133,16 +142,19 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
   const drop = (event: DragEvent) => {
     event.preventDefault()
     setDropping(false)
-    choose(event.dataTransfer?.files[0])
+    if (may.write) choose(event.dataTransfer?.files[0])
   }
   return (
     <div
       class={isDropping ? 'viewer dropping' : 'viewer'}
-      onDragOver={(event) => (event.preventDefault(), setDropping(true))}
+      onDragOver={(event) => (event.preventDefault(), setDropping(may.write))}
       onDragLeave={() => setDropping(false)}
       onDrop={drop}
     >
       <h1 class="hidden">Portal {uri}</h1>
+      {(view.name || view.description) && (
+        <p class="labels">{view.name && <b>{view.name}</b>} {view.description && <span class="mut">{view.description}</span>}</p>
+      )}
       <div class="bar">
         <code class="address">{uri}</code>
         <select aria-label="Table" value={table?.name} onChange={(event) => (setSelected(new Map()), turn({ table: event.currentTarget.value, wish: EVERYTHING }))}>
@@ -152,8 +164,12 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
           {(Object.keys(TABS) as Tab[]).map((tab) => <button key={tab} aria-pressed={place.tab === tab} onClick={() => turn({ tab })}>{TABS[tab]}</button>)}
         </div>
         <span class="space" />
-        <input ref={chooser} class="hidden" type="file" accept={ACCEPTED} aria-label="File to import" tabIndex={-1} onChange={(event) => (choose(event.currentTarget.files?.[0]), (event.currentTarget.value = ''))} />
-        <button onClick={() => chooser.current?.click()}>Import…</button>
+        {may.write && (
+          <>
+            <input ref={chooser} class="hidden" type="file" accept={ACCEPTED} aria-label="File to import" tabIndex={-1} onChange={(event) => (choose(event.currentTarget.files?.[0]), (event.currentTarget.value = ''))} />
+            <button onClick={() => chooser.current?.click()}>Import…</button>
+          </>
+        )}
         <select aria-label="Export" value="" onChange={(event) => (save(event.currentTarget.value), (event.currentTarget.value = ''))}>
           <option value="" disabled>Export…</option>
           {table && ['csv', 'json', 'parquet'].map((format) => <option key={format} value={format}>{table.name} as {format}</option>)}
@@ -189,15 +205,15 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
         />
       )}
       {!table ? (
-        <p class="empty">This portal has no tables. Import a file to make one.</p>
+        <p class="empty">This portal has no tables.{may.write && ' Import a file to make one.'}</p>
       ) : place.tab === 'data' ? (
         <>
           <div class="bar">
             <input ref={search} type="search" aria-label="Search all columns" placeholder="Search all columns" value={place.wish.search} onInput={(event) => setWish({ ...place.wish, search: event.currentTarget.value }, true)} />
             <span class="keys"><kbd>/</kbd></span>
-            {selected.size > 0 && <button class="danger" onClick={askToDelete}>Delete {plural(selected.size, 'row')}</button>}
+            {may.delete && selected.size > 0 && <button class="danger" onClick={askToDelete}>Delete {plural(selected.size, 'row')}</button>}
             <span class="space" />
-            <Dropping key={table.name} name={table.name} drop={dropTable} />
+            {may.delete && <DeleteForGood key={table.name} what="table" name={table.name} act={dropTable} />}
           </div>
           <Grid key={`${table.name} ${pages}`} bridge={bridge} portalUri={uri} table={table} wish={place.wish} setWish={setWish} revision={revision} selected={selected} setSelected={setSelected} onDelete={askToDelete} pages={pages} />
         </>
@@ -214,19 +230,35 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
 
 // No forms here: a sandbox without allow-forms submits none.
 
-/** A whole table cannot come back, so its name has to be typed. */
-function Dropping({ name, drop }: { name: string; drop(): void }) {
+/** For `ref`: once the element is there. autofocus works once in a page, and never in the frame of a host. */
+export const focus = (element: HTMLElement | null) => element?.focus()
+
+/** A whole table or portal cannot come back, so its name has to be typed. */
+export function DeleteForGood({ what, name, act }: { what: 'table' | 'portal'; name: string; act(): Promise<void> }) {
+  const [isBusy, setBusy] = useState(false)
   const [isOpen, setOpen] = useState(false)
   const [typed, setTyped] = useState('')
-  if (!isOpen) return <button class="danger" onClick={() => setOpen(true)}>Delete table…</button>
+  const opener = useRef<HTMLButtonElement>(null)
+  const close = () => {
+    setOpen(false)
+    setTyped('')
+    requestAnimationFrame(() => opener.current?.focus())
+  }
+  const run = async () => {
+    if (isBusy || typed !== name) return
+    setBusy(true)
+    await act()
+    setBusy(false)
+  }
+  if (!isOpen) return <button ref={opener} class="danger" onClick={() => setOpen(true)}>Delete {what}…</button>
   return (
-    <div class="bar" role="group" aria-label="Delete the table" onKeyDown={(event) => event.key === 'Escape' && setOpen(false)}>
+    <div class="bar" role="group" aria-label={`Delete the ${what}`} onKeyDown={(event) => event.key === 'Escape' && close()}>
       <label>
-        Type <b>{name}</b> to delete it for good{' '}
-        <input autoFocus value={typed} onInput={(event) => setTyped(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Enter' && typed === name && drop()} />
+        Type <b>{name}</b> to delete {what === 'portal' ? 'it and all its tables' : 'it'} for good{' '}
+        <input ref={focus} value={typed} onInput={(event) => setTyped(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Enter' && void run()} />
       </label>
-      <button class="danger" disabled={typed !== name} onClick={drop}>Delete</button>
-      <button onClick={() => setOpen(false)}>Keep it</button>
+      <button class="danger" disabled={isBusy || typed !== name} onClick={run}>Delete</button>
+      <button onClick={close}>Keep it</button>
     </div>
   )
 }

@@ -11,7 +11,7 @@ from fastapi.security import APIKeyCookie
 from memory_mcp.access import NotSignedIn, User
 from memory_mcp.access.sign_ins import COOKIE_LASTS
 from memory_mcp.app import App
-from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller, Scope
 from memory_mcp.doors import connections
 from memory_mcp.doors.asking import ip_of, local_caller
 from memory_mcp.doors.fair_routes import REST, FairRoute, pools_of
@@ -108,11 +108,15 @@ async def _person(request: Request) -> User:
 Person = Annotated[User, Depends(_person)]
 
 
-async def caller(app: TheApp, user: Person, ip: Ip) -> Caller:
+def scopes_of_people(app: App) -> frozenset[Scope]:
     """A person may do everything with their own memory; where nobody signs in, what a client without a key may."""
+    return local_caller(app).scopes if app.settings.auth == "none" else ALL_SCOPES
+
+
+async def caller(app: TheApp, user: Person, ip: Ip) -> Caller:
     if app.settings.auth == "none":
         return replace(local_caller(app), ip=ip, is_person=True)
-    return Caller(user.id, ALL_SCOPES, frozenset(app.families), ip=ip, is_person=True)
+    return Caller(user.id, scopes_of_people(app), frozenset(app.families), ip=ip, is_person=True)
 
 
 ThePerson = Annotated[Caller, Depends(caller)]

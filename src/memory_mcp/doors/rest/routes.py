@@ -21,6 +21,7 @@ from memory_mcp.doors.rest.people import (
     cookie_name,
     is_secure,
     origin_of,
+    scopes_of_people,
     set_cookie,
 )
 from memory_mcp.doors.rest.shapes import (
@@ -92,7 +93,8 @@ def me(app: TheApp, person: Person) -> Me:
 
 
 def _me(app: App, user: User) -> Me:
-    return Me.model_validate(vars(user) | {"may_back_up": may_back_up(app, user.id)})
+    may = {"may_back_up": may_back_up(app, user.id), "scopes": sorted(scopes_of_people(app))}
+    return Me.model_validate(vars(user) | may)
 
 
 def may_back_up(app: App, user: str) -> bool:

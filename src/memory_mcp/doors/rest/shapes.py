@@ -201,6 +201,7 @@ class Me(BaseModel):
     plan: Plan
     created_at: str
     may_back_up: bool = Field(description="Whether POST /api/backup is for you.")
+    scopes: list[str] = Field(description="What you may do in the web app: read_memory, write_memory, delete_memory, …")
 
 
 class GraphNode(BaseModel):

@@ -1,18 +1,28 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import type { View } from '../../shared/bridge'
-import { toast } from '../../shared/toast'
+import { useDraft } from '../../shared/draft'
+import { failed, toast } from '../../shared/toast'
 import { bytes, message, number, plural } from '../../shared/words'
 import { ACCEPTED, importFile, tableName } from '../../viewer/files'
 import { EVERYTHING } from '../../viewer/rows'
-import { TABS, Viewer, type Place, type Tab } from '../../viewer/viewer'
+import { DeleteForGood, focus, TABS, Viewer, type Permissions, type Place, type Tab } from '../../viewer/viewer'
 import '../../viewer/viewer.css'
 import { get, tool } from '../api'
 import { bridge } from '../bridge'
-import { useChanges } from '../live'
 import { Awaited, useLoaded } from '../loading'
 import { go, to, where } from '../router'
+import { useTitle } from '../title'
 
-interface Portal {
+const MAX_NAME_CHARS = 120
+const MAX_DESCRIPTION_CHARS = 1000
+const NO_TABLE = 'labels' // a write needs the name of a table, and makes none without records
+
+interface Labels {
+  name: string
+  description: string
+}
+
+interface Portal extends Labels {
   uri: string
   tables: string[]
   rows: number
@@ -25,8 +35,15 @@ export default function Portals() {
   return <All />
 }
 
+/** What the person may do here: nothing until the server has said so. */
+function usePermissions(): Permissions {
+  const scopes = useLoaded(() => get<{ scopes: string[] }>('/api/me'), [], {}).value?.scopes ?? []
+  return { write: scopes.includes('write_memory'), delete: scopes.includes('delete_memory') }
+}
+
 function All() {
   const portals = useLoaded(() => get<{ portals: Portal[] }>('/api/portals'), [])
+  const may = usePermissions()
   return (
     <>
       <h1>Portals</h1>
@@ -39,7 +56,11 @@ function All() {
                 <tbody>
                   {found.map((one) => (
                     <tr key={one.uri}>
-                      <td><a href={to(['portals', ...one.uri.replace('mem://', '').split('/')])}>{one.uri}</a></td>
+                      <td>
+                        <a href={to(['portals', ...one.uri.replace('mem://', '').split('/')])}>{one.name || one.uri}</a>
+                        {one.name && <div><code class="mut">{one.uri}</code></div>}
+                        {one.description && <span class="snippet">{one.description}</span>}
+                      </td>
                       <td>{one.tables.slice(0, 8).join(', ')}{one.tables.length > 8 ? ` and ${plural(one.tables.length - 8, 'more', 'more')}` : ''}</td>
                       <td class="num">{number(one.rows)}</td>
                       <td class="num">{bytes(one.bytes)}</td>
@@ -49,11 +70,11 @@ function All() {
               </table>
             </div>
           ) : (
-            <p class="empty">There is no portal yet. An agent makes one when it is asked to keep a table; or make one of a file, below.</p>
+            <p class="empty">There is no portal yet. An agent makes one when it is asked to keep a table{may.write ? '; or make one of a file, below' : ''}.</p>
           )
         }
       </Awaited>
-      <NewPortal />
+      {may.write && <NewPortal />}
     </>
   )
 }
@@ -92,14 +113,112 @@ function NewPortal() {
 function OnePortal({ uri }: { uri: string }) {
   const [first] = useState(() => ({ current: null as View | null }))
   const view = useLoaded(async () => (first.current ??= await tool<View>('portal_view', { portalUri: uri })), [uri], {})
-  const [changes, setChanges] = useState(0)
-  useChanges(() => setChanges((times) => times + 1), { uris: (changed) => changed === uri })
+  const times = useRef(-1)
+  const load = async () => {
+    const portal = await find(uri)
+    times.current++ // the viewer looks again after the first time
+    return { portal, revision: times.current }
+  }
+  const listed = useLoaded(load, [uri], { uris: (changed) => changed === uri })
+  const may = usePermissions()
+  const portal = listed.value?.portal
+  useTitle(portal?.name ?? '')
+  if (portal === null && view.value) return <Gone uri={uri} />
+  return (
+    <>
+      {portal && view.value ? <Heading key={uri} portal={portal} may={may} /> : <p><a href="/portals">Portals</a></p>}
+      <Awaited of={view}>{(found) => <Viewer bridge={bridge} first={found} place={place()} onPlace={remember} revision={listed.value?.revision} may={may} />}</Awaited>
+    </>
+  )
+}
+
+async function find(uri: string): Promise<Portal | null> {
+  const { portals } = await get<{ portals: Portal[] }>('/api/portals')
+  return portals.find((portal) => portal.uri === uri) ?? null
+}
+
+function Gone({ uri }: { uri: string }) {
   return (
     <>
       <p><a href="/portals">Portals</a></p>
-      <Awaited of={view}>{(found) => <Viewer bridge={bridge} first={found} place={place()} onPlace={remember} revision={changes} />}</Awaited>
+      <h1>Portal {uri}</h1>
+      <p class="empty" role="alert">This portal was deleted.</p>
     </>
   )
+}
+
+function Heading({ portal, may }: { portal: Portal; may: Permissions }) {
+  const [isEditing, setEditing] = useState(false)
+  const opener = useRef<HTMLButtonElement>(null)
+  const close = () => {
+    setEditing(false)
+    requestAnimationFrame(() => opener.current?.focus())
+  }
+  const address = portal.uri.replace('mem://', '')
+  async function deletePortal() {
+    try {
+      const { deleted } = await tool<{ deleted: number }>('portal_delete', { portalUri: portal.uri, confirm: true })
+      go('/portals')
+      toast(`The portal ${address} with ${plural(deleted, 'row')} is deleted`)
+    } catch (error) {
+      failed(error)
+    }
+  }
+  return (
+    <>
+      <div class="bar">
+        <p><a href="/portals">Portals</a></p>
+        <span class="space" />
+        {may.write && !isEditing && <button ref={opener} onClick={() => setEditing(true)}>Edit name…</button>}
+        {may.delete && <DeleteForGood what="portal" name={address} act={deletePortal} />}
+      </div>
+      {isEditing && <EditLabels portal={portal} close={close} />}
+    </>
+  )
+}
+
+/** Saves what was changed and nothing else: the rest may be newer than what is shown. */
+function EditLabels({ portal, close }: { portal: Portal; close(): void }) {
+  const kept = useDraft<Labels>(`portal:${portal.uri}`, { name: portal.name, description: portal.description })
+  const [isBusy, setBusy] = useState(false)
+  const [trouble, setTrouble] = useState('')
+  const { base, draft } = kept
+  const leave = () => (kept.forget(), close())
+  async function save(event: Event) {
+    event.preventDefault()
+    if (isBusy) return
+    setBusy(true)
+    setTrouble('')
+    try {
+      await write(portal.uri, base, draft)
+      leave()
+      toast('Saved')
+    } catch (error) {
+      setTrouble(message(error).replace(/^portalName\b/, 'Name').replace(/^portalDescription\b/, 'Description'))
+      setBusy(false)
+    }
+  }
+  return (
+    <form class="card stack" aria-label="Name and description" onSubmit={save} onKeyDown={(event) => event.key === 'Escape' && leave()}>
+      <label>Name <input ref={focus} maxLength={MAX_NAME_CHARS} value={draft.name} placeholder={portal.uri} onInput={(event) => kept.set({ ...draft, name: event.currentTarget.value })} /></label>
+      <label>Description <input maxLength={MAX_DESCRIPTION_CHARS} value={draft.description} onInput={(event) => kept.set({ ...draft, description: event.currentTarget.value })} /></label>
+      {trouble && <p class="trouble" role="alert">{trouble}</p>}
+      <div class="bar">
+        <button class="primary" disabled={isBusy}>{isBusy ? 'Saving…' : 'Save'}</button>
+        <button type="button" onClick={leave}>Cancel</button>
+      </div>
+    </form>
+  )
+}
+
+async function write(uri: string, base: Labels, draft: Labels): Promise<void> {
+  const changed = {
+    ...(draft.name !== base.name ? { portalName: draft.name.trim() } : {}),
+    ...(draft.description !== base.description ? { portalDescription: draft.description.trim() } : {}),
+  }
+  if (!Object.keys(changed).length) return
+  if (!(await find(uri))) throw new Error('This portal was deleted.') // a write would make it again
+  await tool('portal_write', { portalUri: uri, table: NO_TABLE, data: [], ...changed })
 }
 
 function place(): Place {
