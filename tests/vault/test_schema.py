@@ -114,10 +114,30 @@ def test_a_file_of_another_implementation_is_taken_over(tmp_path: Path, tables: 
         taken_over.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', 1)")
 
 
+def test_triggers_of_a_file_that_is_taken_over_do_not_run(tmp_path: Path) -> None:
+    foreign = apsw.Connection(str(tmp_path / "memory.db"))
+    foreign.execute(TABLES).fetchall()
+    foreign.execute("INSERT INTO vault_memories (key, content) VALUES ('old', 'written elsewhere')")
+    for name in ("vault_ai", 'any "name"'):  # one that the specification has, one that it has not
+        quoted = name.replace('"', '""')
+        foreign.execute(
+            f"""CREATE TRIGGER "{quoted}" AFTER INSERT ON vault_memories BEGIN
+            DELETE FROM vault_memories WHERE key <> new.key; END"""
+        )
+    foreign.close()
+    server = Stdio.start(tmp_path, "--embedder", "none")
+    server.call("commit_memory", scope="vault", key="new", content="written here")
+    assert {memory["key"] for memory in server.read("memory://vault")} == {"old", "new"}
+    server.close()
+
+
 @pytest.mark.parametrize(
     "sql",
     [
         "CREATE TABLE vault_memories (id INTEGER PRIMARY KEY, key TEXT, content TEXT, tags TEXT)",
+        "CREATE VIEW vault_memories AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) "
+        "SELECT id, 'k' AS key, 'c' AS content, '[]' AS tags, NULL AS embedding, '' AS created_at, '' AS updated_at "
+        "FROM n",
         TABLES + "PRAGMA user_version = 1",
     ],
 )

@@ -97,8 +97,10 @@ def version(connection: apsw.Connection) -> int:
 def _run_one(connection: apsw.Connection, migration: Migration, schema: Schema) -> None:
     """In the transaction of the caller."""
     try:
-        if schema.adopt and is_foreign(connection):
-            schema.adopt(connection)
+        if is_foreign(connection):
+            _drop_triggers(connection)
+            if schema.adopt:
+                schema.adopt(connection)
         connection.execute(migration.sql).fetchall()
         connection.pragma("user_version", migration.number)
         connection.pragma("application_id", schema.application_id)
@@ -107,6 +109,14 @@ def _run_one(connection: apsw.Connection, migration: Migration, schema: Schema) 
         raise Unusable(
             f"{name} has tables of another shape than this program's ({exc}). Nothing was changed; move it away."
         ) from exc
+
+
+def _drop_triggers(connection: apsw.Connection) -> None:
+    """Another program's would run within our writes, and do anything to them. The migrations make those that the
+    specifications have."""
+    for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
+        quoted = str(name).replace('"', '""')
+        connection.execute(f'DROP TRIGGER "{quoted}"')
 
 
 def _is_used(connection: apsw.Connection) -> bool:
