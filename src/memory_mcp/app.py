@@ -158,19 +158,19 @@ class Upkeep:
 
 @contextmanager
 def open_app(
-    settings: Settings, *, clock: Clock = utc_now, serving: bool = True, new_files: Path | None = None
+    settings: Settings, *, clock: Clock = utc_now, serving: bool = True, new_files_dir: Path | None = None
 ) -> Iterator[App]:
     """Open everything a server needs, and close it. Raises AppError saying what to mend.
 
     The command line opens it without `serving`: then it does what it is asked to, and nothing in the background.
-    Databases of families that are missing are made in `new_files`, if it is given, and not in the data directory.
+    Databases that are missing are created in `new_files_dir`, if it is given, and not in the data directory.
     """
     families = chosen_families(settings)
     with ExitStack() as closing:
         closing.enter_context(_present(settings.data_dir))
         data_directory.prepare(settings.data_dir)
         held = partial(_held, closing)
-        files = partial(_files, settings, clock, new_files)
+        files = partial(_files, settings, clock, new_files_dir)
         server, live = held(_server_file(settings, clock)), held(_live_file(settings, clock))
         changes, neighbours = Changes(), Neighbours(settings.data_dir / "servers")
         changes.listen(neighbours.tell)
@@ -183,7 +183,9 @@ def open_app(
             idle_seconds=settings.session_idle,
         )
         embedders = Embedders(embedding_options(settings))
-        vaults = held(Tenants(settings.data_dir, settings.vault_path, partial(_vault_file, settings, clock, new_files)))
+        vaults = held(
+            Tenants(settings.data_dir, settings.vault_path, partial(_vault_file, settings, clock, new_files_dir))
+        )
         notes_files = held(files("notes.db", notes_schema.SCHEMA))
         copies = Notes(held(files("recall.db", notes_schema.SCHEMA, durability="normal")), held(Changes()), embedders)
         rooms = _Rooms(
@@ -240,7 +242,7 @@ def open_app(
 
 
 def _further_users(data_dir: Path) -> list[str]:
-    """Those who have a folder."""
+    """Users beside the local one: those who have a folder."""
     return [folder.name for folder in (data_dir / "users").glob("[!.]*")]
 
 
@@ -445,7 +447,7 @@ def _live_file(settings: Settings, clock: Clock) -> Database:
 def _files(
     settings: Settings,
     clock: Clock,
-    new_files: Path | None,
+    new_files_dir: Path | None,
     name: str,
     schema: Schema,
     durability: Durability | None = None,
@@ -453,7 +455,7 @@ def _files(
     """A file of this name and kind for each user."""
 
     def opening(path: Path) -> Database:
-        return _open_file(settings, clock, _existing_or_new(path, new_files), schema, durability=durability)
+        return _open_file(settings, clock, _existing_or_new(path, new_files_dir), schema, durability=durability)
 
     return Tenants(settings.data_dir, settings.data_dir / name, opening)
 
@@ -465,13 +467,13 @@ def _project_file(settings: Settings, clock: Clock, path: Path, lock: Path, make
     return db
 
 
-def _existing_or_new(path: Path, new_files: Path | None) -> Path:
-    """Where a database is, or is to be made."""
-    return path if new_files is None or path.exists() else new_files / path.name
+def _existing_or_new(path: Path, new_files_dir: Path | None) -> Path:
+    """Where a database is, or is to be created."""
+    return path if new_files_dir is None or path.exists() else new_files_dir / path.name
 
 
-def _vault_file(settings: Settings, clock: Clock, new_files: Path | None, path: Path) -> Database:
-    db = _open_file(settings, clock, _existing_or_new(path, new_files), vault_schema.SCHEMA)
+def _vault_file(settings: Settings, clock: Clock, new_files_dir: Path | None, path: Path) -> Database:
+    db = _open_file(settings, clock, _existing_or_new(path, new_files_dir), vault_schema.SCHEMA)
     db.whenever_opened(vault_schema.index_when_opened)
     return db
 

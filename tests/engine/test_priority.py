@@ -34,19 +34,19 @@ def test_a_long_query_lowers_the_priority_of_its_engine(tmp_path: Path) -> None:
     pid = engine_pid(tmp_path / "portals" / "fair" / "share")
     for _ in range(20):
         server.call("portal_query", portalUri=PORTAL, sql="SELECT n FROM t")
-    wait_until(lambda: niceness(pid) == {priority.NORMAL})
+    wait_until(lambda: niceness(pid) == {priority.NORMAL_NICENESS})
     asked = server.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": LONG}})
-    wait_until(lambda: niceness(pid) == {priority.BUSY})
+    wait_until(lambda: niceness(pid) == {priority.BUSY_NICENESS})
     server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": asked}})
     if os.geteuid() == 0:  # who else may raise a priority again
-        wait_until(lambda: niceness(pid) == {priority.NORMAL})
+        wait_until(lambda: niceness(pid) == {priority.NORMAL_NICENESS})
     server.close()
 
 
 def test_many_starts_in_a_minute_lower_the_priority_of_the_next(tmp_path: Path) -> None:
     starts = RecentStarts()
-    given = [starts.note(tmp_path / "one") for _ in range(20)]
-    assert given[: starts.FREE] == [0] * starts.FREE
+    given = [starts.record(tmp_path / "one") for _ in range(20)]
+    assert given[: starts.MAX_FREE_STARTS] == [0] * starts.MAX_FREE_STARTS
     assert given == sorted(given)
-    assert given[-1] == priority.LOWEST
-    assert starts.note(tmp_path / "another") == 0
+    assert given[-1] == priority.MAX_NICENESS
+    assert starts.record(tmp_path / "another") == 0

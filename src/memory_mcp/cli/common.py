@@ -53,12 +53,12 @@ def opened_access(data_dir: Path | None) -> Iterator[Access]:
 
 
 @contextmanager
-def opened_app(data_dir: Path | None, new_files: Path | None = None) -> Iterator[tuple[App, Caller]]:
-    """Everything, and the local user, who may do all. `new_files` is where databases are made that are missing, if not
-    in the data directory."""
+def opened_app(data_dir: Path | None, new_files_dir: Path | None = None) -> Iterator[tuple[App, Caller]]:
+    """Everything, and the local user, who may do all. Missing databases are created in `new_files_dir` if it is given,
+    and in the data directory otherwise."""
     with usage():
         chosen = settings.load({"data_dir": data_dir}).settings
-    with open_app(chosen, serving=False, new_files=new_files) as app:
+    with open_app(chosen, serving=False, new_files_dir=new_files_dir) as app:
         yield app, Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families))
 
 

@@ -59,8 +59,8 @@ def import_memories(
 def take_in(path: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, user: str = LOCAL_USER) -> None:
     """What `memory-mcp export` wrote, or a zip of it. Leaves with status 1 if anything was left out."""
     with (
-        _nothing_made(dry_run, data_dir) as (chosen, new_files),
-        opened_app(chosen, new_files) as (app, local),
+        _directories(dry_run, data_dir) as (chosen, new_files_dir),
+        opened_app(chosen, new_files_dir) as (app, local),
         watched(as_json) as tell,
         unpacked(path) as folder,
     ):
@@ -81,8 +81,8 @@ def take_in(path: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, 
 def run(move: Move, data_dir: Path | None, *, as_json: bool, user: str = LOCAL_USER) -> None:
     """Move in and report. Leaves with status 1 if anything was refused."""
     with (
-        _nothing_made(move.dry_run, data_dir) as (chosen, new_files),
-        opened_app(chosen, new_files) as (app, local),
+        _directories(move.dry_run, data_dir) as (chosen, new_files_dir),
+        opened_app(chosen, new_files_dir) as (app, local),
         watched(as_json) as tell,
     ):
         report = app.moving_in.move(
@@ -97,9 +97,9 @@ def run(move: Move, data_dir: Path | None, *, as_json: bool, user: str = LOCAL_U
 
 
 @contextmanager
-def _nothing_made(dry_run: bool, data_dir: Path | None) -> Iterator[tuple[Path | None, Path | None]]:
-    """The data directory, and for a dry run a folder that goes again: files that are missing are made there, and it
-    stands for a data directory that is missing or empty."""
+def _directories(dry_run: bool, data_dir: Path | None) -> Iterator[tuple[Path | None, Path | None]]:
+    """The data directory, and where missing files are created if not there. A dry run creates them in a temporary
+    folder, and uses that instead of a data directory that is missing or empty."""
     with usage():
         folder = settings.load({"data_dir": data_dir}).settings.data_dir
     if not dry_run:

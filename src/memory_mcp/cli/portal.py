@@ -1,4 +1,4 @@
-"""memory-mcp portal open, list and delete."""
+"""The commands memory-mcp portal open, list and delete."""
 
 import sys
 from dataclasses import asdict
@@ -109,7 +109,7 @@ def delete_portal(
 
 
 def _confirm(portal: dict[str, Any]) -> None:
-    """Raises Invalid where nobody can answer, and Abort if the answer is no."""
+    """Raises Invalid if there is no terminal to ask on, and Abort if the answer is no."""
     if not sys.stdin.isatty():
         raise Invalid("Deleting a portal asks for confirmation. Give --yes to skip that.")
     tables = ", ".join(portal["tables"]) or "none"

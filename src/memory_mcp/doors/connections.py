@@ -3,10 +3,10 @@ HTTP that two parsers would read alike."""
 
 import asyncio
 import ipaddress
+import typing
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
-from typing import Protocol as Interface
 
 import h11
 import uvicorn
@@ -23,9 +23,9 @@ BUSY = b"Too many connections from this address. Try again later."
 SLOW = b"The request did not arrive in time."
 
 
-class Evictable(Interface):
+class Evictable(typing.Protocol):
     def evict(self) -> None:
-        """Close the connection, which does not count from now on."""
+        """Close the connection."""
 
 
 class Connections:

@@ -75,7 +75,7 @@ class Listeners:
 
     def __init__(self, max_user_streams: int) -> None:
         self._max_user_streams = max_user_streams
-        self._streams: dict[str, list[Callable[[], None]]] = {}  # by user, how each listen stream is ended
+        self._streams: dict[str, list[Callable[[], None]]] = {}  # by user, what ends each listen stream
         self._handshake: dict[Connection, HandshakeListener] = {}
         self._users: dict[tuple[str, str | None], UserListeners] = {}  # by user and what they are confined to
         self._pages: dict[asyncio.Queue[Change | None], str] = {}
@@ -112,8 +112,8 @@ class Listeners:
         return self._users.setdefault((caller.user, caller.confined_to), UserListeners())
 
     @contextmanager
-    def stream(self, user: str, end: Callable[[], None]) -> Iterator[None]:
-        """Count a listen stream of a user's for the block. `end` ends it when it is the oldest of too many."""
+    def register_stream(self, user: str, end: Callable[[], None]) -> Iterator[None]:
+        """Count a listen stream of a user while the block runs. `end` is called if it is the oldest of too many."""
         streams = self._streams.setdefault(user, [])
         if len(streams) >= self._max_user_streams:
             streams.pop(0)()
@@ -121,7 +121,7 @@ class Listeners:
         try:
             yield
         finally:
-            with suppress(ValueError):  # another stream has taken its place
+            with suppress(ValueError):  # a newer stream has ended it
                 streams.remove(end)
             if not streams:
                 self._streams.pop(user, None)

@@ -262,7 +262,7 @@ class McpDoor:
         with (
             self.app.sessions.staying(session),
             anyio.CancelScope() as until_hung_up,
-            self.listeners.stream(caller.user, until_hung_up.cancel),
+            self.listeners.register_stream(caller.user, until_hung_up.cancel),
             self.connected.ending(session.connection, until_hung_up.cancel),
         ):
             return await handler(ctx, params.model_copy(update={"notifications": honoured}))

@@ -44,7 +44,7 @@ _REPLACING = "_tmp_replace_"  # what the names of tables start with that CREATE 
 WRITER_GRACE_S = 5.0  # for the statement that writes, before an engine ends itself
 MAX_THREADS = min(4, os.cpu_count() or 1)  # for one statement of the server
 MAX_SOCKET_PATH_BYTES = 100  # macOS allows 104 with the final zero
-LEAVING = 2.0  # seconds that the one before may take to leave
+LEAVE_GRACE_S = 2.0  # for the engine before this one, or for the requests of this one when its folder is gone
 LEFT_BEHIND = 3600.0  # seconds after which nobody wants a file in staging any more
 HERE = Path(__file__).parent
 
@@ -353,7 +353,7 @@ class Connection:
 
 
 class PortalFolderHandle:
-    """The folder that an engine has been started for, kept open."""
+    """The open folder that an engine was started for: no other folder can get its inode meanwhile."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -367,7 +367,7 @@ class PortalFolderHandle:
 
 class Broker:
     def __init__(
-        self, engine: Engine, folder: "PortalFolderHandle", listening: socket.socket, lock: int, idle_s: float
+        self, engine: Engine, folder: PortalFolderHandle, listening: socket.socket, lock: int, idle_s: float
     ) -> None:
         self._engine = engine
         self._folder = folder
@@ -390,7 +390,7 @@ class Broker:
             if not peer.identify(wire).is_trusted():
                 return
             hello, _ = frames.receive(wire)
-            if hello["folder"] != self._folder.identity:  # it wants another folder, which lies at the same path now
+            if hello["folder"] != self._folder.identity:  # the client means another folder, which has the same path now
                 return
             if "op" in hello:
                 frames.send(wire, self._control(hello["op"]))
@@ -477,12 +477,12 @@ class Broker:
         return {"ok": False, "kind": "engine", "message": "unknown operation", "code": 0}, b""
 
     def _leave_when_idle(self) -> None:
-        """Also when its folder was moved or deleted: chDB uses paths, and there may be another folder at this one."""
+        """Also leave when the folder was moved or deleted: chDB uses paths, and another folder may be there now."""
         noted_at = 0.0
         while True:
             time.sleep(POLL_INTERVAL_S)
             if not self._folder.is_in_place():
-                self.requests.wait_for_none(LEAVING)
+                self.requests.wait_for_none(LEAVE_GRACE_S)
                 os._exit(0)
             if noted_at != self.requests.last_at:
                 noted_at = self.requests.last_at
@@ -542,7 +542,7 @@ def _remove(path: Path) -> None:
 def _lock(folder: Path) -> int | None:
     """The lock of a portal, which goes with the process; None if another process has the portal open."""
     lock = os.open(folder / frames.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + LEAVING
+    deadline = time.monotonic() + LEAVE_GRACE_S
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -576,7 +576,7 @@ def main() -> None:
     sandbox.enter(folder, readable=[HERE])
     engine = Engine(folder)
     broker = Broker(engine, handle, listening, lock, orders["idle_s"])
-    adjust = partial(priority.adjust, orders["niceness"], broker.requests.longest_s)
+    adjust = partial(priority.adjust, orders["niceness"], broker.requests.longest_processor_s)
     threading.Thread(target=adjust, daemon=True).start()
     broker.serve()
 

@@ -46,8 +46,8 @@ _TOO_MUCH = {
     **dict.fromkeys(_TOO_MANY, "this reads or gives too much. Narrow the query with WHERE or LIMIT."),
 }
 _DISK_FULL = 243
-_SYSTEM_ERROR = 1001  # of a C++ library: of files, or of Parquet
-_OF_FILES = "filesystem error"  # what the message of the former kind has
+_STD_EXCEPTION = 1001  # of a C++ library, such as std::filesystem or Parquet
+_FILESYSTEM_ERROR = "filesystem error"  # in messages of std::filesystem
 
 
 class EngineError(Exception):
@@ -254,7 +254,8 @@ class EngineLine:
                 probed_at = time.monotonic()
 
     def _pop_free(self, folder: list[int] | None) -> socket.socket | None:
-        """A connection to the engine of the folder that lies here now; those to that of a former one are closed."""
+        """A free connection to the engine of this folder. Connections to engines of former folders at the same path are
+        closed."""
         with suppress(IndexError):
             while True:
                 connected_to, wire = self._free.pop()
@@ -280,7 +281,7 @@ class EngineLine:
 
 
 def _deleted() -> NotFound:
-    return NotFound("This portal has been deleted.", field="portalUri")
+    return NotFound("This portal was deleted. portal_write creates a new one.", field="portalUri")
 
 
 def _timeout(field: str | None) -> AppError:
@@ -312,7 +313,7 @@ def _error(answer: dict[str, Any], field: str | None) -> Exception:
     code = answer["code"]
     if code == _DISK_FULL:
         return Unavailable("The disk that this portal lies on is full. Make room, and try again.")
-    if code == _SYSTEM_ERROR and _OF_FILES in said:
+    if code == _STD_EXCEPTION and _FILESYSTEM_ERROR in said:
         return Unavailable(
             "The engine cannot use the files of this portal: they were moved or deleted. Try again.",
             retry_after=RETRY_AFTER_S,

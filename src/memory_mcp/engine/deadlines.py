@@ -47,7 +47,7 @@ class Request:
     timeout_s: float
     stops: bool  # whether it ends when its client leaves
     started_at: float
-    process_s: float  # processor time that this process had used when it began
+    processor_s_at_start: float  # that this process had used
     left_at: float | None = None  # when its client was first seen to be gone
     _is_answered: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock)
@@ -92,10 +92,12 @@ class OpenRequests:
                 self._none_left.notify_all()
                 self.last_at = time.monotonic()
 
-    def longest_s(self) -> float:
+    def longest_processor_s(self) -> float:
         """The processor time that this process has used since the oldest open request began."""
         with self._guard:
-            return time.process_time() - min((request.process_s for request in self._open), default=time.process_time())
+            return time.process_time() - min(
+                (request.processor_s_at_start for request in self._open), default=time.process_time()
+            )
 
     def abandoned(self) -> list[Request]:
         """Those whose client has left."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 LOCK = ".broker.lock"  # in a portal's folder: held by its engine, and names that one's socket and process
-UNFINISHED_COPY = "_copy_"  # what the names of tables start with that are being rewritten
+UNFINISHED_COPY = "_copy_"  # prefix of the names of tables that are being rewritten
 GRACE_S = 2.0  # that a request may take beyond its limit before its engine is ended
 _LENGTHS = struct.Struct(">IQ")  # of the header and of the bytes
 

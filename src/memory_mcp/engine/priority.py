@@ -1,4 +1,4 @@
-"""How much of the processor an engine gets when others want it, too: less the more it has used of late.
+"""How much of the processor an engine gets while other processes want it: less if it has used much of late.
 
 Engines of several users share one machine with the servers. One that computes without a pause must delay neither the
 servers nor the small queries of other users, so its priority is low for as long as it does so.
@@ -9,18 +9,18 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-NORMAL = 2  # niceness more than the server's
-BUSY = 15  # of an engine that computes without a pause; it gets a twentieth of what the others get
-LOWEST = 19
+NORMAL_NICENESS = 2  # more than the server's
+BUSY_NICENESS = 15  # of an engine that computes without a pause; it gets a twentieth of what the others get
+MAX_NICENESS = 19
 POLL_INTERVAL_S = 0.25
-MAX_REQUEST_S = 0.5  # of processor time that one request takes before its engine counts as busy
-MAX_LOAD = 0.5  # processors that an engine uses on average before it does, too: many small requests
-MIN_LOAD = 0.1  # below which it no longer does
+MAX_REQUEST_S = 0.5  # processor time of one request; beyond, its engine is busy
+MAX_LOAD = 0.5  # processors that an engine uses on average; beyond, it is busy with many small requests
+MIN_LOAD = 0.1  # below, it is no longer busy
 HALF_LIFE_S = 1.0  # after which what an engine has used counts half in the average
 
 
 class Load:
-    """How many processors a process uses, as an average that forgets."""
+    """How many processors this process uses: an exponential moving average."""
 
     def __init__(self) -> None:
         self.processors = 0.0
@@ -52,9 +52,9 @@ class Priority:
         `start` is the niceness that the process was started with, and keeps at least. Where the process may not
         raise its priority again, it stays low.
         """
-        load, wanted, is_set = Load(), max(start, NORMAL), False
+        load, wanted, is_set = Load(), max(start, NORMAL_NICENESS), False
         while True:
-            normal, busy = max(start, NORMAL), max(start, BUSY)
+            normal, busy = max(start, NORMAL_NICENESS), max(start, BUSY_NICENESS)
             is_long = request_s() > MAX_REQUEST_S
             if wanted == normal and (is_long or load.processors > MAX_LOAD):
                 wanted, is_set = busy, False
@@ -65,9 +65,9 @@ class Priority:
             load.update()
 
     def set(self, niceness: int) -> bool:
-        """Add to the server's niceness, for all threads, those they start, and the session: where autogroups are on,
-        Linux shares the processor between sessions first. Whether all could be set."""
-        niceness = min(LOWEST, self._base + niceness)
+        """Set the niceness, beyond the server's, of all threads, of those they start, and of the session: where
+        autogroups are on, Linux shares the processor between sessions first. False if it has to be tried again."""
+        niceness = min(MAX_NICENESS, self._base + niceness)
         threads = ["0"] if self._threads is None else os.listdir(self._threads)  # noqa: PTH208  # its path is closed
         for thread in threads:
             with suppress(OSError):  # it has just ended, or this process may not raise its priority

@@ -71,26 +71,26 @@ def read_lock(folder: Path) -> dict[str, Any]:
 
 
 class RecentStarts:
-    """Engines that this server has started of late. A start takes about a second of a processor: whoever has many,
-    because the engines are ended by what is asked of them, gets the next one at a lower priority."""
+    """Engines that this server has started of late. A start takes about a second of a processor. A user whose requests
+    end engines again and again gets the next ones at a lower priority."""
 
-    SPAN_S = 60.0
-    FREE = 4  # starts in that time that cost no priority
-    STEP = 4  # of niceness, for each start more
+    WINDOW_S = 60.0
+    MAX_FREE_STARTS = 4  # in that time, without a lower priority
+    NICENESS_STEP = 4  # for each further start
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._at: dict[Path, deque[float]] = {}
 
-    def note(self, root: Path) -> int:
-        """The niceness of an engine that is started now, for the portals below a folder."""
+    def record(self, root: Path) -> int:
+        """Count a start for the portals below a folder. Returns the niceness that the engine gets."""
         now = time.monotonic()
         with self._guard:
-            self._at = {one: at for one, at in self._at.items() if at[-1] > now - self.SPAN_S}
-            starts = self._at.setdefault(root, deque(maxlen=priority.LOWEST))
-            recent = sum(at > now - self.SPAN_S for at in starts)
+            self._at = {one: at for one, at in self._at.items() if at[-1] > now - self.WINDOW_S}
+            starts = self._at.setdefault(root, deque(maxlen=priority.MAX_NICENESS))
+            recent = sum(at > now - self.WINDOW_S for at in starts)
             starts.append(now)
-        return min(priority.LOWEST, self.STEP * max(0, recent - self.FREE + 1))
+        return min(priority.MAX_NICENESS, self.NICENESS_STEP * max(0, recent - self.MAX_FREE_STARTS + 1))
 
 
 _STARTS = RecentStarts()
@@ -106,8 +106,8 @@ class EngineProcess:
 
     @property
     def must_exist(self) -> bool:
-        """Whether the folder must be there before its engine is started: in a data directory, another server may have
-        deleted it."""
+        """Whether the folder must exist before its engine is started: another server may have deleted the portal from
+        the data directory."""
         return self._rules.root is not None
 
     def connect(self, hello: dict[str, Any], check: Callable[[], None]) -> socket.socket:
@@ -170,7 +170,7 @@ class EngineProcess:
             with suppress(OSError):
                 return self._greet(hello)[0]
             if time.monotonic() > deadline:
-                self.kill_holder()
+                self.kill_hung()
                 raise Unavailable("The engine of this portal does not start. Look at the log, or try again.")
             if started is None or (started.poll() is not None and not is_running(self._folder)):
                 failed += bool(started and started.returncode)
@@ -180,7 +180,7 @@ class EngineProcess:
             check()
             time.sleep(POLL_INTERVAL_S)
 
-    def kill_holder(self) -> None:
+    def kill_hung(self) -> None:
         """Kill an engine that holds the portal's lock and does not answer or end."""
         pid = read_lock(self._folder).get("pid")
         if isinstance(pid, int) and pid > 1 and pid != os.getpid() and self._has_lock_open(pid):
@@ -245,7 +245,7 @@ class EngineProcess:
                 cwd=PACKAGES,
                 env={**environment, "LC_ALL": "C.UTF-8", "TMPDIR": str(self._folder / "tmp")},
             )
-        niceness = _STARTS.note(self._rules.root or self._folder)
+        niceness = _STARTS.record(self._rules.root or self._folder)
         orders = {"folder": str(self._folder), "idle_s": idle, "niceness": niceness}
         with suppress(BrokenPipeError), cast(IO[bytes], engine.stdin) as pipe:
             pipe.write(json.dumps(orders).encode())
@@ -268,7 +268,7 @@ def wait_until_ended(folder: Path) -> None:
     deadline = time.monotonic() + LEAVE_TIMEOUT_S
     while is_running(folder):
         if time.monotonic() > deadline:
-            EngineProcess(folder, Rules()).kill_holder()
+            EngineProcess(folder, Rules()).kill_hung()
             return
         time.sleep(POLL_INTERVAL_S)
 

@@ -87,9 +87,9 @@ def _stage_records(
     if known is not None:
         storage.make_like(line, name, table)
         storage.link_rows(line, table, name)
-        before = storage.held_bytes(line, name)
+        before = storage.uncompressed_bytes(line, name)
     count, _ = _load_into(line, source, table, known, name, {})
-    return target.staged_table(name, table), count, storage.held_bytes(line, name) - before
+    return target.staged_table(name, table), count, storage.uncompressed_bytes(line, name) - before
 
 
 def _load_into(

@@ -160,8 +160,8 @@ def _replace(line: EngineLine, table: str, rows: str, parameters: dict[str, Any]
     """Replace a table in one step by one that is made like it and has other rows. The former one is gone from the disk
     when this returns.
 
-    `rows` follows INSERT INTO, and may be run again on what it gave: interrupted, this begins again, for an engine that
-    starts drops an unfinished copy.
+    `rows` is what follows INSERT INTO. If the engine ends meanwhile, this begins again: the next engine drops the
+    unfinished copy. So `rows` must give the same when it is run on its own result.
     """
     for _ in range(MOST_TRIES):
         copy = f"{UNFINISHED_COPY}{uuid4().hex}"
@@ -692,9 +692,9 @@ def restored_tables(line: EngineLine, database: str) -> dict[str, dict[str, str]
 
 
 def rewrite_dynamic_columns(line: EngineLine, database: str, table: str) -> None:
-    """Write the values of a restored table again where a value, not its column, says of which type it is.
+    """Rewrite a restored table whose columns let each value have its own type: JSON and Dynamic.
 
-    They go through JSON, as records that callers send do, so only types that JSON values get are left: a state of an
+    The values go through JSON, as records from callers do, so only types of JSON values are left: the state of an
     aggregate function that hides in a Dynamic column becomes a text. Raises EngineError for values that JSON changes.
     """
     sql = "SELECT name, type FROM system.columns WHERE database = {d:String} AND table = {t:String} ORDER BY position"
@@ -742,8 +742,8 @@ def restored_size(line: EngineLine, database: str) -> FileSize:
     return FileSize(**row)
 
 
-def held_bytes(line: EngineLine, table: str) -> int:
-    """What a table's values take up, as its parts say: not compressed."""
+def uncompressed_bytes(line: EngineLine, table: str) -> int:
+    """How many bytes the values of a table take up uncompressed, as its parts say."""
     (row,) = line.rows(
         "SELECT toUInt64(sum(data_uncompressed_bytes)) AS bytes FROM system.parts "
         "WHERE active AND database = 'portal' AND table = {table:String} "
@@ -777,13 +777,13 @@ def move_restored(line: EngineLine, database: str, table: str, new: str) -> None
 
 
 def link_rows(line: EngineLine, table: str, target: str) -> None:
-    """Give a table that is made like another one that one's rows. Their files are shared, not copied."""
+    """Give `target`, which is made like `table`, the rows of it. Their files are shared, not copied."""
     for partition in _partitions(line, table):
         line.run(f"ALTER TABLE {_name(target)} REPLACE PARTITION ID {literal(partition)} FROM {_name(table)}")
 
 
 def table_uuid(line: EngineLine, table: str) -> str | None:
-    """What a table is known by whatever it is called; None if there is none of this name."""
+    """The id of a table, which stays when the table is renamed; None if no table has this name."""
     rows = line.rows(
         "SELECT toString(uuid) AS uuid FROM system.tables WHERE database = 'portal' AND name = {table:String}",
         {"table": table},
@@ -792,9 +792,9 @@ def table_uuid(line: EngineLine, table: str) -> str | None:
 
 
 def put_in_place(line: EngineLine, staged: str, uuid: str, table: str) -> None:
-    """Give a staged table its name, in one step. The table that had the name, if any, gets that of the staged one.
+    """Give a staged table its name, in one step. A table that had the name gets that of the staged one.
 
-    Does nothing if that has happened already."""
+    Does nothing if the staged table has its name already."""
     for _ in range(MOST_TRIES):
         there = table_uuid(line, table)
         if there == uuid or table_uuid(line, staged) != uuid:
