@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.engine.client import EngineLine
+from tests.portals.processes import files_with
 from tests.wire import Stdio, environment
 
 PORTAL = "mem://tests/deleted"
@@ -36,13 +37,6 @@ def token() -> str:
 
 def write(server: Stdio, table: str, *records: dict[str, Any]) -> None:
     server.call("portal_write", portalUri=PORTAL, table=table, data=list(records))
-
-
-def files_with(data_dir: Path, token: str) -> list[str]:
-    """Files of the data directory with the text, or a long part of it: an index of words stores no common prefix."""
-    parts = [token[start : start + 12].encode() for start in range(0, len(token) - 11, 6)]
-    files = [path for path in data_dir.rglob("*") if path.is_file() and not path.is_symlink()]
-    return sorted(str(path.relative_to(data_dir)) for path in files if any(part in path.read_bytes() for part in parts))
 
 
 def find(server: Stdio, token: str) -> list[str]:

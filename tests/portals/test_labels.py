@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.portals.test_deletion import files_with
-from tests.portals.test_portal_deletion import command
+from tests.portals.processes import command, files_with
 from tests.wire import Stdio, environment
 
 PORTAL = "mem://tests/named"

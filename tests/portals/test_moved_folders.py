@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.engine import process as engine_process
-from tests.wire import Stdio, environment
+from tests.portals.processes import ENV, engine_handle
+from tests.wire import Stdio
 
 PORTAL = "mem://tests/shared"
-ENV = environment(MEMORY_MCP_ENGINE_IDLE="300", MEMORY_MCP_EMBEDDER="none")  # no engine leaves for want of work
 
 
 def start(data_dir: Path) -> Stdio:
@@ -36,9 +35,7 @@ def numbers(server: Stdio) -> list[int]:
 
 
 def engine(data_dir: Path) -> int:
-    """A handle of the engine's process, which can be read once it has ended."""
-    process = engine_process.EngineProcess(data_dir / "portals" / "tests" / "shared", engine_process.Rules())
-    return os.pidfd_open(int(process.ask({"op": "ping"})["pid"]))
+    return engine_handle(data_dir / "portals" / "tests" / "shared")
 
 
 def has_ended(handle: int) -> bool:

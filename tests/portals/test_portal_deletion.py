@@ -2,19 +2,16 @@
 
 import os
 import select
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from memory_mcp.engine import process as engine_process
-from tests.portals.test_deletion import files_with
-from tests.wire import COMMAND, Stdio, environment
+from tests.portals.processes import ENV, command, engine_handle, files_with
+from tests.wire import Stdio
 
 PORTAL = "mem://tests/one"
-ENV = environment(MEMORY_MCP_ENGINE_IDLE="300", MEMORY_MCP_EMBEDDER="none")
 
 
 def start(data_dir: Path, *flags: str) -> Stdio:
@@ -46,25 +43,13 @@ def listed(server: Stdio) -> list[str]:
     return [one["uri"] for one in resources if one["uri"].startswith("mem://")]
 
 
-def engine(folder: Path) -> int:
-    """A handle of an engine's process, which can be read once it has ended."""
-    process = engine_process.EngineProcess(folder, engine_process.Rules())
-    return os.pidfd_open(int(process.ask({"op": "ping"})["pid"]))
-
-
-def command(*arguments: str, data_dir: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*COMMAND, *arguments, "--data-dir", str(data_dir)], env=ENV, capture_output=True, text=True, check=False
-    )
-
-
 def test_a_deleted_portal_is_gone_for_every_server(servers: tuple[Stdio, Stdio], data_dir: Path) -> None:
     one, other = servers
     write(one, "quokkazqwvxkj", "b")
     write(one, "c", portal="mem://tests/two")
     assert other.call("recall_memories", query="quokkazqwvxkj")["hits"] != []
     assert other.call("portal_query", portalUri=PORTAL, sql="SELECT count() AS c FROM t")["rows"] == [{"c": 2}]
-    handle = engine(data_dir / "portals" / "tests" / "one")
+    handle = engine_handle(data_dir / "portals" / "tests" / "one")
 
     assert one.call("portal_delete", portalUri=PORTAL, confirm=True) == {
         "portalUri": PORTAL,
