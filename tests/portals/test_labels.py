@@ -141,3 +141,10 @@ def test_a_restored_portal_keeps_its_name(tmp_path: Path) -> None:
     portals = json.loads(command("portal", "list", "--json", data_dir=restored).stdout)["portals"]
     found = next(one for one in portals if one["uri"] == PORTAL)
     assert (found["name"], found["description"]) == tuple(LABELS.values())
+
+
+def test_a_call_that_writes_records_and_a_name_is_one_write(server: Stdio) -> None:
+    portal = "mem://tests/counted"
+    write(server, portal, 1, **LABELS)
+    write(server, portal, portalName="Other")
+    assert server.call("portal_view", portalUri=portal)["stats"]["usage"]["writes"] == 2

@@ -122,9 +122,10 @@ class Keeping:
         are_new = before is None or [table.name for table in before.tables] != [table.name for table in tables]
         self.report_change(caller, folder.address, list_changed=are_new)
 
-    def report_change(self, caller: Caller, address: Address, *, list_changed: bool) -> None:
-        """Count a write, and notify clients that a portal has changed."""
-        usage.count_write(self.folders(caller).get(address).path, precise_stamp(self._clock()))
+    def report_change(self, caller: Caller, address: Address, *, list_changed: bool, is_counted: bool = True) -> None:
+        """Notify clients that a portal has changed. `is_counted` is whether this counts as a write."""
+        if is_counted:
+            usage.count_write(self.folders(caller).get(address).path, precise_stamp(self._clock()))
         self.changes.tell(caller.user, [address.portal_uri], list_changed=list_changed, namespace=address.namespace)
 
     def count_read(self, folder: PortalFolder) -> None:

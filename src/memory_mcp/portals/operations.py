@@ -110,11 +110,18 @@ class Portals:
             line = self._keeping.open(folder)
             if records:
                 self._write_records(caller, folder, line, table, records)
-            self._label(caller, folder, line, name, description)
+            self._label(caller, folder, line, name, description, is_counted=not records)
         return Written(address.portal_uri, table, len(records))
 
     def _label(
-        self, caller: Caller, folder: PortalFolder, line: EngineLine, name: str | None, description: str | None
+        self,
+        caller: Caller,
+        folder: PortalFolder,
+        line: EngineLine,
+        name: str | None,
+        description: str | None,
+        *,
+        is_counted: bool,
     ) -> None:
         before = folder.labels()
         labels = Labels(
@@ -124,7 +131,7 @@ class Portals:
             return
         self._keeping.set_labels(folder, line, labels)
         folder.describe(self._noted(folder, line))
-        self._keeping.report_change(caller, folder.address, list_changed=True)
+        self._keeping.report_change(caller, folder.address, list_changed=True, is_counted=is_counted)
 
     def _write_records(
         self, caller: Caller, folder: PortalFolder, line: EngineLine, table: str, records: Sequence[Record]
