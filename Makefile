@@ -31,10 +31,10 @@ soak-hostile: setup ## A tenant next to one that attacks the server in every way
 	$(BIN)/python -m benchmarks.soak_hostile $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 soak-portals: setup ## Kill the engine of a portal 30 times while rows come in
-	MEMORY_MCP_SOAK_ROUNDS=30 $(BIN)/python -m pytest tests/portals/test_processes.py -k killed $(ARGS)
+	MEMORY_MCP_SOAK_ROUNDS=30 $(BIN)/python -m pytest tests/families/portals/test_processes.py -k killed $(ARGS)
 
 soak-fuzz: setup ## Send 10,000 bad messages over each transport (MEMORY_MCP_FUZZ_SEED chooses others)
-	MEMORY_MCP_FUZZ_MESSAGES=10000 $(BIN)/python -m pytest -n 2 tests/doors/test_fuzz.py $(ARGS)
+	MEMORY_MCP_FUZZ_MESSAGES=10000 $(BIN)/python -m pytest -n 2 tests/server/test_fuzz.py $(ARGS)
 
 soak-sync-model: setup ## Nodes and a hub that lose, double, restore and clone: 2,000 random stories (MEMORY_MCP_SYNC_EXAMPLES)
 	MEMORY_MCP_SYNC_EXAMPLES=$${MEMORY_MCP_SYNC_EXAMPLES:-2000} $(BIN)/python -m pytest tests/sync/test_converging.py tests/sync/test_stories.py $(ARGS)
@@ -98,7 +98,7 @@ old-clients: setup ## Real clients of older SDKs, each in an environment of its 
 	$(BIN)/python -m tests.compatibility.old_clients $(ARGS)
 
 moving-in: setup ## Foreign tools make their files, and those move in (needs the npm and PyPI registries once)
-	$(BIN)/python -m tests.moving_in.foreign_tools $(ARGS)
+	$(BIN)/python -m tests.importers.foreign_tools $(ARGS)
 
 lock: setup ## Pin dependencies anew
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt

@@ -18,7 +18,7 @@ from benchmarks.figures import introduction, load
 from benchmarks.pipe import ServerProcess, memory_mcp
 from benchmarks.recall import CATEGORIES, LOCOMO, Answer, Conversation, Turn, _read, _scores, _share, _tell
 
-MOST = 20
+MAX_HITS = 20
 SPREAD, ALL_NOTES, ALL_VAULT = "over all five families", "all in notes", "all in the vault"
 SETTLED = 3.0  # seconds between two looks at whether vectors still come
 GOAL = 0.95  # of what is found with everything in one place
@@ -104,7 +104,7 @@ def _asked(conversation: Conversation, keepers: Sequence[Keep]) -> list[Answer]:
         _wait_until_indexed(server, Path(folder))
 
         def found(question: str) -> list[str]:
-            answer = server.answer("recall_memories", {"query": question, "limit": MOST})
+            answer = server.answer("recall_memories", {"query": question, "limit": MAX_HITS})
             if answer["incomplete"]:
                 raise SystemExit(f"recall_memories did not do what it was asked to: {answer['incomplete']}")
             names = [hit["title"] if hit["family"] == "portals" else unquote(hit["ref"]) for hit in answer["hits"]]

@@ -23,7 +23,7 @@ from typing import Any, Protocol, TypeVar
 from benchmarks.figures import Timed, introduction, load, ms, tell
 from benchmarks.pipe import ServerProcess, memory_mcp
 from benchmarks.texts import Texts
-from memory_mcp.graph.model import NewEntity, Tie
+from memory_mcp.families.graph.model import NamedRelation, NewEntity
 
 PACKAGE = "@modelcontextprotocol/server-memory"
 VERSION = "2026.8.31"
@@ -70,7 +70,7 @@ class Work:
     """What both are to do in a graph."""
 
     entities: list[NewEntity]
-    ties: list[Tie]
+    ties: list[NamedRelation]
     words: list[str]
 
 
@@ -81,7 +81,7 @@ class Contender(Protocol):
 
     def create(self, entities: Sequence[NewEntity]) -> Request: ...
 
-    def relate(self, ties: Sequence[Tie]) -> Request: ...
+    def relate(self, ties: Sequence[NamedRelation]) -> Request: ...
 
     def search(self, word: str) -> Request: ...
 
@@ -100,7 +100,7 @@ class Ours:
         ]
         return "create_entities", {"project": PROJECT, "entities": new}
 
-    def relate(self, ties: Sequence[Tie]) -> Request:
+    def relate(self, ties: Sequence[NamedRelation]) -> Request:
         new = [{"from": tie.source, "to": tie.target, "relation_type": tie.relation_type} for tie in ties]
         return "create_relations", {"project": PROJECT, "relations": new}
 
@@ -127,7 +127,7 @@ class Theirs:
     def create(self, entities: Sequence[NewEntity]) -> Request:
         return "create_entities", {"entities": [_their_entity(one) for one in entities]}
 
-    def relate(self, ties: Sequence[Tie]) -> Request:
+    def relate(self, ties: Sequence[NamedRelation]) -> Request:
         return "create_relations", {"relations": [_their_relation(tie) for tie in ties]}
 
     def search(self, word: str) -> Request:
@@ -142,7 +142,7 @@ def _their_entity(one: NewEntity) -> dict[str, Any]:
     return {"name": one.name, "entityType": one.entity_type, "observations": list(one.observations)}
 
 
-def _their_relation(tie: Tie) -> dict[str, Any]:
+def _their_relation(tie: NamedRelation) -> dict[str, Any]:
     return {"from": tie.source, "to": tie.target, "relationType": tie.relation_type}
 
 
@@ -348,12 +348,12 @@ def _entities(texts: Texts, count: int, prefix: str = "") -> Iterator[NewEntity]
         yield NewEntity(some[0].key, choosing.choice(KINDS), tuple(memory.content for memory in some))
 
 
-def _ties(names: Sequence[str], count: int) -> list[Tie]:
+def _ties(names: Sequence[str], count: int) -> list[NamedRelation]:
     """Between any two, none twice."""
     choosing = random.Random(SEED)
-    ties: dict[Tie, None] = {}
+    ties: dict[NamedRelation, None] = {}
     while len(ties) < count:
-        ties[Tie(choosing.choice(names), choosing.choice(names), choosing.choice(RELATION_TYPES))] = None
+        ties[NamedRelation(choosing.choice(names), choosing.choice(names), choosing.choice(RELATION_TYPES))] = None
     return list(ties)
 
 

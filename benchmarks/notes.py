@@ -30,8 +30,8 @@ from benchmarks.texts import NAMESPACES, Texts
 from memory_mcp.app import embedding_options, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.embedding.builtin import Builtin
-from memory_mcp.notes.model import NewNote, Question
-from memory_mcp.search import words
+from memory_mcp.families.notes.model import NewNote, NoteQuery
+from memory_mcp.search import fts_query
 from memory_mcp.settings import Settings
 
 GOAL = 1.5
@@ -124,7 +124,7 @@ class Bare:
     def _by_words(self, question: str) -> list[Any]:
         found = self._connection.execute(
             "SELECT rowid FROM bare WHERE bare MATCH ? ORDER BY rank LIMIT ?",
-            (words.either(words.terms(question)), LIMIT),
+            (fts_query.either(fts_query.terms(question)), LIMIT),
         )
         return found.fetchall()
 
@@ -160,7 +160,7 @@ def _compared(size: Size, place: Place, embedder: Builtin) -> tuple[Timed, Timed
         for number, question in itertools.product(range(size.rounds + 1), questions):
             both = (
                 (bare, partial(plain.search, question, vectors[question])),
-                (ours, partial(app.notes.search, caller, Question(question, limit=LIMIT))),
+                (ours, partial(app.notes.search, caller, NoteQuery(question, limit=LIMIT))),
             )
             for timed, work in both if number % 2 else reversed(both):
                 # The first round is to warm up: from then on the vectors of the questions are known.

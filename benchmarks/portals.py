@@ -27,7 +27,7 @@ from benchmarks.figures import introduction, load, ms, tell
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.engine import client
+from memory_mcp.engines.chdb import client
 
 SEED = 1
 GOAL = 1.3  # times the bare engine, from 1,000 records up

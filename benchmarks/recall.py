@@ -32,7 +32,7 @@ LEXICAL, SEMANTIC, HYBRID = "memory_search, lexical", "memory_search, semantic",
 PLAIN, EMBEDDER = "plain FTS5", "embedder alone"
 MODES = {LEXICAL: "lexical", SEMANTIC: "semantic", HYBRID: "hybrid"}
 DEPTHS = (5, 10, 20)
-MOST = max(DEPTHS)
+MAX_HITS = max(DEPTHS)
 STALLED = 120.0  # seconds in which no note got its vector
 
 LOCOMO = Path(__file__).parents[2] / "shared" / "data" / "locomo10.json"
@@ -167,7 +167,7 @@ def plain_fts5(conversation: Conversation) -> Finder:
         telling = [word for word in words if word not in STOP_WORDS] or words
         either = " OR ".join(f'"{word}"' for word in telling)
         asking = "SELECT id FROM turns WHERE turns MATCH ? ORDER BY rank, rowid LIMIT ?"
-        return [str(id_) for (id_,) in db.execute(asking, (either, MOST))]
+        return [str(id_) for (id_,) in db.execute(asking, (either, MAX_HITS))]
 
     return find
 
@@ -177,7 +177,7 @@ def embedder_alone(embedder: Builtin, conversation: Conversation) -> Finder:
     vectors = embedder.documents([turn.text for turn in conversation.turns])
 
     def find(question: str) -> list[str]:
-        nearest = np.argsort(-(vectors @ embedder.query(question)), kind="stable")[:MOST]
+        nearest = np.argsort(-(vectors @ embedder.query(question)), kind="stable")[:MAX_HITS]
         return [conversation.turns[place].id for place in nearest]
 
     return find
@@ -185,7 +185,7 @@ def embedder_alone(embedder: Builtin, conversation: Conversation) -> Finder:
 
 def memory_search(server: ServerProcess, turns: dict[str, str], mode: str, conversation: Conversation) -> Finder:
     def find(question: str) -> list[str]:
-        wanted = {"query": question, "namespace": conversation.name, "search_mode": mode, "limit": MOST}
+        wanted = {"query": question, "namespace": conversation.name, "search_mode": mode, "limit": MAX_HITS}
         found = server.answer("memory_search", wanted)
         if found.get("notice"):
             raise SystemExit(f"memory_search did not do what it was asked to: {found['notice']}")

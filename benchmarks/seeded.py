@@ -16,13 +16,13 @@ from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import precise_stamp
 from memory_mcp.embedding import Space, model_files
 from memory_mcp.embedding.worker import BACKGROUND
-from memory_mcp.notes import schema
-from memory_mcp.notes.model import NewNote, Note
-from memory_mcp.notes.storage import notes, vectors, words
-from memory_mcp.notes.writing import merged_tags
+from memory_mcp.engines.sqlite import Database, Write
+from memory_mcp.engines.sqlite.index_merge import IndexMerge
+from memory_mcp.families.notes import schema
+from memory_mcp.families.notes.model import NewNote, Note
+from memory_mcp.families.notes.storage import notes, vectors, words
+from memory_mcp.families.notes.transactions import merged_tags
 from memory_mcp.search.vectors import pack
-from memory_mcp.sqlite import Database, Write
-from memory_mcp.sqlite.tidying import Tidying
 
 Floats = NDArray[np.float32]
 
@@ -45,7 +45,7 @@ def notes_file(path: Path, count: int) -> None:
             with db.write() as tx:
                 for number, new in batch:
                     _keep(tx, number, count, new, {0: own[number], -1: context[number]})
-        tidying = Tidying("notes_words", lambda: [db])
+        tidying = IndexMerge("notes_words", lambda: [db])
         for _ in range(MERGES):
             tidying.now()
 

@@ -33,7 +33,7 @@ CLIENTS = 64
 LEGACY_EVERY = 8  # one client in so many shakes hands
 WRITES = 0.4  # of all calls
 OVERWRITES = 0.3  # of the writes of families that can
-MOST_GROWTH = 0.10  # of the memory in the last third of the time, over that in the middle third; the data grows as well
+MAX_GROWTH = 0.10  # of the memory in the last third of the time, over that in the middle third; the data grows as well
 SECONDS = 300.0
 USERS = ("local", "ann")
 STORE, PROJECT, PORTAL, TABLE = "soak", "soak", "mem://soak/soak", "events"
@@ -536,9 +536,9 @@ def _tell_memory(soaked: Soaked) -> bool:
     for name, sizes in columns.items():
         first, middle, last = (statistics.median(sizes[part * third : (part + 1) * third]) for part in range(3))
         growth, each = last / middle - 1, (last - middle) / (soaked.record.calls / 3) / 1000
-        is_flat = is_flat and growth <= MOST_GROWTH
+        is_flat = is_flat and growth <= MAX_GROWTH
         figures = [f"{size / 1e6:.0f}" for size in (first, middle, last, max(sizes))]
-        goal = [f"<= {MOST_GROWTH:.0%}", "met" if growth <= MOST_GROWTH else "missed"]
+        goal = [f"<= {MAX_GROWTH:.0%}", "met" if growth <= MAX_GROWTH else "missed"]
         rows.append([name, *figures, f"{each:.1f}", f"{growth:+.1%}", *goal])
     tell("4. Memory, medians of each third of the time; growth is that of the last over the middle", rows)
     return is_flat

@@ -45,7 +45,7 @@ PACE = 0.1  # seconds between two calls of a client, at most twice
 TROUBLE = (0.5, 4.0)  # seconds between two troubles
 STORM = 15.0  # seconds
 TELL_EVERY = 30.0
-MOST_ROUNDS = 30  # of syncing at the end
+MAX_ROUNDS = 30  # of syncing at the end
 NOW_SECONDS = 300  # that one `sync now` may take
 SHOWN = 10
 COMPLAINTS = re.compile(r"traceback|left out|failed|damaged", re.IGNORECASE)
@@ -401,7 +401,7 @@ def storm(url: str, key: str) -> int:
 
 def settle(nodes: Sequence[Node]) -> int | None:
     """Sync all until nothing is left. How many rounds that took, or None if it takes too many."""
-    for number in range(1, MOST_ROUNDS + 1):
+    for number in range(1, MAX_ROUNDS + 1):
         answers = [node.now() for node in nodes]
         if not any(answer["pushed"] or answer["pulled"] or answer["refused"] or answer["left"] for answer in answers):
             return number
@@ -522,7 +522,7 @@ def _judge(
 ) -> bool:
     found = [shown(node.file) for node in nodes]
     wrong = {
-        "Not quiet": [] if rounds else [f"Something was left after {MOST_ROUNDS} rounds of syncing."],
+        "Not quiet": [] if rounds else [f"Something was left after {MAX_ROUNDS} rounds of syncing."],
         "Different": [
             line for number in range(1, len(nodes)) for line in differences(found[0], found[number], nodes[number].name)
         ],

@@ -18,9 +18,9 @@ from benchmarks.figures import Timed, introduction, load, ms, tell
 from benchmarks.pipe import ServerProcess, memory_mcp
 from benchmarks.texts import Texts
 from memory_mcp.clock import stamp, utc_now
-from memory_mcp.stores import frontmatter
-from memory_mcp.stores.model import Metadata
-from memory_mcp.vault.model import NewMemory
+from memory_mcp.families.stores import frontmatter
+from memory_mcp.families.stores.model import Metadata
+from memory_mcp.families.vault.model import NewMemory
 
 SEED = 1
 STORE = "benchmark"

@@ -24,7 +24,7 @@ from benchmarks.texts import Texts
 from memory_mcp import settings
 from memory_mcp.app import open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.notes.model import Author, NewNote
+from memory_mcp.families.notes.model import Author, NewNote
 
 COUNTS = (10_000, 100_000)
 QUICK = (400, 1000)

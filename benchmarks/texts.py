@@ -8,8 +8,8 @@ import itertools
 import random
 from collections.abc import Iterator
 
-from memory_mcp.notes.model import NewNote
-from memory_mcp.vault.model import NewMemory
+from memory_mcp.families.notes.model import NewNote
+from memory_mcp.families.vault.model import NewMemory
 
 EVERYDAY = (
     "the of and to a in is it you that he was for on are with as his they be at one have this from or had by but what "
@@ -44,21 +44,23 @@ class Texts:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self._telling = _made_words(VOCABULARY)  # words that mean something, the rarest last
-        self._words = [*EVERYDAY.split(), *self._telling]
+        self._translate_errors = _made_words(VOCABULARY)  # words that mean something, the rarest last
+        self._words = [*EVERYDAY.split(), *self._translate_errors]
         self._weights = list(itertools.accumulate(1 / rank for rank in range(1, len(self._words) + 1)))
 
     def memories(self, count: int, prefix: str = "") -> Iterator[NewMemory]:
         """Each under a key of its own, 8 to 40 words long."""
         for number in range(count):
-            subject, detail = self._random.choices(self._telling[:5000], k=2)
+            subject, detail = self._random.choices(self._translate_errors[:5000], k=2)
             tags = self._random.sample(TAGS, self._random.randint(0, 3))
             yield NewMemory("vault", f"{prefix}{subject}-{detail}-{number}", self._sentences(), tuple(tags))
 
     def notes(self, count: int) -> Iterator[NewNote]:
         """16 to 160 words of markdown each, two in three under a title of their own."""
         for _ in range(count):
-            title = " ".join(self._random.choices(self._telling[:5000], k=self._random.randint(2, 4))).capitalize()
+            title = " ".join(
+                self._random.choices(self._translate_errors[:5000], k=self._random.randint(2, 4))
+            ).capitalize()
             (namespace,) = self._random.choices(list(NAMESPACES), weights=list(NAMESPACES.values()))
             yield NewNote(
                 content="\n\n".join(self._sentences() for _ in range(self._random.randint(2, 4))),
@@ -85,7 +87,11 @@ class Texts:
         return " ".join([*opening, *telling]) + "?"
 
     def _telling_word(self) -> str:
-        common, middling, rare = self._telling[:300], self._telling[300:4000], self._telling[4000:]
+        common, middling, rare = (
+            self._translate_errors[:300],
+            self._translate_errors[300:4000],
+            self._translate_errors[4000:],
+        )
         (band,) = self._random.choices((common, middling, rare), weights=(3, 4, 3))
         return self._random.choice(band)
 

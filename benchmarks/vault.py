@@ -16,10 +16,10 @@ from benchmarks import empty_server
 from benchmarks.figures import Timed, introduction, load, ms, tell
 from benchmarks.pipe import EMPTY, ServerProcess, memory_mcp
 from benchmarks.texts import Texts
-from memory_mcp.sqlite import Database
-from memory_mcp.sqlite.tidying import Tidying
-from memory_mcp.vault import schema, storage
-from memory_mcp.vault.model import Range
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.sqlite.index_merge import IndexMerge
+from memory_mcp.families.vault import schema, storage
+from memory_mcp.families.vault.model import Range
 
 SEARCH_GOAL = 1.5
 COMMIT_GOAL = 2.0
@@ -213,7 +213,7 @@ def _seeded(folder: Path, count: int) -> Path:
             with db.write() as tx:
                 for memory in memories[first : first + SEEDED_TOGETHER]:
                     storage.upsert(tx, "", memory)
-        Tidying("vault_words", lambda: [db]).now()  # as a server does a few seconds after writes
+        IndexMerge("vault_words", lambda: [db]).now()  # as a server does a few seconds after writes
     return data_dir
 
 

@@ -12,9 +12,9 @@ from mcp.shared.memory import create_client_server_memory_streams
 
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
-from memory_mcp.doors.asking import Line
-from memory_mcp.doors.mcp import McpDoor
-from memory_mcp.doors.stdio import local_line
+from memory_mcp.server.protocol import McpServer
+from memory_mcp.server.request_context import Line
+from memory_mcp.server.stdio import local_line
 
 hypothesis.settings.register_profile("house", deadline=None)  # a busy machine is no bug
 hypothesis.settings.load_profile("house")
@@ -74,7 +74,7 @@ def era(request: pytest.FixtureRequest) -> str:
 
 @asynccontextmanager
 async def connected(
-    door: McpDoor, line: Line | None = None, *, mode: str = "legacy", **more: Any
+    door: McpServer, line: Line | None = None, *, mode: str = "legacy", **more: Any
 ) -> AsyncIterator[Client]:
     """A client of the SDK at our door, over a pair of streams in memory."""
 
@@ -93,13 +93,13 @@ async def connected(
 
 
 @pytest.fixture
-async def door(app: App) -> McpDoor:
-    door = McpDoor(app)
+async def door(app: App) -> McpServer:
+    door = McpServer(app)
     door.start_telling()
     return door
 
 
 @pytest.fixture
-async def client(door: McpDoor, era: str) -> AsyncIterator[Client]:
+async def client(door: McpServer, era: str) -> AsyncIterator[Client]:
     async with connected(door, mode=era) as client:
         yield client

@@ -1,161 +1,176 @@
-"""The laws of DESIGN, held by reading the imports."""
+"""The laws of DESIGN, held by reading the imports of every module."""
 
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "src" / "memory_mcp"
-ROOMS = {"vault", "notes", "stores", "graph", "portals", "recall", "moving_in", "upkeep"}
-SPANNING = {"recall", "moving_in", "upkeep"}  # rooms without tables of their own, which look over the others
-READERS = {  # of moving_in, one for each foreign format
+FAMILIES = {f"families.{name}" for name in ("vault", "notes", "stores", "graph", "portals")}
+LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing imports a later one
+    {"__init__", "errors", "caller", "clock", "cancellation", "changes", "names", "logs", "settings", "peers"},
+    {"engines.__init__", "engines.files", "engines.isolation", "engines.sqlite", "engines.chdb"},
+    {"search", "embedding", "access", "sessions", "sync", "clients"},
+    {"families.__init__", "families.family"},
+    FAMILIES,
+    {"families.recall", "importers", "maintenance"},  # they span the families
+    {"app"},
+    {"server"},
+    {"cli", "__main__"},
+)
+APART = FAMILIES | {"families.recall", "importers", "maintenance"}  # none of them imports another of its layer
+TYPES_ONLY = {("families.family", "app"), ("families.recall", "app")}  # under TYPE_CHECKING
+IN_FAMILIES = {  # the modules of each, which may import those before them
+    "vault": "model storage schema operations resources tools",
+    "notes": "model storage schema embedding_queue markdown result_limits transactions replica vector_search "
+    "note_search operations resources prompts tools",
+    "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry operations "
+    "tools",
+    "graph": "model storage adoption schema answers exchange files operations picture tools",
+    "portals": "model address allowed_folders answers downloads folders inference storage cross_portal_query journal "
+    "limits import_context archive_imports text_files inspection uploads exports usage portal_registry zip_files "
+    "record_imports transfers operations search_texts resources tools",
+    "recall": "model background operations index finders latest overview references tools",
+}
+READERS = {  # of importers, one for each foreign format
     *("server_memory", "mcp_memory_service", "basic_memory", "anthropic_memory", "mem0", "chatgpt", "claude"),
 }
-SERVICES = {
-    "access",
-    "sessions",
-    "analytics",
-    "live_db",
-    "search",
-    "embedding",
-    "sqlite",
-    "sync",
-    "server_db",
-    "files",
-    "engine",
-    "connecting",
-    "workers",
-}
-STOPS = (  # in a room, each may import those before it
-    *("model", "markdown", "sizes", "exchange", "picture", "paths", "yaml_text", "frontmatter", "index_files"),
-    *("address", "inference", "places", "pieces"),
-    *(
-        "storage",
-        "adoption",
-        "schema",
-        "files",
-        "registry",
-        "folders",
-        "catalogue",
-        "import_context",
-        "record_imports",
-        "archive_imports",
-        "waiting",
-        "meaning",
-        "searching",
-    ),
-    *("keeping", "transfers", "answers", "writing", "replica", "operations", "texts", "resources", "prompts", "tools"),
-)
+SQL = re.compile(r"\bSELECT\b\s[^\"]*?\bFROM\b|\bINSERT INTO\b|\bDELETE FROM\b|\bUPDATE \w+ SET\b", re.DOTALL)
 SQL_ELSEWHERE = {
-    ("search", "words"),
-    ("moving_in", "mcp_memory_service"),  # about somebody else's file
-    ("graph", "adoption"),  # the same
+    ("search", "fts_query"),
+    ("importers", "mcp_memory_service"),  # of a file of another program
+    ("families", "graph", "adoption"),  # the same
 }
-SHARED = {"errors", "caller", "cancellation", "clock", "changes", "neighbours", "families", "logs", "names", "settings"}
 SDK = {"mcp", "mcp_types"}
 
 
-def modules() -> Iterator[tuple[tuple[str, ...], set[str]]]:
-    """(path inside the package, what it imports when it runs) of every module."""
-    for path in PACKAGE.rglob("*.py"):
-        yield path.relative_to(PACKAGE).with_suffix("").parts, set(imports(path))
+@dataclass(frozen=True)
+class Module:
+    path: Path
+    names: tuple[str, ...]  # of packages and of the module, inside the package
+
+    @property
+    def part(self) -> str:
+        return _part(self.names)
+
+    def imports(self, *, types_only: bool = False) -> set[str]:
+        """What it imports when it runs, or only for types."""
+        tree = ast.parse(self.path.read_text(encoding="utf-8"))
+        typing = {id(node) for block in ast.walk(tree) if _is_for_types(block) for node in ast.walk(block)}
+        return {name for node in ast.walk(tree) if (id(node) in typing) == types_only for name in _imported(node)}
 
 
-def imports(path: Path) -> Iterator[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing_only = {id(node) for block in ast.walk(tree) if is_typing_only(block) for node in ast.walk(block)}
-    for node in ast.walk(tree):
-        if id(node) in typing_only:
-            continue
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module:
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def is_typing_only(node: ast.AST) -> bool:
+def _is_for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
-def own(names: set[str]) -> set[str]:
-    """The parts of our package among imported names: {'vault', 'sqlite', ...}."""
-    return {name.split(".")[1] for name in names if name.startswith("memory_mcp.")}
+def _part(names: tuple[str, ...]) -> str:
+    return ".".join(names[:2] if names[0] in ("families", "engines") else names[:1])
 
 
-def test_rooms_never_import_rooms_nor_doors() -> None:
-    for (part, *_), names in modules():
-        if part in ROOMS - SPANNING:
-            assert not own(names) & ((ROOMS - {part}) | {"doors", "app", "cli"}), part
+def own_parts(imported: set[str]) -> set[str]:
+    parts = {_part(tuple(name.split(".")[1:])) for name in imported if name.startswith("memory_mcp.")}
+    return {"__init__" if part.startswith("__version") else part for part in parts}
+
+
+MODULES = [Module(path, path.relative_to(PACKAGE).with_suffix("").parts) for path in sorted(PACKAGE.rglob("*.py"))]
+
+
+def test_every_part_has_a_layer() -> None:
+    assert {module.part for module in MODULES} == set().union(*LAYERS)
+
+
+def test_imports_point_to_earlier_layers() -> None:
+    for number, layer in enumerate(LAYERS):
+        later = set().union(*LAYERS[number + 1 :])
+        for module in MODULES:
+            if module.part in layer:
+                assert not own_parts(module.imports()) & later, module.path
+                types = {(module.part, part) for part in own_parts(module.imports(types_only=True)) & later}
+                assert types <= TYPES_ONLY, module.path
+
+
+def test_families_and_what_spans_them_do_not_import_their_like() -> None:
+    for module in MODULES:
+        if module.part in APART:
+            layer = next(layer for layer in LAYERS if module.part in layer)
+            assert not own_parts(module.imports()) & (layer - {module.part}), module.path
+
+
+def test_in_a_family_imports_point_from_tools_to_operations_to_storage() -> None:
+    for module in MODULES:
+        if module.names[0] == "families" and len(module.names) > 2 and module.names[2] != "__init__":
+            _, family, name = module.names[:3]
+            order = IN_FAMILIES[family].split()
+            later = order[order.index(name) + 1 :]
+            beside = {".".join(part.split(".")[3:4]) for part in module.imports() if _is_of(part, family)}
+            assert not beside & set(later), module.path
+
+
+def _is_of(imported: str, family: str) -> bool:
+    return imported.startswith(f"memory_mcp.families.{family}.")
+
+
+def test_every_module_of_a_family_is_there() -> None:
+    for family, order in IN_FAMILIES.items():
+        found = {m.names[2] for m in MODULES if m.names[:2] == ("families", family)} - {"__init__"}
+        assert found == set(order.split())
 
 
 def test_readers_of_foreign_files_write_nothing() -> None:
-    """They know what rooms take (models and pure functions), and no operation."""
-    for (part, *rest), names in modules():
-        if part == "moving_in" and rest[0] != "operations" and rest[0] != "__init__":
-            assert not [name for name in names if ".operations" in name or name.split(".")[-1] in ("Notes", "Stores")]
-            assert rest[0] in READERS | {"model", "fitting", "json_stream", "exports", "text_list", "folders"}
-
-
-def test_services_know_no_room_and_no_door() -> None:
-    for (part, *_), names in modules():
-        if part in SERVICES:
-            assert not own(names) & (ROOMS | SPANNING | {"doors", "app", "cli"}), part
-
-
-def test_what_spans_rooms_knows_no_door() -> None:
-    for (part, *_), names in modules():
-        if part in SPANNING:
-            assert not own(names) & {"doors", "app", "cli"}, part
-
-
-def test_what_everybody_shares_knows_neither_rooms_nor_doors() -> None:
-    for (part, *_), names in modules():
-        if part in SHARED:
-            assert not own(names) & (ROOMS | SPANNING | SERVICES | {"doors", "app", "cli"}), part
-
-
-def test_every_part_of_the_house_is_known_here() -> None:
-    assert {part for (part, *_), _ in modules()} <= ROOMS | SPANNING | SERVICES | SHARED | {
-        "__init__",
-        "__main__",
-        "app",
-        "cli",
-        "doors",
-    }
-
-
-def test_in_a_room_imports_point_from_tools_to_operations_to_storage() -> None:
-    for (part, *rest), names in modules():
-        if part in ROOMS and rest and rest[0] in STOPS:
-            later = STOPS[STOPS.index(rest[0]) + 1 :]
-            assert not [name for name in names for stop in later if name.startswith(f"memory_mcp.{part}.{stop}")]
+    """They know what families take (models and pure functions), and no operation."""
+    for module in MODULES:
+        if module.part == "importers" and module.names[1] not in ("operations", "__init__"):
+            imported = module.imports()
+            assert not [
+                name for name in imported if ".operations" in name or name.split(".")[-1] in ("Notes", "Stores")
+            ]
+            helpers = {"model", "bounds", "json_stream", "archives", "text_list", "folders"}
+            assert module.names[1] in READERS | helpers
 
 
 def test_storage_is_the_only_place_with_sql() -> None:
-    for path in PACKAGE.rglob("*.py"):
-        inside = path.relative_to(PACKAGE).with_suffix("").parts
-        if inside[0] in ("sqlite", "engine") or inside[1:2] == ("storage",) or inside in SQL_ELSEWHERE:
+    for module in MODULES:
+        if module.names[0] == "engines" or "storage" in module.names or module.names in SQL_ELSEWHERE:
             continue
-        text = path.read_text(encoding="utf-8")
-        assert not re.search(r"\bSELECT\b[^\n]*\bFROM\b|INSERT INTO|DELETE FROM|\bUPDATE \w+ SET\b", text), path
+        found = [text for text in _texts(module.path) if SQL.search(text)]
+        assert not found, module.path
 
 
-def test_the_sdk_is_known_in_doors_only() -> None:
-    for (part, *_), names in modules():
-        if part != "doors":
-            assert not {name.split(".")[0] for name in names} & SDK, part
+def _texts(path: Path) -> Iterator[str]:
+    """String literals, without docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.value
+
+
+def test_the_sdk_is_known_in_the_server_only() -> None:
+    for module in MODULES:
+        if module.part != "server":
+            assert not {name.split(".")[0] for name in module.imports()} & SDK, module.path
 
 
 def test_the_sdks_private_names_are_touched_in_one_module() -> None:
-    for path in PACKAGE.rglob("*.py"):
-        if path.relative_to(PACKAGE).parts == ("doors", "sdk.py"):
+    for module in MODULES:
+        if module.names == ("server", "sdk"):
             continue
-        private = [name for name in imports(path) if name.startswith("mcp.") and "._" in name]
-        assert not private, path
-        assert "._connection" not in path.read_text(encoding="utf-8").replace("self._connection", ""), path
+        assert not [name for name in module.imports() if name.startswith("mcp.") and "._" in name], module.path
+        text = module.path.read_text(encoding="utf-8")
+        assert "._connection" not in text.replace("self._connection", ""), module.path
 
 
-def test_only_app_constructs_rooms() -> None:
-    for (part, *_), names in modules():
-        if part != "app" and part not in ROOMS:
-            assert not {"memory_mcp.vault.Vault", "memory_mcp.notes.Notes", "memory_mcp.graph.Graph"} & names, part
+def test_only_app_constructs_families() -> None:
+    classes = {"memory_mcp.families.vault.Vault", "memory_mcp.families.notes.Notes", "memory_mcp.families.graph.Graph"}
+    for module in MODULES:
+        if module.part != "app" and module.part not in APART:
+            assert not classes & module.imports(), module.path

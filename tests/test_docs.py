@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.app import FAMILIES
-from memory_mcp.errors import HUB_WORDS, KEY_WORDS, WORDS
+from memory_mcp.errors import CODES, HUB_CODES, KEY_CODES
 from memory_mcp.settings import SECRETS, Settings, env_name, flag
 from memory_mcp.sync.protocol import CLOCK_AHEAD, FORKED, OTHER_SECRET
 
@@ -39,8 +39,8 @@ def test_every_error_word_raised_in_the_code_has_its_heading() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.keyword) and node.arg == "word" and isinstance(node.value, ast.Constant):
                 raised.add(str(node.value.value))
-    assert {CLOCK_AHEAD, FORKED, OTHER_SECRET} == set(HUB_WORDS)
-    assert raised <= {*WORDS, *KEY_WORDS, *HUB_WORDS} <= headings("errors.md")
+    assert {CLOCK_AHEAD, FORKED, OTHER_SECRET} == set(HUB_CODES)
+    assert raised <= {*CODES, *KEY_CODES, *HUB_CODES} <= headings("errors.md")
 
 
 def test_the_generated_pages_are_fresh() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from memory_mcp.names import hidden_character
-from tests.stores.calls import write
-from tests.stores.test_cli import run
+from tests.families.stores.calls import write
+from tests.families.stores.test_cli import run
 from tests.wire import Stdio
 
 HIDDEN = [

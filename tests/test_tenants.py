@@ -26,7 +26,7 @@ from memory_mcp.app import FAMILIES
 from memory_mcp.caller import Scope
 from memory_mcp.cli.main import cli
 from tests.conftest import ERAS
-from tests.doors.test_http import events_of
+from tests.server.test_http import events_of
 from tests.wire import HELLO, Http, http_server, modern_meta
 
 ANNS, NOBODYS = "quokka", "numbat"  # in every name of Ann's, and in the ones that nobody has: as long, and one word
@@ -41,7 +41,7 @@ Arguments = dict[str, Any]
 class Names:
     """Ann's identifiers, or those of nobody in the same shape."""
 
-    word: str
+    code: str
     note: str
     linked_note: str
     archived_note: str
@@ -51,71 +51,71 @@ class Names:
 
     @property
     def key(self) -> str:
-        return f"{self.word} key"
+        return f"{self.code} key"
 
     @property
     def session(self) -> str:
-        return f"{self.word}-session"
+        return f"{self.code}-session"
 
     @property
     def title(self) -> str:
-        return f"{self.word} plans"
+        return f"{self.code} plans"
 
     @property
     def namespace(self) -> str:
-        return f"{self.word}-namespace"
+        return f"{self.code}-namespace"
 
     @property
     def tag(self) -> str:
-        return f"{self.word}-tag"
+        return f"{self.code}-tag"
 
     @property
     def store(self) -> str:
-        return f"{self.word}-store"
+        return f"{self.code}-store"
 
     @property
     def category(self) -> str:
-        return f"{self.word}-category"
+        return f"{self.code}-category"
 
     @property
     def path(self) -> str:
-        return f"{self.category}/{self.word}"
+        return f"{self.category}/{self.code}"
 
     @property
     def expired_path(self) -> str:
-        return f"{self.category}/{self.word}-expired"
+        return f"{self.category}/{self.code}-expired"
 
     @property
     def project(self) -> str:
-        return f"{self.word}-project"
+        return f"{self.code}-project"
 
     @property
     def archived_project(self) -> str:
-        return f"{self.word}-archived"
+        return f"{self.code}-archived"
 
     @property
     def entity(self) -> str:
-        return f"{self.word} entity"
+        return f"{self.code} entity"
 
     @property
     def other_entity(self) -> str:
-        return f"{self.word} other"
+        return f"{self.code} other"
 
     @property
     def relation(self) -> Arguments:
-        return {"from": self.entity, "to": self.other_entity, "relation_type": f"{self.word}_knows"}
+        return {"from": self.entity, "to": self.other_entity, "relation_type": f"{self.code}_knows"}
 
     @property
     def portal(self) -> str:
-        return f"mem://{self.word}/{self.word}"
+        return f"mem://{self.code}/{self.code}"
 
     @property
     def table(self) -> str:
-        return f"{self.word}_table"
+        return f"{self.code}_table"
 
     @property
     def file(self) -> str:
-        return f"{self.word}.csv"
+        return f"{self.code}.csv"
 
     def absolute(self, folder: str) -> str:
         return str(self.data_dir / "users" / self.user / folder / self.file)
@@ -123,7 +123,7 @@ class Names:
     def as_nobodys(self) -> "Names":
         return replace(
             self,
-            word=NOBODYS,
+            code=NOBODYS,
             note=str(uuid4()),
             linked_note=str(uuid4()),
             archived_note=str(uuid4()),
@@ -134,7 +134,7 @@ class Names:
     def texts(self) -> list[str]:
         """All of them, the longer ones before those they contain."""
         ids = [self.note, self.linked_note, self.archived_note, self.user, self.connection_session]
-        return [str(self.data_dir), *ids, self.word]
+        return [str(self.data_dir), *ids, self.code]
 
 
 def in_project(its: Names) -> Arguments:
@@ -152,7 +152,7 @@ CALLS: dict[str, Sequence[Callable[[Names], Arguments]]] = {
         lambda its: {"scope": "session", "key": its.key, "content": "plain, and more so"},
     ],
     "search_memories": [
-        lambda its: {"query": its.word},
+        lambda its: {"query": its.code},
         lambda its: {"query": its.key, "scope": "vault"},
         lambda its: {"query": SECRET[:5] + "*", "scope": "all"},
         lambda its: {"query": "", "tags": [its.tag]},
@@ -168,15 +168,15 @@ CALLS: dict[str, Sequence[Callable[[Names], Arguments]]] = {
     "set_session_id": [lambda its: {"session_id": its.session}],
     # recall
     "recall_memories": [
-        lambda its: {"query": its.word},
+        lambda its: {"query": its.code},
         lambda its: {"query": SECRET[:5] + "*", "limit": 100},
         lambda its: {"query": its.title, "tags": [its.tag]},
         lambda its: {"query": its.key, "families": ["vault"]},
-        lambda its: {"query": its.word, "families": ["stores", "graph", "portals"]},
+        lambda its: {"query": its.code, "families": ["stores", "graph", "portals"]},
     ],
     # notes
     "memory_search": [
-        lambda its: {"query": its.word},
+        lambda its: {"query": its.code},
         lambda its: {"query": its.title, "namespace": its.namespace},
         lambda its: {"tags": [its.tag]},
         lambda its: {"namespace": its.namespace},
@@ -250,7 +250,7 @@ CALLS: dict[str, Sequence[Callable[[Names], Arguments]]] = {
     ],
     "create_relations": [lambda its: in_project(its) | {"relations": [its.relation]}],
     "search_nodes": [
-        lambda its: in_project(its) | {"query": its.word},
+        lambda its: in_project(its) | {"query": its.code},
         lambda its: in_project(its) | {"query": SECRET},
         lambda its: {"query": its.entity},
     ],
@@ -266,7 +266,7 @@ CALLS: dict[str, Sequence[Callable[[Names], Arguments]]] = {
     "portal_query": [
         lambda its: in_portal(its, sql=f"SELECT * FROM {its.table}"),
         lambda its: in_portal(its, sql="SELECT name FROM system.tables"),
-        lambda its: {"portalUri": f"mem://{its.word}/mine", "sql": f"SELECT * FROM `{its.word}`.{its.table}"},
+        lambda its: {"portalUri": f"mem://{its.code}/mine", "sql": f"SELECT * FROM `{its.code}`.{its.table}"},
     ],
     "portal_delete": [
         lambda its: in_portal(its, table=its.table, where={"id": 2}),
@@ -289,7 +289,7 @@ things of a kind: their order would be chance."""
 
 ADDRESSES: dict[str, Sequence[Callable[[Names], str]]] = {
     "memory://vault{?offset,limit}": [lambda its: "memory://vault", lambda its: "memory://vault?offset=0&limit=1000"],
-    "memory://vault/{key}": [lambda its: f"memory://vault/{its.word}%20key"],
+    "memory://vault/{key}": [lambda its: f"memory://vault/{its.code}%20key"],
     "memory://session/{session_id}": [
         lambda its: f"memory://session/{its.session}",
         lambda its: f"memory://session/{its.connection_session}",
@@ -489,7 +489,7 @@ def completions(templates: Sequence[str], prompts: Sequence[Mapping[str, Any]], 
         for argument in prompt["arguments"]
     ]
     for ref, name in refs:
-        for value in ("", its.word[:3], its.note[:6], its.connection_session[:6]):
+        for value in ("", its.code[:3], its.note[:6], its.connection_session[:6]):
             params = {"ref": ref, "argument": {"name": name, "value": value}}
             yield Asked(f"complete {name} of {ref} from {value!r}", "completion/complete", params)
 
@@ -690,13 +690,13 @@ def at(route: str, **query: str) -> tuple[str, Arguments | None]:
 
 
 REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
-    "POST /api/sign-in": [],  # tests/doors/test_rest.py
+    "POST /api/sign-in": [],  # tests/server/test_rest.py
     "POST /api/sign-out": [],
     "GET /api/events": [],
     "GET /api/me": [lambda its: at("/api/me")],
     "GET /api/mcp/keys": [lambda its: at("/api/mcp/keys")],
     "POST /api/mcp/keys": [],  # makes one of one's own
-    "DELETE /api/mcp/keys/{key_id}": [lambda its: at(f"/api/mcp/keys/{its.word}")],
+    "DELETE /api/mcp/keys/{key_id}": [lambda its: at(f"/api/mcp/keys/{its.code}")],
     "GET /api/mcp/sessions": [lambda its: at("/api/mcp/sessions")],
     "DELETE /api/mcp/sessions/{session_id}": [lambda its: at(f"/api/mcp/sessions/{its.connection_session}")],
     "GET /api/mcp/memory/embed-stats": [lambda its: at("/api/mcp/memory/embed-stats")],
@@ -709,8 +709,8 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
     "GET /api/notes": [
         lambda its: at("/api/notes"),
         lambda its: at("/api/notes", archived="true"),
-        lambda its: at("/api/notes", q=its.word),
-        lambda its: at("/api/notes", archived="true", q=its.word),
+        lambda its: at("/api/notes", q=its.code),
+        lambda its: at("/api/notes", archived="true", q=its.code),
         lambda its: at("/api/notes", namespace=its.namespace, tag=its.tag),
         lambda its: at("/api/notes", after="9999-01-01T00:00:00.000Z,99"),
     ],
@@ -735,10 +735,10 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
     "GET /api/portals": [lambda its: at("/api/portals")],
     "POST /api/tools/{name}": [  # all of them are asked above, by a key
         lambda its: ("/api/tools/memory_get", {"id": its.note}),
-        lambda its: ("/api/tools/recall_memories", {"query": its.word}),
+        lambda its: ("/api/tools/recall_memories", {"query": its.code}),
     ],
     "GET /api/mcp/sync/status": [lambda its: at("/api/mcp/sync/status")],
-    "POST /api/mcp/sync/link": [lambda its: ("/api/mcp/sync/link", {"url": "http://127.0.0.1:9", "key": its.word})],
+    "POST /api/mcp/sync/link": [lambda its: ("/api/mcp/sync/link", {"url": "http://127.0.0.1:9", "key": its.code})],
     "POST /api/mcp/sync/enable": [lambda its: ("/api/mcp/sync/enable", {"namespace": its.namespace})],
     "POST /api/mcp/sync/disable": [lambda its: ("/api/mcp/sync/disable", {"namespace": its.namespace})],
     "POST /api/mcp/sync/resync": [lambda its: ("/api/mcp/sync/resync", {"namespace": its.namespace})],

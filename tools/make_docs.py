@@ -9,18 +9,19 @@ from typing import Any
 
 import apsw
 
-from memory_mcp import live_db, server_db
+from memory_mcp.access import server_db
 from memory_mcp.app import FAMILIES
-from memory_mcp.doors import schemas
-from memory_mcp.errors import HUB_WORDS, KEY_WORDS, WORDS
-from memory_mcp.families import Prompt, Tool
-from memory_mcp.graph import schema as graph_schema
-from memory_mcp.notes import schema as notes_schema
+from memory_mcp.engines.sqlite.migrations import Schema
+from memory_mcp.errors import CODES, HUB_CODES, KEY_CODES
+from memory_mcp.families.family import Prompt, Tool
+from memory_mcp.families.graph import schema as graph_schema
+from memory_mcp.families.notes import schema as notes_schema
+from memory_mcp.families.stores import schema as stores_schema
+from memory_mcp.families.vault import schema as vault_schema
+from memory_mcp.server import schemas
+from memory_mcp.sessions import live_db
 from memory_mcp.settings import SECRETS, Settings, env_name, env_names, flag
-from memory_mcp.sqlite.migrations import Schema
-from memory_mcp.stores import schema as stores_schema
 from memory_mcp.sync import hub
-from memory_mcp.vault import schema as vault_schema
 
 DOCS = Path(__file__).parents[1] / "docs"
 MADE = "<!-- Made by tools/make_docs.py from the code. Change it there, then run `make format`. -->\n"
@@ -128,7 +129,7 @@ def errors() -> Iterator[str]:
         'and portals answer with a result whose `isError` is true and whose structured content is `{"error": word, '
         '"message": text, "data": {…}}`. An unknown tool is -32602.'
     )
-    for word, meaning in WORDS.items():
+    for word, meaning in CODES.items():
         yield f"## {word}\n\n{meaning}"
     yield "# Over HTTP, before MCP is reached"
     yield (
@@ -136,11 +137,11 @@ def errors() -> Iterator[str]:
         "`WWW-Authenticate` header, under one of the words below; a Host that is not ours with 421, an Origin that is "
         "not ours with 403, a body over 4 MiB with 413."
     )
-    for word, meaning in KEY_WORDS.items():
+    for word, meaning in KEY_CODES.items():
         yield f"## {word}\n\n{meaning}"
     yield "# From a hub"
     yield "What a hub says to a node beside these ([sync](sync.md))."
-    for word, meaning in HUB_WORDS.items():
+    for word, meaning in HUB_CODES.items():
         yield f"## {word}\n\n{meaning}"
 
 

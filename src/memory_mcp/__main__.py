@@ -69,7 +69,7 @@ def _serve(given: dict[str, Any], open_door: Callable[["Settings"], None]) -> in
         open_door(chosen)
     except AppError as exc:
         return _complain(exc.message, 1)
-    from memory_mcp.doors import shutdown
+    from memory_mcp.server import shutdown
 
     shutdown.end_process(0)
     return 0
@@ -79,9 +79,9 @@ def _open_door(chosen: "Settings") -> None:
     from memory_mcp.app import open_app
 
     if chosen.transport == "stdio":
-        from memory_mcp.doors.stdio import run
+        from memory_mcp.server.stdio import run
     else:
-        from memory_mcp.doors.http import run
+        from memory_mcp.server.http import run
     gc.freeze()
     gc.enable()
     with open_app(chosen) as app:
@@ -90,7 +90,7 @@ def _open_door(chosen: "Settings") -> None:
 
 def _open_hub(chosen: "Settings") -> None:
     from memory_mcp.app import open_hub
-    from memory_mcp.doors.hub import run
+    from memory_mcp.server.hub import run
 
     with open_hub(chosen) as app:
         run(app)

@@ -11,52 +11,51 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from memory_mcp import live_db, server_db
-from memory_mcp.access import Audit, Keys, Limits, SignIns, Tenants, Users, delete_folder, folder_of
-from memory_mcp.analytics import Analytics, Coverage
+from memory_mcp.access import Audit, Keys, Limits, SignIns, Tenants, Users, delete_folder, folder_of, server_db
+from memory_mcp.access.usage import Analytics, Coverage
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.embedding import Embedders, Options, model_files
-from memory_mcp.engine import sandbox
-from memory_mcp.engine.process import Rules
+from memory_mcp.engines.chdb import sandbox
+from memory_mcp.engines.chdb.process import Rules
+from memory_mcp.engines.files import data_dir_lock, data_directory
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.sqlite.connections import Durability
+from memory_mcp.engines.sqlite.database import Missing
+from memory_mcp.engines.sqlite.migrations import Schema
 from memory_mcp.errors import Invalid, Unavailable
-from memory_mcp.families import Family, Groups
-from memory_mcp.files import data_directory, presence
-from memory_mcp.graph import Graph
-from memory_mcp.graph import schema as graph_schema
-from memory_mcp.graph.tools import graph
-from memory_mcp.moving_in import MovingIn
-from memory_mcp.neighbours import Neighbours
-from memory_mcp.notes import Notes
-from memory_mcp.notes import schema as notes_schema
-from memory_mcp.notes.tools import notes
-from memory_mcp.portals.address import Address
-from memory_mcp.portals.limits import ImportLimits
-from memory_mcp.portals.operations import Portals
-from memory_mcp.portals.texts import groups as portal_groups
-from memory_mcp.portals.tools import portals
-from memory_mcp.recall import Recall, finders
-from memory_mcp.recall.index import Index
-from memory_mcp.recall.tools import recall
-from memory_mcp.sessions import Clients, Servers, Sessions, addresses
+from memory_mcp.families.family import Family, Groups
+from memory_mcp.families.graph import Graph
+from memory_mcp.families.graph import schema as graph_schema
+from memory_mcp.families.graph.tools import graph
+from memory_mcp.families.notes import Notes
+from memory_mcp.families.notes import schema as notes_schema
+from memory_mcp.families.notes.tools import notes
+from memory_mcp.families.portals.address import Address
+from memory_mcp.families.portals.limits import ImportLimits
+from memory_mcp.families.portals.operations import Portals
+from memory_mcp.families.portals.search_texts import groups as portal_groups
+from memory_mcp.families.portals.tools import portals
+from memory_mcp.families.recall import Recall, finders
+from memory_mcp.families.recall.index import Index
+from memory_mcp.families.recall.tools import recall
+from memory_mcp.families.stores import Stores
+from memory_mcp.families.stores import schema as stores_schema
+from memory_mcp.families.stores.tools import stores
+from memory_mcp.families.vault import Vault
+from memory_mcp.families.vault import schema as vault_schema
+from memory_mcp.families.vault.tools import vault
+from memory_mcp.importers import Importers
+from memory_mcp.peers import Peers
+from memory_mcp.sessions import Clients, Servers, Sessions, addresses, live_db
 from memory_mcp.settings import Settings, default_data_dir
-from memory_mcp.sqlite import Database
-from memory_mcp.sqlite.connections import Durability
-from memory_mcp.sqlite.database import Missing
-from memory_mcp.sqlite.migrations import Schema
-from memory_mcp.stores import Stores
-from memory_mcp.stores import schema as stores_schema
-from memory_mcp.stores.tools import stores
 from memory_mcp.sync import LINK_FILE, Sync
-from memory_mcp.sync import Worker as SyncWorker
+from memory_mcp.sync import SyncWorker as SyncWorker
 from memory_mcp.sync import hub as hubs
-from memory_mcp.vault import Vault
-from memory_mcp.vault import schema as vault_schema
-from memory_mcp.vault.tools import vault
 
 if TYPE_CHECKING:
-    from memory_mcp.upkeep import Backup, Doctor, Kinds, Migrating, Restore
+    from memory_mcp.maintenance import Backup, Doctor, Kinds, MigrationRun, Restore
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +86,7 @@ class Access:
 
 
 @dataclass(frozen=True)
-class _Rooms:
+class _Families:
     vault: Vault
     notes: Notes
     stores: Stores
@@ -96,20 +95,20 @@ class _Rooms:
 
 
 @dataclass(frozen=True)
-class App(_Rooms):
+class App(_Families):
     """What every door opens onto."""
 
     settings: Settings
     families: dict[str, Family]
     recall: Recall
-    moving_in: MovingIn
+    moving_in: Importers
     access: Access
     sessions: Sessions
     clients: Clients
     servers: Servers
     analytics: Analytics
     changes: Changes
-    neighbours: Neighbours
+    neighbours: Peers
     sync: Sync
     syncing: SyncWorker
 
@@ -147,13 +146,13 @@ class App(_Rooms):
 
 
 @dataclass(frozen=True)
-class Upkeep:
+class Maintenance:
     """What people do with all of a data directory."""
 
     backup: Backup
     restore: Restore
     doctor: Doctor
-    migrating: Migrating
+    migrating: MigrationRun
 
 
 @contextmanager
@@ -172,7 +171,7 @@ def open_app(
         held = partial(_held, closing)
         files = partial(_files, settings, clock, new_files_dir)
         server, live = held(_server_file(settings, clock)), held(_live_file(settings, clock))
-        changes, neighbours = Changes(), Neighbours(settings.data_dir / "servers")
+        changes, neighbours = Changes(), Peers(settings.data_dir / "servers")
         changes.listen(neighbours.tell)
         servers = Servers(settings.data_dir / "servers")
         sessions = Sessions(
@@ -188,7 +187,7 @@ def open_app(
         )
         notes_files = held(files("notes.db", notes_schema.SCHEMA))
         copies = Notes(held(files("recall.db", notes_schema.SCHEMA, durability="normal")), held(Changes()), embedders)
-        rooms = _Rooms(
+        rooms = _Families(
             vault=Vault(vaults, sessions, changes, dimensions=settings.embedding_dim),
             notes=Notes(notes_files, changes, embedders),
             stores=Stores(
@@ -213,7 +212,7 @@ def open_app(
             families=families,
             **vars(rooms),
             recall=_recall(families, rooms, copies),
-            moving_in=MovingIn(rooms.notes, rooms.stores, rooms.graph, settings.data_dir),
+            moving_in=Importers(rooms.notes, rooms.stores, rooms.graph, settings.data_dir),
             access=_access(settings, server, live, clock, partial(changes.tell_pages, topic="keys")),
             sessions=sessions,
             clients=Clients(
@@ -264,7 +263,7 @@ def _held(closing: ExitStack, thing: C) -> C:
     return thing
 
 
-def _recall(families: Iterable[str], rooms: _Rooms, copies: Notes) -> Recall:
+def _recall(families: Iterable[str], rooms: _Families, copies: Notes) -> Recall:
     """Over those families that are switched on, in their order."""
     index = Index(copies)
     find = {
@@ -329,23 +328,23 @@ def open_hub(settings: Settings, *, clock: Clock = utc_now) -> Iterator[HubApp]:
 @contextmanager
 def open_upkeep(
     settings: Settings, *, alone: bool = False, former_vault: Path | None = None, clock: Clock = utc_now
-) -> Iterator[Upkeep]:
+) -> Iterator[Maintenance]:
     """What looks after the files themselves. It opens none of them, so that damaged ones are no obstacle.
 
     `alone` is for restoring, which sees to it itself that nobody else is there; `former_vault` is where the vault's
     file is that it replaces, if not where the settings say.
     """
-    from memory_mcp import upkeep  # a server at its start has no use for it
+    from memory_mcp import maintenance  # a server at its start has no use for it
 
-    layout, kinds = upkeep.Layout(settings.data_dir, settings.vault_path), _kinds()
+    layout, kinds = maintenance.Layout(settings.data_dir, settings.vault_path), _kinds()
     with ExitStack() as closing:
         if not alone:
             closing.enter_context(_present(settings.data_dir))
         tables = _held(closing, _portals(settings, partial(folder_of, settings.data_dir), Changes(), clock))
-        yield Upkeep(
-            backup=upkeep.Backup(layout, kinds, tables, clock),
-            restore=upkeep.Restore(layout, kinds, tables, clock, former_vault),
-            doctor=upkeep.Doctor(
+        yield Maintenance(
+            backup=maintenance.Backup(layout, kinds, tables, clock),
+            restore=maintenance.Restore(layout, kinds, tables, clock, former_vault),
+            doctor=maintenance.Doctor(
                 layout,
                 kinds,
                 tables,
@@ -357,22 +356,22 @@ def open_upkeep(
                 open_file=partial(_open_file, settings, clock),
                 embedding=embedding_options(settings),
             ),
-            migrating=upkeep.Migrating(layout, kinds, partial(_open_file, settings, clock)),
+            migrating=maintenance.MigrationRun(layout, kinds, partial(_open_file, settings, clock)),
         )
 
 
 def backup_of(app: App, clock: Clock = utc_now) -> Backup:
     """What makes backups of everything, in a server that runs."""
-    from memory_mcp import upkeep
+    from memory_mcp import maintenance
 
-    layout = upkeep.Layout(app.settings.data_dir, app.settings.vault_path)
-    return upkeep.Backup(layout, _kinds(), app.portals, clock)
+    layout = maintenance.Layout(app.settings.data_dir, app.settings.vault_path)
+    return maintenance.Backup(layout, _kinds(), app.portals, clock)
 
 
 def _kinds() -> Kinds:
-    from memory_mcp import upkeep
+    from memory_mcp import maintenance
 
-    return upkeep.Kinds(
+    return maintenance.Kinds(
         schemas={
             "server": server_db.SCHEMA,
             "hub": hubs.SCHEMA,
@@ -398,13 +397,13 @@ def _kinds() -> Kinds:
 def _present(data_dir: Path) -> Iterator[None]:
     """Use the data directory, after a restore that was killed has been finished."""
     while True:
-        with presence.present(data_dir):
-            if not (data_dir / presence.RESTORING).exists():
+        with data_dir_lock.present(data_dir):
+            if not (data_dir / data_dir_lock.RESTORING).exists():
                 yield
                 return
-        from memory_mcp.upkeep import finish_restore
+        from memory_mcp.maintenance import finish_restore
 
-        with presence.alone(data_dir, presence.LONGEST_WAIT):
+        with data_dir_lock.alone(data_dir, data_dir_lock.LOCK_TIMEOUT_S):
             finish_restore(data_dir)
 
 

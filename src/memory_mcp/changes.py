@@ -11,7 +11,7 @@ from memory_mcp.caller import Caller
 log = logging.getLogger(__name__)
 
 GATHER = 0.05  # seconds in which changes are gathered, so that a thousand writes are not a thousand notifications
-MOST_BYTES = 1500  # of addresses in one change
+MAX_URI_BYTES = 1500  # of addresses in one change
 
 _Where = tuple[str, str | None]  # the user and, if it is one alone, the namespace
 
@@ -99,7 +99,7 @@ def _portions(uris: Iterable[str]) -> Iterator[tuple[str, ...]]:
     portion: list[str] = []
     size = 0
     for uri in uris:
-        if portion and size + len(uri) > MOST_BYTES:
+        if portion and size + len(uri) > MAX_URI_BYTES:
             yield tuple(portion)
             portion, size = [], 0
         portion.append(uri)

@@ -4,19 +4,19 @@ AppError            the caller may read the message, which says what to do next
   Invalid           the arguments make no sense           (invalid, too_large, timeout)
   NotFound          no such thing, or not this caller's   (not_found, expired, store_not_registered, no_active_project)
   Conflict          someone else got there first          (conflict)
-  Forbidden         the caller lacks a scope              (scope_required; at the door: access.Refused, NotSignedIn)
+  Forbidden         the caller lacks a scope              (scope_required; at the door: access.KeyRefused, NotSignedIn)
   RateLimited       too often; later it works           (rate_limited)
   Unavailable       a disk, model or peer is down         (unavailable)
     Unusable        a file is, until somebody mends it    (unavailable)
 
-Each carries a `word` that programs can rely on and `data` that goes with it. Anything that is not an
+Each carries a `code` that programs can rely on and `data` that goes with it. Anything that is not an
 AppError is a bug: the door logs it whole and tells the caller nothing of it.
 """
 
 import math
 from typing import Any, ClassVar
 
-WORDS = {
+CODES = {
     "invalid": "An argument is missing, malformed or out of bounds. `data.field` names it where one is to blame.",
     "not_found": "Nothing by that name, or nothing this caller may see: the two look the same.",
     "conflict": "Something by that name exists, or somebody else changed it first.",
@@ -33,23 +33,23 @@ WORDS = {
     "again may help; `data.retry_after` says after how many seconds, where that is known. Where the message names "
     "`memory-mcp doctor` it does not help: a file is damaged or of another version.",
 }
-"""The words an error of a tool or resource can carry, and what each means."""
+"""The codes an error of a tool or resource can carry, and what each means."""
 
-KEY_WORDS = {
+KEY_CODES = {
     "missing_bearer": "No key was sent. Send it as `Authorization: Bearer mmcp_…`.",
     "invalid_token": "This server does not know the key. Check that it was copied whole.",
     "expired": "The key's time is over. Make a new one with `memory-mcp keys create`.",
     "revoked": "The key was revoked. Make a new one with `memory-mcp keys create`.",
     "not_signed_in": "Over REST: nobody is signed in, or the name, the password or the link is not right.",
 }
-"""The words of a 401 answer, before MCP is reached."""
+"""The codes of a 401 answer, before MCP is reached."""
 
-HUB_WORDS = {
+HUB_CODES = {
     "clock_ahead": "Of a record: its stamps are ahead of the hub's clock. Set the clock of the computer that wrote it.",
     "node_forked": "The hub last saw this node in another state. The node sees to it itself: it begins anew.",
     "other_secret": "The namespace is encrypted with another secret, or not at all. Link every node with the same one.",
 }
-"""The words that only a hub says to a node. docs/errors.md is made from these three."""
+"""The codes that only a hub sends to a node. docs/errors.md is made from these three."""
 
 
 MAX_MESSAGE_CHARS = 2000  # longer ones lose their middle: what is wrong comes first, and what to do last
@@ -64,15 +64,15 @@ def shorten(text: str) -> str:
 class AppError(Exception):
     """Base class; the message is written for the caller and safe to show. One that is too long is cut."""
 
-    word: ClassVar[str]
-    mendable: ClassVar[bool] = True  # whether the caller can do something about it
+    code: ClassVar[str]
+    is_fixable_by_caller: ClassVar[bool] = True  # whether the caller can do something about it
 
-    def __init__(self, message: str, *, word: str | None = None, **data: Any) -> None:
+    def __init__(self, message: str, *, code: str | None = None, **data: Any) -> None:
         half = MAX_MESSAGE_CHARS // 2
         self.message = message if len(message) <= MAX_MESSAGE_CHARS else f"{message[:half]} … {message[-half:]}"
         super().__init__(self.message)
         self.data = data | {"field": shorten(data["field"])} if isinstance(data.get("field"), str) else data
-        self.error = word or self.word
+        self.error = code or self.code
 
     @property
     def public_message(self) -> str:
@@ -81,23 +81,23 @@ class AppError(Exception):
 
 
 class Invalid(AppError):
-    word = "invalid"
+    code = "invalid"
 
 
 class NotFound(AppError):
-    word = "not_found"
+    code = "not_found"
 
 
 class Conflict(AppError):
-    word = "conflict"
+    code = "conflict"
 
 
 class Forbidden(AppError):
-    word = "scope_required"
+    code = "scope_required"
 
 
 class RateLimited(AppError):
-    word = "rate_limited"
+    code = "rate_limited"
 
     def __init__(self, message: str, *, retry_after: float) -> None:
         """`retry_after` is in seconds, as the header of that name."""
@@ -105,8 +105,8 @@ class RateLimited(AppError):
 
 
 class Unavailable(AppError):
-    word = "unavailable"
-    mendable = False
+    code = "unavailable"
+    is_fixable_by_caller = False
 
 
 class Unusable(Unavailable):

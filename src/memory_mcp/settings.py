@@ -286,7 +286,7 @@ class Settings(BaseModel):
 
 
 @dataclass(frozen=True)
-class Origin:
+class SettingSource:
     """A setting's value and where it came from."""
 
     name: str
@@ -297,7 +297,7 @@ class Origin:
 @dataclass(frozen=True)
 class Loaded:
     settings: Settings
-    origins: tuple[Origin, ...]
+    origins: tuple[SettingSource, ...]
 
 
 def flag(name: str) -> str:
@@ -338,7 +338,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, c
     settings = _validated(given)
     parse_scopes(settings.scopes)
     origins = (
-        Origin(name, _shown(name, settings), given[name].source if name in given else "default")
+        SettingSource(name, _shown(name, settings), given[name].source if name in given else "default")
         for name in Settings.model_fields
     )
     return Loaded(settings, tuple(origins))
@@ -350,25 +350,27 @@ def _shown(name: str, settings: Settings) -> Any:
     return "(hidden)" if value and name in SECRETS else value
 
 
-def _from_flags(flags: Mapping[str, Any]) -> dict[str, Origin]:
+def _from_flags(flags: Mapping[str, Any]) -> dict[str, SettingSource]:
     return {
-        name: Origin(name, value, flag(name))
+        name: SettingSource(name, value, flag(name))
         for name, value in flags.items()
         if name in Settings.model_fields and value is not None
     }
 
 
-def _from_environ(environ: Mapping[str, str]) -> dict[str, Origin]:
+def _from_environ(environ: Mapping[str, str]) -> dict[str, SettingSource]:
     variables = [(name, variable) for name in Settings.model_fields for variable in reversed(env_names(name))]
-    return {name: Origin(name, environ[variable], variable) for name, variable in variables if environ.get(variable)}
+    return {
+        name: SettingSource(name, environ[variable], variable) for name, variable in variables if environ.get(variable)
+    }
 
 
-def _data_dir(given: Mapping[str, Origin]) -> Path:
+def _data_dir(given: Mapping[str, SettingSource]) -> Path:
     chosen = given.get("data_dir")
     return Path(chosen.value).expanduser() if chosen else Settings().data_dir
 
 
-def _from_config(data_dir: Path) -> dict[str, Origin]:
+def _from_config(data_dir: Path) -> dict[str, SettingSource]:
     path = data_dir / CONFIG_FILE
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -382,10 +384,10 @@ def _from_config(data_dir: Path) -> dict[str, Origin]:
         raise Invalid(f"{path} cannot say where the data directory is: it lies in it. Use --data-dir.")
     if unknown := sorted(set(table) - set(Settings.model_fields)):
         raise Invalid(f"{path} has settings nobody knows: {', '.join(unknown)}. `memory-mcp config` lists them.")
-    return {name: Origin(name, value, CONFIG_FILE) for name, value in table.items()}
+    return {name: SettingSource(name, value, CONFIG_FILE) for name, value in table.items()}
 
 
-def _validated(given: Mapping[str, Origin]) -> Settings:
+def _validated(given: Mapping[str, SettingSource]) -> Settings:
     try:
         settings = Settings.model_validate({name: origin.value for name, origin in given.items()})
     except ValidationError as exc:

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp import live_db, server_db
-from memory_mcp.sqlite import Database
+from memory_mcp.access import server_db
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.sessions import live_db
 from tests.conftest import Clock
 
 

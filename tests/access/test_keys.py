@@ -7,12 +7,11 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from memory_mcp import server_db
-from memory_mcp.access import Audit, Keys, Refused
+from memory_mcp.access import Audit, KeyRefused, Keys, server_db
 from memory_mcp.access import keys as keys_module
 from memory_mcp.clock import stamp
+from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import NotFound
-from memory_mcp.sqlite import Database
 from tests.conftest import Clock
 
 
@@ -24,7 +23,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
 
 
 def word(keys: Keys, raw: str | None) -> str:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(KeyRefused) as caught:
         keys.check(raw)
     return caught.value.error
 

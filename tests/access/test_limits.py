@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memory_mcp import live_db
 from memory_mcp.access import Limits
-from memory_mcp.sqlite import Database
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.sessions import live_db
 
 LIMIT, WINDOW = 6, 60.0
 EVERY = WINDOW / LIMIT

@@ -6,8 +6,8 @@ import pytest
 from memory_mcp.access import Audit, Limits, NotSignedIn, SignIns, Users
 from memory_mcp.access import sign_ins as module
 from memory_mcp.caller import LOCAL_USER
+from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Invalid, RateLimited
-from memory_mcp.sqlite import Database
 from tests.conftest import Clock
 
 PASSWORD = "correct horse battery"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.connecting import CLIENTS, Client, Http, Machine, Stdio, jsonc, toml
+from memory_mcp.clients import CLIENTS, ClientProgram, Http, Machine, Stdio, jsonc, toml
 from tests.wire import COMMAND, HELLO, environment
 
 KEY = "mmcp_abcdefghijkl_" + "s" * 43
@@ -155,7 +155,7 @@ def test_what_is_refused_leaves_with_one_and_says_what_to_do(home: Path) -> None
 
 
 @pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
-def test_the_docs_show_what_is_written(client: Client) -> None:
+def test_the_docs_show_what_is_written(client: ClientProgram) -> None:
     [section] = re.findall(rf"^### {client.title}\n(.+?)(?=^##)", CLIENTS_MD.read_text(), re.DOTALL | re.MULTILINE)
     stdio, http = re.findall(r"```(?:json|toml)\n(.+?)```", section, re.DOTALL)
     value = toml.value if client.id == "codex" else jsonc.value

@@ -8,7 +8,7 @@ import pytest
 
 from memory_mcp.cli import command_line, imports
 from tests.cli.test_cli import run
-from tests.moving_in.foreign_tools import FIXTURES
+from tests.importers.foreign_tools import FIXTURES
 
 MEM0 = FIXTURES / "mem0" / "mem0.json"
 GRAPH = FIXTURES / "server-memory" / "memory.jsonl"

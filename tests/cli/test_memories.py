@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from memory_mcp.cli import command_line
-from memory_mcp.recall import Recall
-from memory_mcp.recall.model import Recalled
+from memory_mcp.families.recall import Recall
+from memory_mcp.families.recall.model import Recalled
 from tests.wire import COMMAND, Stdio, environment
 
 TEAPOT = "Aunt Berta keeps her savings in the blue teapot."

@@ -29,7 +29,7 @@ SERVER_INFO = "io.modelcontextprotocol/serverInfo"  # the server names itself on
 TOOLS = {"commit_memory", "search_memories", "prune_memory", "set_session_id"}
 PATIENCE = 300.0  # seconds for any command; the suite takes about ten
 SOON = 20.0  # seconds for a server to end
-MOST_OF_A_LOG = 4000  # characters shown of what a server said
+MAX_LOG_CHARS = 4000  # characters shown of what a server said
 
 
 @dataclass
@@ -98,7 +98,7 @@ def serving(name: str, command: Sequence[str], scratch: Path, tally: Tally) -> I
                 server.kill()
     tally.check(f"{name}: ends when told to", f"its status is {server.returncode}" if server.returncode else None)
     if tally.failed > failed_before and (said := log.read_text()):
-        print(f"      {name} said:\n{said[-MOST_OF_A_LOG:]}", flush=True)
+        print(f"      {name} said:\n{said[-MAX_LOG_CHARS:]}", flush=True)
 
 
 def _address(server: subprocess.Popen[str], log: Path) -> str:

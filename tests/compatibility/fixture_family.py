@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from memory_mcp.caller import Scope
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families import Arguments, Call, Document, Family, Listed, Page, Template
+from memory_mcp.families.family import Arguments, Call, Document, Family, Listed, ResourcePage, Template
 
 STATIC_TEXT = "test://static-text"
 STATIC_BINARY = "test://static-binary"  # read in profile.py: a family's documents are text
@@ -14,8 +14,8 @@ TEMPLATE = "test://template/{id}/data"
 IDS = ("1", "12", "123")  # what completion knows of the template
 
 
-def list_page(call: Call, position: str | None) -> Page:
-    return Page(
+def list_page(call: Call, position: str | None) -> ResourcePage:
+    return ResourcePage(
         (
             Listed(STATIC_TEXT, "static-text", "A text that never changes.", "text/plain"),
             Listed(STATIC_BINARY, "static-binary", "An image that never changes.", "image/png"),

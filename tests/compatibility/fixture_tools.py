@@ -11,7 +11,7 @@ from mcp.server.subscriptions import PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 
-from memory_mcp.doors.sdk import Context
+from memory_mcp.server.sdk import Context
 
 Schema = dict[str, Any]
 Answer = types.CallToolResult | types.InputRequiredResult

@@ -18,16 +18,16 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from memory_mcp import logs, settings
 from memory_mcp.app import App, open_app
-from memory_mcp.doors import asking, http, serving, welcome
-from memory_mcp.doors.mcp import McpDoor
-from memory_mcp.doors.sdk import Context
+from memory_mcp.server import http, http_server, request_context, startup_message
+from memory_mcp.server.protocol import McpServer
+from memory_mcp.server.sdk import Context
 from tests.compatibility import fixture_prompts, fixture_tools
 from tests.compatibility.fixture_family import STATIC_BINARY, fixtures
 from tests.compatibility.fixture_prompts import PROMPTS
 from tests.compatibility.fixture_tools import TOOLS, FixtureCall
 
 
-class FixtureDoor(McpDoor):
+class FixtureDoor(McpServer):
     """Our door and the suite's fixtures. What is no fixture goes to our door unchanged."""
 
     def __init__(self, app: App) -> None:
@@ -52,7 +52,7 @@ class FixtureDoor(McpDoor):
             return await self.call_tool(ctx, params)
         # The listeners of this user, as the door finds them. The product's lists of tools and prompts never change,
         # so only here is there anything to say.
-        publish = self.listeners.of(asking.caller(ctx))._bus.publish
+        publish = self.listeners.of(request_context.caller(ctx))._bus.publish
         call = FixtureCall(ctx, params.arguments or {}, params.input_responses or {}, params.request_state, publish)
         return await TOOLS[params.name].run(call)
 
@@ -85,11 +85,11 @@ def run(port: int, data_dir: str) -> None:
     with open_app(chosen) as product:
         # First, so that the first tool in the list takes no arguments: one scenario calls whatever comes first.
         app = replace(product, families={fixtures.name: fixtures, **product.families})
-        listening = serving.bound(chosen)
-        sys.stdout.write(welcome.text(chosen, listening.getsockname()[1], None, None))
+        listening = http_server.bound(chosen)
+        sys.stdout.write(startup_message.text(chosen, listening.getsockname()[1], None, None))
         sys.stdout.flush()
-        door = http.HttpDoor(app, FixtureDoor(app))
-        serving.Server(serving.config(door.app, chosen), door.close_streams).run(sockets=[listening])
+        door = http.HttpServer(app, FixtureDoor(app))
+        http_server.Server(http_server.config(door.app, chosen), door.close_streams).run(sockets=[listening])
 
 
 def main() -> None:

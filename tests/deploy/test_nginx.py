@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.doors.test_http import events_of
+from tests.server.test_http import events_of
 from tests.wire import COMMAND, HELLO, Http, environment, http_server, modern_meta
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "nginx.conf"

@@ -18,7 +18,7 @@ import numpy as np
 from memory_mcp.search.vectors import Floats
 
 DIMENSIONS = 64
-LONGEST_HANG = 30.0  # seconds; a test that waits this long has failed anyway
+MAX_HANG_S = 30.0  # seconds; a test that waits this long has failed anyway
 
 Vectors = list[list[float]]
 
@@ -70,13 +70,13 @@ TROUBLES = {
 class Held:
     """Requests that have this word in a text, of one model or of any, wait until they are let go."""
 
-    word: str
+    code: str
     model: str | None = None
     arrived: threading.Event = field(default_factory=threading.Event)
     let_go: threading.Event = field(default_factory=threading.Event)
 
     def is_for(self, asked: Asked) -> bool:
-        return self.model in (None, asked.model) and any(self.word in text for text in asked.texts)
+        return self.model in (None, asked.model) and any(self.code in text for text in asked.texts)
 
 
 class FakeService:
@@ -153,10 +153,10 @@ class FakeService:
         self.asked.append(asked)
         trouble = self._trouble
         if trouble.hangs:
-            self._mended.wait(LONGEST_HANG)
+            self._mended.wait(MAX_HANG_S)
         for held in [held for held in self._held if held.is_for(asked)]:
             held.arrived.set()
-            held.let_go.wait(LONGEST_HANG)
+            held.let_go.wait(MAX_HANG_S)
         self._over.wait(self.pause)
         if self.refused_word and any(self.refused_word in text for text in asked.texts):
             return 400, b'{"error": "input"}'

@@ -18,10 +18,10 @@ from mcp import Client
 
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
-from memory_mcp.doors.mcp import McpDoor
-from memory_mcp.embedding import model_files, queries, services, worker
-from memory_mcp.notes import waiting
+from memory_mcp.embedding import model_files, query_vectors, services, worker
+from memory_mcp.families.notes import embedding_queue
 from memory_mcp.search.vectors import Floats, unpack
+from memory_mcp.server.protocol import McpServer
 from tests.conftest import connected
 
 SECONDS = 15.0  # until a test gives up; it takes a fraction of a second unless the machine is busy
@@ -51,13 +51,13 @@ def be_impatient(patch: pytest.MonkeyPatch) -> None:
             "PATIENCE": 0.2,
             "LOOK_EVERY": 0.1,
             "BOOT_SECONDS": 0.01,
-            "SHORTEST_PAUSE": 0.02,
-            "LONGEST_PAUSE": 0.1,
+            "MIN_BACKOFF_S": 0.02,
+            "MAX_BACKOFF_S": 0.1,
             "STOP_SECONDS": 0.2,
         },
         services: {"CONNECT_SECONDS": 5.0, "BATCH_SECONDS": 10.0, "QUERY_SECONDS": 10.0, "PROBE_SECONDS": 5.0},
-        queries: {"LEFT_ALONE": 0.0},
-        waiting: {"LONGEST_WAIT": 0.1},
+        query_vectors: {"LEFT_ALONE": 0.0},
+        embedding_queue: {"MAX_BACKOFF_S": 0.1},
     }
     for module, constants in shorter.items():
         for name, seconds in constants.items():
@@ -115,7 +115,7 @@ def server(data_dir: Path, environ: Mapping[str, str] | None = None, **options: 
 
 @asynccontextmanager
 async def _client(app: App) -> AsyncIterator[Client]:
-    door = McpDoor(app)
+    door = McpServer(app)
     door.start_telling()
     async with connected(door) as client:
         yield client

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.doors.asking import local_caller
 from memory_mcp.embedding import worker
 from memory_mcp.embedding.model_files import MODEL
+from memory_mcp.server.request_context import local_caller
 from tests.embedding.fake_service import TROUBLES, FakeService, closed_port
 from tests.embedding.running import NotesFile, eventually, install_model, needs_model, server
 from tests.wire import COMMAND, environment

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory_mcp.embedding import queries, services, worker
+from memory_mcp.embedding import query_vectors, services, worker
 from memory_mcp.embedding.services import Ollama, OpenAI, ollama_url
 from memory_mcp.errors import Unavailable
 from tests.embedding.fake_service import TROUBLES, FakeService, Trouble, closed_port
@@ -231,7 +231,7 @@ def test_a_write_stops_waiting_when_the_service_fails(
 def test_a_search_does_not_wait_twice_for_a_service_that_hangs(
     tmp_path: Path, service: FakeService, impatient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries, "LEFT_ALONE", 60.0)
+    monkeypatch.setattr(query_vectors, "LEFT_ALONE", 60.0)
     monkeypatch.setattr(services, "QUERY_SECONDS", 0.2)
     with server(tmp_path, **ollama(service)) as notes:
         notes.create("Something about tea")

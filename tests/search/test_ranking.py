@@ -72,6 +72,8 @@ def test_the_cosine_part_is_stretched_and_stays_in_bounds(own: float, context: f
 
 def test_what_is_usual_can_be_told_from_a_single_note() -> None:
     background = np.array([0.4, 0.5, 0.6], dtype=np.float32)
-    usual = ranking.Usual.of(np.array([0.9], dtype=np.float32), background)
+    usual = ranking.CosineStatistics.of(np.array([0.9], dtype=np.float32), background)
     assert usual.z(0.9) > 1 > usual.z(0.6)
-    assert ranking.Usual.of(np.ones(3, dtype=np.float32), np.ones(2, dtype=np.float32)).z(1.0) == pytest.approx(0)
+    assert ranking.CosineStatistics.of(np.ones(3, dtype=np.float32), np.ones(2, dtype=np.float32)).z(
+        1.0
+    ) == pytest.approx(0)

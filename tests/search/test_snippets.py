@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from memory_mcp.search import snippets
 
 FILLER = "Nothing of any interest stands here, and it goes on like that for quite a while. " * 40
-MOST = snippets.LENGTH + 2 * len("…".encode())
+MAX_BYTES = snippets.LENGTH + 2 * len("…".encode())
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_piece_is_a_part_of_its_text(text: str, query: str) -> None:
     for shown in (snippets.around(text, query), snippets.beginning(text)):
         if shown is not None:
             assert shown.removeprefix("…").removesuffix("…") in " ".join(text.split())
-            assert len(shown.encode()) <= MOST
+            assert len(shown.encode()) <= MAX_BYTES
 
 
 words = st.text("abcdefgh", min_size=1, max_size=8)

@@ -10,7 +10,7 @@ import pytest
 
 from memory_mcp.app import open_app
 from memory_mcp.caller import ALL_SCOPES, Caller
-from memory_mcp.doors.open_sessions import OpenSessions
+from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.sessions import operations
 from memory_mcp.settings import load
 from tests.wire import COMMAND, Http, environment, http_server

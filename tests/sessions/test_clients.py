@@ -9,11 +9,10 @@ from typing import Any
 import apsw
 import pytest
 
-from memory_mcp import live_db
 from memory_mcp.clock import stamp
+from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import NotFound
-from memory_mcp.sessions import Client, Clients, Connection, Servers
-from memory_mcp.sqlite import Database
+from memory_mcp.sessions import Client, Clients, Connection, Servers, live_db
 from tests.conftest import Clock
 from tests.wire import HELLO, MODERN, Stdio, modern_meta
 

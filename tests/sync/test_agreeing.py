@@ -14,13 +14,13 @@ from memory_mcp import settings
 from memory_mcp.app import App, open_app, open_hub
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.clock import utc_now
-from memory_mcp.notes.model import Author, NewNote, Note, Revision
+from memory_mcp.families.notes.model import Author, NewNote, Note, Revision
 from memory_mcp.sync import node as nodes
 from memory_mcp.sync import worker as workers
-from memory_mcp.sync.asking import Answer
 from memory_mcp.sync.hub import Hub
+from memory_mcp.sync.hub_client import Answer
 from memory_mcp.sync.records import Record, as_json, parse
-from memory_mcp.sync.worker import Worker
+from memory_mcp.sync.worker import SyncWorker
 
 CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
 AUTHOR = Author("mcp", "test")
@@ -94,7 +94,7 @@ def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Node
     with ExitStack() as stack:
         hub = stack.enter_context(open_hub(_settings(tmp_path / "hub"))).hub
         monkeypatch.setattr(Line, "hub", hub, raising=False)
-        monkeypatch.setattr(nodes, "Asking", Line)
+        monkeypatch.setattr(nodes, "HubClient", Line)
         monkeypatch.setattr(workers, "BOOT_SECONDS", 3600.0)
         apps = [
             stack.enter_context(open_app(_settings(tmp_path / f"node{number}"), clock=clock))
@@ -192,7 +192,7 @@ def test_a_server_that_finds_another_one_syncing_comes_back_soon_and_says_nothin
     three: list[Node], caplog: pytest.LogCaptureFixture
 ) -> None:
     node = three[0]
-    worker = Worker(node.app.sync, lambda: [LOCAL_USER], every=10)
+    worker = SyncWorker(node.app.sync, lambda: [LOCAL_USER], every=10)
     node.create("to be sent")
     with node.app.sync._turn(LOCAL_USER, 0):
         worker._exchange(LOCAL_USER)

@@ -10,7 +10,7 @@ import pytest
 from memory_mcp import settings
 from memory_mcp.app import open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.notes.model import Author, NewNote
+from memory_mcp.families.notes.model import Author, NewNote
 from tests.sync.processes import Hub, Node, command, running_hub
 
 

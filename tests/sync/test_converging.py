@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.errors import AppError, NotFound
-from memory_mcp.notes.model import Author, NewNote, Revision
+from memory_mcp.families.notes.model import Author, NewNote, Revision
 from tests.sync.world import ME, PRIVATE, SYNCED, Lost, Node, Note, World
 
 EXAMPLES = int(os.environ.get("MEMORY_MCP_SYNC_EXAMPLES", "60"))  # `make soak-sync-model` takes many

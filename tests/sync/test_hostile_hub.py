@@ -24,8 +24,8 @@ from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.clock import precise_stamp
 from memory_mcp.errors import AppError
-from memory_mcp.notes.model import Author, NewNote, Note, Revision
-from memory_mcp.sync import asking
+from memory_mcp.families.notes.model import Author, NewNote, Note, Revision
+from memory_mcp.sync import hub_client
 from memory_mcp.sync import node as nodes
 from tests.sync.hostile import HostileHub, hostile_hub, replying
 from tests.sync.processes import Node
@@ -426,7 +426,7 @@ def test_an_answer_that_drips_is_ended(hub: HostileHub, node: Node, monkeypatch:
         return True
 
     hub.send = drip
-    monkeypatch.setattr(asking, "ANSWER_TIMEOUT_S", 0.4)
+    monkeypatch.setattr(hub_client, "ANSWER_TIMEOUT_S", 0.4)
     try:
         refused = node.say("now", check=False)
     finally:

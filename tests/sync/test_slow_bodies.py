@@ -10,7 +10,7 @@ import pytest
 from memory_mcp import settings
 from memory_mcp.app import open_hub
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER
-from memory_mcp.doors import hub as doors
+from memory_mcp.server import hub as doors
 
 
 async def dripping() -> AsyncIterator[bytes]:

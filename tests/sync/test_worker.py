@@ -5,7 +5,7 @@ from typing import cast
 from memory_mcp.changes import Change
 from memory_mcp.errors import Unavailable
 from memory_mcp.sync.node import Sync
-from memory_mcp.sync.worker import Worker
+from memory_mcp.sync.worker import SyncWorker
 
 
 class Failing:
@@ -15,8 +15,8 @@ class Failing:
         raise Unavailable("away")
 
 
-def worker(linked: list[str]) -> Worker:
-    return Worker(cast(Sync, Failing()), lambda: linked, 10.0)
+def worker(linked: list[str]) -> SyncWorker:
+    return SyncWorker(cast(Sync, Failing()), lambda: linked, 10.0)
 
 
 def test_whoever_is_linked_no_more_wakes_nobody() -> None:

@@ -22,19 +22,19 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import Change, Changes
 from memory_mcp.embedding import Embedders
 from memory_mcp.embedding.choice import Options
+from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import AppError, Invalid, RateLimited, Unavailable
-from memory_mcp.notes import Notes
-from memory_mcp.notes.schema import SCHEMA
-from memory_mcp.sqlite import Database
+from memory_mcp.families.notes import Notes
+from memory_mcp.families.notes.schema import SCHEMA
 from memory_mcp.sync import hub as hubs
 from memory_mcp.sync import node as nodes
-from memory_mcp.sync.asking import Asking, Forked
+from memory_mcp.sync.hub_client import Forked, HubClient
 from memory_mcp.sync.node import Exchanged, Sync
 from memory_mcp.sync.protocol import FORKED
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 URL = "http://hub.test"
-MOST_QUESTIONS = 150  # in one exchange: more is without end
+MAX_REQUESTS = 150  # in one exchange: more is without end
 SYNCED = ("one", "two")
 PRIVATE = "private"
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}), namespace="one")
@@ -85,8 +85,8 @@ class World:
         self.forged: list[dict[str, Any]] = []  # what the hub slips into its next answer
         self.exchanging: Node | None = None
         self._patches: list[Any] = [
-            mock.patch.object(nodes, "Asking", partial(Line, self)),
-            mock.patch("memory_mcp.notes.writing.uuid4", self._uuid),
+            mock.patch.object(nodes, "HubClient", partial(Line, self)),
+            mock.patch("memory_mcp.families.notes.transactions.uuid4", self._uuid),
         ]
         for patch in self._patches:
             patch.start()
@@ -181,12 +181,12 @@ class HubFile:
             return {id_: json.loads(record) for id_, record in tx.all("SELECT id, record FROM records")}
 
 
-class Line(Asking):
+class Line(HubClient):
     """The way from a node to the hub, in JSON as over HTTP. A hostile hub slips in forged records here."""
 
     def __init__(self, world: World, url: str, key: str) -> None:
         self._world = world
-        self._left = MOST_QUESTIONS
+        self._left = MAX_REQUESTS
         self._forged = list(world.forged)
 
     def close(self) -> None:
@@ -288,7 +288,7 @@ class Node:
         before = self._untouchable()
         try:
             self.world.exchanging = self
-            with self.at_work(), mock.patch.object(nodes, "MOST_RECORDS", most_records):
+            with self.at_work(), mock.patch.object(nodes, "MAX_RECORDS", most_records):
                 return self.sync.run(LOCAL_USER)
         finally:
             self.world.faults, self.world.exchanging = {}, None

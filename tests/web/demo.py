@@ -11,7 +11,7 @@ from typing import Any
 from memory_mcp import settings
 from memory_mcp.app import FAMILIES, App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.notes.model import Author, NewNote
+from memory_mcp.families.notes.model import Author, NewNote
 from tests.web.conftest import Site
 
 DAYS = 30

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.doors.test_rest import cli
+from tests.server.test_rest import cli
 from tests.sync.hostile import hostile_hub
 from tests.sync.processes import Hub, running_hub
 from tests.web.conftest import Site

@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from memory_mcp.access.audit import Audit
-from memory_mcp.access.model import Deed, IssuedKey, Key, Maker, Refused
+from memory_mcp.access.model import AuditEvent, IssuedKey, Key, KeyRefused, Maker
 from memory_mcp.access.storage import keys as storage
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Scope
 from memory_mcp.clock import Clock, stamp, utc_now
+from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.names import hidden_character
-from memory_mcp.sqlite import Database
 
 RAW_KEY = re.compile(r"mmcp_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 BCRYPT_ROUNDS = 10  # the secret has 256 random bits: stretching adds nothing, a slow first request would annoy
 FRESH = 0.5  # seconds a key's row is trusted, so that a revocation works in every process within a second
 NOTE_USE_EVERY = 60.0  # seconds between two writes of last_used_at
-MOST_VERIFIED = 10_000
+MAX_CACHED_SECRETS = 10_000
 SAY_USE_EVERY = 3600.0  # seconds between two lines of the audit log for one key from one address
-LONGEST_NAME = 100
-LONGEST_NAMESPACE = 128
+MAX_NAME_CHARS = 100
+MAX_NAMESPACE_CHARS = 128
 READABLE = r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+$"
 """Names in lists: no control characters, and none that turn the line around."""
 _NOT_IN_NAMESPACE = r",\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
@@ -75,8 +75,8 @@ class Keys:
         """Make a key. Raises Invalid for a name nobody could read in a list."""
         import bcrypt
 
-        if len(name) > LONGEST_NAME or not re.fullmatch(READABLE, name) or hidden_character(name):
-            raise Invalid(f"A key's name has 1 to {LONGEST_NAME} characters that can be read.", field="name")
+        if len(name) > MAX_NAME_CHARS or not re.fullmatch(READABLE, name) or hidden_character(name):
+            raise Invalid(f"A key's name has 1 to {MAX_NAME_CHARS} characters that can be read.", field="name")
         key_id = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(12))
         secret = secrets.token_urlsafe(32)
         raw = f"mmcp_{key_id}_{secret}"
@@ -96,7 +96,7 @@ class Keys:
         )
         with self._db.write() as tx:
             storage.add(tx, key)
-            self._audit.note(tx, user, Deed("key_created", ip=ip, details={"id": key_id, "name": name}))
+            self._audit.note(tx, user, AuditEvent("key_created", ip=ip, details={"id": key_id, "name": name}))
         self._tell(user)
         return IssuedKey(key, raw)
 
@@ -121,19 +121,19 @@ class Keys:
             owner = storage.revoke(tx, key_id, user)
             if owner is None:
                 raise NotFound(f"No live key has the id {key_id!r}. The list of keys shows what there is.")
-            self._audit.note(tx, owner, Deed("key_revoked", ip=ip, details={"id": key_id}))
+            self._audit.note(tx, owner, AuditEvent("key_revoked", ip=ip, details={"id": key_id}))
         self._tell(owner)
 
     def check(self, raw: str | None, ip: str | None = None) -> Key:
         """The key behind a bearer token. Raises Refused saying why it opens nothing."""
         if not raw:
-            raise Refused("Send your key as 'Authorization: Bearer mmcp_…'.", word="missing_bearer")
+            raise KeyRefused("Send your key as 'Authorization: Bearer mmcp_…'.", code="missing_bearer")
         verified = self._verify(raw)
         now = stamp(self._clock())
         if verified.key.revoked_at is not None:
-            raise Refused("This key was revoked. Make a new one with `memory-mcp keys create`.", word="revoked")
+            raise KeyRefused("This key was revoked. Make a new one with `memory-mcp keys create`.", code="revoked")
         if not verified.key.is_live(now):
-            raise Refused("This key's time is over. Make a new one with `memory-mcp keys create`.", word="expired")
+            raise KeyRefused("This key's time is over. Make a new one with `memory-mcp keys create`.", code="expired")
         self._note_use(verified.key, ip)
         return verified.key
 
@@ -164,7 +164,7 @@ class Keys:
                 return known
             if not bcrypt.checkpw(shape[2].encode(), key.secret_hash.encode()):
                 raise _unknown()
-            if len(self._verified) >= MOST_VERIFIED:
+            if len(self._verified) >= MAX_CACHED_SECRETS:
                 self._verified.clear()
             self._verified[digest] = known = _Verified(key, time.monotonic())
             return known
@@ -187,12 +187,14 @@ class Keys:
             with self._db.write() as tx:
                 storage.note_use(tx, key.id)
                 if says:
-                    self._audit.note(tx, key.user, Deed("key_used", key_id=key.id, ip=ip, details={"name": key.name}))
+                    self._audit.note(
+                        tx, key.user, AuditEvent("key_used", key_id=key.id, ip=ip, details={"name": key.name})
+                    )
         except Unavailable:  # a courtesy: nobody is kept out for it
             return
         self._tell(key.user)
         if says:
-            if len(self._said) >= MOST_VERIFIED:
+            if len(self._said) >= MAX_CACHED_SECRETS:
                 self._said.clear()
             self._said[key.id, ip] = now
 
@@ -213,12 +215,12 @@ def lifetime(text: str | None, clock: Clock = utc_now) -> str | None:
 def _checked_namespace(name: str) -> str:
     """As tools take it, so that a caller can name it."""
     name = unicodedata.normalize("NFC", name).strip()
-    if len(name) > LONGEST_NAMESPACE or not re.fullmatch(NAMESPACE, name) or hidden_character(name):
+    if len(name) > MAX_NAMESPACE_CHARS or not re.fullmatch(NAMESPACE, name) or hidden_character(name):
         raise Invalid(
-            f"A namespace has 1 to {LONGEST_NAMESPACE} characters that can be read, and no comma.", field="namespace"
+            f"A namespace has 1 to {MAX_NAMESPACE_CHARS} characters that can be read, and no comma.", field="namespace"
         )
     return name
 
 
-def _unknown() -> Refused:
-    return Refused("This server does not know this key. Check that it was copied whole.", word="invalid_token")
+def _unknown() -> KeyRefused:
+    return KeyRefused("This server does not know this key. Check that it was copied whole.", code="invalid_token")

@@ -6,7 +6,7 @@ from time import time
 
 from memory_mcp.access.model import Allowance
 from memory_mcp.access.storage import limits as storage
-from memory_mcp.sqlite import Database
+from memory_mcp.engines.sqlite import Database
 
 
 class Limits:

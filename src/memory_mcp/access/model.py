@@ -52,14 +52,14 @@ class IssuedKey:
     raw: str
 
 
-class Refused(Forbidden):
+class KeyRefused(Forbidden):
     """A presented key opens nothing. Its word says why, for the 401 answer."""
 
 
 class NotSignedIn(Forbidden):
     """A person must sign in first, or did not succeed in it."""
 
-    word = "not_signed_in"
+    code = "not_signed_in"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Allowance:
 
 
 @dataclass(frozen=True)
-class Deed:
+class AuditEvent:
     """Something worth a line in the audit log: what was done, and by whom."""
 
     action: str
@@ -88,9 +88,9 @@ class Deed:
 
 
 @dataclass(frozen=True)
-class Entry:
+class AuditRecord:
     """A line of the audit log."""
 
     id: int
     at: str
-    deed: Deed
+    deed: AuditEvent

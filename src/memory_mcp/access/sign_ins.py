@@ -8,20 +8,20 @@ from datetime import timedelta
 
 from memory_mcp.access.audit import Audit
 from memory_mcp.access.limits import Limits
-from memory_mcp.access.model import Deed, NotSignedIn, User
+from memory_mcp.access.model import AuditEvent, NotSignedIn, User
 from memory_mcp.access.storage import sign_ins as storage
 from memory_mcp.access.storage import users
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import Clock, stamp, utc_now
+from memory_mcp.engines.sqlite import Database, Write
 from memory_mcp.errors import Invalid, RateLimited
-from memory_mcp.sqlite import Database, Write
 
 LINK_LASTS = timedelta(hours=24)
 COOKIE_LASTS = timedelta(days=30)
 ATTEMPTS = 10  # a minute, from one address
 ATTEMPTS_AS = 100  # a minute, for one name, from wherever
 BCRYPT_ROUNDS = 12
-SHORTEST_PASSWORD, LONGEST_PASSWORD = 10, 72  # bcrypt reads 72 bytes and no more
+MIN_PASSWORD_CHARS, MAX_PASSWORD_BYTES = 10, 72  # bcrypt reads 72 bytes and no more
 _NOBODY = "$2b$12$Kaq8Ni864HcEt8LbjphLJeHKOKKOiNRyFSa.bmG9e/cVWw4Z9wLta"  # takes as long to check as anybody's
 
 
@@ -64,7 +64,8 @@ class SignIns:
             kept = users.password_hash(tx, user.id) if user else None
         with self._hashing:
             fits = (
-                bcrypt.checkpw(given[:LONGEST_PASSWORD], (kept or _NOBODY).encode()) and len(given) <= LONGEST_PASSWORD
+                bcrypt.checkpw(given[:MAX_PASSWORD_BYTES], (kept or _NOBODY).encode())
+                and len(given) <= MAX_PASSWORD_BYTES
             )
         if user is None or kept is None or not fits:
             raise NotSignedIn(
@@ -91,16 +92,16 @@ class SignIns:
         """From now on this password, and nobody stays signed in. Raises Invalid for one too short or too long."""
         import bcrypt
 
-        if not len(password) >= SHORTEST_PASSWORD or len(password.encode()) > LONGEST_PASSWORD:
+        if not len(password) >= MIN_PASSWORD_CHARS or len(password.encode()) > MAX_PASSWORD_BYTES:
             raise Invalid(
-                f"A password has at least {SHORTEST_PASSWORD} characters and at most {LONGEST_PASSWORD} bytes.",
+                f"A password has at least {MIN_PASSWORD_CHARS} characters and at most {MAX_PASSWORD_BYTES} bytes.",
                 field="password",
             )
         hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(BCRYPT_ROUNDS)).decode()
         with self._db.write() as tx:
             users.set_password(tx, user, hashed)
             storage.remove_all_of(tx, user)
-            self._audit.note(tx, user, Deed("password_set"))
+            self._audit.note(tx, user, AuditEvent("password_set"))
 
     def has_anybody(self) -> bool:
         """Whether the local user has signed in, or could with a password."""
@@ -110,7 +111,7 @@ class SignIns:
     def _signed_in(self, tx: Write, user: str, how: str, ip: str | None, origin: str) -> str:
         cookie = secrets.token_urlsafe(32)
         storage.add(tx, _bound_digest(cookie, origin), user, stamp(self._clock() + COOKIE_LASTS))
-        self._audit.note(tx, user, Deed("signed_in", ip=ip, details={"by": how}))
+        self._audit.note(tx, user, AuditEvent("signed_in", ip=ip, details={"by": how}))
         return cookie
 
     def _count_attempt(self, ip: str | None, name: str | None = None) -> None:

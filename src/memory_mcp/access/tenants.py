@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from memory_mcp.caller import LOCAL_USER
+from memory_mcp.engines.files import data_directory
+from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Unavailable
-from memory_mcp.files import data_directory
-from memory_mcp.sqlite import Database
 
 REMOVED = ".removed-"  # in front of the name of a folder that is being deleted
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from secrets import token_hex
 
 from memory_mcp.access.audit import Audit
-from memory_mcp.access.model import Deed, Plan, User
+from memory_mcp.access.model import AuditEvent, Plan, User
 from memory_mcp.access.storage import users as storage
 from memory_mcp.caller import LOCAL_USER
+from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Conflict, Invalid, NotFound
-from memory_mcp.sqlite import Database
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
@@ -33,7 +33,7 @@ class Users:
                 raise Conflict(f"There is a user called {name!r} already. Choose another name.", field="name")
             # Folders are called by it: it must not say whose they are.
             user = storage.add(tx, f"u{token_hex(8)}", name, plan)
-            self._audit.note(tx, LOCAL_USER, Deed("user_added", details={"id": user.id, "name": name}))
+            self._audit.note(tx, LOCAL_USER, AuditEvent("user_added", details={"id": user.id, "name": name}))
             return user
 
     def all(self) -> list[User]:
@@ -61,5 +61,5 @@ class Users:
             raise Invalid("The local user is the person whose data directory this is: to remove them, delete that.")
         with self._db.write() as tx:
             storage.remove(tx, user.id)
-            self._audit.note(tx, LOCAL_USER, Deed("user_removed", details={"id": user.id, "name": user.name}))
+            self._audit.note(tx, LOCAL_USER, AuditEvent("user_removed", details={"id": user.id, "name": user.name}))
         return user

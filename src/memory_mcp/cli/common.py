@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from memory_mcp import settings
-from memory_mcp.app import Access, App, Upkeep, open_access, open_app, open_upkeep
+from memory_mcp.app import Access, App, Maintenance, open_access, open_app, open_upkeep
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.errors import AppError
 
@@ -26,7 +26,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 
 @contextmanager
-def telling() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Say what went wrong in one line and leave with status 1."""
     try:
         yield
@@ -63,7 +63,7 @@ def opened_app(data_dir: Path | None, new_files_dir: Path | None = None) -> Iter
 
 
 @contextmanager
-def opened_upkeep(data_dir: Path | None) -> Iterator[Upkeep]:
+def opened_upkeep(data_dir: Path | None) -> Iterator[Maintenance]:
     """What looks after the files themselves."""
     with usage():
         chosen = settings.load({"data_dir": data_dir}).settings

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from memory_mcp import settings
 from memory_mcp.cli.common import AsJson, DataDir, print_json, usage
-from memory_mcp.connecting import CLIENTS, Client, Connections, Http
-from memory_mcp.connecting.model import NAME, Machine, Way, own_command, this_machine
-from memory_mcp.connecting.operations import Plan, Status
+from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Http
+from memory_mcp.clients.model import NAME, Machine, Way, own_command, this_machine
+from memory_mcp.clients.operations import ClientStatus, Plan
 from memory_mcp.errors import Invalid
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -56,7 +56,9 @@ def connect(
 ) -> None:
     """Put this server into a client's configuration, or take it out again. Shows the change and asks first."""
     machine = this_machine(os.environ)
-    connections = Connections(machine, platformdirs.user_state_path("memory-mcp", appauthor=False) / "connections")
+    connections = ClientConfigurations(
+        machine, platformdirs.user_state_path("memory-mcp", appauthor=False) / "connections"
+    )
     if client is None:
         _list(connections.all(), as_json=as_json)
         return
@@ -80,7 +82,7 @@ def connect(
             typer.echo(hint)
 
 
-def _ask_and_apply(connections: Connections, plan: Plan, *, dry_run: bool, yes: bool) -> bool:
+def _ask_and_apply(connections: ClientConfigurations, plan: Plan, *, dry_run: bool, yes: bool) -> bool:
     """Whether anything was written."""
     title = plan.client.title
     if not plan.is_change:
@@ -103,7 +105,7 @@ def _ask_and_apply(connections: Connections, plan: Plan, *, dry_run: bool, yes: 
     return True
 
 
-def _hints(client: Client, way: Way, machine: Machine, *, in_project: bool) -> Iterator[str]:
+def _hints(client: ClientProgram, way: Way, machine: Machine, *, in_project: bool) -> Iterator[str]:
     if not client.seems_installed(machine):
         yield f"{client.title} does not seem to be installed here."
     if in_project:
@@ -127,7 +129,7 @@ def _print_diff(lines: list[str]) -> None:
         console.print(Text(line, style="bold" if is_name else COLOURS.get(line[:1], "")), soft_wrap=True)
 
 
-def _list(found: list[Status], *, as_json: bool) -> None:
+def _list(found: list[ClientStatus], *, as_json: bool) -> None:
     if as_json:
         print_json({"clients": [_stated(status) for status in found]})
         return
@@ -150,7 +152,7 @@ def _short(file: Path) -> str:
     return f"~{os.sep}{file.relative_to(Path.home())}" if file.is_relative_to(Path.home()) else str(file)
 
 
-def _stated(status: Status) -> dict[str, Any]:
+def _stated(status: ClientStatus) -> dict[str, Any]:
     return {
         "client": status.client.id,
         "title": status.client.title,
@@ -178,7 +180,7 @@ def _shown(plan: Plan, copy: Path | None, *, written: bool) -> dict[str, Any]:
     }
 
 
-def _client(wanted: str) -> Client:
+def _client(wanted: str) -> ClientProgram:
     try:
         return CLIENTS[wanted]
     except KeyError as exc:

@@ -11,9 +11,9 @@ import typer
 from memory_mcp.cli import imports
 from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json
 from memory_mcp.errors import Unavailable
-from memory_mcp.graph import exchange, picture
-from memory_mcp.graph.model import Entity, Relation
-from memory_mcp.moving_in import Move
+from memory_mcp.families.graph import exchange, picture
+from memory_mcp.families.graph.model import Entity, Relation
+from memory_mcp.importers import ImportPlan
 
 cli = typer.Typer(help="Move knowledge graphs in and out, and look at them.", no_args_is_help=True)
 
@@ -42,7 +42,7 @@ def import_graph(
     as_json: AsJson = False,
 ) -> None:
     """Take in a file of @modelcontextprotocol/server-memory: the same as `memory-mcp import server-memory`."""
-    imports.run(Move("server-memory", file, project, dry_run), data_dir, as_json=as_json)
+    imports.run(ImportPlan("server-memory", file, project, dry_run), data_dir, as_json=as_json)
 
 
 @cli.command("picture")

@@ -12,9 +12,9 @@ import typer
 from memory_mcp import settings
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, opened_app, print_json, usage, watched
-from memory_mcp.moving_in import FORMATS, Move, Report
-from memory_mcp.upkeep.importing import read_export
-from memory_mcp.upkeep.packing import unpacked
+from memory_mcp.importers import FORMATS, ImportPlan, Report
+from memory_mcp.maintenance.imports import read_export
+from memory_mcp.maintenance.zip_file import unpacked
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and write nothing.")]
 
@@ -23,7 +23,7 @@ INTO = {"notes": ("--namespace", "default"), "stores": ("--store", ""), "graph":
 
 OURS = "memory-mcp"  # what `memory-mcp export` writes
 DRY = "This was a dry run: nothing was written."
-MOST_SHOWN = 20  # problems on a terminal; --json has more
+MAX_PROBLEMS_SHOWN = 20  # problems on a terminal; --json has more
 EXAMPLES = (
     "Examples: memory-mcp import server-memory memory.jsonl --dry-run · memory-mcp import basic-memory "
     "~/basic-memory --store work · memory-mcp import claude data-2026-11-15.zip --namespace personal"
@@ -53,7 +53,7 @@ def import_memories(
     if known is None:
         take_in(path, data_dir, dry_run=dry_run, as_json=as_json, user=user)
     else:
-        run(Move(known, path, given[option] or default or known, dry_run), data_dir, as_json=as_json, user=user)
+        run(ImportPlan(known, path, given[option] or default or known, dry_run), data_dir, as_json=as_json, user=user)
 
 
 def take_in(path: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, user: str = LOCAL_USER) -> None:
@@ -78,7 +78,7 @@ def take_in(path: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, 
         raise typer.Exit(1)
 
 
-def run(move: Move, data_dir: Path | None, *, as_json: bool, user: str = LOCAL_USER) -> None:
+def run(move: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = LOCAL_USER) -> None:
     """Move in and report. Leaves with status 1 if anything was refused."""
     with (
         _directories(move.dry_run, data_dir) as (chosen, new_files_dir),
@@ -125,9 +125,9 @@ def _show(report: Report) -> None:
     ):
         if count:
             typer.echo(f"{count} {words}")
-    for told in report.told[:MOST_SHOWN]:
+    for told in report.told[:MAX_PROBLEMS_SHOWN]:
         typer.echo(f"  {told.where}: {told.why}", err=told.outcome == "refused")
-    if len(report.told) > MOST_SHOWN:
+    if len(report.told) > MAX_PROBLEMS_SHOWN:
         typer.echo("  … and more; --json has up to 1,000.")
     if report.dry_run:
         typer.echo(DRY)

@@ -5,7 +5,7 @@ import typer
 
 from memory_mcp import __version__
 from memory_mcp.cli import config, connect, graph, imports, keys, memories, models, portal, stores, sync, upkeep, users
-from memory_mcp.cli.common import telling
+from memory_mcp.cli.common import report_errors
 
 cli = typer.Typer(
     name="memory-mcp",
@@ -38,7 +38,7 @@ cli.command("connect", epilog=connect.EPILOG)(connect.connect)
 
 def command_line(arguments: Sequence[str]) -> None:
     """Run one verb. Exit codes: 0 done, 1 refused or failed, 2 bad usage."""
-    with telling():
+    with report_errors():
         cli(args=list(arguments), prog_name="memory-mcp")
 
 

@@ -15,15 +15,15 @@ from memory_mcp.caller import Caller
 from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, split_names, usage
 from memory_mcp.clock import new_id
 from memory_mcp.errors import Invalid
-from memory_mcp.families import Call
-from memory_mcp.notes.model import Author, NewNote
-from memory_mcp.notes.operations import note_uri
-from memory_mcp.recall.model import Hit, Question, Recalled
-from memory_mcp.recall.opening import opened
-from memory_mcp.recall.overview import overview
+from memory_mcp.families.family import Call
+from memory_mcp.families.notes.model import Author, NewNote
+from memory_mcp.families.notes.operations import note_uri
+from memory_mcp.families.recall.model import Recalled, RecallHit, RecallQuery
+from memory_mcp.families.recall.overview import overview
+from memory_mcp.families.recall.references import opened
+from memory_mcp.families.stores.model import Metadata, ref_of
+from memory_mcp.families.vault.model import NewMemory, uri_of
 from memory_mcp.sessions import Connection, Session
-from memory_mcp.stores.model import Metadata, ref_of
-from memory_mcp.vault.model import NewMemory, uri_of
 
 Tags = Annotated[str, typer.Option(help="Comma-separated.", show_default=False)]
 
@@ -40,7 +40,7 @@ def search(
 
     Example: memory-mcp search "what did we decide about billing"
     """
-    question = Question(query, tuple(split_names(families)), tuple(split_names(tags)), limit)
+    question = RecallQuery(query, tuple(split_names(families)), tuple(split_names(tags)), limit)
     with opened_app(data_dir) as (app, caller), usage():  # all that it refuses is what was asked
         found = app.recall.recall(caller, _session(caller), question)
     if as_json:
@@ -139,7 +139,7 @@ def _content(text: str | None) -> str:
     return content
 
 
-def _print_hit(console: Console, hit: Hit) -> None:
+def _print_hit(console: Console, hit: RecallHit) -> None:
     console.print(Text.assemble((hit.title, "bold"), "  ", (f"{hit.score:.2f}, by {hit.why}", "dim")))
     console.print(Text(f"  {hit.ref}", "cyan"), soft_wrap=True)
     if hit.snippet != hit.title:

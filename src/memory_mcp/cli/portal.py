@@ -11,10 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json
-from memory_mcp.engine import archive
+from memory_mcp.engines.chdb import archive
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.portals import address as addresses
-from memory_mcp.portals.folders import PortalFolder
+from memory_mcp.families.portals import address as addresses
+from memory_mcp.families.portals.folders import PortalFolder
 
 cli = typer.Typer(help="Portals, and the files they move in.", no_args_is_help=True)
 
@@ -39,7 +39,7 @@ def open_file(
         raise NotFound(f"{file}: there is no such file.")
     try:
         said = archive.manifest(file)
-    except archive.Damaged as exc:
+    except archive.DamagedArchive as exc:
         raise Invalid(f"{file}: {exc}") from exc
     if as_json:
         print_json({"file": file, "tables": said["tables"], "metadata": said["metadata"]})

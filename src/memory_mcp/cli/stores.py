@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json
-from memory_mcp.stores.model import Store
+from memory_mcp.families.stores.model import Store
 
 cli = typer.Typer(help="Folders of markdown files that agents work in.", no_args_is_help=True)
 

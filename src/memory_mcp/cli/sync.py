@@ -12,8 +12,8 @@ from rich.table import Table
 
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, opened_app, print_json, watched
-from memory_mcp.sync import Status, Sync
-from memory_mcp.sync.asking import is_in_the_open
+from memory_mcp.sync import Sync, SyncState
+from memory_mcp.sync.hub_client import is_in_the_open
 
 cli = typer.Typer(help="Keep the notes of a namespace the same on several computers.", no_args_is_help=True)
 
@@ -148,7 +148,7 @@ def _done(message: str, told: dict[str, object], *, as_json: bool) -> None:
         typer.echo(message)
 
 
-def _show(found: Status) -> None:
+def _show(found: SyncState) -> None:
     if not found.linked:
         typer.echo("No hub is linked. `memory-mcp sync link URL --key KEY` does it, with a key made at the hub.")
         return
@@ -177,7 +177,7 @@ def _show(found: Status) -> None:
     _show_set_aside(found)
 
 
-def _show_set_aside(found: Status, *, err: bool = False) -> None:
+def _show_set_aside(found: SyncState, *, err: bool = False) -> None:
     for one in found.set_aside:
         typer.echo(f"Set aside: {one.id or 'a record without an id'}: {one.reason}", err=err)
     if found.set_aside:

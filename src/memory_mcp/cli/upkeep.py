@@ -14,8 +14,8 @@ from memory_mcp.app import FAMILIES, open_upkeep
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, opened_app, opened_upkeep, print_json, usage, watched
 from memory_mcp.errors import AppError
-from memory_mcp.upkeep.exporting import Exporting
-from memory_mcp.upkeep.model import Diagnosis, Finding, LeftOut
+from memory_mcp.maintenance.exports import Export
+from memory_mcp.maintenance.model import Diagnosis, Finding, LeftOut
 
 COLOURS = {"notice": "cyan", "problem": "red", "repaired": "green"}
 
@@ -118,7 +118,7 @@ def export(
     """
     with opened_app(data_dir) as (app, local), watched(as_json) as tell:
         everything = replace(caller_for(app, local, user), families=frozenset(FAMILIES))
-        done = Exporting(app, everything).run(folder, tell)
+        done = Export(app, everything).run(folder, tell)
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
     else:

@@ -2,7 +2,7 @@
 
 from memory_mcp.embedding.choice import Embedders, Options
 from memory_mcp.embedding.model import Embedder, Space
-from memory_mcp.embedding.queries import Queries
-from memory_mcp.embedding.worker import Done, Job, Pile, Worker
+from memory_mcp.embedding.query_vectors import QueryVectors
+from memory_mcp.embedding.worker import Done, EmbeddingWorker, Job, TextQueue
 
-__all__ = ["Done", "Embedder", "Embedders", "Job", "Options", "Pile", "Queries", "Space", "Worker"]
+__all__ = ["Done", "Embedder", "Embedders", "EmbeddingWorker", "Job", "Options", "QueryVectors", "Space", "TextQueue"]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from memory_mcp.embedding.model import Floats
 
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # without it recall halves
-MOST_TOKENS = 512
+MAX_TOKENS = 512
 
 
 class Builtin:
@@ -68,7 +68,7 @@ def _tokenizer(folder: Path) -> Any:
 
     tokenizer = Tokenizer.from_file(str(folder / model_files.TOKENIZER_FILE))
     tokenizer.no_padding()
-    tokenizer.enable_truncation(MOST_TOKENS)
+    tokenizer.enable_truncation(MAX_TOKENS)
     return tokenizer
 
 

@@ -21,8 +21,8 @@ LOOK_EVERY = 30.0  # seconds: other processes may have died with work left, or a
 LOOK_AGAIN = 5.0  # while some texts wait: their turn may come, or another process may finish them
 BOOT_SECONDS = 1.0  # before the first look, so that a starting server answers its client first
 STOP_SECONDS = 2.0
-SHORTEST_PAUSE = 1.0  # seconds after a failure, doubled by each further one
-LONGEST_PAUSE = 15.0
+MIN_BACKOFF_S = 1.0  # seconds after a failure, doubled by each further one
+MAX_BACKOFF_S = 15.0
 PATIENCE = 1.0  # seconds that answers may wait for a vector, all together
 PATIENCE_REGAINED = 0.05  # of that, for each second that passes
 
@@ -72,7 +72,7 @@ class Done:
     context: "Floats | None"
 
 
-class Pile(Protocol):
+class TextQueue(Protocol):
     """One user's texts that wait for their vectors, in a queue that survives this process."""
 
     def is_waiting(self) -> bool:
@@ -102,10 +102,10 @@ class Pile(Protocol):
         """Give back what a worker has claimed and not finished."""
 
 
-class Worker:
+class EmbeddingWorker:
     """One thread that empties the piles. Whoever adds to one wakes it."""
 
-    def __init__(self, embedders: Embedders, piles: Callable[[], Iterable[Pile]]) -> None:
+    def __init__(self, embedders: Embedders, piles: Callable[[], Iterable[TextQueue]]) -> None:
         self._embedders = embedders
         self._piles = piles
         self._name = new_id()
@@ -114,7 +114,7 @@ class Worker:
         self._progress = threading.Condition()
         self._failures = 0
         self._helpless = False  # nobody here can make vectors
-        self._settled: set[Pile] = set()  # those that have had this server's choice of model
+        self._settled: set[TextQueue] = set()  # those that have had this server's choice of model
         self._budget = threading.Lock()
         self._patience, self._patience_at = PATIENCE, time.monotonic()
         self._thread = threading.Thread(target=self._run, name="embedding", daemon=True)
@@ -187,7 +187,7 @@ class Worker:
         if not ready and not self._stopping.is_set():
             log.warning("semantic search disabled (no embedding backend)")  # the spec's words
 
-    def _all_piles(self) -> Iterable[Pile]:
+    def _all_piles(self) -> Iterable[TextQueue]:
         return () if self._embedders.are_off else self._piles()
 
     def _something_waits(self) -> bool:
@@ -195,7 +195,7 @@ class Worker:
 
     def _pause(self, reason: str) -> None:
         self._failures += 1
-        pause = min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** (self._failures - 1))
+        pause = min(MAX_BACKOFF_S, MIN_BACKOFF_S * 2 ** (self._failures - 1))
         log.log(logging.WARNING if self._failures == 1 else logging.DEBUG, "Embedding waits %.0f s: %s", pause, reason)
         with self._progress:
             self._progress.notify_all()
@@ -219,7 +219,7 @@ class Worker:
         if failed:
             raise failed
 
-    def _empty(self, pile: Pile) -> None:
+    def _empty(self, pile: TextQueue) -> None:
         """Embed what waits. Raises Unavailable when that does not work for now."""
         if pile in self._settled and not pile.is_waiting():
             return
@@ -253,7 +253,7 @@ class Worker:
             _check(space, vectors[-1])
         return np.concatenate(vectors)
 
-    def _settle(self, pile: Pile) -> Embedder | None:
+    def _settle(self, pile: TextQueue) -> Embedder | None:
         """The embedder for a pile; one of another model than before takes the pile over, once, when it answers.
 
         None if there is none, or if another server has chosen another model since: two servers that disagree must not

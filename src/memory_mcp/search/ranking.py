@@ -26,14 +26,14 @@ RELATED = 1.0  # deviations from which on a vector alone brings a note into the 
 
 
 @dataclass(frozen=True)
-class Usual:
+class CosineStatistics:
     """What cosines with a question usually are: a narrow band, another one for each question and model."""
 
     mean: float
     deviation: float
 
     @classmethod
-    def of(cls, notes: "Floats", background: "Floats") -> "Usual":
+    def of(cls, notes: "Floats", background: "Floats") -> "CosineStatistics":
         """From the notes and, so that it can be told with a handful of them, some unrelated texts."""
         count = len(notes) + len(background)
         total = float(notes.sum(dtype=float) + background.sum(dtype=float))

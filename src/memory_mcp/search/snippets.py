@@ -10,12 +10,12 @@ from functools import cache, lru_cache
 
 import apsw
 
-from memory_mcp.search import words
+from memory_mcp.search import fts_query
 
 LENGTH = 240  # bytes of a piece
 LEAD = 60  # of those, before the first match
-FARTHEST = 20  # bytes to the next space, to which a cut is moved
-MOST_MATCHES = 1000  # that are looked at for the best piece
+MAX_CUT_SHIFT_BYTES = 20  # bytes to the next space, to which a cut is moved
+MAX_MATCHES = 1000  # that are looked at for the best piece
 
 _PREFIX = re.compile(r"(\w+)\*")
 
@@ -34,19 +34,19 @@ class _Sought:
 def around(text: str, query: str) -> str | None:
     """The piece of a text that holds most of a query's words, in any form of them. None if it holds none."""
     raw = text.encode()
-    matches = sorted(_matches(text, raw, _sought(query)))[:MOST_MATCHES]
+    matches = sorted(_matches(text, raw, _sought(query)))[:MAX_MATCHES]
     return _cut(raw, max(0, _best(matches) - LEAD)) if matches else None
 
 
 def beginning(text: str, offset: int = 0) -> str:
     """A text from its start, or from some character on."""
-    return _cut(text[offset : offset + LENGTH + FARTHEST].encode(), 0, more_before=offset > 0)
+    return _cut(text[offset : offset + LENGTH + MAX_CUT_SHIFT_BYTES].encode(), 0, more_before=offset > 0)
 
 
 @lru_cache(64)
 def _sought(query: str) -> _Sought:
-    phrases = words.terms(query)
-    plain = [phrase for phrase in phrases if not words.has_cjk(phrase)]
+    phrases = fts_query.terms(query)
+    plain = [phrase for phrase in phrases if not fts_query.has_cjk(phrase)]
     others = [phrase.strip('"').replace(" ", "") for phrase in phrases if phrase not in plain]
     return _Sought(
         stems=frozenset(stem for phrase in plain for _, _, stem in _tokens(phrase.encode())),
@@ -70,7 +70,7 @@ def _has_part(word: bytes, stems: frozenset[str]) -> bool:
     if word.islower() and word.isascii():
         return False
     plain = unicodedata.normalize("NFKC", word.decode())
-    return any(stem in stems for _, _, stem in _tokens(f"{plain} {words.parts(plain)}".encode()))
+    return any(stem in stems for _, _, stem in _tokens(f"{plain} {fts_query.parts(plain)}".encode()))
 
 
 def _best(matches: list[Match]) -> int:
@@ -92,10 +92,10 @@ def _best(matches: list[Match]) -> int:
 def _cut(raw: bytes, start: int, *, more_before: bool = False) -> str:
     end = min(len(raw), start + LENGTH)
     if start > 0:
-        space = raw.find(b" ", start, start + FARTHEST)
+        space = raw.find(b" ", start, start + MAX_CUT_SHIFT_BYTES)
         start = space + 1 if space >= 0 else start
     if end < len(raw):
-        space = raw.rfind(b" ", end - FARTHEST, end)
+        space = raw.rfind(b" ", end - MAX_CUT_SHIFT_BYTES, end)
         end = space if space > start else end
     piece = " ".join(raw[start:end].decode(errors="ignore").split())
     return ("…" if start > 0 or more_before else "") + piece + ("…" if end < len(raw) else "")

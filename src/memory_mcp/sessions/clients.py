@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from memory_mcp.clock import Clock, stamp, utc_now
+from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.sessions.model import Client, Connection
 from memory_mcp.sessions.servers import Servers
 from memory_mcp.sessions.storage import clients as storage
-from memory_mcp.sqlite import Database
 
 log = logging.getLogger(__name__)
 

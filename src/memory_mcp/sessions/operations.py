@@ -10,11 +10,11 @@ from uuid import NAMESPACE_URL, uuid5
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import stamp
+from memory_mcp.engines.sqlite import Database, Write
 from memory_mcp.errors import Unavailable, Unusable
 from memory_mcp.sessions.model import Connection, Session
 from memory_mcp.sessions.servers import Servers
 from memory_mcp.sessions.storage import holds as storage
-from memory_mcp.sqlite import Database, Write
 
 log = logging.getLogger(__name__)
 

@@ -9,15 +9,15 @@ from typing import Any
 from memory_mcp.access import Limits
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import new_id
+from memory_mcp.engines.sqlite import Database, Read, Write, migrations
 from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, RateLimited, Unavailable
-from memory_mcp.sqlite import Database, Read, Write, migrations
 from memory_mcp.sync.protocol import (
     CLOCK_AHEAD,
     FORKED,
+    MAX_AHEAD_MS,
     MAX_PAGE_BYTES,
     MAX_PAGE_VALUES,
-    MOST_AHEAD,
-    MOST_RECORDS,
+    MAX_RECORDS,
     OTHER_SECRET,
     count_values,
 )
@@ -71,8 +71,8 @@ class Hub:
                 f"More than {PUSHES_A_MINUTE} pushes in a minute. The outbox keeps what is left.",
                 retry_after=allowance.retry_after,
             )
-        if len(told) > MOST_RECORDS:
-            raise Invalid(f"A push brings at most {MOST_RECORDS} records. Send the rest in another.", field="records")
+        if len(told) > MAX_RECORDS:
+            raise Invalid(f"A push brings at most {MAX_RECORDS} records. Send the rest in another.", field="records")
         with self._db.write() as tx:
             next_ticket = _exchanged(tx, caller.user, node, ticket)
             refused: list[Refusal] = []
@@ -165,11 +165,11 @@ def _take(tx: Write, user: str, node: str, seal: str | None, told: object) -> Re
         check_values(record)
     now = int(tx.now.timestamp() * 1000)
     ahead = max((milliseconds(stamp) - now for stamp in record.stamps), default=0)
-    if ahead > MOST_AHEAD:
+    if ahead > MAX_AHEAD_MS:
         raise Invalid(
-            f"Its clock is {ahead / 1000:,.0f} s ahead of the hub's; {MOST_AHEAD // 1000} s are allowed. "
+            f"Its clock is {ahead / 1000:,.0f} s ahead of the hub's; {MAX_AHEAD_MS // 1000} s are allowed. "
             "Set the clock of the computer that wrote it.",
-            word=CLOCK_AHEAD,
+            code=CLOCK_AHEAD,
             ahead_ms=ahead,
         )
     known = storage.record(tx, user, record.id)
@@ -192,7 +192,7 @@ def _check_seal(tx: Read, user: str, namespace: str, seal: str | None) -> bool:
         are = "not encrypted" if known[0] is None else "encrypted with another secret"
         raise Conflict(
             f"The notes of {namespace!r} are {are} at this hub. Link every node with the same --secret, or with none.",
-            word=OTHER_SECRET,
+            code=OTHER_SECRET,
         )
     return known is not None
 
@@ -245,5 +245,5 @@ def _forked() -> Conflict:
     return Conflict(
         "The hub last saw this node in another state: it is a copy, or it or the hub was put back to an earlier one. "
         "Take a new node id and send everything again.",
-        word=FORKED,
+        code=FORKED,
     )

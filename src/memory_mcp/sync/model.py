@@ -8,7 +8,7 @@ from memory_mcp.sync.records import Record
 
 
 @dataclass(frozen=True)
-class Standing:
+class ReplicaState:
     """Where a copy of the notes stands with its hub."""
 
     node: str
@@ -44,7 +44,7 @@ class SetAside:
 
 
 @dataclass(frozen=True)
-class Place:
+class NamespaceCursor:
     """How far a namespace has been read."""
 
     namespace: str
@@ -63,14 +63,14 @@ class Outgoing:
 class Replica(Protocol):
     """One user's notes as nodes see them: who keeps them stamps every change and merges what arrives."""
 
-    def standing(self) -> Standing: ...
+    def standing(self) -> ReplicaState: ...
 
     def namespaces(self) -> list[Synced]: ...
 
     def set_aside(self) -> list[SetAside]:
         """What could not be taken in, the latest first. `resync` asks for it again."""
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[NamespaceCursor]:
         """Of namespaces that are enabled."""
 
     def enable(self, namespace: str) -> None: ...
@@ -99,7 +99,7 @@ class Replica(Protocol):
 
     def take_in(
         self,
-        place: Place,
+        place: NamespaceCursor,
         records: Sequence[Record],
         cursor: int,
         ticket: str,

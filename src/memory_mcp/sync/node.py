@@ -10,22 +10,22 @@ from functools import partial
 from pathlib import Path
 
 from memory_mcp.clock import instant
+from memory_mcp.engines.files import atomic_write
+from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLocks
+from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited, Unavailable, Unusable
-from memory_mcp.files import whole
-from memory_mcp.files.beneath import Root
-from memory_mcp.files.turns import LONGEST_WAIT, Turns
-from memory_mcp.sync import sealing
-from memory_mcp.sync.asking import Answer, Asking, Forked, checked_key, checked_url
-from memory_mcp.sync.model import Place, Replica, SetAside, Standing, Synced
-from memory_mcp.sync.protocol import MOST_RECORDS, is_namespace
+from memory_mcp.sync import encryption
+from memory_mcp.sync.encryption import Seal
+from memory_mcp.sync.hub_client import Answer, Forked, HubClient, checked_key, checked_url
+from memory_mcp.sync.model import NamespaceCursor, Replica, ReplicaState, SetAside, Synced
+from memory_mcp.sync.protocol import MAX_RECORDS, is_namespace
 from memory_mcp.sync.records import Record, check_values
-from memory_mcp.sync.sealing import Seal
 
 LINK_FILE = "sync.json"  # in a user's folder: never part of notes, of a backup or of an export
 NO_NAMESPACE = "?"  # to ask whether a key may pull
-MOST_BYTES = 2_000_000  # of records in one push, about
-MOST_STARTS = 5  # of an exchange that begins anew
-MOST_WAITS = 20  # in a row, for a hub that says it is too often
+MAX_PUSH_BYTES = 2_000_000  # of records in one push, about
+MAX_RESTARTS = 5  # of an exchange that begins anew
+MAX_WAITS = 20  # in a row, for a hub that says it is too often
 MAX_PAUSE_S = 300.0  # in a row, likewise
 MAX_PAGES = 10_000  # of one namespace in one exchange: what is left comes with the next
 MAX_EXTRA_PUSHES = 50  # in one exchange, beyond one for each note that waits: merging may give more to send
@@ -39,7 +39,7 @@ class Busy(Unavailable):
 
 
 @dataclass(frozen=True)
-class Link:
+class HubLink:
     """Which hub, and how to get in."""
 
     url: str
@@ -48,7 +48,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Status:
+class SyncState:
     linked: bool
     url: str | None
     encrypted: bool
@@ -90,16 +90,16 @@ class Sync:
 
     # What a person says
 
-    def link(self, user: str, url: str, key: str, *, secret: str | None = None, encrypt: bool = False) -> Link:
+    def link(self, user: str, url: str, key: str, *, secret: str | None = None, encrypt: bool = False) -> HubLink:
         """Choose the hub. It is asked first, so that an address or a key that is wrong is noticed."""
         if encrypt and secret:
             raise Invalid("Encrypt with a new secret or with the one you have, not with both.", field="secret")
-        secret = sealing.new_secret() if encrypt else secret
+        secret = encryption.new_secret() if encrypt else secret
         if secret:
-            sealing.Seal(secret)
-        chosen = Link(checked_url(url), checked_key(key), secret)
+            encryption.Seal(secret)
+        chosen = HubLink(checked_url(url), checked_key(key), secret)
         former, replica = self.linked(user), self._replica_of(user)
-        with self._turn(user, LONGEST_WAIT):
+        with self._turn(user, LOCK_TIMEOUT_S):
             self._try(chosen, replica.standing())
             if former and former.secret != chosen.secret:
                 replica.start_over(chosen.url, new_node=True)
@@ -114,9 +114,9 @@ class Sync:
         self._path(user).unlink(missing_ok=True)
         self._told(user)
 
-    def linked(self, user: str) -> Link | None:
+    def linked(self, user: str) -> HubLink | None:
         try:
-            return Link(**json.loads(self._path(user).read_text(encoding="utf-8")))
+            return HubLink(**json.loads(self._path(user).read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError) as exc:
@@ -141,10 +141,10 @@ class Sync:
         self._replica_of(user).clear(namespace)
         self._told(user)
 
-    def status(self, user: str) -> Status:
+    def status(self, user: str) -> SyncState:
         link, replica = self.linked(user), self._replica_of(user)
         standing = replica.standing()
-        return Status(
+        return SyncState(
             linked=link is not None,
             url=link.url if link else None,
             encrypted=bool(link and link.secret),
@@ -171,7 +171,7 @@ class Sync:
         user: str,
         tell: Tell = lambda what, done, whole: None,
         *,
-        wait: float = LONGEST_WAIT,
+        wait: float = LOCK_TIMEOUT_S,
         pause: Callable[[float], object] = time.sleep,
     ) -> Exchanged:
         """Send and take in everything there is. Raises Busy if another process is at it for longer than `wait` seconds,
@@ -196,14 +196,14 @@ class Sync:
         """One exchange at a time for each user, among all processes."""
         with ExitStack() as held:
             try:
-                held.enter_context(Turns(self._folder_of(user) / "sync.lock").take(wait))
+                held.enter_context(FileLocks(self._folder_of(user) / "sync.lock").take(wait))
             except Unavailable as exc:
                 raise Busy("Another process is syncing these notes. Try again in a moment.") from exc
             yield
 
-    def _exchange(self, link: Link, replica: Replica, pause: Callable[[float], object], tell: Tell) -> Exchanged:
-        with closing(Asking(link.url, link.key)) as asking:
-            for _ in range(MOST_STARTS):
+    def _exchange(self, link: HubLink, replica: Replica, pause: Callable[[float], object], tell: Tell) -> Exchanged:
+        with closing(HubClient(link.url, link.key)) as asking:
+            for _ in range(MAX_RESTARTS):
                 if replica.standing().hub != link.url:
                     replica.start_over(link.url, new_node=False)
                 try:
@@ -212,13 +212,13 @@ class Sync:
                     replica.start_over(link.url, new_node=True)
         raise Unavailable("The hub does not recognise this node, again and again. Is another one using its id?")
 
-    def _try(self, link: Link, standing: Standing) -> None:
+    def _try(self, link: HubLink, standing: ReplicaState) -> None:
         ticket = standing.ticket if standing.hub == link.url else None
-        with closing(Asking(link.url, link.key)) as asking, suppress(Forked):  # the first exchange sees to it
+        with closing(HubClient(link.url, link.key)) as asking, suppress(Forked):  # the first exchange sees to it
             asking.push(standing.node, ticket, None, [])
             asking.pull(standing.node, ticket, None, NO_NAMESPACE, 0, own=False, limit=1)
 
-    def _require_link(self, user: str) -> Link:
+    def _require_link(self, user: str) -> HubLink:
         link = self.linked(user)
         if link is None:
             raise _not_linked()
@@ -227,9 +227,9 @@ class Sync:
     def _path(self, user: str) -> Path:
         return self._folder_of(user) / LINK_FILE
 
-    def _write(self, user: str, link: Link) -> None:
+    def _write(self, user: str, link: HubLink) -> None:
         with Root(self._folder_of(user)).place([LINK_FILE]) as place:
-            whole.write(place, json.dumps(asdict(link)).encode(), mode=0o600)
+            atomic_write.write(place, json.dumps(asdict(link)).encode(), mode=0o600)
 
 
 class _Exchange:
@@ -237,7 +237,7 @@ class _Exchange:
 
     def __init__(
         self,
-        asking: Asking,
+        asking: HubClient,
         replica: Replica,
         seal: Seal | None,
         wall_ms: Callable[[], int],
@@ -260,7 +260,7 @@ class _Exchange:
         pushed, refused = self._push()
         return Exchanged(pushed, pulled, refused)
 
-    def _pull(self, place: Place) -> int:
+    def _pull(self, place: NamespaceCursor) -> int:
         taken = 0
         for _ in range(MAX_PAGES):
             answer = self._asked(
@@ -272,7 +272,7 @@ class _Exchange:
                     place.namespace,
                     place.cursor,
                     own=place.rereading,
-                    limit=MOST_RECORDS,
+                    limit=MAX_RECORDS,
                 )
             )
             records, set_aside = self._opened(answer)
@@ -287,7 +287,7 @@ class _Exchange:
         sent = refused = after = 0
         waiting = self._replica.standing().to_send
         for _ in range(waiting + MAX_EXTRA_PUSHES):
-            outgoing = self._replica.outgoing(after, MOST_RECORDS, MOST_BYTES)
+            outgoing = self._replica.outgoing(after, MAX_RECORDS, MAX_PUSH_BYTES)
             if not outgoing:
                 break
             records = self._sealed([one.record for one in outgoing])
@@ -310,7 +310,7 @@ class _Exchange:
                 pause = float(exc.data["retry_after"]) * random.uniform(0.5, 1.5)  # noqa: S311  # no secret
                 self._waits_in_a_row += 1
                 self._paused_s += pause
-                if self._waits_in_a_row > MOST_WAITS or self._paused_s > MAX_PAUSE_S:
+                if self._waits_in_a_row > MAX_WAITS or self._paused_s > MAX_PAUSE_S:
                     raise
                 self._pause(pause)
                 continue
@@ -340,7 +340,7 @@ class _Exchange:
         return records, set_aside
 
 
-def _seal(link: Link) -> Seal | None:
+def _seal(link: HubLink) -> Seal | None:
     return Seal(link.secret) if link.secret else None
 
 

@@ -5,9 +5,9 @@ from itertools import islice
 
 from memory_mcp.clock import instant
 
-MOST_RECORDS = 200  # in one push or pull
-MOST_AHEAD = 60_000  # milliseconds that a stamp may be ahead of the hub's clock
-LONGEST_NAMESPACE = 128
+MAX_RECORDS = 200  # in one push or pull
+MAX_AHEAD_MS = 60_000  # milliseconds that a stamp may be ahead of the hub's clock
+MAX_NAMESPACE_CHARS = 128
 CLOCK_AHEAD = "clock_ahead"
 FORKED = "node_forked"
 OTHER_SECRET = "other_secret"  # noqa: S105  # a word of an error
@@ -20,7 +20,7 @@ MAX_PAGE_VALUES = 400_000  # of records in one answer, but for one record that h
 MAX_ANSWER_VALUES = MAX_PAGE_VALUES + MAX_RECORD_VALUES  # also of a push: a value takes up to 200 bytes of memory
 MAX_CURSOR = 2**53
 MIN_HUB_TIME, MAX_HUB_TIME = "2000-01-01T00:00:00.000Z", "2199-12-31T23:59:59.999Z"  # any other clock is broken
-MAX_STAMP_MS = int(instant(MAX_HUB_TIME).timestamp() * 1000) + MOST_AHEAD
+MAX_STAMP_MS = int(instant(MAX_HUB_TIME).timestamp() * 1000) + MAX_AHEAD_MS
 
 
 # Up to the next `[`, `{` or `,` outside of strings, or to the end. Matches at every position and never backtracks.
@@ -33,7 +33,7 @@ def count_values(text: bytes) -> int:
 
 
 def is_namespace(name: object) -> bool:
-    return isinstance(name, str) and 0 < len(name) <= LONGEST_NAMESPACE and not {",", "\n"} & set(name)
+    return isinstance(name, str) and 0 < len(name) <= MAX_NAMESPACE_CHARS and not {",", "\n"} & set(name)
 
 
 def printable(text: object, max_characters: int) -> str:

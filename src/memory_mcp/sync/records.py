@@ -30,7 +30,7 @@ ID = r"^[!-.0-~]{1,64}$"  # printable ASCII without a slash
 NAMESPACE = "namespace"
 DEAD = "dead"  # where notes are sealed, also a register: the proof that a node deleted the note
 OPEN = "open"  # of a namespace that is sealed: its name, which the hub needs
-MOST_NAMED = 80  # characters of a field's name, where something is wrong with it
+MAX_FIELD_NAME_CHARS = 80  # characters of a field's name, where something is wrong with it
 MAX_FIELDS = 10_000
 MAX_NAME_CHARACTERS = 4096
 MAX_TEXT_CHARACTERS = 1024 * 1024
@@ -187,7 +187,7 @@ def parse(told: object) -> Record:
         text = json.dumps(told, ensure_ascii=False, allow_nan=False).encode()
     except ValidationError as exc:
         first = exc.errors()[0]
-        where = printable(".".join(str(part)[:MOST_NAMED] for part in first["loc"]), 2 * MOST_NAMED)
+        where = printable(".".join(str(part)[:MAX_FIELD_NAME_CHARS] for part in first["loc"]), 2 * MAX_FIELD_NAME_CHARS)
         raise Invalid(f"{where}: {first['msg']}.") from exc
     except (ValueError, RecursionError) as exc:
         raise Invalid("Not text in UTF-8 and numbers that are finite.") from exc
@@ -218,7 +218,7 @@ def check_values(record: Record) -> None:
         value = register[1] if len(register) == 2 else None
         kind, _, key = name.partition("/")
         if not _fits(kind, key, value, is_removed=len(register) == 1):
-            raise Invalid(f"{printable(name, MOST_NAMED)}: no value that a note can have.")
+            raise Invalid(f"{printable(name, MAX_FIELD_NAME_CHARS)}: no value that a note can have.")
 
 
 def _fits(kind: str, key: str, value: Any, *, is_removed: bool) -> bool:

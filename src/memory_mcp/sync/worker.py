@@ -20,11 +20,11 @@ BOOT_SECONDS = 1.0  # before the first look, so that a starting server answers i
 GATHER = 0.5  # seconds after a change, so that many changes go together
 STOP_SECONDS = 2.0
 BUSY_PAUSE = 1.0  # seconds while another process exchanges for us: no failure
-SHORTEST_PAUSE = 2.0  # seconds after a failure, doubled by each further one
-LONGEST_PAUSE = 300.0
+MIN_BACKOFF_S = 2.0  # seconds after a failure, doubled by each further one
+MAX_BACKOFF_S = 300.0
 
 
-class Worker:
+class SyncWorker:
     """Exchanges when something changed here, and every so often. Processes on the same data take turns."""
 
     def __init__(self, sync: Sync, linked: Callable[[], Iterable[str]], every: float) -> None:
@@ -118,7 +118,7 @@ class Worker:
             self._failed(user, exc)
         except Exception:  # a bug there must not end the thread: the others sync on
             log.exception("Syncing failed")
-            self._put_off(user, LONGEST_PAUSE)
+            self._put_off(user, MAX_BACKOFF_S)
         else:
             with self._guard:
                 self._failures.pop(user, None)
@@ -131,8 +131,8 @@ class Worker:
         """Full jitter: nodes that failed together do not come back together."""
         with self._guard:
             failures = self._failures[user] = self._failures.get(user, 0) + 1
-        longest = min(LONGEST_PAUSE, SHORTEST_PAUSE * 2 ** min(failures, 10))
-        self._put_off(user, random.uniform(SHORTEST_PAUSE / 2, longest))  # noqa: S311  # no secret
+        longest = min(MAX_BACKOFF_S, MIN_BACKOFF_S * 2 ** min(failures, 10))
+        self._put_off(user, random.uniform(MIN_BACKOFF_S / 2, longest))  # noqa: S311  # no secret
         (log.warning if failures == 1 else log.debug)("Syncing waits: %s", error.message)
 
     def _put_off(self, user: str, seconds: float) -> None:

@@ -2,11 +2,11 @@
 
 import json
 
-from memory_mcp.access.model import Deed, Entry
-from memory_mcp.sqlite import Read, Write
+from memory_mcp.access.model import AuditEvent, AuditRecord
+from memory_mcp.engines.sqlite import Read, Write
 
 
-def add(tx: Write, user: str, deed: Deed) -> None:
+def add(tx: Write, user: str, deed: AuditEvent) -> None:
     """Nothing of a user who was removed meanwhile."""
     tx.all(
         """
@@ -39,7 +39,7 @@ def trim(tx: Write, user: str, most: int) -> None:
     )
 
 
-def of(tx: Read, user: str, before: int | None, limit: int) -> list[Entry]:
+def of(tx: Read, user: str, before: int | None, limit: int) -> list[AuditRecord]:
     """The newest first, from below an id."""
     rows = tx.all(
         """
@@ -50,5 +50,6 @@ def of(tx: Read, user: str, before: int | None, limit: int) -> list[Entry]:
         {"user": user, "before": before, "limit": limit},
     )
     return [
-        Entry(id_, at, Deed(action, key, client, ip, json.loads(d))) for id_, at, action, key, client, ip, d in rows
+        AuditRecord(id_, at, AuditEvent(action, key, client, ip, json.loads(d)))
+        for id_, at, action, key, client, ip, d in rows
     ]

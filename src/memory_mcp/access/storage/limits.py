@@ -1,6 +1,6 @@
 """When the next request of somebody would be on time, in live.db."""
 
-from memory_mcp.sqlite import Write
+from memory_mcp.engines.sqlite import Write
 
 
 def due(tx: Write, who: str) -> float:

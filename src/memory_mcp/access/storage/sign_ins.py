@@ -1,6 +1,6 @@
 """One-time links and who is signed in, in server.db. Of both only the SHA-256 is kept."""
 
-from memory_mcp.sqlite import Read, Write
+from memory_mcp.engines.sqlite import Read, Write
 
 
 def add_link(tx: Write, token_hash: bytes, user: str, expires_at: str) -> None:

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from memory_mcp.engines.sqlite import Read, Write
 from memory_mcp.errors import Invalid
-from memory_mcp.sqlite import Read, Write
 from memory_mcp.sync.records import FIELDS, Record, as_json, parse
 
 

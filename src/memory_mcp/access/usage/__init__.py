@@ -1,0 +1,6 @@
+"""Analytics: how much is asked and kept, hour by hour, in bounded space."""
+
+from memory_mcp.access.usage.model import Coverage, Hour
+from memory_mcp.access.usage.operations import Analytics, by_the_day
+
+__all__ = ["Analytics", "Coverage", "Hour", "by_the_day"]

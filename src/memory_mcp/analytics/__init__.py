@@ -1,6 +1,0 @@
-"""Analytics: how much is asked and kept, hour by hour, in bounded space."""
-
-from memory_mcp.analytics.model import Coverage, Hour
-from memory_mcp.analytics.operations import Analytics, by_the_day
-
-__all__ = ["Analytics", "Coverage", "Hour", "by_the_day"]

@@ -1,0 +1,233 @@
+"""What each client wants: where its configuration lies, and what one server looks like in it.
+
+The only list of clients: `memory-mcp connect`, what a starting server prints and docs/clients.md go by it.
+"""
+
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+NAME = "memory"
+BRIDGE_HEADER = "MEMORY_MCP_AUTHORIZATION"
+LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+System = Literal["linux", "macos", "windows"]
+Entry = dict[str, Any]
+"""One server, as a client's configuration holds it."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """All that decides where a client keeps its configuration."""
+
+    system: System
+    home: Path
+    here: Path
+    environ: Mapping[str, str]
+
+    def variable(self, name: str, otherwise: Path) -> Path:
+        given = self.environ.get(name)
+        return Path(given).expanduser() if given else otherwise
+
+    @property
+    def app_data(self) -> Path:
+        """Where apps of this system keep what belongs to a person."""
+        if self.system == "windows":
+            return self.variable("APPDATA", self.home / "AppData" / "Roaming")
+        if self.system == "macos":
+            return self.home / "Library" / "Application Support"
+        return self.variable("XDG_CONFIG_HOME", self.home / ".config")
+
+    def which(self, program: str) -> str | None:
+        return shutil.which(program, path=self.environ.get("PATH", ""))
+
+
+def this_machine(environ: Mapping[str, str]) -> Machine:
+    systems: dict[str, System] = {"win32": "windows", "darwin": "macos"}
+    return Machine(systems.get(sys.platform, "linux"), Path.home(), Path.cwd(), environ)
+
+
+@dataclass(frozen=True)
+class Stdio:
+    """The client starts a server of its own."""
+
+    command: str
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Http:
+    """The client speaks to a server that runs. Without a key only to one started with --auth none."""
+
+    url: str
+    key: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.key}"} if self.key else {}
+
+
+Way = Stdio | Http
+
+
+def own_command(*more: str) -> Stdio:
+    """How to start this very installation from anywhere, whatever PATH says."""
+    name = "memory-mcp.exe" if sys.platform == "win32" else "memory-mcp"
+    script = Path(sysconfig.get_path("scripts")) / name
+    if script.is_file():
+        return Stdio(str(script), more)
+    return Stdio(sys.executable, ("-m", "memory_mcp", *more))
+
+
+@dataclass(frozen=True)
+class ClientProgram:
+    """A program that can use us. Its fields say how its configuration spells a server."""
+
+    id: str
+    title: str
+    file: Callable[[Machine], Path]
+    project_file: str | None
+    programs: tuple[str, ...]
+    next_step: str
+    section: str = "mcpServers"
+    names_type: bool = False
+    url_field: str | None = "url"  # None: it only starts programs, and mcp-remote goes between
+    headers_field: str = "headers"
+    signs: Callable[[Machine], tuple[Path, ...]] | None = (
+        None  # that it is installed, beside its configuration's folder
+    )
+
+    def seems_installed(self, machine: Machine) -> bool:
+        signs = self.signs(machine) if self.signs else (self.file(machine).parent,)
+        return any(machine.which(program) for program in self.programs) or any(sign.exists() for sign in signs)
+
+    def entry(self, way: Way, npx: str = "npx") -> Entry:
+        """What stands under our name in this client's configuration."""
+        if isinstance(way, Stdio):
+            return self._typed("stdio") | {"command": way.command, "args": list(way.args)}
+        if self.url_field is None:
+            return _bridged(way, npx)
+        headers = {self.headers_field: way.headers} if way.headers else {}
+        return self._typed("http") | {self.url_field: way.url} | headers
+
+    def _typed(self, kind: str) -> Entry:
+        return {"type": kind} if self.names_type else {}
+
+
+def _bridged(way: Http, npx: str) -> Entry:
+    """Over mcp-remote. The header goes by a variable: on Windows, spaces in arguments get lost on the way."""
+    entry: Entry = {"command": npx, "args": ["-y", "mcp-remote", way.url]}
+    parts = urlsplit(way.url)
+    if parts.scheme == "http" and parts.hostname not in LOOPBACK:
+        entry["args"].append("--allow-http")
+    if way.key:
+        entry["args"] += ["--header", f"Authorization:${{{BRIDGE_HEADER}}}"]
+        entry["env"] = {BRIDGE_HEADER: f"Bearer {way.key}"}
+    return entry
+
+
+def _claude_desktop(machine: Machine) -> Path:
+    """On Windows the packaged app sees a folder of its own in place of %APPDATA%, and never the usual one."""
+    if machine.system == "windows":
+        packages = machine.variable("LOCALAPPDATA", machine.home / "AppData" / "Local") / "Packages"
+        for package in sorted(packages.glob("Claude_*")):
+            return package / "LocalCache" / "Roaming" / "Claude" / "claude_desktop_config.json"
+    return machine.app_data / "Claude" / "claude_desktop_config.json"
+
+
+def _zed(machine: Machine) -> Path:
+    if machine.system == "windows":
+        return machine.app_data / "Zed" / "settings.json"
+    if machine.system == "macos":
+        return machine.home / ".config" / "zed" / "settings.json"
+    return machine.variable("FLATPAK_XDG_CONFIG_HOME", machine.app_data) / "zed" / "settings.json"
+
+
+def _claude_code(machine: Machine) -> Path:
+    return machine.variable("CLAUDE_CONFIG_DIR", machine.home) / ".claude.json"
+
+
+CLIENTS: dict[str, ClientProgram] = {
+    client.id: client
+    for client in (
+        ClientProgram(
+            id="claude-desktop",
+            title="Claude Desktop",
+            file=_claude_desktop,
+            project_file=None,
+            programs=("claude-desktop",),
+            next_step="Quit Claude Desktop and start it again.",
+            url_field=None,
+        ),
+        ClientProgram(
+            id="claude-code",
+            title="Claude Code",
+            file=_claude_code,
+            project_file=".mcp.json",
+            programs=("claude",),
+            next_step="`claude mcp list` checks it; /mcp shows it in a session.",
+            names_type=True,
+            signs=lambda machine: (_claude_code(machine), machine.home / ".claude"),
+        ),
+        ClientProgram(
+            id="cursor",
+            title="Cursor",
+            file=lambda machine: machine.home / ".cursor" / "mcp.json",
+            project_file=".cursor/mcp.json",
+            programs=("cursor", "cursor-agent"),
+            next_step="Cursor Settings, Tools & MCP, shows it; switch it on there if it is off.",
+        ),
+        ClientProgram(
+            id="vscode",
+            title="VS Code",
+            file=lambda machine: machine.app_data / "Code" / "User" / "mcp.json",
+            project_file=".vscode/mcp.json",
+            programs=("code",),
+            next_step="Run «MCP: List Servers» in VS Code and start it; it asks once whether you trust it.",
+            section="servers",
+            names_type=True,
+        ),
+        ClientProgram(
+            id="windsurf",
+            title="Windsurf",
+            file=lambda machine: machine.home / ".codeium" / "windsurf" / "mcp_config.json",
+            project_file=None,
+            programs=("windsurf",),
+            next_step="Refresh the MCP servers in Windsurf's Cascade panel.",
+            url_field="serverUrl",
+        ),
+        ClientProgram(
+            id="zed",
+            title="Zed",
+            file=_zed,
+            project_file=".zed/settings.json",
+            programs=("zed", "zeditor"),
+            next_step="Zed starts it at once; its agent panel's settings show it with a green dot.",
+            section="context_servers",
+        ),
+        ClientProgram(
+            id="gemini-cli",
+            title="Gemini CLI",
+            file=lambda machine: machine.variable("GEMINI_CLI_HOME", machine.home) / ".gemini" / "settings.json",
+            project_file=".gemini/settings.json",
+            programs=("gemini",),
+            next_step="`gemini mcp list` checks it, in a folder that Gemini CLI trusts.",
+            url_field="httpUrl",
+        ),
+        ClientProgram(
+            id="codex",
+            title="Codex",
+            file=lambda machine: machine.variable("CODEX_HOME", machine.home / ".codex") / "config.toml",
+            project_file=".codex/config.toml",
+            programs=("codex",),
+            next_step="`codex mcp list` shows it; /mcp in a session checks it.",
+            section="mcp_servers",
+            headers_field="http_headers",
+        ),
+    )
+}

@@ -1,0 +1,423 @@
+"""Connecting a client and undoing it: first a plan that a person can look at, then one whole write."""
+
+import difflib
+import json
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from memory_mcp.clients import jsonc, toml
+from memory_mcp.clients.jsonc import Broken
+from memory_mcp.clients.model import BRIDGE_HEADER, CLIENTS, NAME, ClientProgram, Entry, Machine, Way
+from memory_mcp.clients.records import ConfigRecord, Records, digest, key_of
+from memory_mcp.engines.files import atomic_write
+from memory_mcp.engines.files.rooted_folder import Root
+from memory_mcp.errors import Conflict, Invalid, Unavailable
+
+URL_FIELDS = ("url", "serverUrl", "httpUrl")
+OUR_FIELDS = {"type", "command", "args", *URL_FIELDS, "headers", "http_headers", "env"}
+"""What says how we are reached. Whatever else stands in our entry is the person's own."""
+BOM = "\ufeff"
+_KEY = re.compile(r"(mmcp_[0-9A-Za-z]{8})[0-9A-Za-z_-]{20,}")
+
+
+class Editor(Protocol):
+    """A format whose texts are changed in place: `jsonc` and `toml`."""
+
+    def value(self, text: str) -> dict[str, Any]: ...
+    def put(self, text: str, path: tuple[str, ...], new: Any) -> str: ...
+    def take_out(self, text: str, path: tuple[str, ...]) -> str: ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be done to one file."""
+
+    client: ClientProgram
+    name: str
+    file: Path  # as the client names it
+    target: Path  # where it really lies
+    before: bytes | None
+    after: bytes | None  # None: the file goes
+    key: str
+    record: ConfigRecord | None  # to be kept; None: nothing is left to undo
+    is_undo: bool = False
+    folders: tuple[str, ...] = ()  # made by us, to go with the file
+
+    @property
+    def is_change(self) -> bool:
+        return self.before != self.after
+
+    def diff(self) -> list[str]:
+        """As `diff -u` prints it, with our keys cut short."""
+        former, new = (
+            [] if data is None else data.decode("utf-8-sig").splitlines() for data in (self.before, self.after)
+        )
+        was, becomes = ("(no file)" if data is None else str(self.file) for data in (self.before, self.after))
+        return [_KEY.sub(r"\1…", line) for line in difflib.unified_diff(former, new, was, becomes, lineterm="")]
+
+
+@dataclass(frozen=True)
+class ClientStatus:
+    """How one client stands."""
+
+    client: ClientProgram
+    file: Path
+    project_file: Path | None
+    is_installed: bool
+    names: tuple[str, ...]  # that we stand under in its own file
+    project_names: tuple[str, ...]
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A client's file as it is."""
+
+    client: ClientProgram
+    file: Path
+    target: Path
+    data: bytes | None
+    text: str
+
+    @property
+    def editor(self) -> Editor:
+        return toml if self.file.suffix == ".toml" else jsonc
+
+    @property
+    def servers(self) -> dict[str, Any]:
+        servers = self.editor.value(self.text).get(self.client.section, {})
+        if not isinstance(servers, dict):
+            raise Broken(f"{self.client.section} should hold servers by their names")
+        return servers
+
+    def encoded(self, text: str) -> bytes:
+        return ((BOM if (self.data or b"").startswith(BOM.encode()) else "") + text).encode()
+
+
+class ClientConfigurations:
+    def __init__(self, machine: Machine, folder: Path) -> None:
+        """`folder` is where it is remembered what was done."""
+        self._machine = machine
+        self._records = Records(folder)
+
+    def all(self) -> list[ClientStatus]:
+        return [self._status(client) for client in CLIENTS.values()]
+
+    def plan(
+        self, client: ClientProgram, way: Way, name: str = NAME, *, in_project: bool = False, replacing: bool = False
+    ) -> Plan:
+        """Put us into a client's configuration. Nothing is written yet.
+
+        Raises Conflict if another server has the name, unless `replacing`; Invalid for a file that makes no sense.
+        """
+        entry = client.entry(way, self._machine.which("npx") or "npx")
+        file = self._file(client, in_project)
+        with _by_hand(client, name, entry, file):
+            return self._planned(_read(client, file), name, entry, replacing=replacing)
+
+    def plan_undo(self, client: ClientProgram, name: str = NAME, *, in_project: bool = False) -> Plan:
+        """Put back what stood there before us, and keep what was changed since. Nothing is written yet.
+
+        A plan without a change if nothing has the name; Conflict if what has it now is not ours.
+        """
+        file = self._file(client, in_project)
+        with _by_hand(client, name, None, file):
+            return self._undone(_read(client, file), name)
+
+    def apply(self, plan: Plan) -> Path | None:
+        """Write it, whole or not at all. The copy of the file as it was; None if there was none.
+
+        Raises Conflict if the file was changed since it was planned.
+        """
+        try:
+            with self._records.turn():
+                earlier = self._records.find(plan.client.id, plan.target, plan.name)
+                copy = self._kept(plan, earlier)
+                try:
+                    _write(plan)
+                except BaseException:
+                    self._remember(plan.key, earlier)
+                    raise
+                self._remember(plan.key, plan.record)
+                return copy
+        except OSError as exc:
+            raise Unavailable(
+                f"{plan.file} cannot be written ({exc.strerror or exc}). Nothing was changed; see who may write there."
+            ) from exc
+
+    def _kept(self, plan: Plan, earlier: ConfigRecord | None) -> Path | None:
+        """What undoing needs lies there before anything changes. A second change keeps the first copy."""
+        if plan.record is None:
+            return self._records.keep_copy(plan.key, plan.before, of="undo")
+        self._records.keep(plan.record)
+        if earlier is not None and earlier.wrote == digest(plan.before or b""):
+            return None
+        return self._records.keep_copy(plan.key, plan.before, of="connect")
+
+    def _remember(self, key: str, record: ConfigRecord | None) -> None:
+        if record is None:
+            self._records.forget(key)
+        else:
+            self._records.keep(record)
+
+    def _planned(self, found: _Found, name: str, entry: Entry, *, replacing: bool) -> Plan:
+        servers = found.servers
+        there: Any = servers.get(name)
+        record = self._records.find(found.client.id, found.target, name)
+        is_ours = isinstance(there, dict) and _is_ours(there, record)
+        if there is not None and not is_ours and not replacing:
+            raise Conflict(
+                f"{found.file} has another server named {name} ({_told(there)}). Give ours another name with --name, "
+                "or put it in that one's place with --replace; --undo brings it back."
+            )
+        wanted = _merged(there, entry) if is_ours else entry
+        section = found.client.section
+        text = found.text
+        if not is_ours:
+            text = found.editor.put(text, (section, name), wanted)
+        elif there != wanted:
+            text = _updated(found, name, there, wanted)
+        servers_after = servers | {name: wanted}
+        after = self._checked(found, text, found.editor.value(found.text) | {section: servers_after})
+        if there == wanted and found.data is not None:
+            after = found.data
+        new = ConfigRecord(
+            client=found.client.id,
+            file=str(found.target),
+            name=name,
+            entry=wanted,
+            before=None if is_ours else there,
+            made_file=found.data is None,
+            made_section=section not in found.editor.value(found.text),
+            made_folders=tuple(str(folder) for folder in _missing_folders(found.target)),
+            wrote=digest(after),
+        )
+        if record is not None and is_ours:  # what stood there before the first time is what undoing brings back
+            untouched = record.wrote is not None and record.wrote == digest(found.data or b"")
+            new = replace(record, entry=wanted, wrote=digest(after) if untouched else None)
+        return Plan(found.client, name, found.file, found.target, found.data, after, new.key, new)
+
+    def _undone(self, found: _Found, name: str) -> Plan:
+        servers = found.servers
+        there = servers.get(name)
+        record = self._records.find(found.client.id, found.target, name)
+        key = key_of(found.client.id, found.target, name)
+        folders = record.made_folders if record else ()
+        plan = Plan(found.client, name, found.file, found.target, found.data, found.data, key, None, True, folders)
+        if there is None:
+            return plan
+        if not _is_ours(there, record):
+            raise Conflict(f"{name} in {found.file} is not ours ({_told(there)}). Nothing was changed.")
+        if record is not None and record.wrote == digest(found.data or b""):
+            former = self._records.former(key)
+            if record.made_file or former is not None:
+                return replace(plan, after=former)
+        text, left = self._without(found, name, record)
+        after = self._checked(found, text, left)
+        is_empty = record is not None and record.made_file and text.strip() in ("", "{}")
+        return replace(plan, after=None if is_empty else after)
+
+    @staticmethod
+    def _without(found: _Found, name: str, record: ConfigRecord | None) -> tuple[str, dict[str, Any]]:
+        """The text without our entry, with what stood there before, and what it should say."""
+        section, servers, said = found.client.section, found.servers, found.editor.value(found.text)
+        if record is not None and record.before is not None:
+            text = found.editor.put(found.text, (section, name), record.before)
+            return text, said | {section: servers | {name: record.before}}
+        others = {other: entry for other, entry in servers.items() if other != name}
+        if record is not None and record.made_section and not others:
+            text = found.editor.take_out(found.text, (section,))
+            return text, {key: part for key, part in said.items() if key != section}
+        return found.editor.take_out(found.text, (section, name)), said | {section: others}
+
+    @staticmethod
+    def _checked(found: _Found, text: str, wanted: dict[str, Any]) -> bytes:
+        """The text as bytes, once it is known to say all it said and our change."""
+        try:
+            said = found.editor.value(text)
+        except Broken:
+            said = None
+        if found.client.section not in (said or {}) and not wanted.get(found.client.section):
+            wanted = {key: part for key, part in wanted.items() if key != found.client.section}
+        if said != wanted:
+            raise Broken("it is written in a way that cannot be changed without touching other parts of it")
+        return found.encoded(text)
+
+    def _file(self, client: ClientProgram, in_project: bool) -> Path:
+        if not in_project:
+            return client.file(self._machine)
+        if client.project_file is None:
+            raise Invalid(f"{client.title} has no configuration for one project. Leave out --project.")
+        return self._machine.here / client.project_file
+
+    def _status(self, client: ClientProgram) -> ClientStatus:
+        project_file = self._machine.here / client.project_file if client.project_file else None
+        file = client.file(self._machine)
+        names, problem = self._names(client, file)
+        project_names: tuple[str, ...] = ()
+        project_problem = None
+        if project_file is not None and project_file != file:  # in the home folder they are one
+            project_names, project_problem = self._names(client, project_file)
+        return ClientStatus(
+            client=client,
+            file=file,
+            project_file=project_file,
+            is_installed=client.seems_installed(self._machine),
+            names=names,
+            project_names=project_names,
+            problem=problem or project_problem,
+        )
+
+    def _names(self, client: ClientProgram, file: Path) -> tuple[tuple[str, ...], str | None]:
+        """The names we stand under, and what is wrong with the file or with what stands there."""
+        try:
+            found = _read(client, file)
+            ours = {
+                name: entry
+                for name, entry in found.servers.items()
+                if _is_ours(entry, self._records.find(client.id, found.target, name))
+            }
+        except Broken as exc:
+            return (), f"{file} cannot be understood: {exc}"
+        except (OSError, RuntimeError) as exc:
+            return (), f"{file} cannot be read ({getattr(exc, 'strerror', None) or exc})"
+        gone = [entry["command"] for entry in ours.values() if _is_gone(entry.get("command"))]
+        return tuple(ours), f"{gone[0]} is gone; connect again" if gone else None
+
+
+def _read(client: ClientProgram, file: Path) -> _Found:
+    target = file.resolve()
+    try:
+        data = target.read_bytes()
+    except FileNotFoundError:
+        return _Found(client, file, target, None, "")
+    except IsADirectoryError as exc:
+        raise Broken("a folder has its name") from exc
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise Broken("it is not UTF-8") from exc
+    found = _Found(client, file, target, data, text)
+    found.editor.value(text)
+    return found
+
+
+def _write(plan: Plan) -> None:
+    changed = Conflict(f"{plan.file} was changed just now by somebody else. Nothing was written; try again.")
+    if plan.before is not None:
+        seen = plan.target.stat()
+        if stat.S_IMODE(seen.st_mode) & 0o222 == 0:
+            raise PermissionError(13, "it is read-only")
+        if plan.target.read_bytes() != plan.before:
+            raise changed
+    plan.target.parent.mkdir(parents=True, exist_ok=True)
+    with Root(plan.target.parent).place([plan.target.name]) as place:
+        if plan.before is None:
+            try:
+                atomic_write.write_new(place, plan.after or b"", mode=0o600)
+            except FileExistsError as exc:
+                raise changed from exc
+        elif plan.after is None:
+            place.remove()
+            for folder in plan.folders:
+                with suppress(OSError):  # something else lies there by now
+                    Path(folder).rmdir()
+        else:
+            former = (seen.st_ino, seen.st_size, seen.st_mtime_ns)
+            if not atomic_write.replace(
+                place, plan.after, lambda now: (now.st_ino, now.st_size, now.st_mtime_ns) == former
+            ):
+                raise changed
+
+
+@contextmanager
+def _by_hand(client: ClientProgram, name: str, entry: Entry | None, file: Path) -> Iterator[None]:
+    """A file we cannot change is left alone; the person is told what to do themselves."""
+    what = f"take {name} out of it" if entry is None else "add this yourself"
+    shown = "" if entry is None else "\n" + _snippet(client, name, entry, file)
+    try:
+        yield
+    except Broken as exc:
+        raise Invalid(f"{file} cannot be understood: {exc}. Nothing was changed. Mend it, or {what}.{shown}") from exc
+    except (OSError, RuntimeError) as exc:  # RuntimeError: symlinks that lead in a circle
+        reason = getattr(exc, "strerror", None) or exc
+        raise Unavailable(f"{file} cannot be read ({reason}). Nothing was changed; see who may read it.") from exc
+
+
+def _snippet(client: ClientProgram, name: str, entry: Entry, file: Path) -> str:
+    if file.suffix == ".toml":
+        return _KEY.sub(r"\1…", toml.put("", (client.section, name), entry))
+    return _KEY.sub(r"\1…", json.dumps({client.section: {name: entry}}, indent=2, ensure_ascii=False))
+
+
+def _missing_folders(target: Path) -> list[Path]:
+    """The folders that must be made for a file, the innermost first."""
+    return [folder for folder in target.parents if not folder.exists()]
+
+
+def _is_ours(entry: Any, record: ConfigRecord | None) -> bool:
+    """Whether it starts this program, has one of our keys or is what we wrote."""
+    if not isinstance(entry, dict):
+        return False
+    words = [entry.get("command"), *_listed(entry.get("args"))]
+    if any(_is_our_program(word) for word in words):
+        return True
+    secrets = [*_values(entry.get("headers")), *_values(entry.get("http_headers")), *_values(entry.get("env"))]
+    if any(isinstance(secret, str) and secret.startswith("Bearer mmcp_") for secret in secrets):
+        return True
+    wrote = {field: part for field, part in record.entry.items() if field in OUR_FIELDS} if record else {}
+    return bool(wrote) and all(entry.get(field) == part for field, part in wrote.items())
+
+
+def _is_our_program(word: Any) -> bool:
+    return isinstance(word, str) and re.split(r"[\\/]", word)[-1].removesuffix(".exe") in ("memory-mcp", "memory_mcp")
+
+
+def _is_gone(command: Any) -> bool:
+    return isinstance(command, str) and Path(command).is_absolute() and not Path(command).exists()
+
+
+def _listed(part: Any) -> list[Any]:
+    return part if isinstance(part, list) else []
+
+
+def _values(part: Any) -> list[Any]:
+    return list(part.values()) if isinstance(part, dict) else []
+
+
+def _told(entry: Any) -> str:
+    """Another's entry in a few words, without its secrets."""
+    if not isinstance(entry, dict):
+        return "not a server"
+    url = next((str(entry[field]) for field in URL_FIELDS if field in entry), None)
+    return url or " ".join(str(word) for word in [entry.get("command", "?"), *_listed(entry.get("args"))][:4])
+
+
+def _merged(there: Entry, wanted: Entry) -> Entry:
+    """Our entry as wanted now, with what the person has added to it."""
+    merged = {field: part for field, part in there.items() if field not in OUR_FIELDS} | wanted
+    for field, own in (("env", BRIDGE_HEADER), ("headers", "Authorization"), ("http_headers", "Authorization")):
+        added = there.get(field)
+        if not isinstance(added, dict) or (field != "env" and field not in wanted):
+            continue
+        parts = {name: part for name, part in added.items() if name != own} | wanted.get(field, {})
+        if parts or field in wanted:
+            merged[field] = parts
+    return merged
+
+
+def _updated(found: _Found, name: str, there: Entry, wanted: Entry) -> str:
+    """Field by field, so that comments among them stay."""
+    text, path = found.text, (found.client.section, name)
+    for field in there:
+        if field not in wanted:
+            text = found.editor.take_out(text, (*path, field))
+    for field, part in wanted.items():
+        if field not in there or there[field] != part:
+            text = found.editor.put(text, (*path, field), part)
+    return text

@@ -1,0 +1,94 @@
+"""TOML changed in place: what is new is added at the end, what is there is changed by tomlkit, which keeps the rest."""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.clients.jsonc import Broken
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+
+def value(text: str) -> dict[str, Any]:
+    """What the text says. Raises Broken."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as exc:
+        raise Broken(str(exc)) from exc
+
+
+def put(text: str, path: Sequence[str], new: Any) -> str:
+    """The same text with a value at a path, and the tables that lead there."""
+    if isinstance(new, dict) and len(path) == 2 and path[-1] not in _table(value(text), path[:-1]):
+        appended = _appended(text, path, new)
+        with suppress(tomllib.TOMLDecodeError):  # the tables that lead there are written on one line
+            tomllib.loads(appended)
+            return appended
+    with _changing(text) as document:
+        _table(document, path[:-1])[path[-1]] = _inline(new) if isinstance(new, dict) else new
+        return _with_line_ends_of(text, document.as_string())
+
+
+def take_out(text: str, path: Sequence[str]) -> str:
+    """The same text without what stands at a path; without change if nothing does."""
+    with _changing(text) as document:
+        inner = _table(document, path[:-1])
+        if path[-1] not in inner:
+            return text
+        del inner[path[-1]]
+        left = _with_line_ends_of(text, document.as_string())
+    is_last = not left or text.startswith(left)  # then the empty line before it goes too
+    return left.rstrip() + _newline(text) if is_last and left.strip() else left
+
+
+@contextmanager
+def _changing(text: str) -> Iterator["TOMLDocument"]:
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        yield tomlkit.parse(text)
+    except TOMLKitError as exc:  # it is stricter than the standard library here and there
+        raise Broken(str(exc)) from exc
+
+
+def _table(document: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        document = document.get(key, {})
+        if not isinstance(document, dict):
+            raise Broken(f"{key} should be a table")
+    return document
+
+
+def _appended(text: str, path: Sequence[str], new: dict[str, Any]) -> str:
+    import tomlkit
+
+    table = tomlkit.table()
+    for key, part in new.items():
+        table.add(key, _inline(part) if isinstance(part, dict) else part)
+    for depth, key in enumerate(reversed(path)):
+        outer = tomlkit.table(is_super_table=True) if depth < len(path) - 1 else tomlkit.document()
+        outer.add(key, table)
+        table = outer  # type: ignore[assignment]  # at last the document
+    block = tomlkit.dumps(table)
+    head = text + ("" if text.endswith("\n") or not text else "\n")
+    return _with_line_ends_of(text, head + ("\n" if head.strip() else "") + block)
+
+
+def _inline(part: dict[str, Any]) -> Any:
+    import tomlkit
+
+    inline = tomlkit.inline_table()
+    for key, inner in part.items():
+        inline.add(key, _inline(inner) if isinstance(inner, dict) else inner)
+    return inline
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text and "\n" not in text.replace("\r\n", "") else "\n"
+
+
+def _with_line_ends_of(former: str, text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r\n") if _newline(former) == "\r\n" else text

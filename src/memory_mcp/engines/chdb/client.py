@@ -1,0 +1,333 @@
+"""A server's line to the engine of one portal: started if nobody has, found again if it died."""
+
+import json
+import logging
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.cancellation import check_not_cancelled
+from memory_mcp.engines.chdb import archive, frames, peer
+from memory_mcp.engines.chdb.process import (
+    RETRY_AFTER_S,
+    EngineProcess,
+    Rules,
+    is_installed,
+    is_running,
+    wait_until_ended,
+)
+from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
+
+__all__ = ["EngineError", "EngineLine", "Interrupted", "Rules", "is_installed", "is_running", "wait_until_ended"]
+
+PAUSE = 0.02
+MAX_ATTEMPTS = 5
+# Requests of one server that one engine answers side by side; each kind leaves the others free.
+MAX_QUERIES = 4
+MAX_EXPORTS = 2
+MAX_STATEMENTS = 4
+MAX_WAIT_S = 60.0  # for one of those to end
+MAX_EXPORT_WAIT_S = 600.0
+MAX_STATEMENT_S = 3600  # for a statement of the server: the largest import takes far less
+MAX_EXPORT_S = 120
+MAX_COUNT_S = 60  # to count the rows of an export
+KILL_GRACE_S = 5.0  # after an engine should have ended a request itself
+PROBE_INTERVAL_S = 10.0  # between two checks that a busy engine still responds
+STALL_TIMEOUT_S = 30.0  # without a byte while a message is under way
+LOOK = 0.1  # seconds between two looks whether the caller is still there
+LEAVING = 120.0  # seconds an engine has to finish what it is at and leave: an old one waits until nobody asks
+
+log = logging.getLogger(__name__)
+
+# Codes of ClickHouse that say that something is too much.
+_TOO_LONG, _TOO_MUCH_MEMORY = {159, 160}, 241
+_TOO_MANY = {158, 307, 396}
+_TOO_MUCH = {
+    _TOO_MUCH_MEMORY: "this needs too much memory. Narrow the query with WHERE or LIMIT.",
+    **dict.fromkeys(_TOO_MANY, "this reads or gives too much. Narrow the query with WHERE or LIMIT."),
+}
+_DISK_FULL = 243
+_STD_EXCEPTION = 1001  # of a C++ library, such as std::filesystem or Parquet
+_FILESYSTEM_ERROR = "filesystem error"  # in messages of std::filesystem
+
+
+class EngineError(Exception):
+    """The engine would not do it."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class LimitReached(Invalid):
+    """A statement of ours came to a limit of the engine. `is_time` is whether that was the time limit."""
+
+    def __init__(self, message: str, *, is_time: bool) -> None:
+        super().__init__(message, code="timeout" if is_time else "too_large")
+        self.is_time = is_time
+
+
+class Overdue(Exception):
+    """A request is past its limit of time. It is not sent again."""
+
+
+class Interrupted(Unavailable):
+    """The engine died with a statement in its hands: only the tables can tell whether it was carried out."""
+
+
+class EngineLine:
+    """A few connections, each opened when the others are busy.
+
+    Whatever is sent may be sent twice: it must not matter. What is past its limit of time is not sent again; an engine
+    that does not end it is killed.
+    """
+
+    def __init__(self, folder: Path, limits: dict[str, int], rules: Rules | None = None) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._process = EngineProcess(folder, rules or Rules())
+        self._queries = threading.BoundedSemaphore(MAX_QUERIES)
+        self._exports = threading.BoundedSemaphore(MAX_EXPORTS)
+        self._statements = threading.BoundedSemaphore(MAX_STATEMENTS)
+        # Connections that nobody uses just now, each with the folder of its engine; the last one is taken first.
+        self._free: list[tuple[list[int] | None, socket.socket]] = []
+        self._cancelled: threading.Event | None = None
+        self._settings: Callable[[], dict[str, int]] = dict  # of the engine, for each statement of ours
+        self._check: Callable[[], None] = lambda: None
+
+    def until(self, cancelled: threading.Event | None) -> "EngineLine":
+        """This line for a caller who may leave: the engine then stops, and Unavailable is raised. For what changes
+        nothing, or can be undone on the line itself."""
+        line = copy(self)
+        line._cancelled = cancelled
+        return line
+
+    def within(self, settings: Callable[[], dict[str, int]], check: Callable[[], None]) -> "EngineLine":
+        """This line for statements of ours on foreign data, each run with these settings of the engine. The engine
+        stops when `check`, which is called again and again meanwhile, raises. Raises LimitReached."""
+        line = copy(self)
+        line._settings, line._check = settings, check
+        return line
+
+    def query(
+        self, sql: str, parameters: dict[str, Any], lent: dict[str, str] | None = None, field: str = "sql"
+    ) -> dict[str, Any]:
+        """A query of a caller, through the wall. `lent` are other portals' databases, by what it calls them; `field` is
+        the argument that is to blame."""
+        asked = {"op": "query", "sql": sql, "parameters": parameters, "lent": lent or {}}
+        with self._acquire(self._queries, MAX_WAIT_S):
+            answer: dict[str, Any] = json.loads(self._ask(asked, self._limits["max_execution_time"], field=field))
+        return answer
+
+    def run(self, sql: str, parameters: dict[str, Any] | None = None, data: bytes = b"") -> bytes:
+        """A statement of our own."""
+        return self._state({"op": "run", "sql": sql, "parameters": parameters or {}}, data)
+
+    def run_once(self, sql: str, data: bytes = b"", parameters: dict[str, Any] | None = None) -> None:
+        """A statement that must not be sent again unseen. Raises Interrupted if the engine dies meanwhile."""
+        self._state({"op": "run", "sql": sql, "parameters": parameters or {}}, data, once=True)
+
+    def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        lines = self.run(f"{sql} FORMAT JSONEachRow", parameters).splitlines()
+        return [json.loads(line) for line in lines]
+
+    def run_afresh(self, sql: str, made: str | None = None) -> bytes:
+        """A statement of our own, on a connection of its own. `made` is what it makes in staging."""
+        return self._state({"op": "run afresh", "sql": sql, "made": made})
+
+    def export(self, sql: str, path: Path, format_: str, most: int, field: str = "query") -> int:
+        """Write what a caller's query gives, at most so many bytes, to a file, through the wall. How many rows."""
+        limits = {name: value for name, value in self._limits.items() if name in ("max_memory_usage", "max_threads")}
+        limits |= {"max_result_bytes": most, "max_execution_time": MAX_EXPORT_S}
+        asked = {"op": "export", "sql": sql, "path": str(path), "format": format_, "limits": limits}
+        with self._acquire(self._exports, MAX_EXPORT_WAIT_S):
+            return int(self._ask(asked, MAX_EXPORT_S + MAX_COUNT_S, field=field))
+
+    def check_archive(self, name: str) -> None:
+        """Raises archive.Damaged unless a staged portal file makes plain tables only."""
+        self._state({"op": "check archive", "name": name})
+
+    def check_restored(self, database: str) -> None:
+        """Raises archive.Damaged unless what was restored from a portal file are plain tables only."""
+        self._state({"op": "check restored", "database": database})
+
+    def close(self) -> None:
+        self._drop_free()
+
+    def dismiss(self, wait: float = LEAVING) -> None:
+        """Have the engine leave, if one has the portal open. Raises Unavailable if it does not in `wait` seconds."""
+        self.close()
+        deadline, asked = time.monotonic() + wait, False
+        while is_running(self._folder):
+            if time.monotonic() > deadline:
+                raise Unavailable("The engine of a portal is still busy. Try again in a minute.")
+            if not asked:
+                with suppress(OSError):  # it is just starting or leaving
+                    self._process.ask({"op": "leave"})
+                    asked = True
+            time.sleep(PAUSE)
+
+    def _state(self, header: dict[str, Any], data: bytes = b"", *, once: bool = False) -> bytes:
+        with self._acquire(self._statements, MAX_STATEMENT_S):
+            return self._ask(header, MAX_STATEMENT_S, data, once=once)
+
+    def _ask(
+        self, header: dict[str, Any], timeout_s: int, data: bytes = b"", field: str | None = None, *, once: bool = False
+    ) -> bytes:
+        settings = self._settings()
+        timeout_s = min(timeout_s, settings.get("max_execution_time", timeout_s))
+        stops = self._cancelled is not None or bool(settings)
+        request = {**header, "timeout_s": timeout_s, "stops": stops, "settings": settings}
+        try:
+            answer, payload = self._answer(request, timeout_s, data, once=once)
+        except Overdue as exc:
+            raise _timeout(field) from exc
+        if not answer["ok"]:
+            raise _error(answer, field)
+        return payload
+
+    @contextmanager
+    def _acquire(self, slots: threading.BoundedSemaphore, max_wait_s: float) -> Iterator[None]:
+        deadline = time.monotonic() + max_wait_s
+        while not slots.acquire(timeout=LOOK):
+            self._check_continue()
+            if time.monotonic() > deadline:
+                raise Unavailable(
+                    "Too many calls of this portal are under way. Try again when some have ended.",
+                    retry_after=RETRY_AFTER_S,
+                )
+        try:
+            yield
+        finally:
+            slots.release()
+
+    def _answer(
+        self, header: dict[str, Any], timeout_s: int, data: bytes, *, once: bool = False
+    ) -> tuple[dict[str, Any], bytes]:
+        """Raises Overdue for a request whose time is over."""
+        for _ in range(MAX_ATTEMPTS):
+            with ExitStack() as closing:
+                identity = frames.folder_identity(self._folder)
+                if identity is None and self._process.must_exist:
+                    raise _deleted()
+                wire = closing.enter_context(self._pop_free(identity) or self._connect())
+                deadline = time.monotonic() + timeout_s
+                try:
+                    answer = self._exchange(wire, deadline + frames.GRACE_S + KILL_GRACE_S, header, data)
+                except OSError as exc:  # it died, or has just left
+                    self._drop_free()
+                    if once:
+                        raise Interrupted("The engine of this portal went away. Try again.") from exc
+                    if time.monotonic() > deadline:
+                        raise Overdue from exc
+                else:
+                    closing.pop_all()
+                    self._free.append((identity, wire))
+                    return answer
+        raise Unavailable("The engine of this portal does not stay up. Look at the log; nothing was changed.")
+
+    def _exchange(
+        self, wire: socket.socket, deadline: float, header: dict[str, Any], data: bytes
+    ) -> tuple[dict[str, Any], bytes]:
+        """Raises Overdue when there is no answer at `deadline`, and OSError when the engine dies or hangs: either way
+        it is killed."""
+        wire.settimeout(STALL_TIMEOUT_S)
+        try:
+            frames.send(wire, header, data)
+            self._wait_for(wire, deadline)
+            return frames.receive(wire)
+        except (TimeoutError, Overdue):
+            log.warning("The engine of the portal in %s does not answer in time. It is killed.", self._folder)
+            peer.kill(wire)
+            raise
+
+    def _wait_for(self, wire: socket.socket, deadline: float) -> None:
+        waiting = select.poll()
+        waiting.register(wire, select.POLLIN)
+        probed_at = time.monotonic()
+        while not waiting.poll(LOOK * 1000):
+            self._check_continue()
+            now = time.monotonic()
+            if now > deadline:
+                raise Overdue
+            if now - probed_at > PROBE_INTERVAL_S:
+                self._process.check_responds()
+                probed_at = time.monotonic()
+
+    def _pop_free(self, folder: list[int] | None) -> socket.socket | None:
+        """A free connection to the engine of this folder. Connections to engines of former folders at the same path are
+        closed."""
+        with suppress(IndexError):
+            while True:
+                connected_to, wire = self._free.pop()
+                if connected_to == folder:
+                    return wire
+                wire.close()
+        return None
+
+    def _drop_free(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._free.pop()[1].close()
+
+    def _connect(self) -> socket.socket:
+        try:
+            return self._process.connect({"limits": self._limits}, self._check_continue)
+        except FileNotFoundError:
+            raise _deleted() from None
+
+    def _check_continue(self) -> None:
+        check_not_cancelled(self._cancelled)
+        self._check()
+
+
+def _deleted() -> NotFound:
+    return NotFound("This portal was deleted. portal_write creates a new one.", field="portalUri")
+
+
+def _timeout(field: str | None) -> AppError:
+    """`field` is the argument a caller's query came in; None for statements of our own."""
+    if field is None:
+        return LimitReached("This took the engine too long. Give it less at a time.", is_time=True)
+    return Invalid(
+        f"{field}: this took longer than a query may. Narrow it with WHERE, or aggregate less at once.",
+        code="timeout",
+        field=field,
+    )
+
+
+def _error(answer: dict[str, Any], field: str | None) -> Exception:
+    """`field` is the argument a caller's query came in; None for statements of our own."""
+    kind, said = answer["kind"], answer["message"]
+    if kind == "timeout" or answer.get("code") in _TOO_LONG:
+        return _timeout(field)
+    if kind == "damaged":
+        return archive.DamagedArchive(said)
+    if kind == "refused":
+        return Invalid(f"{field}: {said}", code="read_only_query", field=field)
+    if kind == "too much":
+        return Invalid(f"{field}: {said}", code="too_large", field=field)
+    if kind == "unfit" and field == "query":
+        return Invalid("query: an export takes no parameters. Write the values into the query.", field="query")
+    if kind == "unfit" and field is not None:
+        return Invalid(f"parameters: {said}", field="parameters")
+    code = answer["code"]
+    if code == _DISK_FULL:
+        return Unavailable("The disk that this portal lies on is full. Make room, and try again.")
+    if code == _STD_EXCEPTION and _FILESYSTEM_ERROR in said:
+        return Unavailable(
+            "The engine cannot use the files of this portal: they were moved or deleted. Try again.",
+            retry_after=RETRY_AFTER_S,
+        )
+    if field is None:
+        if code in {_TOO_MUCH_MEMORY, *_TOO_MANY}:
+            return LimitReached("This is too much for the engine at once. Give it less at a time.", is_time=False)
+    elif words := _TOO_MUCH.get(code):
+        return Invalid(f"{field}: {words}", code="too_large", field=field)
+    return EngineError(said, code)

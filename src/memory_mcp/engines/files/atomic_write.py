@@ -1,0 +1,148 @@
+"""Whole-file writes: a reader, another process or a crash sees the old file or the new one, never a part."""
+
+import errno
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from memory_mcp.engines.files.rename import exchange, rename_to_new
+from memory_mcp.engines.files.rooted_folder import FolderEntry
+
+UNFINISHED = ".memory-mcp-part"  # what the name of a file ends with that is not whole yet
+NEW = 0o666  # what a new file may be used for, but for the umask
+ABANDONED = 600.0  # seconds after which whoever wrote it does so no more
+# What a file system says that has no links.
+_NO_LINKS = {errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EMLINK}
+
+
+def write(target: FolderEntry, data: bytes, *, durable: bool = True, mode: int = NEW) -> None:
+    """Put a file there, in place of one that may be there. `mode` is for a file that is new."""
+    part = _written(target, data, durable, mode)
+    try:
+        part.rename(target)
+    except BaseException:
+        _drop(part)
+        raise
+    if durable:
+        target.sync_folder()
+
+
+def replace(
+    target: FolderEntry, data: bytes, is_seen: Callable[[os.stat_result], bool], *, durable: bool = True
+) -> bool:
+    """Put a file in place of one that was seen. False, and nothing is changed, if that is another by now.
+
+    The two change places first, and then what was there is looked at: whoever saves at the last moment is noticed.
+    Where the system cannot do that, the look comes just before.
+    """
+    part = _written(target, data, durable)
+    try:
+        if exchange(part, target):
+            is_done = is_seen(part.status()) or _given_back(part, target)
+        elif is_done := is_seen(target.status()):
+            part.rename(target)
+    finally:
+        _drop(part)
+    if durable:
+        target.sync_folder()
+    return is_done
+
+
+def _given_back(part: FolderEntry, target: FolderEntry) -> bool:
+    """What somebody saved takes its place again, or what is saved even now. False: ours does not stay."""
+    leaving = target.status()
+    while True:
+        coming = part.status()
+        exchange(part, target)
+        if os.path.samestat(part.status(), leaving):
+            return False
+        leaving = coming  # somebody saved in between: that one goes back, and ours or an older save leaves
+
+
+def write_new(
+    target: FolderEntry, data: bytes, *, durable: bool = True, mode: int = NEW, changed_ns: int | None = None
+) -> None:
+    """Put a file there, changed just now or when `changed_ns` says. Raises FileExistsError if one is there, were it
+    made a moment ago."""
+    part = _written(target, data, durable, mode)
+    try:
+        if changed_ns is not None:
+            os.utime(part.path, ns=(changed_ns, changed_ns), dir_fd=part.fd)
+        _rename_to_new(part, target)
+    finally:
+        _drop(part)
+    if durable:
+        target.sync_folder()
+
+
+def sync(path: Path) -> None:
+    """Make a file, or a change of names in a folder, survive a power cut."""
+    if os.name == "posix":  # elsewhere a folder cannot be opened
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove_unfinished(folder: FolderEntry, now: float) -> None:
+    """Remove what a crash left. A young one may be a living writer's, whose turn is another: folders lie in folders."""
+    for name in os.listdir(folder.here):
+        if name.startswith(".") and name.endswith(UNFINISHED):
+            with suppress(OSError):  # gone by now
+                part = folder.beside(name)
+                found = part.status()
+                if max(found.st_mtime, found.st_ctime) < now - ABANDONED:
+                    part.remove()
+
+
+def _written(target: FolderEntry, data: bytes, durable: bool, mode: int = NEW) -> FolderEntry:
+    part = target.beside(f".{secrets.token_hex(6)}{UNFINISHED}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    fd = os.open(part.path, flags, target.mode_of_new(mode), dir_fd=part.fd)
+    try:
+        with open(fd, "wb") as file:
+            _keep_permissions(target, fd)
+            file.write(data)
+            file.flush()
+            if durable:
+                os.fsync(fd)
+    except BaseException:
+        _drop(part)
+        raise
+    return part
+
+
+def _keep_permissions(target: FolderEntry, fd: int) -> None:
+    """Those of the file that is replaced, if there is one."""
+    with suppress(FileNotFoundError, AttributeError):  # Windows has no fchmod
+        os.fchmod(fd, target.status().st_mode & 0o777)
+
+
+def _rename_to_new(part: FolderEntry, target: FolderEntry) -> None:
+    if rename_to_new(part, target) or _linked(part, target):
+        return
+    with suppress(FileNotFoundError):  # all that is left: look, then rename
+        target.status()
+        raise FileExistsError(target.name)
+    part.rename(target)
+
+
+def _linked(part: FolderEntry, target: FolderEntry) -> bool:
+    """False, and nothing is done, where there are no links. Raises FileExistsError if the name is taken."""
+    try:
+        os.link(part.path, target.path, src_dir_fd=part.fd, dst_dir_fd=target.fd)
+    except NotImplementedError:
+        return False
+    except OSError as exc:
+        if exc.errno in _NO_LINKS:
+            return False
+        raise
+    return True
+
+
+def _drop(part: FolderEntry) -> None:
+    with suppress(OSError):
+        part.remove()

@@ -1,0 +1,143 @@
+"""Data directories: how to recognise one, and how to keep other users of the machine out.
+
+Each carries a marker file, as caches carry a CACHEDIR.TAG. One that an older version made has none until a server is
+started on it, and is recognised by its server.db.
+"""
+
+import logging
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from memory_mcp.engines.files import atomic_write
+from memory_mcp.engines.files.rooted_folder import FolderEntry
+
+MARKER = ".memory-mcp"
+SIGNATURE = b"Memory MCP data directory\n"
+SHARED = b"shared"
+ADVICE = b"""\
+# The databases and files of Memory MCP. `memory-mcp doctor` checks them.
+# This folder cannot be a store, nor can one that holds it; a store above it leaves it out.
+# Its contents are for their owner alone. A line that says "shared" leaves the permissions of this folder as they are.
+"""
+MAX_MARKER_BYTES = 4096
+SERVER_FILE = "server.db"
+APPLICATION_IDS = slice(68, 71)  # of the header of an SQLite file: the first bytes of its application id
+OURS = b"MMC"  # how the application ids of all our kinds of files begin
+OTHERS = 0o077  # the permissions of group and others in a mode
+
+log = logging.getLogger(__name__)
+
+
+def is_data_directory(folder: FolderEntry) -> bool:
+    """Whether an open folder is a data directory, of this server or of any other."""
+    return _marker(folder) is not None or _has_server_file(folder)
+
+
+def is_at(folder: Path) -> bool:
+    """The same for a path. False if there is no such folder."""
+    return is_data_directory(FolderEntry(None, folder, ""))
+
+
+def find_below(folder: Path) -> Path | None:
+    """A data directory below a folder, where a store would look: not in hidden folders, nor behind symlinks."""
+    for here, names, _ in os.walk(folder):
+        names[:] = [name for name in names if not name.startswith(".")]
+        for name in names:
+            if is_at(Path(here, name)):
+                return Path(here, name)
+    return None
+
+
+def prepare(folder: Path) -> None:
+    """Mark a data directory, and close it and everything in it to other users of the machine.
+
+    A folder that held something else before it became a data directory keeps its permissions, as does one whose marker
+    says that it is shared. Errors are ignored here: opening the databases reports them.
+    """
+    folder = folder.resolve()
+    with suppress(OSError):
+        mark(folder, shared=not is_at(folder) and _holds_other_files(folder))
+        tenants = [path for path in (folder / "users").glob("[!.]*") if path.is_dir() and not path.is_symlink()]
+        for tenant in tenants:
+            mark(tenant)
+        if os.name == "posix" and not is_shared(folder):
+            _make_private(folder, tenants)
+
+
+def is_shared(folder: Path) -> bool:
+    """Whether the marker of a data directory says that its own permissions stay as they are."""
+    return SHARED in (_marker(_place(folder)) or b"").splitlines()
+
+
+def mark(folder: Path, *, shared: bool = False) -> None:
+    """Write the marker if it is missing and can be written."""
+    place = _place(folder)
+    if _marker(place) is None:
+        with suppress(OSError):  # another process was faster, the disk is full, or there is another file of that name
+            atomic_write.write_new(
+                place.beside(MARKER), SIGNATURE + ADVICE + (SHARED + b"\n" if shared else b""), mode=0o600
+            )
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder of a data directory and those above it that are missing, each for its owner alone."""
+    for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
+        missing.mkdir(mode=0o700, exist_ok=True)
+
+
+def _holds_other_files(folder: Path) -> bool:
+    """Whether a folder that becomes a data directory held anything before, beside our lock and settings, and what
+    another implementation of the specifications of vault and graph keeps there."""
+    ours = {"in-use.lock", "config.toml", "stores.yaml", "stores.yaml.lock", "projects", "archive"}
+    adopted = ("memory.db", "_meta.db")
+    return any(name not in ours and not name.startswith(adopted) for name in os.listdir(folder))
+
+
+def _marker(folder: FolderEntry) -> bytes | None:
+    with suppress(OSError):
+        text = folder.beside(MARKER).read(MAX_MARKER_BYTES)[0]
+        if text.startswith(SIGNATURE):
+            return text
+    return None
+
+
+def _has_server_file(folder: FolderEntry) -> bool:
+    try:
+        header = folder.beside(SERVER_FILE).read(100)[0]
+    except OSError:
+        return False
+    return header.startswith(b"SQLite format 3\0") and header[APPLICATION_IDS] == OURS
+
+
+def _make_private(folder: Path, tenants: list[Path]) -> None:
+    was_open = _close_to_others(folder)
+    for path in [path for one in (folder, *tenants) for path in one.iterdir()]:
+        _close_to_others(path)
+    if was_open:
+        for here, folders, files in os.walk(folder):
+            for name in (*folders, *files):
+                _close_to_others(Path(here, name))
+        log.warning(
+            "Other users of this machine could read the data directory. Now only its owner can. To share it, add a "
+            "line `shared` to its file %s.",
+            MARKER,
+        )
+
+
+def _close_to_others(path: Path) -> bool:
+    """Remove the permissions of group and others. Whether there were any.
+
+    Symlinks, and what belongs to another user, stay as they are."""
+    with suppress(OSError):
+        found = path.lstat()
+        kind_is_ours = stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)
+        if kind_is_ours and found.st_mode & OTHERS and found.st_uid == os.geteuid():
+            path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
+            return True
+    return False
+
+
+def _place(folder: Path) -> FolderEntry:
+    return FolderEntry(None, folder, "")

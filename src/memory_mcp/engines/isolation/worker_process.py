@@ -1,0 +1,178 @@
+"""The server's side: start a child process, call functions of this program in it, and stop it whatever happens.
+
+Requests and answers are lines of JSON. Nothing that comes from the child is executed or unpickled.
+"""
+
+import json
+import logging
+import math
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, Self, cast
+
+import memory_mcp
+from memory_mcp import errors
+from memory_mcp.cancellation import check_not_cancelled
+from memory_mcp.errors import AppError, Invalid, Unavailable
+
+POLL_INTERVAL_S = 0.1  # between two checks that the caller has not cancelled
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+PACKAGES = Path(memory_mcp.__file__).parents[1]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ProcessLimits:
+    """What a child process may use. `seconds` is for all its calls together."""
+
+    seconds: float
+    memory_bytes: int = 512 * 1024 * 1024
+    file_bytes: int = 0  # of one file that it writes
+    open_files: int = 64
+
+
+class LimitExceeded(Invalid):
+    """The child process reached a limit, and was ended."""
+
+    def __init__(self, limit: Literal["time", "memory", "size"]) -> None:
+        code = "timeout" if limit == "time" else "too_large"
+        super().__init__("This takes too much time, memory or space. Give less at a time.", code=code)
+        self.limit = limit
+
+
+class WorkerProcess:
+    """A child process for one task. It can open only the named folders, and the network only with `network`.
+
+    Functions are called by name with JSON values; paths are passed as strings. An AppError that a function raises is
+    raised here, too. Raises LimitExceeded, and Unavailable if the caller has left (`cancelled`).
+    """
+
+    def __init__(
+        self,
+        limits: ProcessLimits,
+        *,
+        readable: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
+        network: bool = False,
+        cancelled: threading.Event | None = None,
+    ) -> None:
+        self._deadline = time.monotonic() + limits.seconds
+        self._cancelled = cancelled
+        self._limits: dict[str, Any] = {
+            "seconds": math.ceil(limits.seconds) + 1,
+            "memory_bytes": limits.memory_bytes,
+            "file_bytes": limits.file_bytes,
+            "open_files": limits.open_files,
+            "readable": list(map(str, readable)),
+            "writable": list(map(str, writable)),
+            "network": network,
+            "parent": os.getpid(),
+        }
+        self._started: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process ahead of the first call, which would start it otherwise. It needs about 60 ms."""
+        if self._started is None:
+            self._started = _start(self._limits, has_packages=self._limits["network"])
+
+    @property
+    def _process(self) -> subprocess.Popen[bytes]:
+        self.start()
+        return cast("subprocess.Popen[bytes]", self._started)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function of this package in the child. Arguments and result are JSON values."""
+        asked = {"module": function.__module__, "function": function.__qualname__, "arguments": arguments}
+        try:
+            stdin = cast(IO[bytes], self._process.stdin)
+            stdin.write(json.dumps(asked, default=str).encode() + b"\n")
+            stdin.flush()
+            answer = json.loads(self._receive_line())
+        except OSError as exc:  # it has ended, or ends while it is asked
+            raise self._reason() from exc
+        if "limit" in answer:
+            raise LimitExceeded(answer["limit"])
+        if "error" in answer:
+            raise _rebuild_error(function, answer["error"])
+        if "bug" in answer:
+            raise RuntimeError(f"{function.__qualname__} failed in a child process:\n{answer['bug']}")
+        return answer["result"]
+
+    def _receive_line(self) -> bytes:
+        stdout = cast(IO[bytes], self._process.stdout).fileno()
+        waiting = select.poll()
+        waiting.register(stdout, select.POLLIN)
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            self._check()
+            if not waiting.poll(POLL_INTERVAL_S * 1000):
+                continue
+            chunk = os.read(stdout, 1 << 16)
+            line += chunk
+            if not chunk:
+                raise self._reason()
+            if len(line) > MAX_ANSWER_BYTES:
+                raise LimitExceeded("size")
+        return bytes(line)
+
+    def _check(self) -> None:
+        check_not_cancelled(self._cancelled)
+        if time.monotonic() > self._deadline:
+            raise LimitExceeded("time")
+
+    def _reason(self) -> Exception:
+        """The error for a child that has ended without an answer."""
+        status = self._process.wait()
+        if status == -signal.SIGXCPU:
+            return LimitExceeded("time")
+        log.warning("A process that reads foreign files ended with status %s.", status)
+        if status == -signal.SIGKILL:  # the kernel had no memory left
+            return LimitExceeded("memory")
+        return Unavailable("The process that reads files ended. Look at the log, or try again.")
+
+    def _end(self) -> None:
+        if self._started is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):  # the child has not read all of the last request
+                cast(IO[bytes], stream).close()
+
+
+def _start(limits: dict[str, Any], *, has_packages: bool) -> subprocess.Popen[bytes]:
+    # Without site (-S) it starts in half the time. The environment holds no secret of the server.
+    flags = [] if has_packages else ["-S"]
+    return subprocess.Popen(
+        [sys.executable, *flags, "-m", "memory_mcp.engines.isolation.child", json.dumps(limits)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=PACKAGES,
+        env={"PYTHONPATH": str(PACKAGES), "PYTHONUTF8": "1"},
+        start_new_session=True,
+    )
+
+
+def _rebuild_error(function: Callable[..., Any], said: dict[str, Any]) -> AppError:
+    """An error as the function raised it: one of errors.py, or of the function's own module."""
+    own = getattr(sys.modules[function.__module__], said["class"], None)
+    kind = own or getattr(errors, said["class"], AppError)
+    if not (isinstance(kind, type) and issubclass(kind, AppError)):
+        kind = AppError
+    return kind(said["message"], code=said["code"], **said["data"])

@@ -1,0 +1,5 @@
+"""The SQLite driver: connections, transactions, write turns, migrations. Knows no tables."""
+
+from memory_mcp.engines.sqlite.database import Database, Read, Write
+
+__all__ = ["Database", "Read", "Write"]

@@ -1,0 +1,377 @@
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import apsw
+
+from memory_mcp.clock import Clock, precise_stamp, stamp, utc_now
+from memory_mcp.engines.files.atomic_write import sync
+from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLocks
+from memory_mcp.engines.sqlite import migrations
+from memory_mcp.engines.sqlite.connections import BUSY, Durability, connect, leave_wal, transaction
+from memory_mcp.errors import Invalid, NotFound, Unavailable, Unusable
+
+Row = tuple[Any, ...]
+Missing = Literal["make", "make once", "refuse"]
+MAX_REOPENS = 10  # of a file, between asking for a turn and getting it
+MAX_IDLE_READERS = 8  # readers kept for the next call: each holds pages of the file in memory
+
+
+@dataclass(frozen=True)
+class Read:
+    """One consistent view of the file: what others commit meanwhile is not seen. `now` is when it was opened."""
+
+    connection: apsw.Connection
+    now: datetime
+    generation: int  # of the file: another one after somebody has put another file in its place
+
+    @property
+    def stamp(self) -> str:
+        return stamp(self.now)
+
+    @property
+    def precise_stamp(self) -> str:
+        return precise_stamp(self.now)
+
+    def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]:
+        return self.connection.execute(sql, values or {}).fetchall()
+
+    def each(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        """Rows one by one, for more than fits in memory."""
+        return iter(self.connection.execute(sql, values or {}))
+
+    def one(self, sql: str, values: Mapping[str, Any] | None = None) -> Row | None:
+        rows = self.all(sql, values)
+        return rows[0] if rows else None
+
+    def number(self, sql: str, values: Mapping[str, Any] | None = None) -> int:
+        """The whole number that a query with one row and one column gives, such as a count or an id."""
+        return int(self.all(sql, values)[0][0])
+
+
+@dataclass(frozen=True)
+class Write(Read):
+    """One unit of work: all of it is kept or none. `now` is the same instant for every row it writes."""
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """A part that fails by itself: what the block wrote is undone if it raises, and the rest may go on.
+
+        Raises Invalid for values that the file does not take.
+        """
+        try:
+            with self.connection:  # a savepoint
+                yield
+        except (apsw.SQLError, apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, OverflowError) as exc:
+            raise Invalid("The database does not take it.") from exc
+
+
+class _File:
+    """The connections to one file on disk. A file of the same name that took its place is another."""
+
+    def __init__(self, path: Path, durability: Durability, generation: int) -> None:
+        self.generation = generation
+        self._path = path
+        self._durability = durability
+        self._names = os.fspath(path), os.fspath(_wal(path))  # looked at on every call: Path would take twice as long
+        self._identity: tuple[object, object] = (None, None)  # of the file and of its WAL
+        self._guard = threading.Lock()
+        self._idle: list[apsw.Connection] = []
+        self._closed = False
+        self.writer = connect(path, durability)
+
+    def remember(self) -> None:
+        """Which file this is. Not before it has a WAL: a file that was moved away and back has another."""
+        self._identity = self._found()
+
+    def is_in_place(self) -> bool:
+        return not self._closed and self._lies_there()
+
+    def _lies_there(self) -> bool:
+        return self._identity == self._found()
+
+    def _found(self) -> tuple[object, object]:
+        file, wal = self._names
+        return _identity(file), _identity(wal)
+
+    @contextmanager
+    def reader(self) -> Iterator[apsw.Connection]:
+        with self._guard:
+            connection = self._idle.pop() if self._idle else None
+        connection = connection or connect(self._path, self._durability)
+        try:
+            yield connection
+        finally:
+            with self._guard:
+                keep = not self._closed and len(self._idle) < MAX_IDLE_READERS  # closed: another file took its place
+                if keep:
+                    self._idle.append(connection)
+            if not keep:
+                self._let_go(connection)
+
+    def close(self) -> None:
+        with self._guard:
+            if self._closed:  # a closed connection can be told nothing any more
+                return
+            self._closed = True
+            connections, self._idle = [*self._idle, self.writer], []
+        for connection in connections:
+            self._let_go(connection)
+
+    def _let_go(self, connection: apsw.Connection) -> None:
+        if not self._lies_there():
+            leave_wal(connection)
+        connection.close()
+
+
+class Database:
+    """One SQLite file that many threads and processes share. Readers are never blocked; writers take turns.
+
+    When somebody removes or replaces the file while it is open, the next call goes to what lies there now: a write
+    into a file that nobody can find again would be lost.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        schema: migrations.Schema,
+        *,
+        backups: Path,
+        durability: Durability = "full",
+        clock: Clock = utc_now,
+        missing: Missing = "make",
+        lock: Path | None = None,
+    ) -> None:
+        """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable saying why not.
+
+        With `missing` "refuse", a missing file is never made: NotFound is raised. "make once" makes it now and refuses
+        later. `lock` is where writers wait; beside the file unless told.
+        """
+        self.path = path
+        self._generation = 0  # grows when another file has taken the place of this one
+        self._schema = schema
+        self._backups = backups
+        self._durability = durability
+        self._clock = clock
+        self._missing = missing
+        self._when_opened: list[Callable[[Database], None]] = []
+        self._turns = FileLocks(lock or path.with_name(path.name + ".lock"))
+        self._reopening = threading.RLock()
+        with translate_errors(path):
+            self._file = self._open()
+        self._missing = "make" if missing == "make" else "refuse"
+
+    @contextmanager
+    def read(self) -> Iterator[Read]:
+        with translate_errors(self.path), (file := self._in_place()).reader() as connection:
+            connection.execute("BEGIN")
+            try:
+                yield Read(connection, self._clock(), file.generation)
+            finally:
+                connection.execute("COMMIT")
+
+    @contextmanager
+    def write(self, wait: float = LOCK_TIMEOUT_S) -> Iterator[Write]:
+        """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the turn does not come
+        within `wait` seconds."""
+        with translate_errors(self.path), self._turn(wait) as file:
+            file.writer.set_busy_timeout(min(BUSY, int(wait * 1000)))
+            with transaction(file.writer):
+                yield Write(file.writer, self._clock(), file.generation)
+            if not file.is_in_place():  # asked in our turn: after it, somebody may have closed it
+                raise Unavailable(f"{self.path.name} was moved away while it was written to. Try again.")
+
+    @contextmanager
+    def _turn(self, wait: float) -> Iterator[_File]:
+        """The turn to write into the file that lies there: whoever moved it away had the turn before."""
+        for _ in range(MAX_REOPENS):
+            file = self._in_place()
+            with self._turns.take(wait):
+                if file.is_in_place():
+                    yield file
+                    return
+        raise Unavailable(f"{self.path.name} is being moved about. Try again.")
+
+    def move(self, target: Path) -> None:
+        """Move the file elsewhere with everything that was written to it, while nobody writes. This object is of no
+        use afterwards. Raises Unavailable, and moves nothing, while somebody reads for long."""
+        with translate_errors(self.path):
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._turn(LOCK_TIMEOUT_S) as file:
+                if target.exists():
+                    raise Unavailable("There is a file where this one should go. Nothing was changed.")
+                _fold_wal(file.writer)
+                file.close()
+                for left in (_wal(target), _shm(target)):  # of a file that is long gone
+                    left.unlink(missing_ok=True)
+                # A new file, not the same under another name: processes that still have the old one open share its
+                # locks and its WAL among themselves, and would go on doing so when it comes back.
+                _copy(self.path, target)
+                for left in (self.path, _wal(self.path), _shm(self.path)):
+                    left.unlink(missing_ok=True)
+                sync(target.parent)
+                sync(self.path.parent)
+
+    def truncate_wal(self) -> None:
+        """Write everything from the WAL into the file, and empty it: it holds pages as they were before a deletion.
+        Raises Unavailable while another process reads from it for long."""
+        with translate_errors(self.path), self._turn(LOCK_TIMEOUT_S) as file:
+            _fold_wal(file.writer)
+
+    def remove(self) -> None:
+        """Delete the file, while nobody writes. This object is of no use afterwards."""
+        with translate_errors(self.path), self._turn(LOCK_TIMEOUT_S) as file:
+            file.close()
+            for left in (self.path, _wal(self.path), _shm(self.path)):
+                left.unlink(missing_ok=True)
+
+    def look(self) -> None:
+        """Notice whether another file has taken the place of this one, without reading or writing."""
+        with translate_errors(self.path):
+            self._in_place()
+
+    def whenever_opened(self, callback: Callable[["Database"], None]) -> None:
+        """Call `callback` now, and again each time another file has taken the place of this one."""
+        self._when_opened.append(callback)
+        callback(self)
+
+    def close(self, wait: float = LOCK_TIMEOUT_S) -> bool:
+        """Let the write under way finish, then close. False if it does not finish within `wait` seconds.
+
+        Whoever reads now reads on, and the next call opens the file again.
+        """
+        try:
+            with translate_errors(self.path), self._turns.take(wait):
+                self._file.close()
+        except Unavailable:
+            return False
+        return True
+
+    def _in_place(self) -> _File:
+        if not self._file.is_in_place():
+            with self._reopening:
+                if not self._file.is_in_place():
+                    self._generation += 1
+                    former, self._file = self._file, self._open()
+                    with self._turns.take():  # a write under way in the former file ends first
+                        former.close()
+                    for callback in self._when_opened:
+                        callback(self)
+        return self._file
+
+    def _open(self) -> _File:
+        for place in (self.path, self._turns.path):
+            for folder in reversed([folder for folder in place.parents if not folder.exists()]):
+                folder.mkdir(mode=0o700, exist_ok=True)
+        with self._turns.take():
+            if self._missing == "refuse" and not self.path.exists():
+                raise _gone()
+            make_ready(self.path, self._turns.note())
+        file = _File(self.path, self._durability, self._generation)
+        try:
+            self._bring_up_to_date(file.writer)
+            file.writer.execute("SELECT 1 FROM sqlite_master").fetchall()  # from here on it has a WAL
+            file.remember()
+        except BaseException:
+            file.close()
+            raise
+        with self._turns.take():
+            self._turns.make_note(_identities(self.path))
+        return file
+
+    def _bring_up_to_date(self, connection: apsw.Connection) -> None:
+        if migrations.is_current(connection, self._schema) and connection.pragma("journal_mode") == "wal":
+            return
+        # WAL mode cannot be switched on while others use the file, so the first one does it alone.
+        with self._turns.take():
+            if not migrations.is_foreign(connection):
+                connection.pragma("journal_mode", "wal")
+            migrations.run(connection, self._schema, self._backups, self._clock)
+            connection.pragma("journal_mode", "wal")  # not before: a foreign file that is refused stays as it was
+
+
+def _identity(path: Path | str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)  # noqa: PTH116  # takes names as they are: Path.stat takes twice as long
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _identities(path: Path) -> str:
+    """Which file this is, and which WAL is its own."""
+    return f"{_identity(path)} {_identity(_wal(path))}"
+
+
+def make_ready(path: Path, known: str) -> None:
+    """Make the file if it is missing, and see that the WAL beside it is its own.
+
+    SQLite plays any WAL it finds into a file of that name. So one that belonged to a file that was removed or replaced
+    since it was last opened (`known`) is set aside. A folder copied as a whole has other identities throughout, and
+    keeps its WAL. The file is made here so that only its owner can read it; its WAL takes the same mode.
+    """
+    wal = str(_identity(_wal(path)))
+    missing = not path.exists()
+    replaced = bool(known) and known.endswith(wal) and not known.startswith(str(_identity(path)))
+    if missing or (replaced and wal != str(None)):
+        for orphan in (_wal(path), _shm(path)):
+            if orphan.exists():
+                orphan.replace(orphan.with_name(orphan.name + ".orphan"))
+    if missing:
+        path.touch(mode=0o600)
+
+
+def _wal(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _shm(path: Path) -> Path:
+    return path.with_name(path.name + "-shm")
+
+
+def _fold_wal(connection: apsw.Connection) -> None:
+    """Write everything from the WAL into the file. Raises BusyError while somebody still reads from the WAL."""
+    busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
+    if busy:
+        raise apsw.BusyError
+
+
+def _copy(path: Path, target: Path) -> None:
+    """All of it or nothing, and on the disk."""
+    part = target.with_name(target.name + ".part")
+    with path.open("rb") as source, part.open("wb") as copy:
+        part.chmod(0o600)
+        shutil.copyfileobj(source, copy, 1024 * 1024)
+        copy.flush()
+        os.fsync(copy.fileno())
+    part.replace(target)
+
+
+def _gone() -> NotFound:
+    return NotFound("What was asked for has been moved or deleted meanwhile.")
+
+
+@contextmanager
+def translate_errors(path: Path) -> Iterator[None]:
+    """Turn the driver's errors into ours, once, for everything that touches a file."""
+    try:
+        yield
+    except apsw.BusyError as exc:
+        raise Unavailable("The memory is busy: another program holds it. Nothing was changed; try again.") from exc
+    except apsw.FullError as exc:
+        raise Unavailable("The disk is full. Nothing was changed; free some space and try again.") from exc
+    except (apsw.CorruptError, apsw.NotADBError) as exc:
+        raise Unusable(
+            f"{path.name} is damaged or not a Memory MCP database. Nothing was changed; "
+            "put a backup in its place or move it away."
+        ) from exc
+    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, OSError) as exc:
+        raise Unusable(
+            f"{path.name} cannot be opened or written. Check that the data directory exists and is yours."
+        ) from exc

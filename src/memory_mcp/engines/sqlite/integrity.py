@@ -1,0 +1,150 @@
+"""Whether a file is sound: its pages, its indexes of words, its references; and indexes of words made anew."""
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.sqlite import migrations
+from memory_mcp.engines.sqlite.connections import connect, sqlite_name
+from memory_mcp.engines.sqlite.database import make_ready, translate_errors
+from memory_mcp.engines.sqlite.migrations import Schema
+from memory_mcp.errors import AppError, Unavailable, Unusable
+
+MAX_PROBLEMS = 5  # of what is wrong with one file
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a file, in words."""
+
+    message: str
+    index: str | None = None  # the index of words that is to be made anew, if that is all
+
+
+def check_copy(path: Path, schema: Schema) -> str | None:
+    """What is wrong with a file nobody else uses, quickly looked through; None if nothing is."""
+    try:
+        with closing(apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            if wrong := _is_of_another_kind(connection, schema):
+                return wrong
+            found = [text for (text,) in connection.execute("PRAGMA quick_check(1)")]
+    except apsw.Error as exc:
+        return f"it cannot be read ({exc})"
+    return None if found == ["ok"] else f"it is damaged ({found[0]})"
+
+
+def faults(path: Path, schema: Schema, lock: Path) -> Iterator[Fault]:
+    """All that is wrong with a file that others may be using. Nothing is changed."""
+    turn = FileLocks(lock)
+    try:
+        connection = _connected(path, turn)
+    except AppError as exc:
+        yield Fault(f"it cannot be opened ({exc.message})")
+        return
+    try:
+        if wrong := _is_of_another_kind(connection, schema):
+            yield Fault(wrong)
+            return
+        if refused := _refusal(connection, schema, turn):
+            yield Fault(f"a server cannot use it: {refused}")
+            return
+        damaged = [text for (text,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})") if text != "ok"]
+        indexes = list(word_indexes(connection))
+        for text in damaged:
+            yield Fault(text, _named(text, indexes))
+        for table, column, *_ in connection.execute("PRAGMA foreign_key_check").fetchall()[:MAX_PROBLEMS]:
+            yield Fault(f"row {column} of {table} refers to something that is not there")
+        told = {_named(text, indexes) for text in damaged}
+        with turn.take():  # the check is spelt as a write
+            wrong_ones = {index: _wrong_with(connection, index) for index in indexes if index not in told}
+        for index, wrong in wrong_ones.items():
+            if wrong:
+                yield Fault(f"the index {index} does not fit what it indexes ({wrong})", index)
+    except (apsw.BusyError, Unavailable):
+        yield Fault("somebody else holds it: try again")
+    except apsw.Error as exc:
+        yield Fault(f"it cannot be read through ({exc})")
+    finally:
+        connection.close()
+
+
+def _refusal(connection: apsw.Connection, schema: Schema, turn: FileLocks) -> str | None:
+    """Why the migrations that a start would run on this file fail; None if they do not. They are undone."""
+    if migrations.version(connection) == schema.version:
+        return None
+    try:
+        with turn.take():
+            migrations.rehearse(connection, schema)
+    except Unusable as exc:
+        return exc.message.rstrip(".")
+    return None
+
+
+def word_indexes(connection: apsw.Connection) -> Iterator[str]:
+    for name, sql in connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table' AND sql IS NOT NULL"):
+        if re.search(r"\busing\s+fts5\b", sql, re.IGNORECASE):
+            yield name
+
+
+def has_its_own_texts(connection: apsw.Connection, index: str) -> bool:
+    """Whether an index can be made anew from a table it names. One without texts needs who knows them."""
+    (sql,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (index,)).fetchall()[0]
+    return not re.search(r"content\s*=\s*''", str(sql))
+
+
+def make_anew(connection: apsw.Connection, index: str) -> None:
+    connection.execute(f"INSERT INTO {index} ({index}) VALUES ('rebuild')").fetchall()
+
+
+def empty(connection: apsw.Connection, indexes: Iterable[str]) -> None:
+    """Take everything out of indexes whose texts somebody else knows."""
+    for index in indexes:
+        connection.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')").fetchall()
+
+
+def _wrong_with(connection: apsw.Connection, index: str) -> str | None:
+    rank = 1 if has_its_own_texts(connection, index) else 0
+    try:
+        connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', {rank})").fetchall()
+    except apsw.BusyError:
+        raise
+    except apsw.Error as exc:
+        return str(exc) or type(exc).__name__
+    return None
+
+
+def is_current(path: Path, schema: Schema, lock: Path) -> bool:
+    """Whether a file can be opened without changing it: it has the schema of this program. Raises Unavailable for one
+    that cannot be read, or whose turn does not come."""
+    with translate_errors(path), closing(_connected(path, FileLocks(lock))) as connection:
+        return migrations.is_current(connection, schema)
+
+
+def _connected(path: Path, turn: FileLocks) -> apsw.Connection:
+    """In its turn, so that no other file's WAL is played into it."""
+    with translate_errors(path):
+        turn.path.parent.mkdir(mode=0o700, exist_ok=True)
+        with turn.take():
+            make_ready(path, turn.note())
+            return connect(path, "full")
+
+
+def _is_of_another_kind(connection: apsw.Connection, schema: Schema) -> str | None:
+    version = int(connection.pragma("user_version"))
+    if version > schema.version:
+        return f"a newer Memory MCP wrote it (its schema is {version}, this program knows {schema.version})"
+    if version and connection.pragma("application_id") != schema.application_id:
+        return "it is a file of another kind"
+    if not version and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
+        return "it is empty, as a full disk or a power cut leaves a file"
+    return None
+
+
+def _named(text: str, indexes: Iterable[str]) -> str | None:
+    """Which index of words a complaint is about."""
+    return next((index for index in indexes if re.search(rf"\b{index}\b", text)), None)

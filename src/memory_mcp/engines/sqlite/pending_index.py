@@ -1,0 +1,28 @@
+"""Reading a file whose rows other programs may have changed: they are indexed first."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from memory_mcp.engines.sqlite.database import Database, Read, Write
+from memory_mcp.errors import Unavailable
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def read_indexed(
+    db: Database, has_changes: Callable[[Read], bool], index_changes: Callable[[Write], object]
+) -> Iterator[Read]:
+    """A view of the file in which what other programs wrote before this call is corrected and indexed."""
+    with db.read() as tx:
+        if not has_changes(tx):
+            yield tx
+            return
+    try:
+        with db.write() as writing:
+            index_changes(writing)
+    except Unavailable as exc:  # a search of what is indexed is better than none
+        log.warning("What another program wrote is not indexed yet: %s", exc.message)
+    with db.read() as tx:
+        yield tx

@@ -1,0 +1,187 @@
+"""Answers within a model's means: as much as fits into one, and what to call for the rest."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
+
+from memory_mcp.engines.sqlite import Read
+from memory_mcp.families.family import TOKEN_BUDGET
+from memory_mcp.families.graph import storage
+from memory_mcp.families.graph.model import (
+    Created,
+    Entity,
+    Imported,
+    NamedRelation,
+    NewEntity,
+    Nodes,
+    NotStored,
+    Observed,
+    Project,
+    Projects,
+    Related,
+    Relation,
+)
+
+ANSWER = TOKEN_BUDGET * 3  # bytes of JSON: with so many ids and dates, three are a token of o200k_base
+FOR_ENTITIES = int(ANSWER * 0.7)  # the rest, and what they leave, is for relations
+MAX_RELATIONS = 1000  # more than fit into one answer
+
+T = TypeVar("T")
+A = TypeVar("A", Created, Observed, Related)
+
+
+@dataclass(frozen=True)
+class Skip:
+    """How much of an entity earlier answers have shown."""
+
+    observations: int = 0
+    relations: int = 0
+
+
+def nodes(tx: Read, ids: Sequence[str], skip: Skip, advice: str) -> Nodes:
+    """As many of these entities as fit, with the relations that touch them. `advice` is for when some do not."""
+    entities, are_whole = _entities(tx, ids, skip.observations)
+    touching = storage.relations_touching(tx, [entity.id for entity in entities], skip.relations, MAX_RELATIONS)
+    relations, are_all = _fitting(touching, ANSWER - sum(map(_size, entities)))
+    notices = []
+    if len(entities) == 1 and not (are_whole and are_all):
+        notices.append(_rest(entities[0], relations, skip))
+    elif not are_all:
+        notices.append("Not all relations are shown: call open_nodes with one name at a time for the others.")
+    if left_out := len(ids) - len(entities):
+        notices.append(f"{left_out} more would be too long to show at once. {advice}")
+    return Nodes(entities, relations, " ".join(notices) or None)
+
+
+def page(tx: Read, offset: int) -> Nodes:
+    """As many entities after a position as fit, each with the relations that start at it."""
+    entities: list[Entity] = []
+    relations: list[Relation] = []
+    space, last = ANSWER, offset
+    for placed in storage.placed_after(tx, offset):
+        if placed is None or placed.size > space:
+            break
+        entities.append(placed.entity)
+        relations += placed.relations
+        space, last = space - placed.size, placed.position
+    notices = []
+    if not entities and (first := next(storage.entities_after(tx, offset), None)):
+        last, found = first
+        entity, is_whole = _described(tx, found, 0, FOR_ENTITIES, is_first=True)
+        relations, are_all = _fitting(storage.relations_from(tx, entity.id), space - _size(entity))
+        entities = [entity]
+        if not (is_whole and are_all):
+            notices.append(_rest(entity, relations, Skip()))
+    if any(storage.entities_after(tx, last)):
+        notices.append(f"There is more: call read_graph with offset {last}.")
+    return Nodes(entities, relations, " ".join(notices) or None)
+
+
+def with_advice(created: Created, not_stored: list[NotStored]) -> Created:
+    """The answer, and what to call for names that exist."""
+    if not created.skipped:
+        return created
+    notice = "Names under `skipped` exist already and stay as they are."
+    if not_stored:
+        notice += " Their new observations, under `not_stored`, are not kept: add_observations adds them."
+    return replace(created, notice=notice, not_stored=not_stored or None)
+
+
+def written(answer: A) -> A:
+    """An answer to a write that a model can take. What is left out of it is done all the same."""
+    lists = [field.name for field in fields(answer) if isinstance(getattr(answer, field.name), list)]
+    items = [(name, one) for name in lists for one in getattr(answer, name)]
+    kept, are_all = _fitting(items, ANSWER)
+    if are_all:
+        return answer
+    said = (
+        f"All is done, and too long to show: {len(items) - len(kept)} items are left out here. open_nodes shows them."
+    )
+    shown = {name: [one for kind, one in kept if kind == name] for name in lists}
+    return replace(answer, notice=f"{answer.notice} {said}" if answer.notice else said, **shown)
+
+
+def listed(projects: Sequence[Project]) -> Projects:
+    shown, are_all = _fitting(projects, ANSWER, 1)
+    left_out = len(projects) - len(shown)
+    notice = (
+        None if are_all else f"{left_out} more are not shown. Ask for active and archived ones one after the other."
+    )
+    return Projects(shown, notice)
+
+
+def _entities(tx: Read, ids: Sequence[str], skip: int) -> tuple[list[Entity], bool]:
+    """As many as fit whole, or a part of the first if it alone is too long; and whether they are whole."""
+    entities: list[Entity] = []
+    space = FOR_ENTITIES
+    for found in storage.entities(tx, ids):
+        entity, is_whole = _described(tx, found, skip, space, is_first=not entities)
+        if not is_whole:
+            return (entities, True) if entities else ([entity], False)
+        entities.append(entity)
+        space -= _size(entity)
+    return entities, True
+
+
+def _described(tx: Read, entity: Entity, skip: int, space: int, *, is_first: bool) -> tuple[Entity, bool]:
+    """An entity with as many of its observations as fit, and whether it fits whole. The first has at least one."""
+    space -= _size(entity)
+    observations, are_all = _fitting(storage.observations(tx, entity.id, skip), space, 1 if is_first else 0)
+    return replace(entity, observations=observations), are_all and (space >= 0 or is_first)
+
+
+def _fitting(items: Iterable[T], space: int, at_least: int = 0) -> tuple[list[T], bool]:
+    """As many items from the front as fit, and whether that is all of them."""
+    fitting: list[T] = []
+    for item in items:
+        space -= _size(item)
+        if space < 0 and len(fitting) >= at_least:
+            return fitting, False
+        fitting.append(item)
+    return fitting, True
+
+
+def _rest(entity: Entity, relations: Sequence[Relation], skip: Skip) -> str:
+    """What to call for the rest of an entity."""
+    seen = {
+        "skip_observations": skip.observations + len(entity.observations),
+        "skip_relations": skip.relations + len(relations),
+    }
+    name = json.dumps(entity.name, ensure_ascii=False)
+    skipping = "".join(f" and {argument} {count}" for argument, count in seen.items() if count)
+    return f"{name} has more: call open_nodes with names [{name}]{skipping}."
+
+
+def _size(item: object) -> int:
+    """About how many bytes of JSON it makes."""
+    if isinstance(item, str):
+        return len(item.encode()) + 4
+    if isinstance(item, list | tuple):
+        return sum(map(_size, item))
+    return 80 + sum(map(_size, vars(item).values()))
+
+
+def newness(
+    there: Iterable[Entity | Relation], entities: Iterable[NewEntity], ties: Iterable[NamedRelation]
+) -> Imported:
+    """How much of these entities and relations a graph does not hold yet."""
+    known: dict[str, set[str]] = {}
+    related: set[tuple[str, str, str]] = set()
+    for item in there:
+        if isinstance(item, Entity):
+            known[item.name] = set(item.observations)
+        else:
+            related.add((item.source, item.target, item.relation_type))
+    counts = dict.fromkeys((field.name for field in fields(Imported)), 0)
+    for entity in entities:
+        counts["known" if entity.name in known else "entities"] += 1
+        before = known.setdefault(entity.name, set())
+        counts["observations"] += len(set(entity.observations) - before)
+        before.update(entity.observations)
+    for tie in ties:
+        whole = (tie.source, tie.target, tie.relation_type)
+        is_dangling = tie.source not in known or tie.target not in known
+        counts["dangling" if is_dangling else "known" if whole in related else "relations"] += 1
+        related.add(whole)
+    return Imported(**counts)

@@ -1,0 +1,189 @@
+"""Where projects lie on disk, which of their files are open, and what is done after a crash."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Set
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from memory_mcp.engines.sqlite import Database, Write
+from memory_mcp.families.graph import storage
+from memory_mcp.families.graph.model import Status
+from memory_mcp.families.graph.schema import PROJECT
+
+PROJECTS, ARCHIVE, LOCKS = "projects", "archive", "locks"
+DELETED = ".deleted"  # what the name of a mark ends with
+PART = ".db.part"  # what the name of a copy ends with that is not whole yet
+MAX_OPEN_FILES = 32  # projects' files; each takes five of the few that a process may have open
+PATIENCE = 0.05  # seconds for a write to finish in a file that is to be closed
+
+OpenFile = Callable[[Path, Path, bool], Database]
+"""Opens a project's file, given its path, where its writers wait, and whether to make it."""
+
+
+@dataclass(frozen=True)
+class GraphFolder:
+    """Where one user's projects lie."""
+
+    registry: Database
+    folder: Path
+
+    def relative(self, path: Path) -> str:
+        return path.relative_to(self.folder).as_posix()
+
+    def lock(self, project_id: str) -> Path:
+        """Where writers of a project wait, wherever its file lies."""
+        return self.folder / LOCKS / f"{project_id}.lock"
+
+    def mark(self, project_id: str) -> Path:
+        """What says that a project is being deleted."""
+        return self.folder / LOCKS / f"{project_id}{DELETED}"
+
+    def file(self, project_id: str, status: Status) -> Path:
+        return self.folder / (PROJECTS if status == "active" else ARCHIVE) / f"{project_id}.db"
+
+
+class OpenFiles:
+    """The projects' files this process uses. At most MAX_OPEN_FILES are open: beyond, the one that was not used for
+    longest is closed, and opens by itself when it is used again."""
+
+    def __init__(self, open_file: OpenFile) -> None:
+        self._open_file = open_file
+        self._guard = threading.Lock()
+        self._opening: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
+        self._known: dict[Path, Database] = {}
+        self._open: dict[Path, Database] = {}  # those of them that are open, the one last used at the end
+
+    def all(self) -> list[Database]:
+        """Those that are open."""
+        with self._guard:
+            return list(self._open.values())
+
+    def close(self) -> None:
+        for db in self.all():
+            db.close()
+
+    def get(self, path: Path, lock: Path, *, make: bool = False) -> Database:
+        """A project's file. Raises NotFound if it is missing and not to be made."""
+        with self._guard:
+            opening = self._opening[path]
+        with opening:  # one at a time, and nobody else's file waits for it
+            db = self._known.get(path)
+            if db is None:
+                db = self._known[path] = self._open_file(path, lock, make)
+                db.whenever_opened(self._use)
+        self._use(db)
+        for surplus in self._surplus():
+            if not surplus.close(PATIENCE):  # somebody writes to it
+                self._use(surplus)
+        return db
+
+    def forget(self, path: Path) -> None:
+        """Nobody here gets this file any more: it is about to be moved or removed."""
+        with self._guard:
+            self._known.pop(path, None)
+            self._open.pop(path, None)
+
+    def _use(self, db: Database) -> None:
+        """Note that a file is open, and in use now."""
+        with self._guard:
+            if self._known.get(db.path) is db:
+                self._open.pop(db.path, None)
+                self._open[db.path] = db
+
+    def _surplus(self) -> list[Database]:
+        with self._guard:
+            return [self._open.pop(path) for path in list(self._open)[:-MAX_OPEN_FILES]]
+
+
+def heal(place: GraphFolder) -> None:
+    """Bring registry and files together where a crash left them apart.
+
+    While nobody else changes the registry, so that what a living process is about to do is not taken for a crash.
+    """
+    with place.registry.write() as tx:
+        _adopt_files(tx, place)
+        known = storage.projects(tx, None)
+        for project in known:
+            here, there = place.file(project.id, project.status), place.file(project.id, _other(project.status))
+            if here.exists() and there.exists():  # it was copied, and not moved any more
+                if storage.is_of_kind(there, PROJECT.application_id):  # else another program put it there
+                    _remove(there)
+            elif there.exists():
+                storage.set_status(tx, project.id, _other(project.status), place.relative(there))
+                if project.status == "active":  # no more
+                    storage.clear_active_project(tx, project.id)
+        _clear(place, {project.id for project in known})
+
+
+def _adopt_files(tx: Write, place: GraphFolder) -> None:
+    """Move files of another implementation to where ours are: its ids may be no UUIDs, its paths others than we expect.
+
+    A new id follows from the old one, so that a start that was killed in the middle goes on where it was.
+    """
+    paths = storage.recorded_paths(tx)
+    for project in storage.projects(tx, None):
+        id_ = project.id if _is_id(project.id) else str(uuid5(NAMESPACE_URL, f"memory-mcp:project/{project.id}"))
+        target = place.file(id_, project.status)
+        found = _find(place, project.id, paths[project.id])
+        if found and found != target and not target.exists():
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+            for ending in ("-journal", "-wal", "-shm", ""):
+                beside = found.with_name(found.name + ending)
+                if beside.exists():
+                    beside.rename(target.with_name(target.name + ending))
+        if id_ != project.id:
+            storage.set_file(tx, project.id, id_, place.relative(target))
+
+
+def _find(place: GraphFolder, id_: str, recorded: str) -> Path | None:
+    """A project's file if it is not where ours are: where the registry says, inside the user's folder."""
+    if _is_id(id_) and any(place.file(id_, status).exists() for status in ("active", "archived")):
+        return None
+    path = (place.folder / recorded).resolve()
+    is_inside = path.parent in ((place.folder / folder).resolve() for folder in (PROJECTS, ARCHIVE))
+    return path if is_inside and path.is_file() else None
+
+
+def _clear(place: GraphFolder, known: Set[str]) -> None:
+    """Remove what crashes left of projects that were being deleted, made or moved. Nothing of another program's."""
+    for id_ in _ids(place.folder / LOCKS, DELETED):
+        if id_ not in known:  # else the registry could not be written
+            for folder in (PROJECTS, ARCHIVE):
+                _remove(place.folder / folder / f"{id_}.db")
+            place.lock(id_).unlink(missing_ok=True)
+        place.mark(id_).unlink(missing_ok=True)
+    for folder in (PROJECTS, ARCHIVE):
+        inside = place.folder / folder
+        for id_ in _ids(inside, PART):
+            (inside / f"{id_}{PART}").unlink(missing_ok=True)
+        for id_ in _ids(inside, ".db"):
+            path = inside / f"{id_}.db"
+            if id_ not in known and storage.is_blank(path, PROJECT.application_id):
+                _remove(path)
+
+
+def _ids(folder: Path, ending: str) -> Iterator[str]:
+    """The ids of projects that have a file with this ending."""
+    for path in list(folder.glob(f"*{ending}")):
+        id_ = path.name.removesuffix(ending)
+        if _is_id(id_):
+            yield id_
+
+
+def _is_id(text: str) -> bool:
+    with suppress(ValueError):
+        return text == str(UUID(text))
+    return False
+
+
+def _remove(path: Path) -> None:
+    """A project's file, with all of ours that may lie beside it."""
+    for ending in ("", "-wal", "-shm", "-wal.orphan", "-shm.orphan"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+
+
+def _other(status: Status) -> Status:
+    return "archived" if status == "active" else "active"

@@ -1,0 +1,168 @@
+from dataclasses import dataclass
+from typing import Annotated, Literal
+from urllib.parse import quote
+
+from pydantic import Field
+
+from memory_mcp.families.family import LEFT_OUT, Notice
+
+Status = Literal["active", "archived"]
+
+
+@dataclass(frozen=True)
+class NewEntity:
+    name: str
+    entity_type: str
+    observations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Observations of one entity, to add or to delete."""
+
+    entity_name: str
+    contents: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NamedRelation:
+    """A relation by the names of its ends."""
+
+    source: Annotated[str, Field(serialization_alias="from")]
+    target: Annotated[str, Field(serialization_alias="to")]
+    relation_type: str
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        return self.source, self.target
+
+
+@dataclass(frozen=True)
+class Imported:
+    """How much of a file was new."""
+
+    entities: int
+    observations: int
+    relations: int
+    known: int  # entities and relations that were there already
+    dangling: int  # relations whose ends nobody knows
+
+
+@dataclass(frozen=True)
+class GraphView:
+    """As much of a project as a picture shows."""
+
+    nodes: list[tuple[str, str]]  # name and type, the best connected first
+    edges: list[tuple[str, str, str]]  # from, to, type
+    total: int  # entities there are
+
+
+def ref_of(project: str, entity: str) -> str:
+    """How one search over everything names an entity: `memory-mcp show` opens it."""
+    return f"graph:{quote(project, safe='')}/{quote(entity, safe='')}"
+
+
+# Answers go over the wire as they stand: their fields are the spec's.
+
+
+@dataclass(frozen=True)
+class Project:
+    id: str
+    name: str
+    description: str
+    status: Status
+    created_at: str
+    updated_at: str
+
+
+@dataclass(frozen=True)
+class Projects:
+    projects: list[Project]
+    notice: Notice = None
+
+
+@dataclass(frozen=True)
+class ProjectNews:
+    """A project, or none, and what happened to it."""
+
+    project: Project | None
+    message: str
+
+
+@dataclass(frozen=True)
+class Entity:
+    id: str
+    name: str
+    entity_type: str
+    observations: list[str]
+    created_at: str
+    updated_at: str
+
+
+@dataclass(frozen=True)
+class NotStored:
+    """Observations that were given for an entity that exists, and that it does not have."""
+
+    name: str
+    observations: list[str]
+
+
+@dataclass(frozen=True)
+class Created:
+    entities: list[Entity]
+    skipped: Annotated[list[str], Field(description="Names that exist already.")]
+    notice: Notice = None
+    not_stored: Annotated[
+        list[NotStored] | None, LEFT_OUT, Field(description="What add_observations would add to those that exist.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Observation:
+    id: str
+    entity_name: str
+    content: str
+    created_at: str
+
+
+@dataclass(frozen=True)
+class KnownObservation:
+    """One that is there already."""
+
+    entity_name: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Observed:
+    observations: list[Observation]
+    skipped: list[KnownObservation]
+    notice: Notice = None
+
+
+@dataclass(frozen=True)
+class Relation:
+    id: str
+    source: Annotated[str, Field(serialization_alias="from")]
+    target: Annotated[str, Field(serialization_alias="to")]
+    relation_type: str
+    created_at: str
+
+
+@dataclass(frozen=True)
+class Related:
+    relations: list[Relation]
+    skipped: list[NamedRelation]
+    notice: Notice = None
+
+
+@dataclass(frozen=True)
+class Nodes:
+    entities: list[Entity]
+    relations: list[Relation]
+    notice: Notice = None
+
+
+@dataclass(frozen=True)
+class DeletedCount:
+    deleted_count: int

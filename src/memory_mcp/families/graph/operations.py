@@ -1,0 +1,506 @@
+import re
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from uuid import uuid4
+
+from memory_mcp.access import Tenants
+from memory_mcp.caller import LOCAL_USER, Caller
+from memory_mcp.changes import Changes
+from memory_mcp.engines.sqlite import Database, Read, Write
+from memory_mcp.engines.sqlite.index_merge import IndexMerge
+from memory_mcp.engines.sqlite.pending_index import read_indexed
+from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
+from memory_mcp.families.family import Group, LastWrite, Text, within_budget
+from memory_mcp.families.graph import answers, storage
+from memory_mcp.families.graph.files import GraphFolder, OpenFile, OpenFiles, heal
+from memory_mcp.families.graph.model import (
+    Created,
+    DeletedCount,
+    Entity,
+    Facts,
+    GraphView,
+    Imported,
+    KnownObservation,
+    NamedRelation,
+    NewEntity,
+    Nodes,
+    NotStored,
+    Observed,
+    Project,
+    ProjectNews,
+    Projects,
+    Related,
+    Relation,
+    Status,
+    ref_of,
+)
+from memory_mcp.search import word_search
+from memory_mcp.sessions import Session, Sessions
+
+SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+USE = {"active": "switch_project works in it", "archived": "restore_project brings it back"}
+NO_PROJECT = "No active project. Use switch_project to select one. Or name it in the call: `project`."
+BY_WORDS = 200  # entities that words bring into the running
+MAX_RELATIONS_PER_ENTITY = 4  # relations for each entity in a picture
+
+
+class Graph:
+    """Everything this server can do with knowledge graphs."""
+
+    def __init__(self, registries: Tenants, open_file: OpenFile, sessions: Sessions, changes: Changes) -> None:
+        self._registries = registries
+        self._files = OpenFiles(open_file)
+        self._sessions = sessions
+        self._changes = changes
+        self._healing = threading.Lock()
+        self._healed: set[str] = set()  # users
+        self.tidying = IndexMerge("graph_words", self._files.all)
+        sessions.on_end(self.forget_sessions)
+        changes.listen(self.tidying.now_and_then)
+
+    def open_local(self) -> None:
+        """Open the local user's registry now, so that a damaged or newer one is reported at the start."""
+        self._place(LOCAL_USER)
+
+    def close(self) -> None:
+        self._files.close()
+
+    def forget_sessions(self, user: str, session_ids: Sequence[str]) -> None:
+        """These sessions are over: they work in no project any more."""
+        if not self._registries.exists(user):
+            return
+        with self._registries.database(user).write() as tx:
+            storage.clear_active_sessions(tx, session_ids)
+
+    # Projects
+
+    def projects(self, caller: Caller, status: Status | None) -> Projects:
+        with self._place(caller.user).registry.read() as tx:
+            return answers.listed(storage.projects(tx, status))
+
+    def create_project(self, caller: Caller, session: Session, name: str, description: str) -> Project:
+        """Make a project with a file of its own and work in it. Raises Conflict if the name is taken."""
+        place = self._place(caller.user)
+        with self._sessions.keeping(caller.user, session), place.registry.write() as tx:
+            project = self._make_project(tx, place, name, description)
+            storage.set_active(tx, session.id, project.id)
+        return project
+
+    def _make_project(
+        self, tx: Write, place: GraphFolder, name: str, description: str, *, any_name: bool = False
+    ) -> Project:
+        if not (any_name and name):
+            _check_name(name)
+        if taken := storage.project(tx, name):
+            raise Conflict(f"There is a project called {name!r} already; {USE[taken.status]}.", field="name")
+        id_ = str(uuid4())
+        path = place.file(id_, "active")
+        self._files.get(path, place.lock(id_), make=True)
+        return storage.add_project(tx, id_, name, description, place.relative(path))
+
+    def switch_project(self, caller: Caller, session: Session, name: str) -> ProjectNews:
+        """Work in a project from now on, for the rest of the session."""
+        place = self._place(caller.user)
+        with self._sessions.keeping(caller.user, session), place.registry.write() as tx:
+            project = _active_one(tx, name, "name")
+            self._opened(place, project)  # a damaged or lost file is told now, not at the next call
+            storage.set_active(tx, session.id, project.id)
+        return ProjectNews(project, f"Working in {name!r} now.")
+
+    def current_project(self, caller: Caller, session: Session) -> ProjectNews:
+        with self._place(caller.user).registry.read() as tx:
+            project = storage.active(tx, session.id)
+        return ProjectNews(project, f"Working in {project.name!r}." if project else NO_PROJECT)
+
+    def archive_project(self, caller: Caller, name: str) -> ProjectNews:
+        """Put a project away, data and all. It is nobody's active project any more."""
+        project = self._moved(caller, name, "active", "archived")
+        return ProjectNews(project, f"{name!r} is archived. restore_project brings it back.")
+
+    def restore_project(self, caller: Caller, name: str) -> Project:
+        return self._moved(caller, name, "archived", "active")
+
+    def delete_project(self, caller: Caller, name: str) -> ProjectNews:
+        """Delete a project and all its data for good."""
+        place = self._place(caller.user)
+        with place.registry.write() as tx:
+            project = _existing(tx, name)
+            storage.remove_project(tx, project.id)
+            # From here on whatever fails is finished at the next start: a project with a mark is being deleted.
+            mark = place.mark(project.id)
+            mark.parent.mkdir(mode=0o700, exist_ok=True)
+            mark.touch()
+        try:
+            with suppress(NotFound):  # a lost file is gone already
+                self._taken(place, project.id, project.status).remove()
+        except Unavailable:
+            return ProjectNews(None, f"{name!r} is deleted. Its file is in use or damaged, and goes at the next start.")
+        for left in (place.lock(project.id), mark):
+            left.unlink(missing_ok=True)
+        return ProjectNews(None, f"{name!r} is deleted, with all its data.")
+
+    def _moved(self, caller: Caller, name: str, before: Status, after: Status) -> Project:
+        """Move a project's file and say so in the registry.
+
+        The file is copied in the registry's turn, so that nobody takes what is under way for a crash. The price: while
+        a large one is, no project of this user can be made, switched to, moved or deleted. What projects know can be
+        read and written.
+        """
+        place = self._place(caller.user)
+        try:
+            with place.registry.write() as tx:
+                project = _existing_as(tx, name, before)
+                target = place.file(project.id, after)
+                storage.set_status(tx, project.id, after, place.relative(target))
+                storage.clear_active_project(tx, project.id)
+                self._taken(place, project.id, before).move(target)
+                return _existing(tx, name)
+        except Unavailable:
+            # The file may have been moved and the registry not written. What is true now is where the file lies.
+            self._healed.discard(caller.user)
+            with self._place(caller.user).registry.read() as tx:
+                project = _existing(tx, name)
+            if project.status != after:
+                raise
+            return project
+
+    def _taken(self, place: GraphFolder, project_id: str, status: Status) -> Database:
+        """A project's file, for whoever moves or removes it: nobody here gets it any more."""
+        path = place.file(project_id, status)
+        db = self._files.get(path, place.lock(project_id))
+        self._files.forget(path)
+        return db
+
+    # What a project knows
+
+    def create_entities(
+        self, caller: Caller, session: Session, project: str | None, new: Sequence[NewEntity]
+    ) -> Created:
+        """All of them or, if anything fails, none. A name that exists adds nothing and is reported."""
+        with self._writing(caller, session, project) as tx:
+            made = [(one, storage.add_entity(tx, one)) for one in new]
+            storage.forget_changes(tx)
+            skipped = [one for one, entity in made if not entity]
+            not_stored = _not_stored(tx, skipped)
+        created = Created([entity for _, entity in made if entity], [one.name for one in skipped])
+        return answers.written(answers.with_advice(created, not_stored))
+
+    def add_observations(
+        self, caller: Caller, session: Session, project: str | None, facts: Sequence[Facts]
+    ) -> Observed:
+        """Raises NotFound naming the entities that do not exist, and adds nothing then."""
+        added, skipped = [], []
+        with self._writing(caller, session, project) as tx:
+            ids = _known(tx, (fact.entity_name for fact in facts))
+            for fact in facts:
+                for content in fact.contents:
+                    observation = storage.add_observation(tx, ids[fact.entity_name], fact.entity_name, content)
+                    if observation:
+                        added.append(observation)
+                    else:
+                        skipped.append(KnownObservation(fact.entity_name, content))
+            storage.touch(tx, {ids[one.entity_name] for one in added})
+            storage.forget_changes(tx)
+        return answers.written(Observed(added, skipped))
+
+    def create_relations(
+        self, caller: Caller, session: Session, project: str | None, ties: Sequence[NamedRelation]
+    ) -> Related:
+        """Raises NotFound naming the entities that do not exist, and adds nothing then."""
+        added, skipped = [], []
+        with self._writing(caller, session, project) as tx:
+            ids = _known(tx, (name for tie in ties for name in (tie.source, tie.target)))
+            for tie in ties:
+                relation = storage.add_relation(tx, ids[tie.source], ids[tie.target], tie)
+                if relation:
+                    added.append(relation)
+                else:
+                    skipped.append(tie)
+        return answers.written(Related(added, skipped))
+
+    def delete_entities(
+        self, caller: Caller, session: Session, project: str | None, names: Sequence[str]
+    ) -> DeletedCount:
+        """With their observations and relations. A name nobody has is no error: it is gone."""
+        with self._writing(caller, session, project) as tx:
+            ids = storage.ids_of(tx, dict.fromkeys(names))
+            storage.delete_entities(tx, ids.values())
+        return DeletedCount(len(ids))
+
+    def delete_observations(
+        self, caller: Caller, session: Session, project: str | None, facts: Sequence[Facts]
+    ) -> DeletedCount:
+        count = 0
+        with self._writing(caller, session, project) as tx:
+            ids = storage.ids_of(tx, {fact.entity_name for fact in facts})
+            for fact in facts:
+                if fact.entity_name in ids and (some := storage.delete_observations(tx, ids[fact.entity_name], fact)):
+                    count += some
+                    storage.touch(tx, [ids[fact.entity_name]])
+        return DeletedCount(count)
+
+    def delete_relations(
+        self, caller: Caller, session: Session, project: str | None, ties: Sequence[NamedRelation]
+    ) -> DeletedCount:
+        count = 0
+        with self._writing(caller, session, project) as tx:
+            ids = storage.ids_of(tx, {name for tie in ties for name in (tie.source, tie.target)})
+            for tie in ties:
+                if tie.source in ids and tie.target in ids:
+                    count += storage.delete_relation(tx, ids[tie.source], ids[tie.target], tie.relation_type)
+        return DeletedCount(count)
+
+    def search(self, caller: Caller, session: Session, project: str | None, query: str, limit: int) -> Nodes:
+        """The entities that match best by their names, types and observations, with what they are related to."""
+        if not query:
+            raise Invalid("Give words to look for. read_graph reads everything.", field="query")
+        with self._reading(caller, session, project) as tx:
+            scores = word_search.by_words(storage.WordIndex(tx), query, max(BY_WORDS, limit)).scores()
+            best = sorted(scores, key=lambda number: (-scores[number], number))[:limit]
+            ids = storage.ids_by_number(tx, best)
+            found = [ids[number] for number in best if number in ids]
+            return answers.nodes(tx, found, answers.Skip(), "Narrow the query or lower the limit.")
+
+    def open_nodes(
+        self, caller: Caller, session: Session, project: str | None, names: Sequence[str], skip: answers.Skip
+    ) -> Nodes:
+        """The entities with these names and the relations that touch them, after what is skipped."""
+        with self._reading(caller, session, project) as tx:
+            ids = storage.ids_of(tx, dict.fromkeys(names))
+            wanted = [ids[name] for name in dict.fromkeys(names) if name in ids]
+            return answers.nodes(tx, wanted, skip, "Ask for fewer names.")
+
+    def read_graph(self, caller: Caller, session: Session, project: str | None, offset: int) -> Nodes:
+        """Everything, a page at a time: entities from a position on, each with the relations that start at it."""
+        with self._reading(caller, session, project) as tx:
+            return answers.page(tx, offset)
+
+    def counts(self, caller: Caller) -> Iterator[int]:
+        """How many entities each active project has."""
+        for project in self._active(caller):
+            with self._reading(caller, None, project.name) as tx:
+                yield storage.entity_count(tx)
+
+    def _active(self, caller: Caller) -> list[Project]:
+        with self._place(caller.user).registry.read() as tx:
+            return storage.projects(tx, "active")
+
+    def groups(self, caller: Caller) -> Iterator[Group]:
+        """Every active project as texts, for one search over everything."""
+        for project in self._active(caller):
+            yield Group(
+                project.name,
+                versions=partial(self._versions, caller, project.name),
+                texts=partial(self._texts, caller, project.name),
+            )
+
+    def _versions(self, caller: Caller, project: str) -> dict[str, str]:
+        with self._reading(caller, None, project) as tx:
+            return storage.versions(tx)
+
+    def _texts(self, caller: Caller, project: str, names: Sequence[str]) -> Iterator[Text | None]:
+        with self._reading(caller, None, project) as tx:
+            ids = storage.ids_of(tx, names)
+            known = {entity.name: entity for entity in storage.entities(tx, list(ids.values()))}
+            for name in names:
+                entity = known.get(name)
+                said = [entity.entity_type, *storage.observations(tx, entity.id)] if entity else []
+                yield Text(ref_of(project, name), name, "\n".join(said)) if entity else None
+
+    def sight(self, caller: Caller, project: str, most: int) -> GraphView:
+        """The best connected entities of a project and the relations among them, as a picture shows them."""
+        with self._reading(caller, None, project) as tx:
+            found = storage.best_connected(tx, most)
+            edges = storage.relations_among(tx, [id_ for id_, _, _ in found], MAX_RELATIONS_PER_ENTITY * most)
+            return GraphView([(name, kind) for _, name, kind in found], edges, storage.entity_count(tx))
+
+    def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
+        """Entities of active projects; those of any project may be among them, so each is looked at."""
+        found = []
+        for project in self._active(caller):
+            with self._reading(caller, None, project.name) as tx:
+                rows = storage.last_written(tx, limit)
+            found += [LastWrite(ref_of(project.name, name), name, at) for name, at in rows]
+        return found
+
+    # Moving in and out
+
+    def everything(self, caller: Caller, project: str) -> Iterator[Entity | Relation]:
+        """A whole project as it stands now: its entities, then its relations."""
+        with self._reading(caller, None, project) as tx:
+            yield from _everything(tx)
+
+    def every_project(self, caller: Caller) -> list[Project]:
+        """All of them, archived ones too."""
+        with self._place(caller.user).registry.read() as tx:
+            return storage.projects(tx, None)
+
+    def everything_of(self, caller: Caller, project: Project) -> Iterator[Entity | Relation]:
+        """The same as `everything`, of a project that may be archived."""
+        place = self._place(caller.user)
+        db = self._files.get(place.file(project.id, project.status), place.lock(project.id))
+        with _reading_indexed(db) as tx:
+            yield from _everything(tx)
+
+    def add_graph(
+        self,
+        caller: Caller,
+        project: str,
+        entities: Sequence[NewEntity],
+        ties: Sequence[NamedRelation],
+        description: str = "",
+        *,
+        any_name: bool = False,
+    ) -> Imported:
+        """Add a graph to a project, which is made if it is missing: all of it, or nothing.
+
+        What is known already stays as it is. A relation whose ends are unknown is left out and counted. With `any_name`
+        the project may have a name that is no slug, as one had that another program made.
+        """
+        place = self._place(caller.user)
+        with place.registry.write() as registry:
+            if storage.project(registry, project) is None:
+                self._make_project(registry, place, project, description, any_name=any_name)
+        with self._writing(caller, None, project) as tx:
+            added = [storage.add_entity(tx, entity) for entity in entities]
+            ids = storage.ids_of(tx, {entity.name for entity in entities} | {name for tie in ties for name in tie.ends})
+            late = [
+                storage.add_observation(tx, ids[entity.name], entity.name, content)
+                for entity, new in zip(entities, added, strict=True)
+                if new is None
+                for content in entity.observations
+            ]
+            storage.touch(tx, {ids[one.entity_name] for one in late if one})
+            whole = [tie for tie in ties if tie.source in ids and tie.target in ids]
+            related = [storage.add_relation(tx, ids[tie.source], ids[tie.target], tie) for tie in whole]
+            storage.forget_changes(tx)
+        first = [len(entity.observations) for entity in added if entity]
+        return Imported(
+            entities=len(first),
+            observations=sum(first) + sum(one is not None for one in late),
+            relations=sum(one is not None for one in related),
+            known=added.count(None) + related.count(None),
+            dangling=len(ties) - len(whole),
+        )
+
+    def compare_graph(
+        self,
+        caller: Caller,
+        project: str,
+        entities: Iterable[NewEntity],
+        ties: Iterable[NamedRelation],
+        *,
+        archived: bool = False,
+        any_name: bool = False,
+    ) -> Imported:
+        """What add_graph would say, without writing anything. An archived project, which add_graph refuses, is refused
+        too, unless `archived` asks what it lacks."""
+        with self._place(caller.user).registry.read() as registry:
+            there = storage.project(registry, project)
+        if there is None:
+            if not (any_name and project):
+                _check_name(project)
+            return answers.newness((), entities, ties)
+        known = self.everything_of(caller, there) if archived else self.everything(caller, project)
+        return answers.newness(known, entities, ties)
+
+    # Files
+
+    @contextmanager
+    def _writing(self, caller: Caller, session: Session | None, name: str | None) -> Iterator[Write]:
+        with self._project(caller, session, name).write() as tx:
+            storage.index_changes(tx)  # of other programs
+            yield tx
+            storage.index_changes(tx)
+        self._changes.tell(caller.user, (), list_changed=False)  # nobody watches a graph, but tidying does
+
+    def _reading(self, caller: Caller, session: Session | None, name: str | None) -> AbstractContextManager[Read]:
+        return _reading_indexed(self._project(caller, session, name))
+
+    def _project(self, caller: Caller, session: Session | None, name: str | None) -> Database:
+        """The file of the project named, or of the session's active one."""
+        place = self._place(caller.user)
+        project = None
+        with place.registry.read() as tx:
+            if name is not None:
+                project = _active_one(tx, name, "project")
+            elif session is not None:
+                project = storage.active(tx, session.id)
+        if project is None:
+            raise NotFound(NO_PROJECT, code="no_active_project")
+        return self._opened(place, project)
+
+    def _opened(self, place: GraphFolder, project: Project) -> Database:
+        return self._files.get(place.file(project.id, "active"), place.lock(project.id))
+
+    def _place(self, user: str) -> GraphFolder:
+        """Where a user's projects lie, after what a crash left has been mended."""
+        place = GraphFolder(self._registries.database(user), self._registries.folder(user))
+        if user not in self._healed:
+            with self._healing:
+                if user not in self._healed:  # by whoever was here before
+                    heal(place)
+                    self._healed.add(user)
+        return place
+
+
+def _reading_indexed(db: Database) -> AbstractContextManager[Read]:
+    return read_indexed(db, storage.has_changes, storage.index_changes)
+
+
+def _not_stored(tx: Read, skipped: Sequence[NewEntity]) -> list[NotStored]:
+    """What was given for entities that exist, and is new."""
+    ids = storage.ids_of(tx, {one.name for one in skipped})
+    given: dict[str, list[str]] = {}
+    for one in skipped:
+        given.setdefault(one.name, []).extend(one.observations)
+    lacking = {name: storage.lacking(tx, ids[name], contents) for name, contents in given.items()}
+    return [NotStored(name, contents) for name, contents in lacking.items() if contents]
+
+
+def _everything(tx: Read) -> Iterator[Entity | Relation]:
+    for _, entity in storage.entities_after(tx, 0):
+        yield replace(entity, observations=list(storage.observations(tx, entity.id)))
+    yield from storage.relations(tx)
+
+
+def _check_name(name: str) -> None:
+    if not SLUG.fullmatch(name):
+        raise Invalid(
+            "A project's name has 1 to 64 of a-z, 0-9, '.', '_' and '-', and starts with a letter or a digit.",
+            field="name",
+        )
+
+
+def _existing(tx: Read, name: str) -> Project:
+    project = storage.project(tx, name)
+    if project is None:
+        raise NotFound(f"There is no project called {name!r}. list_projects shows what there is.")
+    return project
+
+
+def _existing_as(tx: Read, name: str, status: Status) -> Project:
+    project = _existing(tx, name)
+    if project.status != status:
+        raise Conflict(f"{name!r} is {project.status} already; {USE[project.status]}.", field="name")
+    return project
+
+
+def _active_one(tx: Read, name: str, field: str) -> Project:
+    project = _existing(tx, name)
+    if project.status == "archived":
+        raise Conflict(f"The project {name!r} is archived; {USE['archived']}.", field=field)
+    return project
+
+
+def _known(tx: Read, names: Iterable[str]) -> dict[str, str]:
+    wanted = dict.fromkeys(names)
+    ids = storage.ids_of(tx, wanted)
+    if missing := [name for name in wanted if name not in ids]:
+        listed = ", ".join(repr(name) for name in missing[:10])
+        shown = within_budget(missing, lambda name: len(name.encode()) + 4)
+        raise NotFound(f"No such entities: {listed}. Nothing was added; create_entities makes them.", missing=shown)
+    return ids

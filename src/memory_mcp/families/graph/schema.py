@@ -1,0 +1,30 @@
+"""The graph's two kinds of files: the registry of projects, and one file for each project."""
+
+from pathlib import Path
+
+from memory_mcp.engines.sqlite import Database, Read, Write, migrations
+from memory_mcp.families.graph import adoption, storage
+
+_HERE = Path(__file__).parent
+REGISTRY = migrations.load(_HERE / "registry", 0x4D4D4352, adopt=adoption.adopt_registry)  # "MMCR"
+PROJECT = migrations.load(_HERE / "project", 0x4D4D4347, adopt=adoption.adopt_project)  # "MMCG"
+
+
+def index_when_opened(db: Database) -> None:
+    """Index what another program wrote into a project's file, so that it is found like everything else."""
+    with db.read() as tx:
+        if storage.is_indexed(tx):
+            return
+    with db.write() as writing:
+        storage.index_all(writing)
+
+
+def is_indexed(tx: Read) -> bool:
+    """Whether everything can be found by its words."""
+    return storage.is_indexed(tx)
+
+
+def index_anew(tx: Write) -> None:
+    """Fill an index of words that is empty."""
+    storage.forget_index(tx)
+    storage.index_all(tx)

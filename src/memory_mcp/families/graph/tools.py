@@ -1,0 +1,292 @@
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from memory_mcp.caller import Scope
+from memory_mcp.families.family import READABLE, Arguments, Call, Family, Whole
+from memory_mcp.families.graph.answers import Skip
+from memory_mcp.families.graph.model import (
+    Created,
+    DeletedCount,
+    Facts,
+    NamedRelation,
+    NewEntity,
+    Nodes,
+    Observed,
+    Project,
+    ProjectNews,
+    Projects,
+    Related,
+)
+
+# What is looked up needs no lower bound: nothing has an empty name.
+Name = Annotated[str, Field(max_length=512)]  # of a project; other programs make projects too
+EntityName = Annotated[str, Field(max_length=512)]
+Text = Annotated[str, Field(min_length=1, max_length=1024 * 1024)]
+Kind = Annotated[str, Field(min_length=1, max_length=128)]
+
+graph = Family(
+    name="graph",
+    purpose="a knowledge graph per project: create_project or switch_project first (or name the `project` in each "
+    "call), then create_entities, add_observations, create_relations; search_nodes, open_nodes, read_graph",
+    errors="tool-result",
+    uri_prefixes=(),
+    spells_out_bounds=True,
+)
+
+
+def _spelled_out(default: Any) -> dict[str, Any]:
+    """A default that the specification wrote down, for the schema: others that are empty are left out."""
+    return {"x-default": default}
+
+
+# Projects
+
+
+class ListProjects(Arguments):
+    status: Literal["active", "archived", "all"] = Field("active", description="Filter projects by status")
+
+
+@graph.tool(ListProjects, answers=Projects, title="List projects", needs=Scope.READ, idempotent=True)
+def list_projects(call: Call, asked: ListProjects) -> Projects:
+    """List projects by status."""
+    return call.app.graph.projects(call.caller, None if asked.status == "all" else asked.status)
+
+
+class CreateProject(Arguments):
+    name: str = Field(min_length=1, max_length=64, description="Unique project name: a-z, 0-9, '.', '_', '-'")
+    description: str = Field("", max_length=4096, json_schema_extra=_spelled_out(""))
+
+
+@graph.tool(CreateProject, answers=Project, title="Create a project", needs=Scope.WRITE, steers=True)
+def create_project(call: Call, asked: CreateProject) -> Project:
+    """Create a project with a graph of its own, and make it this session's active one."""
+    return call.app.graph.create_project(call.caller, call.session, asked.name, asked.description)
+
+
+class SwitchProject(Arguments):
+    name: Name = Field(description="Name of the project to switch to")
+
+
+@graph.tool(SwitchProject, answers=ProjectNews, title="Switch project", needs=Scope.READ, idempotent=True, steers=True)
+def switch_project(call: Call, asked: SwitchProject) -> ProjectNews:
+    """Make a project this session's active one."""
+    return call.app.graph.switch_project(call.caller, call.session, asked.name)
+
+
+class NothingAsked(Arguments):
+    pass
+
+
+@graph.tool(NothingAsked, answers=ProjectNews, title="Current project", needs=Scope.READ, idempotent=True)
+def get_current_project(call: Call, asked: NothingAsked) -> ProjectNews:
+    """The session's active project, if any."""
+    return call.app.graph.current_project(call.caller, call.session)
+
+
+class ArchiveProject(Arguments):
+    name: Name = Field(description="Name of the project to archive")
+
+
+@graph.tool(
+    ArchiveProject,
+    answers=ProjectNews,
+    title="Archive a project",
+    needs=Scope.DELETE,
+    steers=True,
+    without_read=("message",),
+)
+def archive_project(call: Call, asked: ArchiveProject) -> ProjectNews:
+    """Put a project away with its data. restore_project brings it back."""
+    return call.app.graph.archive_project(call.caller, asked.name)
+
+
+class DeleteProject(Arguments):
+    name: Name = Field(description="Name of the project to permanently delete")
+
+
+@graph.tool(
+    DeleteProject,
+    answers=ProjectNews,
+    title="Delete a project",
+    needs=Scope.DELETE,
+    destructive=True,
+    steers=True,
+    without_read=("message",),
+)
+def delete_project(call: Call, asked: DeleteProject) -> ProjectNews:
+    """Delete a project and all its data for good."""
+    return call.app.graph.delete_project(call.caller, asked.name)
+
+
+class RestoreProject(Arguments):
+    name: Name = Field(description="Name of the archived project to restore")
+
+
+@graph.tool(
+    RestoreProject,
+    answers=Project,
+    title="Restore a project",
+    needs=Scope.WRITE,
+    without_read=("id", "name", "status", "created_at", "updated_at"),
+)
+def restore_project(call: Call, asked: RestoreProject) -> Project:
+    """Bring an archived project back."""
+    return call.app.graph.restore_project(call.caller, asked.name)
+
+
+# What a project knows. Each of these works in the active project unless it names another.
+
+
+class InProject(Arguments):
+    project: Name | None = None
+
+
+class EntityToCreate(Arguments):
+    name: Annotated[str, Field(min_length=1, max_length=512), READABLE]
+    entity_type: Annotated[Kind, READABLE] = Field(description="Entity type (e.g., person, technology, concept)")
+    observations: list[Text] = Field(
+        [],
+        max_length=1000,
+        description="Initial observations about the entity",
+        json_schema_extra=_spelled_out([]),
+    )
+
+
+class CreateEntities(InProject):
+    entities: list[EntityToCreate] = Field(min_length=1, max_length=1000)
+
+
+@graph.tool(CreateEntities, answers=Created, title="Create entities", needs=Scope.WRITE, idempotent=True)
+def create_entities(call: Call, asked: CreateEntities) -> Created:
+    """Create entities. Names that exist are skipped: add_observations adds to them."""
+    new = [NewEntity(one.name, one.entity_type, tuple(one.observations)) for one in asked.entities]
+    return call.app.graph.create_entities(call.caller, call.session, asked.project, new)
+
+
+class ObservationsToAdd(Arguments):
+    entity_name: EntityName
+    contents: list[Text] = Field(min_length=1, max_length=1000, description="Observation texts to add")
+
+
+class AddObservations(InProject):
+    observations: list[ObservationsToAdd] = Field(min_length=1, max_length=1000)
+
+
+@graph.tool(AddObservations, answers=Observed, title="Add observations", needs=Scope.WRITE, idempotent=True)
+def add_observations(call: Call, asked: AddObservations) -> Observed:
+    """Add facts to entities that exist."""
+    facts = [Facts(one.entity_name, tuple(one.contents)) for one in asked.observations]
+    return call.app.graph.add_observations(call.caller, call.session, asked.project, facts)
+
+
+class RelationNamed(Arguments):
+    source: EntityName = Field(alias="from")
+    target: EntityName = Field(alias="to")
+    relation_type: Kind
+
+
+class RelationToCreate(RelationNamed):
+    source: EntityName = Field(alias="from", description="Source entity name")
+    target: EntityName = Field(alias="to", description="Target entity name")
+    relation_type: Kind = Field(description="Relation type in active voice (e.g., uses, depends_on, manages)")
+
+
+def _ties(relations: Sequence[RelationNamed]) -> list[NamedRelation]:
+    return [NamedRelation(one.source, one.target, one.relation_type) for one in relations]
+
+
+class CreateRelations(InProject):
+    relations: list[RelationToCreate] = Field(min_length=1, max_length=1000)
+
+
+@graph.tool(CreateRelations, answers=Related, title="Create relations", needs=Scope.LINK, idempotent=True)
+def create_relations(call: Call, asked: CreateRelations) -> Related:
+    """Relate entities that exist."""
+    return call.app.graph.create_relations(call.caller, call.session, asked.project, _ties(asked.relations))
+
+
+class SearchNodes(InProject):
+    query: Annotated[str, Field(max_length=4000)] = Field(
+        description="Search query (supports FTS5 syntax: AND, OR, NOT, prefix*)"
+    )
+    limit: Whole = Field(50, ge=1, le=500)
+
+
+@graph.tool(SearchNodes, answers=Nodes, title="Search nodes", needs=Scope.READ, idempotent=True)
+def search_nodes(call: Call, asked: SearchNodes) -> Nodes:
+    """Find entities by names, types and observations; best first, with their relations."""
+    return call.app.graph.search(call.caller, call.session, asked.project, asked.query.strip(), asked.limit)
+
+
+class OpenNodes(InProject):
+    names: list[EntityName] = Field(min_length=1, max_length=1000, description="Exact entity names to retrieve")
+    skip_observations: Whole = Field(0, ge=0, le=10**9, description="As an answer before said.")
+    skip_relations: Whole = Field(0, ge=0, le=10**9)
+
+
+@graph.tool(OpenNodes, answers=Nodes, title="Open nodes", needs=Scope.READ, idempotent=True)
+def open_nodes(call: Call, asked: OpenNodes) -> Nodes:
+    """Get entities by their exact names, with their relations."""
+    skip = Skip(asked.skip_observations, asked.skip_relations)
+    return call.app.graph.open_nodes(call.caller, call.session, asked.project, asked.names, skip)
+
+
+class ReadGraph(InProject):
+    offset: Whole = Field(0, ge=0, le=2**53, description="Where to go on, as the answer before said.")
+
+
+@graph.tool(ReadGraph, answers=Nodes, title="Read the graph", needs=Scope.READ, idempotent=True)
+def read_graph(call: Call, asked: ReadGraph) -> Nodes:
+    """Read the whole graph, a page at a time. Prefer search_nodes."""
+    return call.app.graph.read_graph(call.caller, call.session, asked.project, asked.offset)
+
+
+class DeleteEntities(InProject):
+    names: list[EntityName] = Field(min_length=1, max_length=1000)
+
+
+@graph.tool(
+    DeleteEntities, answers=DeletedCount, title="Delete entities", needs=Scope.DELETE, destructive=True, idempotent=True
+)
+def delete_entities(call: Call, asked: DeleteEntities) -> DeletedCount:
+    """Delete entities with their observations and relations."""
+    return call.app.graph.delete_entities(call.caller, call.session, asked.project, asked.names)
+
+
+class ObservationsToDelete(Arguments):
+    entity_name: EntityName
+    observations: list[Text] = Field(
+        min_length=1, max_length=1000, description="Observation content strings to match and delete"
+    )
+
+
+class DeleteObservations(InProject):
+    deletions: list[ObservationsToDelete] = Field(min_length=1, max_length=1000)
+
+
+@graph.tool(
+    DeleteObservations,
+    answers=DeletedCount,
+    title="Delete observations",
+    needs=Scope.DELETE,
+    destructive=True,
+    idempotent=True,
+)
+def delete_observations(call: Call, asked: DeleteObservations) -> DeletedCount:
+    """Delete observations by their exact text."""
+    facts = [Facts(one.entity_name, tuple(one.observations)) for one in asked.deletions]
+    return call.app.graph.delete_observations(call.caller, call.session, asked.project, facts)
+
+
+class DeleteRelations(InProject):
+    relations: list[RelationNamed] = Field(min_length=1, max_length=1000)
+
+
+@graph.tool(
+    DeleteRelations, answers=DeletedCount, title="Delete relations", needs=Scope.LINK, destructive=True, idempotent=True
+)
+def delete_relations(call: Call, asked: DeleteRelations) -> DeletedCount:
+    """Delete relations."""
+    return call.app.graph.delete_relations(call.caller, call.session, asked.project, _ties(asked.relations))

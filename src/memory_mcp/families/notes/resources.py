@@ -1,0 +1,175 @@
+"""memory://note/{id}, memory://namespace/{ns}, memory://tag/{tag} and memory://recent."""
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families.family import Call, Document, Listed, ResourcePage, Template, bad_cursor, decoded, is_number
+from memory_mcp.families.notes.model import ARCHIVED, CreatedCursor, Filter, Note, Recent, tag_key
+from memory_mcp.families.notes.operations import RECENT_URI, namespace_uri, note_uri, tag_uri
+
+PAGE = 100  # entries on one page of resources/list
+FIRST = 100  # notes in a reading of a namespace or a tag
+RECENT = 20
+MAX_OFFSET = 2**53
+OF_NAMESPACES = "namespaces after "  # how a position in the list starts while namespaces are listed
+WHOLE_IDS = re.compile(r'\s*\[?\s*"?(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"?\s+)*')
+COMPLETIONS = 100 + 1  # one more than the protocol shows, so that it can say there are more
+
+NOTE, NAMESPACE, TAG = "memory://note/", "memory://namespace/", "memory://tag/"
+PREFIXES = (NOTE, NAMESPACE, TAG, RECENT_URI)
+TEMPLATES = (
+    Template(f"{NAMESPACE}{{ns}}", "namespace", f"The notes of a namespace (first {FIRST}; ?offset=&limit= for more)."),
+    Template(f"{NOTE}{{id}}", "note", "One note with its body, metadata and links."),
+    Template(f"{TAG}{{tag}}", "tag", f"The notes with a tag (first {FIRST}; ?offset=&limit= for more)."),
+)
+
+
+def list_page(call: Call, position: str | None) -> ResourcePage:
+    """The recent ones, the namespaces by name, then one entry per note in the order they were created."""
+    if position is not None and not position.startswith(OF_NAMESPACES):
+        return _notes_page(call, _cursor(position), [])
+    recent = Listed(RECENT_URI, "recent", f"The {RECENT} notes last referenced.")
+    name = position.removeprefix(OF_NAMESPACES) if position else ""
+    found = call.app.notes.namespaces_after(call.caller, name, PAGE + 1)
+    listed = [] if position else [recent]
+    listed += [Listed(namespace_uri(name), name, f"{count} notes.") for name, count in found[:PAGE]]
+    if len(found) > PAGE:
+        return ResourcePage(listed, f"{OF_NAMESPACES}{found[PAGE - 1][0]}")
+    return _notes_page(call, CreatedCursor(), listed)
+
+
+def _notes_page(call: Call, after: CreatedCursor, before: list[Listed]) -> ResourcePage:
+    rows = call.app.notes.notes_after(call.caller, after, PAGE + 1)
+    entries = [Listed(note_uri(id_), title) for _, id_, title in rows[:PAGE]]
+    return ResourcePage([*before, *entries], ",".join(rows[PAGE - 1][:2]) if len(rows) > PAGE else None)
+
+
+def _cursor(position: str) -> CreatedCursor:
+    """Raises Invalid for a cursor that this server has not given."""
+    created_at, comma, id_ = position.partition(",")
+    if not comma:
+        raise bad_cursor()
+    return CreatedCursor(created_at, id_)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """An address, and which part of a list it asks for."""
+
+    address: str
+    offset: int = 0
+    limit: int | None = None
+
+
+def _asked(uri: str) -> _Asked:
+    """Raises Invalid for an offset or a limit out of bounds. Any other question mark is part of a name."""
+    address, mark, query = uri.rpartition("?")
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    if not mark or not given or not set(given) <= {"offset", "limit"}:
+        return _Asked(uri)
+    return _Asked(
+        address,
+        _number("offset", given.get("offset", "0"), 0, MAX_OFFSET),
+        _number("limit", given["limit"], 1, FIRST) if "limit" in given else None,
+    )
+
+
+def _number(name: str, text: str, least: int, most: int) -> int:
+    if not (is_number(text) and least <= int(text) <= most):
+        raise Invalid(f"{name} must be a whole number from {least} to {most}.", field=name)
+    return int(text)
+
+
+def read(call: Call, uri: str) -> Document:
+    """Raises NotFound for a note that is not there. A namespace or tag that no note has is empty."""
+    asked = _asked(uri)
+    address, offset = asked.address, asked.offset
+    if address.startswith(NOTE):
+        return _note(call, uri, asked)
+    if address == RECENT_URI:
+        limit = asked.limit or RECENT
+        found = call.app.notes.recent(call.caller, Filter(), limit, offset)
+    elif address.startswith(NAMESPACE):
+        limit = asked.limit or FIRST
+        chosen = Filter(namespace=decoded(address.removeprefix(NAMESPACE)))
+        found = call.app.notes.recent(call.caller, chosen, limit, offset)
+    elif address.startswith(TAG):
+        limit = asked.limit or FIRST
+        found = _tagged(call, decoded(address.removeprefix(TAG)).removeprefix("#"), limit, offset)
+    else:
+        raise NotFound("No resource has this address. resources/list shows what there is.")
+    return _list(uri, address, found, limit)
+
+
+def _note(call: Call, uri: str, asked: _Asked) -> Document:
+    """`offset` is of its links."""
+    id_ = decoded(asked.address.removeprefix(NOTE))
+    note = call.app.notes.read(call.caller, id_, include_links=True, links_offset=asked.offset)
+    following = note.links.next_offset if note.links else None
+    meta = {"memory-mcp/next": f"{asked.address}?offset={following}"} if following else {}
+    return Document(uri, json.dumps(_plain(note), ensure_ascii=False), meta=meta)
+
+
+def _tagged(call: Call, tag: str, limit: int, offset: int) -> Recent:
+    """Notes that were archived show up nowhere but under the tag that says so."""
+    if tag_key(tag) == ARCHIVED:
+        return call.app.notes.archived(call.caller, limit, offset)
+    return call.app.notes.recent(call.caller, Filter(tags=(tag,)), limit, offset)
+
+
+def watched(call: Call, uri: str) -> str | None:
+    """Any note, namespace or tag, also one that is still to come, however spelled."""
+    address = _asked(uri).address
+    if address.startswith(NOTE):
+        return note_uri(decoded(address.removeprefix(NOTE)))
+    if address.startswith(NAMESPACE):
+        return namespace_uri(decoded(address.removeprefix(NAMESPACE)))
+    if address.startswith(TAG):
+        return tag_uri(decoded(address.removeprefix(TAG)).removeprefix("#"))
+    return RECENT_URI if address == RECENT_URI else None
+
+
+def complete(call: Call, name: str, value: str) -> list[str]:
+    """Namespaces, tags, titles and ids, for the arguments of prompts and templates."""
+    notes = call.app.notes
+    if name in ("namespace", "ns"):
+        return notes.namespaces_starting(call.caller, value, COMPLETIONS)
+    if name == "tag":
+        return notes.tags_starting(call.caller, value, COMPLETIONS)
+    if name == "topic":
+        tags = notes.tags_starting(call.caller, value, COMPLETIONS) if value else []
+        return list(dict.fromkeys([*notes.titles_like(call.caller, value, COMPLETIONS), *tags]))
+    if name == "id":
+        return notes.ids_like(call.caller, value, COMPLETIONS)
+    if name == "memory_ids":
+        before, last = _last_id(value)
+        return [f"{before}{id_}" for id_ in notes.ids_like(call.caller, last, COMPLETIONS)]
+    return []
+
+
+def _last_id(text: str) -> tuple[str, str]:
+    """What stands before the last of several ids, and as much of that as there is, or of a title."""
+    before, comma, last = text.rpartition(",")
+    ids = WHOLE_IDS.match(last)
+    start = ids.end() if ids else 0
+    return f"{before}{comma}{last[:start]}", last[start:].strip()
+
+
+def _list(uri: str, address: str, found: Recent, limit: int) -> Document:
+    meta: dict[str, Any] = {"memory-mcp/total": found.total}
+    if found.next_offset is not None:
+        meta["memory-mcp/next"] = f"{address}?offset={found.next_offset}&limit={limit}"
+    if found.notice:
+        meta["memory-mcp/notice"] = found.notice
+    return Document(uri, json.dumps([asdict(note) for note in found.memories], ensure_ascii=False), meta=meta)
+
+
+def _plain(note: Note) -> dict[str, Any]:
+    plain = {name: value for name, value in asdict(note).items() if name != "similar"}
+    if note.links:
+        plain["links"] = {name: value for name, value in plain["links"].items() if value is not None}
+    return plain

@@ -1,0 +1,78 @@
+"""SQL of what is counted while notes are written: as many rows are read for 100,000 notes as for a hundred, beside
+those that have expired."""
+
+from collections import Counter
+
+from memory_mcp.engines.sqlite import Read
+from memory_mcp.families.notes.model import Counted, Filter, Totals
+from memory_mcp.families.notes.storage import queue, vectors
+from memory_mcp.families.notes.storage.lists import tag_counts
+from memory_mcp.families.notes.storage.notes import inside
+
+TOP = 10
+_EXPIRED = "notes.archived = 0 AND notes.expires_at <= :now"
+
+
+def totals(tx: Read, within: str | None) -> Totals:
+    """Of the namespace that a caller is confined to, its notes are counted one by one."""
+    by_namespace, by_client = Counter[str](), Counter[str]()
+    for namespace, client, notes in _groups(tx, within):
+        by_namespace[namespace] += notes
+        by_client[client] += notes
+    del by_client[""]
+    return Totals(
+        notes=by_namespace.total(),
+        kept=kept(tx, within),
+        namespaces=sum(notes > 0 for notes in by_namespace.values()),
+        embedded=vectors.embedded(tx, within),
+        waiting=queue.size(tx, within),
+        top_tags=_top_tags(tx) if within is None else _top_tags_inside(tx, within),
+        top_clients=_top(by_client),
+    )
+
+
+def kept(tx: Read, within: str | None = None) -> int:
+    """Notes that are not archived, with those that have expired."""
+    return tx.number(
+        f"SELECT coalesce(sum(notes), 0) FROM note_counts WHERE {inside(within, 'note_counts')}", {"within": within}
+    )
+
+
+def _groups(tx: Read, within: str | None) -> list[tuple[str, str, int]]:
+    """(namespace, client, notes), some of them below zero: what has expired is to be taken off."""
+    return tx.all(
+        f"""
+        SELECT namespace, client, notes FROM note_counts WHERE {inside(within, "note_counts")}
+        UNION ALL
+        SELECT namespace, coalesce(client, ''), -count(*) FROM notes WHERE {_EXPIRED} AND {inside(within)} GROUP BY 1, 2
+        """,
+        {"now": tx.precise_stamp, "within": within},
+    )
+
+
+def _top_tags(tx: Read) -> list[Counted]:
+    # CROSS keeps the order: the few notes first, then each one's tags.
+    expired = tx.all(
+        f"""
+        SELECT tag_key, count(*) FROM notes CROSS JOIN note_tags ON note_tags.note_seq = notes.seq
+        WHERE {_EXPIRED} GROUP BY tag_key
+        """,
+        {"now": tx.precise_stamp},
+    )
+    # Each tag that expired notes have may fall out of the top, and no other one can come in before the next of these.
+    rows = tx.all(
+        "SELECT tag_key, tag, notes FROM tag_counts ORDER BY notes DESC, tag_key LIMIT :limit",
+        {"limit": TOP + len(expired)},
+    )
+    gone: dict[str, int] = dict(expired)
+    left = sorted((gone.get(key, 0) - notes, key, tag) for key, tag, notes in rows)
+    return [Counted(tag, -notes) for notes, _, tag in left[:TOP] if notes]
+
+
+def _top_tags_inside(tx: Read, within: str) -> list[Counted]:
+    return [Counted(found.tag, found.count) for found in tag_counts(tx, Filter(within=within), 1, TOP)]
+
+
+def _top(counted: Counter[str]) -> list[Counted]:
+    left = sorted((-notes, name) for name, notes in counted.items() if notes)
+    return [Counted(name, -notes) for notes, name in left[:TOP]]

@@ -1,0 +1,298 @@
+"""SQL of what notes have to do with each other: links, wikilinks, and which note supersedes which."""
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.families.notes.model import Edge, Link, Links, LinkTotals, Neighbourhood, Node, folded
+from memory_mcp.families.notes.storage.notes import LIVE, inside
+
+
+def link(tx: Write, source: int, target: int, kind: str) -> int:
+    """How many links are new: one or none."""
+    rows = tx.all(
+        """
+        INSERT OR IGNORE INTO note_links (source_seq, target_seq, kind, created_at)
+        VALUES (:source, :target, :kind, :now) RETURNING 1
+        """,
+        {"source": source, "target": target, "kind": kind, "now": tx.precise_stamp},
+    )
+    return len(rows)
+
+
+def unlink(tx: Write, source: int, target: int) -> int:
+    """How many links are gone. A note that replaced the other no longer does."""
+    rows = tx.all(
+        "DELETE FROM note_links WHERE source_seq = :source AND target_seq = :target RETURNING kind",
+        {"source": source, "target": target},
+    )
+    if ("supersedes",) in rows:
+        refresh_superseded(tx, target)
+    return len(rows)
+
+
+def undo(tx: Write, source: int, target: int, kind: str) -> int:
+    """The same for one kind of link."""
+    rows = tx.all(
+        """
+        DELETE FROM note_links WHERE source_seq = :source AND target_seq = :target AND kind = :kind RETURNING 1
+        """,
+        {"source": source, "target": target, "kind": kind},
+    )
+    return len(rows)
+
+
+def everything(tx: Read) -> Iterator[tuple[str, str, str, str]]:
+    """(source id, target id, kind, when it was made) of every link somebody made."""
+    return tx.each(
+        """
+        SELECT source.id, target.id, link.kind, link.created_at FROM note_links AS link
+        JOIN notes AS source ON source.seq = link.source_seq JOIN notes AS target ON target.seq = link.target_seq
+        ORDER BY link.source_seq, link.target_seq, link.kind
+        """
+    )
+
+
+def of(tx: Read, seq: int, within: str | None, offset: int, limit: int) -> Links:
+    """A page of each kind of link, and how many there are of each."""
+    values = {"seq": seq, "within": within, "offset": offset, "limit": limit}
+    outgoing = (
+        f"seq IN (SELECT target_seq FROM note_edges WHERE source_seq = :seq) AND archived = 0 AND {inside(within)}"
+    )
+    incoming = (
+        f"seq IN (SELECT source_seq FROM note_edges WHERE target_seq = :seq) AND archived = 0 AND {inside(within)}"
+    )
+    dangling = "source_seq = :seq AND target_seq IS NULL"
+
+    def notes(condition: str) -> list[Link]:
+        sql = f"SELECT id, title FROM notes WHERE {condition} ORDER BY seq LIMIT :limit OFFSET :offset"
+        return [Link(*row) for row in tx.all(sql, values)]
+
+    titles = tx.all(
+        f"SELECT title FROM note_wikilinks WHERE {dangling} ORDER BY title LIMIT :limit OFFSET :offset", values
+    )
+    return Links(
+        outgoing=notes(outgoing),
+        incoming=notes(incoming),
+        dangling=[title for (title,) in titles],
+        total=LinkTotals(
+            outgoing=tx.number(f"SELECT count(*) FROM notes WHERE {outgoing}", values),
+            incoming=tx.number(f"SELECT count(*) FROM notes WHERE {incoming}", values),
+            dangling=tx.number(f"SELECT count(*) FROM note_wikilinks WHERE {dangling}", values),
+        ),
+    )
+
+
+def neighbours(tx: Read, root: int, within: str | None, depth: int, most: int) -> Neighbourhood:
+    """Breadth first, along links in both directions, through notes that are not archived and may be seen."""
+    rows = tx.all(
+        f"""
+        {_reached(within)}
+        SELECT note.seq, note.id, note.title, min(reached.depth) AS nearest
+        FROM reached JOIN notes AS note USING (seq) GROUP BY note.seq ORDER BY nearest, note.seq LIMIT :most
+        """,
+        _reached_values(tx, root, within, depth, most),
+    )
+    shown = rows[:most]
+    return Neighbourhood(
+        nodes=[Node(id_, title, nearest) for _, id_, title, nearest in shown],
+        edges=_among(tx, [row[0] for row in shown]),
+        truncated=len(rows) > most,
+    )
+
+
+def count_neighbours(tx: Read, root: int, within: str | None, depth: int, most: int) -> int:
+    """How many notes `neighbours` finds; `most` if they are that many or more."""
+    found = tx.number(
+        f"{_reached(within)} SELECT count(DISTINCT seq) FROM reached", _reached_values(tx, root, within, depth, most)
+    )
+    return min(found, most)
+
+
+def _reached(within: str | None) -> str:
+    return f"""
+        WITH RECURSIVE reached(seq, depth) AS (
+            SELECT :root, 0
+            UNION
+            SELECT next.seq, reached.depth + 1
+            FROM reached
+            JOIN notes AS next ON +next.archived = 0 AND (next.expires_at IS NULL OR next.expires_at > :now)
+                AND {inside(within, "+next")} AND next.seq IN (
+                SELECT target_seq FROM note_links WHERE source_seq = reached.seq
+                UNION ALL
+                SELECT source_seq FROM note_links WHERE target_seq = reached.seq
+                UNION ALL
+                SELECT target_seq FROM note_wikilinks WHERE source_seq = reached.seq AND target_seq IS NOT NULL
+                UNION ALL
+                SELECT source_seq FROM note_wikilinks WHERE target_seq = reached.seq
+            )
+            WHERE reached.depth < :depth
+            ORDER BY 2, 1 LIMIT :rows
+        )
+    """
+
+
+def _reached_values(tx: Read, root: int, within: str | None, depth: int, most: int) -> dict[str, Any]:
+    # A note is reached at most once at each depth, so this many rows hold one note more than are wanted.
+    rows = (depth + 1) * (most + 1)
+    return {
+        "root": root,
+        "within": within,
+        "depth": depth,
+        "rows": rows,
+        "most": most + 1,
+        "now": tx.precise_stamp,
+    }
+
+
+def newest(tx: Read, within: str | None, most: int) -> Neighbourhood:
+    """The notes written last and the links among them."""
+    rows = tx.all(
+        f"SELECT seq, id, title FROM notes WHERE {LIVE} AND {inside(within)} ORDER BY seq DESC LIMIT :most",
+        {"most": most + 1, "within": within, "now": tx.precise_stamp},
+    )
+    shown = rows[:most]
+    return Neighbourhood(
+        nodes=[Node(id_, title, 0) for _, id_, title in shown],
+        edges=_among(tx, [row[0] for row in shown]),
+        truncated=len(rows) > most,
+    )
+
+
+def _among(tx: Read, seqs: list[int]) -> list[Edge]:
+    """The links between some notes."""
+    edges = tx.all(
+        """
+        SELECT DISTINCT source.id, target.id FROM note_edges AS edge
+        JOIN notes AS source ON source.seq = edge.source_seq
+        JOIN notes AS target ON target.seq = edge.target_seq
+        WHERE edge.source_seq IN (SELECT value FROM json_each(:seqs))
+            AND edge.target_seq IN (SELECT value FROM json_each(:seqs))
+        ORDER BY edge.source_seq, edge.target_seq
+        """,
+        {"seqs": json.dumps(seqs)},
+    )
+    return [Edge(*row) for row in edges]
+
+
+# Notes that supersede others
+
+
+def supersede(tx: Write, newer: int, older: int) -> None:
+    link(tx, newer, older, "supersedes")
+    refresh_superseded(tx, older)
+
+
+def refresh_superseded(tx: Write, seq: int) -> None:
+    """By the newest note that says so and is not archived: the same one on every node."""
+    tx.all(
+        """
+        UPDATE notes SET superseded_by = (
+            SELECT newer.seq FROM note_links JOIN notes AS newer ON newer.seq = source_seq
+            WHERE target_seq = :seq AND kind = 'supersedes' AND newer.archived = 0
+            ORDER BY newer.created_at DESC, newer.id DESC LIMIT 1
+        ) WHERE seq = :seq
+        """,
+        {"seq": seq},
+    )
+
+
+def superseded(tx: Read, seq: int) -> list[int]:
+    """The notes this one supersedes, directly."""
+    rows = tx.all("SELECT target_seq FROM note_links WHERE source_seq = :seq AND kind = 'supersedes'", {"seq": seq})
+    return [target for (target,) in rows]
+
+
+def successors(tx: Read, seqs: Collection[int]) -> dict[int, int]:
+    """Which note supersedes which: of these notes, and on along the chains. Only by notes that may be found."""
+    rows = tx.all(
+        f"""
+        WITH RECURSIVE chain(older, newer) AS (
+            SELECT note.seq, note.superseded_by FROM notes AS note
+            WHERE note.seq IN (SELECT value FROM json_each(:seqs)) AND note.superseded_by IS NOT NULL
+            UNION
+            SELECT note.seq, note.superseded_by FROM chain JOIN notes AS note ON note.seq = chain.newer
+            WHERE note.superseded_by IS NOT NULL
+        )
+        SELECT chain.older, chain.newer FROM chain JOIN notes ON notes.seq = chain.newer WHERE {LIVE}
+        """,
+        {"seqs": json.dumps(list(seqs)), "now": tx.precise_stamp},
+    )
+    return dict(rows)
+
+
+def supersedes(tx: Read, newer: int, older: int) -> bool:
+    """Whether one note supersedes another, also by way of others; every note does itself."""
+    row = tx.one(
+        """
+        WITH RECURSIVE reached(seq) AS (
+            SELECT :newer
+            UNION
+            SELECT target_seq FROM note_links JOIN reached ON source_seq = reached.seq WHERE kind = 'supersedes'
+        )
+        SELECT 1 FROM reached WHERE seq = :older
+        """,
+        {"newer": newer, "older": older},
+    )
+    return row is not None
+
+
+# Wikilinks
+
+
+def set_wikilinks(tx: Write, seq: int, titles: Iterable[str]) -> None:
+    """The titles a body names. One that was resolved before keeps its target, also after a rename."""
+    named = {folded(title): title for title in reversed(list(titles))}  # the first spelling stays
+    named.pop(tx.all("SELECT title_key FROM notes WHERE seq = :seq", {"seq": seq})[0][0], None)  # it means itself
+    tx.all(
+        """
+        DELETE FROM note_wikilinks
+        WHERE source_seq = :seq AND title_key NOT IN (SELECT value FROM json_each(:keys))
+        """,
+        {"seq": seq, "keys": json.dumps(list(named), ensure_ascii=False)},
+    )
+    tx.all(
+        """
+        INSERT OR IGNORE INTO note_wikilinks (source_seq, title_key, title)
+        SELECT :seq, key, value FROM json_each(:titles)
+        """,
+        {"seq": seq, "titles": json.dumps(named, ensure_ascii=False)},
+    )
+
+
+def resolve_wikilinks(tx: Write, seq: int) -> list[int]:
+    """Point what dangles at the oldest live note of that title in the namespace: the links in this note, and those of
+    other notes that mean it. Returns the other notes whose links changed."""
+    rows = tx.all(
+        """
+        UPDATE note_wikilinks SET target_seq = found.target FROM (
+            SELECT link.source_seq, link.title_key, min(target.seq) AS target
+            FROM note_wikilinks AS link
+            JOIN notes AS source ON source.seq = link.source_seq
+            JOIN notes AS target ON target.title_key = link.title_key AND target.namespace = source.namespace
+            WHERE link.target_seq IS NULL AND target.archived = 0 AND target.seq <> link.source_seq
+                AND (link.source_seq = :seq OR link.title_key = (SELECT title_key FROM notes WHERE seq = :seq))
+            GROUP BY link.source_seq, link.title_key
+        ) AS found
+        WHERE note_wikilinks.source_seq = found.source_seq AND note_wikilinks.title_key = found.title_key
+        RETURNING note_wikilinks.source_seq
+        """,
+        {"seq": seq},
+    )
+    return [source for (source,) in rows if source != seq]
+
+
+def titles_named(tx: Read, seq: int) -> list[str]:
+    return [title for (title,) in tx.all("SELECT title FROM note_wikilinks WHERE source_seq = :seq", {"seq": seq})]
+
+
+def dangle(tx: Write, seq: int) -> list[int]:
+    """Undo what resolved to a note, and what it resolved itself: it moves, or goes. Returns the notes that named it."""
+    rows = tx.all(
+        """
+        UPDATE note_wikilinks SET target_seq = NULL WHERE target_seq = :seq OR source_seq = :seq RETURNING source_seq
+        """,
+        {"seq": seq},
+    )
+    return [source for (source,) in rows if source != seq]

@@ -1,0 +1,351 @@
+"""SQL of many notes at once: which of them fit a filter, lists of them, and counts."""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_mcp.engines.sqlite import Read
+from memory_mcp.families.notes.model import (
+    Counted,
+    CreatedCursor,
+    Filter,
+    Namespace,
+    NoteSummary,
+    Stats,
+    TagCount,
+    UpdatedCursor,
+    folded,
+    tag_key,
+)
+from memory_mcp.families.notes.storage.notes import LIVE, inside, tag_names
+
+TOP = 10
+
+
+def recent(tx: Read, chosen: Filter, offset: int, limit: int) -> list[NoteSummary]:
+    rows = tx.all(
+        f"""
+        SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at
+        FROM notes WHERE {_fits(chosen)}
+        ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC, seq DESC LIMIT :limit OFFSET :offset
+        """,
+        _filter_values(tx, chosen) | {"limit": limit, "offset": offset},
+    )
+    return [_slim(*row) for row in rows]
+
+
+def count(tx: Read, chosen: Filter) -> int:
+    """How many notes fit a filter."""
+    return tx.number(f"SELECT count(*) FROM notes WHERE {_fits(chosen)}", _filter_values(tx, chosen))
+
+
+def count_archived(tx: Read, within: str | None) -> int:
+    return tx.number(f"SELECT count(*) FROM notes WHERE archived = 1 AND {inside(within)}", {"within": within})
+
+
+def archived(tx: Read, within: str | None, offset: int, limit: int) -> list[NoteSummary]:
+    """Notes that were deleted softly, the last one first."""
+    rows = tx.all(
+        f"""
+        SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at
+        FROM notes WHERE archived = 1 AND {inside(within)}
+        ORDER BY updated_at DESC, seq DESC LIMIT :limit OFFSET :offset
+        """,
+        {"limit": limit, "offset": offset, "within": within},
+    )
+    return [_slim(*row) for row in rows]
+
+
+_THE_START = UpdatedCursor("9", 0)  # later than any time
+
+
+def page(
+    tx: Read, chosen: Filter, words: str, after: UpdatedCursor | None, limit: int, *, archived: bool
+) -> tuple[list[NoteSummary], UpdatedCursor | None]:
+    """Notes that fit a filter and hold some words as they stand, the one last written first, and where to go on. Those
+    whose time is over are passed over, so there may be fewer than `limit` on a page."""
+    conditions = _conditions(chosen) + (["instr(lower(title || ' ' || content), lower(:words))"] if words else [])
+    # Without a condition an index alone tells which come first, and no text is read for it.
+    index = "" if conditions or archived else "INDEXED BY idx_notes_updated"
+    conditions += [f"archived = {int(archived)}", "(updated_at, seq) < (:updated_at, :seq)"]
+    start = after or _THE_START
+    rows = tx.all(
+        f"""
+        WITH some AS MATERIALIZED (
+            SELECT seq FROM notes {index} WHERE {" AND ".join(conditions)}
+            ORDER BY updated_at DESC, seq DESC LIMIT :limit
+        )
+        SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at, seq,
+            coalesce(expires_at <= :now, FALSE)
+        FROM notes WHERE seq IN some ORDER BY updated_at DESC, seq DESC
+        """,
+        _filter_values(tx, chosen) | {"updated_at": start.updated_at, "seq": start.seq, "limit": limit, "words": words},
+    )
+    shown = [_slim(*row[:8]) for row in rows if archived or not row[9]]
+    return shown, UpdatedCursor(rows[-1][6], rows[-1][8]) if len(rows) == limit else None
+
+
+def _slim(
+    id_: str, title: str, start: str, namespace: str, tags: str, importance: float, updated: str, referenced: str | None
+) -> NoteSummary:
+    return NoteSummary(id_, title, start, namespace, tag_names(tags), importance, updated, referenced)
+
+
+def namespaces(tx: Read, within: str | None) -> list[Namespace]:
+    rows = tx.all(
+        f"""
+        SELECT namespace, count(*), max(updated_at) FROM notes WHERE {LIVE} AND {inside(within)}
+        GROUP BY namespace ORDER BY max(updated_at) DESC, namespace
+        """,
+        {"now": tx.precise_stamp, "within": within},
+    )
+    return [Namespace(*row) for row in rows]
+
+
+def tag_counts(tx: Read, chosen: Filter, at_least: int, limit: int, offset: int = 0) -> list[TagCount]:
+    rows = tx.all(
+        f"{_tag_groups(chosen)} ORDER BY notes DESC, tag_key LIMIT :limit OFFSET :offset",
+        _filter_values(tx, chosen) | {"at_least": at_least, "limit": limit, "offset": offset},
+    )
+    return [TagCount(*row) for row in rows]
+
+
+def count_tags(tx: Read, chosen: Filter, at_least: int) -> int:
+    """How many tags there are, with a number of notes or more."""
+    return tx.number(
+        f"SELECT count(*) FROM ({_tag_groups(chosen)})", _filter_values(tx, chosen) | {"at_least": at_least}
+    )
+
+
+def _tag_groups(chosen: Filter) -> str:
+    """(tag, notes) of each tag."""
+    # Without a filter almost every note counts: it is faster to leave out those that do not.
+    counted = (
+        f"IN (SELECT seq FROM notes WHERE {_fits(chosen)})"
+        if not chosen.is_empty
+        else "NOT IN (SELECT seq FROM notes WHERE archived = 1 UNION SELECT seq FROM notes WHERE expires_at <= :now)"
+    )
+    return f"""
+        SELECT max(tag), count(*) AS notes FROM note_tags WHERE note_seq {counted}
+        GROUP BY tag_key HAVING notes >= :at_least
+    """
+
+
+def stats(tx: Read, chosen: Filter) -> Stats:
+    rows = tx.all(
+        f"""
+        SELECT namespace, source, client, count(*), total(importance) FROM notes
+        WHERE {_fits(chosen)} GROUP BY namespace, source, client
+        """,
+        _filter_values(tx, chosen),
+    )
+    by_namespace, by_source, by_client = Counter[str](), Counter[str](), Counter[str]()
+    for place, source, client, notes, _ in rows:
+        by_namespace[place] += notes
+        by_source[source] += notes
+        by_client[client] += notes
+    total = by_source.total()
+    clients = sorted((-notes, client) for client, notes in by_client.items() if client)
+    return Stats(
+        total=total,
+        by_source=dict(by_source),
+        by_namespace=dict(by_namespace),
+        top_tags=[Counted(found.tag, found.count) for found in tag_counts(tx, chosen, 1, TOP)],
+        top_clients=[Counted(client, -notes) for notes, client in clients[:TOP]],
+        avg_importance=round(sum(row[4] for row in rows) / total, 6) if total else 0.0,
+    )
+
+
+def namespaces_after(tx: Read, within: str | None, name: str, limit: int) -> list[tuple[str, int]]:
+    """(namespace, notes) in the order of their names."""
+    return tx.all(
+        f"""
+        SELECT namespace, count(*) FROM notes WHERE namespace > :name AND {LIVE} AND {inside(within)}
+        GROUP BY namespace ORDER BY namespace LIMIT :limit
+        """,
+        {"name": name, "within": within, "limit": limit, "now": tx.precise_stamp},
+    )
+
+
+def namespaces_starting(tx: Read, within: str | None, prefix: str, limit: int) -> list[str]:
+    """Whatever their case, the last changed first."""
+    rows = tx.all(
+        f"""
+        SELECT namespace FROM notes
+        WHERE lower(substr(namespace, 1, length(:prefix))) = lower(:prefix) AND {LIVE} AND {inside(within)}
+        GROUP BY namespace ORDER BY max(updated_at) DESC, namespace LIMIT :limit
+        """,
+        {"prefix": prefix, "within": within, "limit": limit, "now": tx.precise_stamp},
+    )
+    return [name for (name,) in rows]
+
+
+def namespace_names(tx: Read) -> set[str]:
+    return {name for (name,) in tx.all("SELECT DISTINCT namespace FROM notes WHERE archived = 0")}
+
+
+def metadata_of(tx: Read, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """By id; without those that nobody knows."""
+    rows = tx.all(
+        "SELECT id, metadata FROM notes WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(list(ids))}
+    )
+    return {id_: json.loads(metadata) for id_, metadata in rows}
+
+
+def ids_in(tx: Read, namespace: str) -> set[str]:
+    rows = tx.all("SELECT id FROM notes WHERE namespace = :namespace AND archived = 0", {"namespace": namespace})
+    return {id_ for (id_,) in rows}
+
+
+def notes_after(tx: Read, within: str | None, after: CreatedCursor, limit: int) -> list[tuple[str, str, str]]:
+    """(created_at, id, title), the note created first leading. If the note of the cursor is gone, others of its instant
+    may come again."""
+    return tx.all(
+        f"""
+        SELECT created_at, id, title FROM notes
+        WHERE {LIVE} AND {inside(within)} AND (created_at, seq) > (
+            :created_at, coalesce((SELECT seq FROM notes WHERE id = :id AND {inside(within)}), 0)
+        )
+        ORDER BY created_at, seq LIMIT :limit
+        """,
+        {"created_at": after.created_at, "id": after.id, "within": within, "limit": limit, "now": tx.precise_stamp},
+    )
+
+
+def tags_starting(tx: Read, within: str | None, prefix: str, limit: int) -> list[str]:
+    """Tags of live notes, the most used first."""
+    is_inside = "TRUE" if within is None else "note_seq IN (SELECT seq FROM notes WHERE namespace = :within)"
+    rows = tx.all(
+        f"""
+        SELECT max(tag) FROM note_tags WHERE tag_key >= :prefix AND tag_key < :prefix || char(0x10FFFF)
+            AND note_seq NOT IN (
+                SELECT seq FROM notes WHERE archived = 1 UNION SELECT seq FROM notes WHERE expires_at <= :now
+            )
+            AND {is_inside}
+        GROUP BY tag_key ORDER BY count(*) DESC, tag_key LIMIT :limit
+        """,
+        {"prefix": prefix, "within": within, "limit": limit, "now": tx.precise_stamp},
+    )
+    return [tag for (tag,) in rows]
+
+
+def titles_like(tx: Read, within: str | None, text: str, limit: int) -> list[str]:
+    """Titles that start with the text, then those that hold it."""
+    rows = tx.all(
+        f"""
+        SELECT title FROM notes WHERE instr(title_key, :text) AND {LIVE} AND {inside(within)}
+        GROUP BY title_key ORDER BY min(instr(title_key, :text)), title_key LIMIT :limit
+        """,
+        {"text": text, "within": within, "limit": limit, "now": tx.precise_stamp},
+    )
+    return [title for (title,) in rows]
+
+
+def ids_like(tx: Read, within: str | None, text: str, limit: int) -> list[str]:
+    """Ids that start with the text, or whose note's title holds it; the last referenced first."""
+    rows = tx.all(
+        f"""
+        SELECT id FROM notes
+        WHERE (id >= :text AND id < :text || 'g' OR instr(title_key, :text)) AND {LIVE} AND {inside(within)}
+        ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC, seq DESC LIMIT :limit
+        """,
+        {"text": text, "within": within, "limit": limit, "now": tx.precise_stamp},
+    )
+    return [id_ for (id_,) in rows]
+
+
+# What fits a filter
+
+
+def newest(tx: Read, chosen: Filter, offset: int, limit: int) -> list[int]:
+    rows = tx.all(
+        f"SELECT seq FROM notes WHERE {_fits(chosen)} ORDER BY created_at DESC, seq DESC LIMIT :limit OFFSET :offset",
+        _filter_values(tx, chosen) | {"limit": limit, "offset": offset},
+    )
+    return [seq for (seq,) in rows]
+
+
+def fitting(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
+    """Those among some notes that fit a filter."""
+    # CROSS keeps the order: the few first, then each one's row.
+    rows = tx.all(
+        f"""
+        SELECT notes.seq FROM json_each(:among) AS one CROSS JOIN notes ON notes.seq = one.value
+        WHERE {_fits(chosen)}
+        """,
+        _filter_values(tx, chosen) | {"among": json.dumps(list(among))},
+    )
+    return [seq for (seq,) in rows]
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Which notes a search may find: a byte for each, by its seq, and how many they are."""
+
+    flags: bytes
+    count: int
+
+
+def allowed(tx: Read, chosen: Filter) -> Allowed | None:
+    """The notes that fit a filter. None if all that are indexed do."""
+    top = tx.number("SELECT coalesce(max(seq), 0) FROM notes")
+    if chosen.is_empty:
+        expired = tx.all("SELECT seq FROM notes WHERE expires_at <= :now AND archived = 0", {"now": tx.precise_stamp})
+        return _flagged(top, 1, expired) if expired else None
+    return _flagged(top, 0, tx.all(f"SELECT seq FROM notes WHERE {_fits(chosen)}", _filter_values(tx, chosen)))
+
+
+def _flagged(top: int, others: int, seqs: Sequence[tuple[int]]) -> Allowed:
+    """The notes up to `top`: these one way, all others the other way. Notes that came later are not allowed."""
+    flags = bytearray([others]) * (top + 1)
+    for (seq,) in seqs:
+        flags[seq] = 1 - others
+    return Allowed(bytes(flags) + b"\0", sum(flags))
+
+
+def _fits(chosen: Filter) -> str:
+    """What a filter wants of live notes."""
+    return " AND ".join([LIVE, *_conditions(chosen)])
+
+
+def _conditions(chosen: Filter) -> list[str]:
+    conditions = []
+    if chosen.namespace is not None:
+        conditions.append("namespace = :namespace")
+    if chosen.within is not None:
+        conditions.append("namespace = :within")
+    if chosen.namespace_prefix is not None:
+        conditions.append("namespace >= :namespace_prefix AND namespace < :namespace_prefix || char(0x10FFFF)")
+    if chosen.folder is not None:
+        conditions.append("folder = :folder")
+    if chosen.min_importance > 0:
+        conditions.append("importance >= :min_importance")
+    if chosen.source is not None:
+        conditions.append("source = :source")
+    if chosen.created_after is not None:
+        conditions.append("created_at >= :created_after")
+    if chosen.created_before is not None:
+        conditions.append("created_at < :created_before")
+    if chosen.title is not None:
+        conditions.append("title_key = :title_key")
+    for number in range(len(chosen.tags)):
+        conditions.append(f"notes.seq IN (SELECT note_seq FROM note_tags WHERE tag_key = :tag{number})")
+    return conditions
+
+
+def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:
+    return {
+        "now": tx.precise_stamp,
+        "namespace": chosen.namespace,
+        "within": chosen.within,
+        "namespace_prefix": chosen.namespace_prefix,
+        "folder": chosen.folder,
+        "min_importance": chosen.min_importance,
+        "source": chosen.source,
+        "created_after": chosen.created_after,
+        "created_before": chosen.created_before,
+        "title_key": folded(chosen.title) if chosen.title is not None else None,
+        **{f"tag{number}": tag_key(tag) for number, tag in enumerate(chosen.tags)},
+    }

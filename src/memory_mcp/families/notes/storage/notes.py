@@ -1,0 +1,359 @@
+"""SQL of the notes themselves: their rows, former versions, tags, and which note was written before which."""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.families.notes.model import IMPORTED_FROM, ImportedNote, ImportOrigin, Note, Tag, folded
+
+LIVE = "archived = 0 AND (expires_at IS NULL OR expires_at > :now)"
+
+
+def inside(within: str | None, notes: str = "notes") -> str:
+    """The condition that a note may be seen: by a caller confined to a namespace (`:within`), only what is in it."""
+    return "TRUE" if within is None else f"{notes}.namespace = :within"
+
+
+_NOTE = """
+    note.seq, note.id, note.user_id, note.namespace, note.title, note.content, note.folder, note.tags,
+    note.importance, note.metadata, note.source, note.client, note.created_at, note.updated_at,
+    note.last_referenced_at, note.archived, note.expires_at, newer.id, note.version,
+    note.has_own_title, note.previous
+"""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A note with what only this file knows of it."""
+
+    seq: int
+    note: Note
+    has_own_title: bool
+    previous: int | None
+
+    @property
+    def own_title(self) -> str:
+        return self.note.title if self.has_own_title else ""
+
+
+def insert(tx: Write, note: Note, *, has_own_title: bool, previous: int | None, session_id: str | None) -> Stored:
+    seq = tx.number(
+        """
+        INSERT INTO notes (
+            id, user_id, mcp_namespace, title, has_own_title, title_key, content, content_key, folder, tags,
+            importance, metadata, source, client, session_id, created_at, updated_at, expires_at, previous
+        )
+        VALUES (
+            :id, :user_id, :namespace, :title, :has_own_title, :title_key, :content, :content_key, :folder, :tags,
+            :importance, :metadata, :source, :client, :session_id, :created_at, :updated_at, :expires_at, :previous
+        )
+        RETURNING seq
+        """,
+        _values(Stored(0, note, has_own_title, previous)) | {"session_id": session_id},
+    )
+    return Stored(seq, note, has_own_title, previous)
+
+
+def update(tx: Write, stored: Stored) -> None:
+    tx.all(
+        """
+        UPDATE notes SET
+            mcp_namespace = :namespace, title = :title, has_own_title = :has_own_title, title_key = :title_key,
+            content = :content, content_key = :content_key, folder = :folder, tags = :tags,
+            importance = :importance, metadata = :metadata, updated_at = :updated_at, expires_at = :expires_at,
+            archived = :archived, previous = :previous, version = :version
+        WHERE seq = :seq
+        """,
+        _values(stored),
+    )
+
+
+def _values(stored: Stored) -> dict[str, Any]:
+    note = stored.note
+    return {
+        "seq": stored.seq,
+        "id": note.id,
+        "user_id": note.user_id,
+        "namespace": note.namespace,
+        "title": note.title,
+        "has_own_title": stored.has_own_title,
+        "title_key": folded(note.title),
+        "content": note.content,
+        "content_key": content_key(note.content),
+        "folder": note.folder,
+        "tags": ",".join(note.tags),
+        "importance": note.importance,
+        "metadata": _json(note.metadata),
+        "source": note.source,
+        "client": note.client,
+        "created_at": note.created_at,
+        "updated_at": note.updated_at,
+        "expires_at": note.expires_at,
+        "archived": note.archived,
+        "previous": stored.previous,
+        "version": note.version,
+    }
+
+
+def content_key(content: str) -> bytes:
+    return hashlib.sha256(folded(content).encode()).digest()[:16]
+
+
+def get(tx: Read, id_: str, within: str | None = None) -> Stored | None:
+    rows = tx.all(
+        f"""
+        SELECT {_NOTE} FROM notes AS note
+        LEFT JOIN notes AS newer ON newer.seq = note.superseded_by AND {inside(within, "newer")}
+        WHERE note.id = :id AND {inside(within, "note")}
+        """,
+        {"id": id_, "within": within},
+    )
+    return _stored(rows[0]) if rows else None
+
+
+def by_seq(tx: Read, seqs: Sequence[int], within: str | None = None) -> list[Stored]:
+    """These notes, which the caller may see, in the order given."""
+    rows = tx.all(
+        f"""
+        SELECT {_NOTE} FROM json_each(:seqs) AS wanted CROSS JOIN notes AS note ON note.seq = wanted.value
+        LEFT JOIN notes AS newer ON newer.seq = note.superseded_by AND {inside(within, "newer")} ORDER BY wanted.key
+        """,
+        {"seqs": json.dumps(list(seqs)), "within": within},
+    )
+    return [_stored(row) for row in rows]
+
+
+def everything(tx: Read) -> Iterator[Stored]:
+    """Every note, archived or not, in the order they were written."""
+    rows = tx.each(
+        f"""
+        SELECT {_NOTE} FROM notes AS note LEFT JOIN notes AS newer ON newer.seq = note.superseded_by ORDER BY note.seq
+        """
+    )
+    return map(_stored, rows)
+
+
+def set_referenced(tx: Write, seq: int, at: str | None) -> None:
+    tx.all("UPDATE notes SET last_referenced_at = :at WHERE seq = :seq", {"seq": seq, "at": at})
+
+
+def _stored(row: Sequence[Any]) -> Stored:
+    seq, *fields, has_own_title, previous = row
+    (id_, user, namespace, title, content, folder, tags, importance, metadata, source, client, *rest) = fields
+    created, updated, referenced, archived, expires, superseded_by, version = rest
+    note = Note(
+        id=id_,
+        user_id=user,
+        namespace=namespace,
+        title=title,
+        content=content,
+        folder=folder,
+        tags=tag_names(tags),
+        importance=importance,
+        metadata=json.loads(metadata),
+        source=source,
+        client=client,
+        created_at=created,
+        updated_at=updated,
+        last_referenced_at=referenced,
+        archived=bool(archived),
+        expires_at=expires,
+        superseded_by=superseded_by,
+        version=version,
+    )
+    return Stored(seq, note, bool(has_own_title), previous)
+
+
+def ids_of(tx: Read, seqs: Collection[int]) -> list[str]:
+    rows = tx.all(
+        "SELECT id FROM notes WHERE seq IN (SELECT value FROM json_each(:seqs)) ORDER BY seq",
+        {"seqs": json.dumps(list(seqs))},
+    )
+    return [id_ for (id_,) in rows]
+
+
+def namespaces_of(tx: Read, ids: Collection[str]) -> dict[str, str]:
+    rows = tx.all(
+        "SELECT id, namespace FROM notes WHERE id IN (SELECT value FROM json_each(:ids))",
+        {"ids": json.dumps(list(ids))},
+    )
+    return dict(rows)
+
+
+def importances(tx: Read, seqs: Collection[int]) -> dict[int, float]:
+    rows = tx.all(
+        "SELECT seq, importance FROM notes WHERE seq IN (SELECT value FROM json_each(:seqs))",
+        {"seqs": json.dumps(list(seqs))},
+    )
+    return dict(rows)
+
+
+def delete(tx: Write, seq: int) -> None:
+    """Delete for good. Tags, links, versions, vectors and words go with it; wikilinks to it dangle again."""
+    tx.all("DELETE FROM notes WHERE seq = :seq", {"seq": seq})
+
+
+def touch(tx: Write, id_: str) -> str:
+    """The instant at which a note was referenced: now."""
+    tx.all("UPDATE notes SET last_referenced_at = :now WHERE id = :id", {"id": id_, "now": tx.precise_stamp})
+    return tx.precise_stamp
+
+
+def equal_texts(tx: Read, seq: int, limit: int) -> list[str]:
+    """The other live notes of the namespace with the same text, the oldest first."""
+    rows = tx.all(
+        f"""
+        SELECT id FROM notes
+        WHERE content_key = (SELECT content_key FROM notes WHERE seq = :seq)
+            AND namespace = (SELECT namespace FROM notes WHERE seq = :seq)
+            AND seq <> :seq AND {LIVE}
+        ORDER BY seq LIMIT :limit
+        """,
+        {"seq": seq, "now": tx.precise_stamp, "limit": limit},
+    )
+    return [id_ for (id_,) in rows]
+
+
+def imported(tx: Read, format_: str) -> list[ImportedNote]:
+    """The notes that imports of a format have made, archived ones too."""
+    rows = tx.all(
+        f"""
+        SELECT id, version, origin ->> 'id', origin ->> 'digest', origin ->> 'version'
+        FROM (SELECT id, version, metadata -> '{IMPORTED_FROM}' AS origin FROM notes WHERE source = 'import')
+        WHERE origin ->> 'format' = :format AND origin ->> 'id' IS NOT NULL
+        """,
+        {"format": format_},
+    )
+    return [
+        ImportedNote(id_, ImportOrigin(format_, theirs, digest, then), version)
+        for id_, version, theirs, digest, then in rows
+    ]
+
+
+# Former versions
+
+
+def keep_version(tx: Write, seq: int) -> None:
+    """Keep what the note says now, before it is changed."""
+    tx.all(
+        """
+        INSERT INTO note_versions (
+            note_seq, version, mcp_namespace, title, content, folder, tags, importance, metadata, expires_at,
+            archived, updated_at
+        )
+        SELECT seq, version, mcp_namespace, title, content, folder, tags, importance, metadata, expires_at,
+            archived, updated_at
+        FROM notes WHERE seq = :seq
+        """,
+        {"seq": seq},
+    )
+
+
+def former(tx: Read, stored: Stored, version: int, within: str | None) -> Note | None:
+    """A note as it was in a former version. A caller confined to a namespace sees none from before it came there."""
+    row = tx.one(
+        """
+        SELECT coalesce(nullif(mcp_namespace, ''), 'default'), title, content, folder, tags, importance, metadata,
+            expires_at, archived, updated_at, version
+        FROM note_versions WHERE note_seq = :seq AND version = :version
+        """,
+        {"seq": stored.seq, "version": version},
+    )
+    if row is None:
+        return None
+    namespace, title, content, folder, tags, importance, metadata, expires_at, archived, updated_at, number = row
+    if within not in (None, namespace):
+        return None
+    return replace(
+        stored.note,
+        namespace=namespace,
+        title=title,
+        content=content,
+        folder=folder,
+        tags=tag_names(tags),
+        importance=importance,
+        metadata=json.loads(metadata),
+        expires_at=expires_at,
+        archived=bool(archived),
+        updated_at=updated_at,
+        version=number,
+    )
+
+
+def importance_before_archiving(tx: Read, seq: int) -> float | None:
+    row = tx.one(
+        """
+        SELECT importance FROM note_versions WHERE note_seq = :seq AND archived = 0
+        ORDER BY version DESC LIMIT 1
+        """,
+        {"seq": seq},
+    )
+    return row[0] if row else None
+
+
+# Context: the note written just before in the same session
+
+
+def latest_of_session(tx: Read, session_id: str | None, namespace: str, since: str) -> int | None:
+    row = tx.one(
+        """
+        SELECT seq FROM notes
+        WHERE session_id = :session AND +namespace = :namespace AND +archived = 0 AND +created_at >= :since
+        ORDER BY seq DESC LIMIT 1
+        """,
+        {"session": session_id, "namespace": namespace, "since": since},
+    )
+    return row[0] if row else None
+
+
+def followers(tx: Read, seq: int) -> list[int]:
+    return [row[0] for row in tx.all("SELECT seq FROM notes WHERE previous = :seq", {"seq": seq})]
+
+
+def close_gap(tx: Write, seq: int) -> list[int]:
+    """Let the notes that followed this one follow the one before it. Returns which they are."""
+    following = followers(tx, seq)
+    tx.all(
+        "UPDATE notes SET previous = (SELECT previous FROM notes WHERE seq = :seq) WHERE previous = :seq", {"seq": seq}
+    )
+    return following
+
+
+# Tags
+
+
+def set_tags(tx: Write, seq: int, tags: Sequence[Tag]) -> None:
+    """These and no others. A tag that stays is not written anew: it is as old as it was."""
+    told = _json([{"key": tag.key, "tag": tag.name, "origin": tag.origin} for tag in tags])
+    tx.all(
+        """
+        DELETE FROM note_tags
+        WHERE note_seq = :seq AND tag_key NOT IN (SELECT value ->> 'key' FROM json_each(:tags))
+        """,
+        {"seq": seq, "tags": told},
+    )
+    tx.all(
+        """
+        INSERT INTO note_tags (note_seq, tag_key, tag, origin, position)
+        SELECT :seq, value ->> 'key', value ->> 'tag', value ->> 'origin', key FROM json_each(:tags) WHERE true
+        ON CONFLICT (tag_key, note_seq)
+        DO UPDATE SET tag = excluded.tag, origin = excluded.origin, position = excluded.position
+        """,
+        {"seq": seq, "tags": told},
+    )
+
+
+def tags_of(tx: Read, seq: int) -> list[Tag]:
+    rows = tx.all("SELECT tag, origin FROM note_tags WHERE note_seq = :seq ORDER BY position", {"seq": seq})
+    return [Tag(*row) for row in rows]
+
+
+def tag_names(text: str) -> list[str]:
+    return [tag for tag in text.split(",") if tag]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,332 @@
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from memory_mcp.caller import Scope
+from memory_mcp.clock import instant, is_date, precise_stamp
+from memory_mcp.errors import Invalid
+from memory_mcp.families.family import AS_WHOLE, READABLE, Arguments, Call, Family
+from memory_mcp.families.notes import prompts, resources
+from memory_mcp.families.notes.model import (
+    ARCHIVED,
+    Author,
+    Deleted,
+    Filter,
+    Linked,
+    Mode,
+    Namespaces,
+    Neighbourhood,
+    NewNote,
+    Note,
+    NoteHits,
+    NoteQuery,
+    Recent,
+    Revision,
+    Source,
+    Stats,
+    TagCounts,
+    Unlinked,
+    tag_key,
+)
+from memory_mcp.families.notes.operations import client_tag
+from memory_mcp.names import hidden_character
+
+Id = Annotated[str, Field(min_length=1, max_length=64)]
+Ids = Annotated[list[Id], Field(max_length=64)]
+Text = Annotated[str, Field(max_length=1024 * 1024)]
+Title = Annotated[str, Field(min_length=1, max_length=300)]
+Folder = Annotated[str, Field(max_length=512), READABLE]
+Namespace = Annotated[str, Field(max_length=128)]
+NewNamespace = Annotated[Namespace, READABLE]
+Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
+Importance = Annotated[float, Field(ge=0, le=1)]
+Moment = Annotated[str, Field(min_length=1, max_length=64)]
+LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
+Limit = Annotated[int, Field(ge=1, le=100), AS_WHOLE]
+Count = Annotated[int, Field(ge=1, le=10**12), AS_WHOLE]
+Offset = Annotated[int, Field(ge=0, le=10**6), AS_WHOLE]
+
+notes = Family(
+    name="notes",
+    purpose="linked notes in namespaces, found by words and by meaning: memory_search first, memory_create what will "
+    "matter, memory_link or [[Title]] to connect; memory_update with supersedes when something has changed",
+    errors="tool-result",
+    spells_out_bounds=True,
+    is_confinable=True,
+    uri_prefixes=resources.PREFIXES,
+    prompts=prompts.PROMPTS,
+    templates=resources.TEMPLATES,
+    list_resources=resources.list_page,
+    read_resource=resources.read,
+    watched=resources.watched,
+    complete=resources.complete,
+)
+
+
+class MemorySearch(Arguments):
+    query: Text = Field("", description="Words or a question. May be empty with a filter: newest first.")
+    limit: Limit = 20
+    offset: Annotated[int, Field(ge=0, le=1000), AS_WHOLE] = 0
+    namespace: Namespace | None = None
+    tags: Tags = Field([], description="Only notes with all of these.")
+    min_importance: Importance = 0
+    source: Source | None = None
+    search_mode: Mode = "hybrid"
+    created_after: Moment | None = Field(None, description="ISO 8601; a date alone is that day's start.")
+    created_before: Moment | None = Field(None, description="ISO 8601; a date alone includes that day.")
+
+
+@notes.tool(MemorySearch, answers=NoteHits, title="Search notes", needs=Scope.READ, idempotent=True)
+def memory_search(call: Call, asked: MemorySearch) -> NoteHits:
+    """Find notes by meaning, words and importance. Best first, with a score and its parts."""
+    chosen = Filter(
+        namespace=_namespace(asked.namespace),
+        tags=_tags("tags", asked.tags),
+        min_importance=asked.min_importance,
+        source=asked.source,
+        created_after=_moment("created_after", asked.created_after),
+        created_before=_moment("created_before", asked.created_before, whole_day=True),
+    )
+    question = NoteQuery(asked.query.strip(), chosen, asked.search_mode, asked.limit, asked.offset)
+    return call.app.notes.search(call.caller, question)
+
+
+class MemoryGet(Arguments):
+    id: Id
+    include_links: bool = False
+    links_offset: Offset = 0
+    version: Count | None = Field(None, description="A former version.")
+
+
+@notes.tool(MemoryGet, answers=Note, title="Get a note", needs=Scope.READ, idempotent=True)
+def memory_get(call: Call, asked: MemoryGet) -> Note:
+    """One note in full, optionally with its links. Moves it to the top of memory_recent."""
+    return call.app.notes.get(
+        call.caller,
+        asked.id,
+        include_links=asked.include_links,
+        links_offset=asked.links_offset,
+        version=asked.version,
+    )
+
+
+OWN_FACTS = ("id", "created_at", "updated_at", "version")
+"""What a note's writer learns of it without the right to read."""
+
+
+class MemoryCreate(Arguments):
+    content: Text = Field(min_length=1, description="Markdown. #tags and [[Title]] links in it count.")
+    title: Title | None = Field(None, description="Default: the first line.")
+    tags: Tags = Field([], description="mcp, memory, the client and ns/NAMESPACE are added.")
+    importance: Importance = 0.5
+    namespace: NewNamespace | None = Field(None, description="Default: the key's.")
+    folder: Folder = ""
+    metadata: dict[str, Any] = Field({})
+    expires_at: Moment | None = Field(None, description="ISO 8601; from then on not found.")
+    supersedes: Ids = Field([], description="Ids of notes this one replaces.")
+
+
+@notes.tool(MemoryCreate, answers=Note, title="Create a note", needs=Scope.WRITE, without_read=OWN_FACTS)
+def memory_create(call: Call, asked: MemoryCreate) -> Note:
+    """Keep a new note. `similar` in the answer names notes that say nearly the same: consider updating those."""
+    new = NewNote(
+        content=asked.content,
+        title=_title(asked.title),
+        tags=_own_tags("tags", asked.tags),
+        importance=asked.importance,
+        namespace=_namespace(asked.namespace),
+        folder=asked.folder,
+        metadata=asked.metadata,
+        expires_at=_moment("expires_at", asked.expires_at),
+        supersedes=tuple(asked.supersedes),
+    )
+    return call.app.notes.create(call.caller, _author(call), new)
+
+
+class MemoryUpdate(Arguments):
+    id: Id
+    content: Annotated[Text, Field(min_length=1)] | None = None
+    title: Title | None = None
+    folder: Folder | None = None
+    importance: Importance | None = None
+    namespace: NewNamespace | None = None
+    tags: Tags | None = Field(None, description="Replaces the user's tags.")
+    add_tags: Tags = Field([])
+    remove_tags: Tags = Field([], description="'archived' restores a deleted note.")
+    metadata_patch: dict[str, Any] = Field({}, description="Merged in; null removes a key.")
+    expires_at: Annotated[str, Field(max_length=64)] | None = Field(None, description="ISO 8601; empty: never.")
+    supersedes: Ids = Field([])
+
+
+@notes.tool(
+    MemoryUpdate,
+    answers=Note,
+    title="Update a note",
+    needs=Scope.WRITE,
+    destructive=True,
+    idempotent=True,
+    without_read=OWN_FACTS,
+)
+def memory_update(call: Call, asked: MemoryUpdate) -> Note:
+    """Change some fields of a note. The former version is kept (memory_get with version)."""
+    if asked.model_fields_set <= {"id"}:
+        raise Invalid("Nothing to change. Give at least one field beside id.", field="id")
+    revision = Revision(
+        content=asked.content,
+        title=_title(asked.title),
+        folder=asked.folder,
+        importance=asked.importance,
+        namespace=_namespace(asked.namespace),
+        tags=None if asked.tags is None else _own_tags("tags", asked.tags),
+        add_tags=_own_tags("add_tags", asked.add_tags),
+        remove_tags=_tags("remove_tags", asked.remove_tags),
+        metadata_patch=asked.metadata_patch,
+        expires_at="" if asked.expires_at == "" else _moment("expires_at", asked.expires_at),
+        supersedes=tuple(asked.supersedes),
+    )
+    return call.app.notes.update(call.caller, _author(call), asked.id, revision)
+
+
+class MemoryDelete(Arguments):
+    id: Id
+    soft: bool = Field(True, description="false deletes for good, with links and versions.")
+
+
+@notes.tool(MemoryDelete, answers=Deleted, title="Delete a note", needs=Scope.DELETE, destructive=True, idempotent=True)
+def memory_delete(call: Call, asked: MemoryDelete) -> Deleted:
+    """Archive a note (#archived, importance 0) so that it no longer surfaces, or delete it for good."""
+    return call.app.notes.delete(call.caller, asked.id, soft=asked.soft)
+
+
+class MemoryLink(Arguments):
+    source_id: Id
+    target_id: Id
+    bidirectional: bool = Field(False, description="The reverse, too.")
+
+
+@notes.tool(MemoryLink, answers=Linked, title="Link notes", needs=Scope.LINK, idempotent=True)
+def memory_link(call: Call, asked: MemoryLink) -> Linked:
+    """Link one note to another. Answers how many links are new."""
+    return call.app.notes.link(call.caller, asked.source_id, asked.target_id, bidirectional=asked.bidirectional)
+
+
+@notes.tool(MemoryLink, answers=Unlinked, title="Unlink notes", needs=Scope.LINK, destructive=True, idempotent=True)
+def memory_unlink(call: Call, asked: MemoryLink) -> Unlinked:
+    """Remove a link between notes. A [[Title]] in a body stays a link."""
+    return call.app.notes.unlink(call.caller, asked.source_id, asked.target_id, bidirectional=asked.bidirectional)
+
+
+class MemoryListNamespaces(Arguments):
+    offset: Offset = 0
+
+
+@notes.tool(MemoryListNamespaces, answers=Namespaces, title="List namespaces", needs=Scope.READ, idempotent=True)
+def memory_list_namespaces(call: Call, asked: MemoryListNamespaces) -> Namespaces:
+    """Every namespace with its number of notes."""
+    return call.app.notes.namespaces(call.caller, asked.offset)
+
+
+class MemoryListTags(Arguments):
+    namespace: Namespace | None = None
+    min_count: Count = 1
+    offset: Offset = 0
+
+
+@notes.tool(MemoryListTags, answers=TagCounts, title="List tags", needs=Scope.READ, idempotent=True)
+def memory_list_tags(call: Call, asked: MemoryListTags) -> TagCounts:
+    """Every tag with its number of notes, the most used first."""
+    return call.app.notes.tags(call.caller, _namespace(asked.namespace), asked.min_count, asked.offset)
+
+
+class MemoryRecent(Arguments):
+    limit: Limit = 20
+    offset: Offset = 0
+    namespace: Namespace | None = None
+
+
+@notes.tool(MemoryRecent, answers=Recent, title="Recent notes", needs=Scope.READ, idempotent=True)
+def memory_recent(call: Call, asked: MemoryRecent) -> Recent:
+    """The notes last read with memory_get, then those last written."""
+    return call.app.notes.recent(call.caller, Filter(_namespace(asked.namespace)), asked.limit, asked.offset)
+
+
+class MemoryNeighbors(Arguments):
+    id: Id
+    depth: Annotated[int, Field(ge=1, le=3), AS_WHOLE] = 1
+    offset: Offset = 0
+
+
+@notes.tool(MemoryNeighbors, answers=Neighbourhood, title="Neighbours of a note", needs=Scope.READ, idempotent=True)
+def memory_neighbors(call: Call, asked: MemoryNeighbors) -> Neighbourhood:
+    """The notes linked with a note, in either direction, up to `depth` links away."""
+    return call.app.notes.neighbours(call.caller, asked.id, asked.depth, asked.offset)
+
+
+class MemoryStats(Arguments):
+    namespace: Namespace | None = None
+
+
+@notes.tool(MemoryStats, answers=Stats, title="Statistics of notes", needs=Scope.READ, idempotent=True)
+def memory_stats(call: Call, asked: MemoryStats) -> Stats:
+    """What there is: totals, top tags and clients, average importance."""
+    return call.app.notes.stats(call.caller, _namespace(asked.namespace))
+
+
+def _author(call: Call) -> Author:
+    source: Source = "ui" if call.caller.is_person else "mcp"
+    return Author(source, client_tag(call.session.client), call.session.id)
+
+
+def _namespace(name: str | None) -> str | None:
+    """Without a name, or with an empty one, nobody asked for one."""
+    if "," in (name or "") or not _is_line((name or "").strip()):
+        raise Invalid("A namespace must not hold a comma or a line break.", field="namespace")
+    return (name or "").strip() or None
+
+
+def _is_line(name: str) -> bool:
+    """Whether a name fits on a line. Joiners that emoji and some scripts need are no line breaks."""
+    return name.isprintable() or hidden_character(name) is None
+
+
+def _title(title: str | None) -> str | None:
+    return " ".join((title or "").split()) or None
+
+
+def _tags(field: str, names: list[str]) -> tuple[str, ...]:
+    """Tags as they are kept: without a leading #, each once whatever its case."""
+    kept: dict[str, str] = {}
+    for name in names:
+        tag = name.strip().removeprefix("#").strip()
+        if not tag or "," in tag or not _is_line(tag):
+            raise Invalid(
+                f"{name!r} is no tag: it must not be empty, nor hold a comma or a line break. Give two tags as two.",
+                field=field,
+            )
+        kept.setdefault(tag_key(tag), tag)
+    return tuple(kept.values())
+
+
+def _own_tags(field: str, names: list[str]) -> tuple[str, ...]:
+    tags = _tags(field, names)
+    if hidden := next(filter(None, map(hidden_character, tags)), None):
+        raise Invalid(f"{field}: a tag holds {hidden}, which cannot be seen. Leave it out.", field=field)
+    if ARCHIVED in map(tag_key, tags):
+        raise Invalid("memory_delete archives a note; nobody else sets this tag.", field=field)
+    return tags
+
+
+def _moment(field: str, text: str | None, *, whole_day: bool = False) -> str | None:
+    """An instant in UTC. A date alone is the day's start or, where the day belongs to it, the next day's."""
+    if text is None:
+        return None
+    try:
+        moment = instant(text)
+    except ValueError as exc:
+        raise Invalid(
+            f"{field} must be an ISO 8601 date or time such as 2026-04-27 or 2026-04-27T14:00:00Z.", field=field
+        ) from exc
+    if whole_day and is_date(text):
+        moment += min(timedelta(days=1), LAST_INSTANT - moment)
+    return precise_stamp(moment)

@@ -1,0 +1,270 @@
+"""What happens together when notes are written: each function is a part of one transaction."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+from memory_mcp.caller import Caller
+from memory_mcp.clock import precise_stamp
+from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families.notes import markdown
+from memory_mcp.families.notes.model import (
+    ARCHIVED,
+    MAX_METADATA_BYTES,
+    SYSTEM_TAGS,
+    Author,
+    NewNote,
+    Note,
+    Revision,
+    Tag,
+    tag_key,
+)
+from memory_mcp.families.notes.result_limits import metadata_size
+from memory_mcp.families.notes.storage import links, notes, queue, sync, vectors, words
+from memory_mcp.families.notes.storage.notes import Stored
+
+CONTEXT_MINUTES = 30  # a note written longer ago is no longer what the next one answers
+
+# Each of the first few answers with the ids of other notes whose links changed.
+
+
+def rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: markdown.Marks) -> list[str]:
+    """Put a changed note in the place of the former one, with everything that depends on it."""
+    seq, note = stored.seq, stored.note
+    moved = note.namespace != former.note.namespace
+    came_or_went = note.archived != former.note.archived
+    linking = links.dangle(tx, seq) if moved or came_or_went else []
+    following = notes.close_gap(tx, seq) if moved or came_or_went else notes.followers(tx, seq)
+    _replace(tx, former, replace(stored, previous=None if moved or came_or_went else stored.previous), tags)
+    links.set_wikilinks(tx, seq, marks.links)
+    if moved or came_or_went:
+        sync.point_back(tx, seq)
+    for source in (seq, *linking):
+        linking = [*linking, *links.resolve_wikilinks(tx, source)]
+    if came_or_went:
+        for older in links.superseded(tx, seq):
+            links.refresh_superseded(tx, older)
+    said = (former.note.title, former.note.content)
+    if note.archived:
+        vectors.forget(tx, seq)
+    elif moved or came_or_went or (note.title, note.content) != said:
+        queue.add(tx, seq)
+    before = (former.note.content, former.note.expires_at)
+    if moved or came_or_went or (note.content, note.expires_at) != before:
+        _index_again(tx, following)
+    return notes.ids_of(tx, linking)
+
+
+def insert(tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks) -> tuple[Stored, list[str]]:
+    """Returns the note, and the ids of those whose links changed."""
+    namespace = namespace_for(caller, new.namespace)
+    tags = merged_tags(new.tags, system_tags(author, namespace), marks.tags)
+    since = precise_stamp(tx.now - timedelta(minutes=CONTEXT_MINUTES))
+    stored = notes.insert(
+        tx,
+        new_note(caller, author, new, namespace, tags, tx.precise_stamp),
+        has_own_title=new.title is not None,
+        previous=notes.latest_of_session(tx, author.session_id, namespace, since),
+        session_id=author.session_id,
+    )
+    notes.set_tags(tx, stored.seq, tags)
+    links.set_wikilinks(tx, stored.seq, marks.links)
+    linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
+    older = supersede(tx, stored.seq, new.supersedes, caller.confined_to)
+    words.index(tx, stored.seq)
+    queue.add(tx, stored.seq)
+    return stored, [*linking, *older]
+
+
+def _replace(tx: Write, former: Stored, stored: Stored, tags: list[Tag]) -> None:
+    notes.keep_version(tx, former.seq)
+    note = replace(stored.note, updated_at=tx.precise_stamp, version=former.note.version + 1)
+    notes.update(tx, replace(stored, note=note))
+    notes.set_tags(tx, former.seq, tags)
+    words.index(tx, former.seq)
+
+
+def archive(tx: Write, former: Stored) -> tuple[list[Note], list[str]]:
+    if former.note.archived:
+        return [], []
+    tags = with_state([*notes.tags_of(tx, former.seq)])
+    note = replace(former.note, archived=True, importance=0.0, tags=[tag.name for tag in tags])
+    marks = markdown.Marks(links=tuple(links.titles_named(tx, former.seq)))
+    return [former.note, note], rewrite(tx, former, replace(former, note=note), tags, marks)
+
+
+def delete(tx: Write, stored: Stored) -> tuple[list[Note], list[str]]:
+    older = links.superseded(tx, stored.seq)
+    following = notes.close_gap(tx, stored.seq)
+    linking = links.dangle(tx, stored.seq)
+    ids = notes.ids_of(tx, [*linking, *older])
+    notes.delete(tx, stored.seq)
+    for source in linking:
+        links.resolve_wikilinks(tx, source)
+    for seq in older:
+        links.refresh_superseded(tx, seq)
+    _index_again(tx, following)
+    return [stored.note], ids
+
+
+def _index_again(tx: Write, seqs: Iterable[int]) -> None:
+    """The note before these says something else now, or is gone: nothing of it may stay."""
+    for seq in seqs:
+        words.index(tx, seq)
+        vectors.forget_context(tx, seq)
+        queue.add(tx, seq)
+
+
+def supersede(tx: Write, seq: int, ids: Iterable[str], within: str | None) -> list[str]:
+    told = list(dict.fromkeys(ids))
+    for id_ in told:
+        older = existing(tx, id_, within, field="supersedes")
+        if links.supersedes(tx, older.seq, seq):
+            raise Invalid(
+                f"A note cannot supersede itself, nor one that supersedes it. Leave {id_} out.", field="supersedes"
+            )
+        links.supersede(tx, seq, older.seq)
+    return told
+
+
+# Tags
+
+
+def merged_tags(user: Iterable[str], system: Iterable[str], inline: Iterable[str]) -> list[Tag]:
+    """The user's tags, the system's, those in the body: in this order, each once whatever its case."""
+    tags = [
+        *(Tag(name, "user") for name in user),
+        *(Tag(name, "system") for name in system),
+        *(Tag(name, "inline") for name in inline),
+    ]
+    kept: dict[str, Tag] = {}
+    for tag in tags:
+        if tag.key != ARCHIVED:  # which only an archived note has, whatever a body says or a client is called
+            kept.setdefault(tag.key, tag)
+    return list(kept.values())
+
+
+def with_state(tags: Iterable[Tag]) -> list[Tag]:
+    """The tags of an archived note."""
+    return [*tags, Tag(ARCHIVED, "state")]
+
+
+def system_tags(author: Author, namespace: str) -> list[str]:
+    if author.source != "mcp":
+        return [_namespace_tag(namespace)]
+    return [*SYSTEM_TAGS, *([author.client] if author.client else []), _namespace_tag(namespace)]
+
+
+def _namespace_tag(namespace: str) -> str:
+    return f"ns/{namespace}"
+
+
+def revised_tags(
+    former: Sequence[Tag], author: Author, note: Note, revision: Revision, inline: Collection[str]
+) -> list[Tag]:
+    """The user's tags as they were changed, then the system's as they stay, then those in the body."""
+    removed = {tag_key(name) for name in revision.remove_tags}
+    namespace = revision.namespace or note.namespace
+    left = {tag_key(_namespace_tag(note.namespace))} if namespace != note.namespace else set()
+    own = [tag.name for tag in former if tag.origin == "user"] if revision.tags is None else list(revision.tags)
+    own = [name for name in [*own, *revision.add_tags] if tag_key(name) not in removed | left]
+    system = [tag.name for tag in former if tag.origin == "system" and tag.key not in left]
+    tags = merged_tags(own, [*system, *system_tags(author, namespace)], inline)
+    return with_state(tags) if note.archived and ARCHIVED not in removed else tags
+
+
+# Notes
+
+
+def new_note(caller: Caller, author: Author, new: NewNote, namespace: str, tags: list[Tag], now: str) -> Note:
+    return Note(
+        id=str(uuid4()),
+        user_id=caller.user,
+        namespace=namespace,
+        title=new.title or markdown.first_line(new.content),
+        content=new.content,
+        folder=new.folder,
+        tags=[tag.name for tag in tags],
+        importance=new.importance,
+        metadata=checked_metadata(dict(new.metadata)),
+        source=author.source,
+        client=author.client,
+        created_at=new.created_at or now,
+        updated_at=new.updated_at or new.created_at or now,
+        last_referenced_at=None,
+        archived=False,
+        expires_at=new.expires_at,
+        superseded_by=None,
+        version=1,
+    )
+
+
+def revised(tx: Read, former: Stored, revision: Revision, tags: list[Tag]) -> Stored:
+    """The note as it is to be."""
+    note = former.note
+    content = note.content if revision.content is None else revision.content
+    has_own_title = revision.title is not None or former.has_own_title
+    archived = any(tag.origin == "state" for tag in tags)
+    is_restored = note.archived and not archived and not note.importance
+    restored = notes.importance_before_archiving(tx, former.seq) if is_restored else None
+    importance = restored if revision.importance is None else revision.importance
+    revised = replace(
+        note,
+        title=(revision.title or note.title) if has_own_title else markdown.first_line(content),
+        content=content,
+        folder=note.folder if revision.folder is None else revision.folder,
+        namespace=revision.namespace or note.namespace,
+        importance=note.importance if importance is None else importance,
+        metadata=_patched(note.metadata, revision.metadata_patch),
+        expires_at=note.expires_at if revision.expires_at is None else revision.expires_at or None,
+        archived=archived,
+        tags=[tag.name for tag in tags],
+    )
+    return replace(former, note=revised, has_own_title=has_own_title)
+
+
+def _patched(metadata: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in metadata.items() if key not in patch}
+    return checked_metadata(kept | {key: value for key, value in patch.items() if value is not None})
+
+
+def checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    if metadata_size(metadata) > MAX_METADATA_BYTES:
+        raise Invalid(
+            "metadata is over 1 MiB altogether. Keep less, or put it into a note.", code="too_large", field="metadata"
+        )
+    return metadata
+
+
+def check_text(content: str) -> None:
+    if not content.strip():
+        raise Invalid("A note needs some text. Give it as `content`; memory_delete removes a note.", field="content")
+
+
+def namespace_for(caller: Caller, wanted: str | None) -> str:
+    """Where a caller's note goes. Raises NotFound outside of the namespace that the caller is confined to."""
+    if wanted and caller.confined_to not in (None, wanted):
+        raise NotFound(
+            f"There is no namespace {wanted!r}: this key is confined to {caller.confined_to!r}. Leave it out.",
+            field="namespace",
+        )
+    return wanted or caller.namespace
+
+
+def existing(tx: Read, id_: str, within: str | None, **blamed: str) -> Stored:
+    """A note that the caller may see. Raises NotFound, naming the `field` where there are several ids."""
+    stored = notes.get(tx, id_, within)
+    if stored is None:
+        raise NotFound("There is no note with this id. memory_search finds what there is.", **blamed)
+    return stored
+
+
+def both(tx: Read, source_id: str, target_id: str, within: str | None) -> tuple[Stored, Stored]:
+    source = existing(tx, source_id, within, field="source_id")
+    target = existing(tx, target_id, within, field="target_id")
+    if source.seq == target.seq:
+        raise Invalid("A note cannot be linked to itself. Give two ids.", field="target_id")
+    return source, target

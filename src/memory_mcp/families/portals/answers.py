@@ -1,0 +1,41 @@
+"""Answers with fields that may be left out, apart from the values that a worker process imports without pydantic."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from memory_mcp.families.family import LEFT_OUT, Notice
+from memory_mcp.families.portals.model import Record, Stats, Table
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Result:
+    columns: list[ResultColumn]
+    rows: list[Record]
+    rowCount: int  # noqa: N815
+    truncated: bool
+    elapsedMs: float  # noqa: N815
+    notice: Notice = None
+
+
+@dataclass(frozen=True)
+class Deleted:
+    portalUri: str  # noqa: N815
+    deleted: int
+    table: Annotated[str | None, LEFT_OUT] = None
+    portal: Annotated[bool | None, LEFT_OUT] = None  # true if it is gone as a whole
+
+
+@dataclass(frozen=True)
+class View:
+    portalUri: str  # noqa: N815
+    viewerUri: str  # noqa: N815
+    tables: list[Table]
+    stats: Stats
+    name: Annotated[str | None, LEFT_OUT] = None  # what people call it, if they do
+    description: Annotated[str | None, LEFT_OUT] = None

@@ -1,0 +1,139 @@
+"""Portal files (db): their tables into a portal that exists, or a whole portal from its file."""
+
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from memory_mcp.cancellation import check_not_cancelled
+from memory_mcp.engines.chdb import archive
+from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.engines.isolation.worker_process import WorkerProcess
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families.portals import inference, storage
+from memory_mcp.families.portals.address import COLUMN, TABLE
+from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, new_table_name
+from memory_mcp.families.portals.journal import StagedTable
+from memory_mcp.families.portals.model import LABEL_KEYS, MAX_DESCRIPTION_CHARS, METADATA, NewColumn, Table
+from memory_mcp.families.portals.storage import RESTORED
+
+
+def import_archive(target: ImportTarget, source: SourceFile, only: str | None) -> tuple[list[str], int]:
+    """Import the tables of a portal file, or one of them: all or nothing. Other tables of the portal stay. Returns the
+    tables, and how many rows they have."""
+    line, path, stopping = target.line, source.path, source.limited_line(target.line)
+    try:
+        source.worker.call(archive.verify, path)
+        line.check_archive(path.name)
+    except archive.DamagedArchive as exc:
+        raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
+    target.drop_leftovers()
+    try:
+        storage.restore(stopping, str(path), RESTORED)
+        line.check_restored(RESTORED)
+        _check_restored_size(line, source)
+        found = storage.restored_tables(line, RESTORED)
+        if only is not None and only not in found:
+            raise NotFound(f"table: the file has no table {only!r}. It has: {', '.join(found)}.", field="table")
+        chosen = {name: columns for name, columns in found.items() if only in (None, name)}
+        known = {table.name: table for table in storage.tables(line)}
+        target.check_conflicts(chosen, known)
+        extended = known if target.on_conflict == "append" else {}
+        for name, columns in chosen.items():
+            _check_table(stopping, name, columns, extended.get(name))
+        for name in chosen:
+            storage.rewrite_dynamic_columns(stopping, RESTORED, name)
+        count = sum(storage.row_count(line, name, RESTORED) for name in chosen)
+        staged = [_stage_table(target, stopping, name, columns, extended.get(name)) for name, columns in chosen.items()]
+        about = _labels_of_file(stopping)
+        check_not_cancelled(source.cancelled)
+        target.put_in_place(staged)
+        with suppress(EngineError):  # the tables are in their places: they count
+            target.set_missing_labels(about)
+        return list(chosen), count
+    except archive.DamagedArchive as exc:
+        raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
+    except EngineError as exc:
+        raise Invalid("source: the tables in this portal file cannot be opened.", field="source") from exc
+    finally:
+        target.drop_leftovers()
+
+
+def _labels_of_file(line: EngineLine) -> dict[str, str]:
+    """What a restored portal is called, as its metadata say; nothing if another program wrote them in its own way, or
+    left them out."""
+    try:
+        return storage.foreign_metadata(line, RESTORED, LABEL_KEYS, MAX_DESCRIPTION_CHARS)
+    except EngineError:
+        return {}
+
+
+def _check_restored_size(line: EngineLine, source: SourceFile) -> None:
+    """Raises LimitReached for tables that hold too much: the file is compressed."""
+    about = storage.restored_size(line, RESTORED)
+    source.check_amount(about.rows, about.bytes)
+
+
+def restore_archive(line: EngineLine, worker: WorkerProcess, path: Path) -> int:
+    """Create a portal from its file, metadata included, where there is none. Returns how many rows it holds."""
+    try:
+        worker.call(archive.verify, path)
+        line.check_archive(path.name)
+        storage.drop_left_behind(line)
+        storage.restore(line, str(path), RESTORED)
+        line.check_restored(RESTORED)
+        found = storage.restored_tables(line, RESTORED)
+        for name, columns in found.items():
+            _check_table(line, name, columns, None)
+        for name in (METADATA, *found):
+            storage.rewrite_dynamic_columns(line, RESTORED, name)
+        with ExitStack() as undoing:
+            for name in (METADATA, *found):
+                undoing.enter_context(storage.taken(line, RESTORED, name))
+        return sum(storage.row_count(line, name) for name in found)
+    except archive.DamagedArchive as exc:
+        raise Invalid(str(exc)) from exc
+    except EngineError as exc:
+        raise Invalid("The tables in this portal file cannot be opened.") from exc
+    finally:
+        storage.drop_left_behind(line)
+
+
+def _check_table(line: EngineLine, table: str, columns: Mapping[str, str], known: Table | None) -> None:
+    """Raises Invalid for a table that cannot be imported whole. Call it before anything is changed."""
+    if not TABLE.fullmatch(table) or not all(map(COLUMN.fullmatch, columns)):
+        raise Invalid(f"source: a table cannot be called {table!r}, or a column as one in it is.", field="source")
+    if not storage.is_whole(line, table, RESTORED):
+        raise Invalid(f"source: the table {table!r} in this portal file is damaged.", field="source")
+    for name, kind in columns.items():
+        there = known.column(name) if known else None
+        if there is not None and there.type not in (kind, f"Nullable({kind})"):
+            raise Invalid(
+                f"source: {name!r} of {table!r} is {kind} in the file and {there.type} here. Nothing was changed.",
+                field="source",
+            )
+    key = known.column(inference.KEY) if known else None
+    if key is not None and key.primary and key.name not in columns and not storage.has_default(line, table, key.name):
+        raise Invalid(
+            f"source: every record of {table!r} needs an {key.name!r}, and those in the file have none. Nothing was "
+            "changed.",
+            field="source",
+        )
+
+
+def _stage_table(
+    target: ImportTarget, stopping: EngineLine, table: str, columns: Mapping[str, str], known: Table | None
+) -> StagedTable:
+    """Give a restored table a temporary name. If it is `known`, that table gets the rows of both."""
+    line, name = target.line, new_table_name()
+    if known is None:
+        storage.move_restored(line, RESTORED, table, name)
+        return target.staged_table(name, table)
+    storage.make_like(line, name, table)
+    storage.link_rows(line, table, name)
+    if new := [NewColumn(*column) for column in columns.items() if known.column(column[0]) is None]:
+        storage.add_columns(line, name, new)
+    added = new_table_name()
+    storage.make_like(line, added, name)
+    storage.copy_rows(stopping, RESTORED, table, added, list(columns))
+    storage.add_all(line, name, added)
+    return target.staged_table(name, table)

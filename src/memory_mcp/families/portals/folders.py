@@ -1,0 +1,216 @@
+"""Where portals lie, which of their engines this server talks to, and what is known of them without one."""
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from memory_mcp.engines.chdb.client import EngineLine, Rules, wait_until_ended
+from memory_mcp.engines.files import atomic_write
+from memory_mcp.engines.files.data_directory import make_private_folder
+from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.rooted_folder import Root
+from memory_mcp.errors import NotFound, Unavailable
+from memory_mcp.families.portals.address import NAME, Address
+from memory_mcp.families.portals.model import Column, Described, Labels, Table
+
+PORTALS = "portals"
+DESCRIPTION = "portal.json"  # what the portal holds, so that listing it does not start its engine
+WRITE_LOCK = ".write.lock"
+DELETED_PREFIX = ".deleted-"  # of the names of folders that are being deleted
+MAX_LOCK_TRIES = 10  # each time that another process deletes the portal, the lock goes with it
+
+
+class PortalFolder:
+    """One portal's folder."""
+
+    def __init__(self, path: Path, address: Address) -> None:
+        self.path = path
+        self.address = address
+
+    def exists(self) -> bool:
+        return (self.path / DESCRIPTION).is_file()
+
+    def version(self) -> str:
+        """Changes with everything that is written to the portal: each write describes it again."""
+        status = (self.path / DESCRIPTION).stat()
+        return f"{status.st_mtime_ns} {status.st_size} {status.st_ino}"
+
+    def written_at(self) -> datetime:
+        """When something was last written to it."""
+        return datetime.fromtimestamp((self.path / DESCRIPTION).stat().st_mtime, UTC)
+
+    @contextmanager
+    def write_lock(self) -> Iterator[None]:
+        """Hold the lock for changes to the portal, among all servers. A missing folder is created."""
+        with ExitStack() as held:
+            for _ in range(MAX_LOCK_TRIES):
+                with suppress(FileNotFoundError):  # another process is just deleting it
+                    make_private_folder(self.path)
+                    held.enter_context(FileLocks(self.path / WRITE_LOCK).take())
+                    break
+            else:
+                raise Unavailable("This portal is being deleted. Try again.")
+            yield
+
+    @contextmanager
+    def existing_write_lock(self) -> Iterator[None]:
+        """The same for a portal that must exist. Raises NotFound, and creates nothing, if it does not."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(FileLocks(self.path / WRITE_LOCK).take())
+            except FileNotFoundError:
+                raise self.not_found() from None
+            if not self.exists():
+                raise self.not_found()
+            yield
+
+    def not_found(self) -> NotFound:
+        return NotFound(f"There is no portal {self.address.portal_uri}. portal_write makes it.", field="portalUri")
+
+    def remove(self) -> None:
+        """Delete the portal from the disk. The caller holds its lock.
+
+        The folder is renamed first: from then on no server finds the portal, and its engine ends.
+        """
+        renamed = self.path.with_name(f"{DELETED_PREFIX}{uuid4().hex}")
+        self.path.rename(renamed)
+        atomic_write.sync(renamed.parent)
+        wait_until_ended(renamed)
+        remove_folder(renamed)
+        with suppress(OSError):  # the namespace holds other portals
+            renamed.parent.rmdir()
+
+    def describe(self, tables: Sequence[Table]) -> None:
+        """Note what the portal holds."""
+        self._write({"tables": [asdict(table) for table in tables], **asdict(self.labels())}, durable=False)
+
+    def label(self, labels: Labels) -> None:
+        """Note the portal's name and description."""
+        self._write({**self._read(), **asdict(labels)}, durable=False)
+
+    def labels(self) -> Labels:
+        noted = self._read()
+        return Labels(str(noted.get("name", "")), str(noted.get("description", "")))
+
+    def distrust(self) -> None:
+        """Tables are about to change: until they are described again, only the engine knows them.
+
+        On the disk when this returns: a description from before must not come back after a power cut.
+        """
+        if self.exists():
+            self.announce()
+
+    def announce(self) -> None:
+        """Note that the portal exists, whatever it holds. On the disk when this returns."""
+        self._write({"tables": None, **asdict(self.labels())}, durable=True)
+
+    def _write(self, noted: dict[str, Any], *, durable: bool) -> None:
+        with Root(self.path).folder(()) as folder:
+            atomic_write.write(
+                folder.beside(DESCRIPTION), json.dumps(noted, ensure_ascii=False).encode(), durable=durable
+            )
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            noted = json.loads((self.path / DESCRIPTION).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return noted if isinstance(noted, dict) else {}
+
+    def described(self) -> Described | None:
+        """None if only the engine knows."""
+        try:
+            tables = [_table(one) for one in self._read()["tables"]]
+            return Described(self.address.namespace, self.address.portal, tables)
+        except (KeyError, TypeError):
+            return None
+
+
+class PortalFolders:
+    """All portals of one user, or of the one namespace that a caller is confined to."""
+
+    def __init__(self, folder: Path, within: str | None = None) -> None:
+        self._folder = folder / PORTALS
+        self._within = within
+
+    def get(self, address: Address) -> PortalFolder:
+        """Raises NotFound outside of the namespace, whether or not there is such a portal."""
+        if self._within not in (None, address.namespace):
+            raise NotFound(
+                f"There is no portal {address.portal_uri}: this key is confined to the namespace {self._within!r}.",
+                field="portalUri",
+            )
+        return PortalFolder(
+            self._folder / address.namespace / address.portal, Address(address.namespace, address.portal)
+        )
+
+    def remove_leftovers(self) -> None:
+        """Delete what is left of portals whose deletion was interrupted."""
+        for path in self._folder.glob(f"*/{DELETED_PREFIX}*"):
+            wait_until_ended(path)
+            remove_folder(path)
+
+    def all(self) -> list[PortalFolder]:
+        described = sorted(self._folder.glob(f"*/*/{DESCRIPTION}"))
+        found = (Address(path.parent.parent.name, path.parent.name) for path in described)
+        return [self.get(address) for address in found if self._is_shown(address)]
+
+    def _is_shown(self, address: Address) -> bool:
+        is_named = NAME.fullmatch(address.namespace) and NAME.fullmatch(address.portal)
+        return bool(is_named) and self._within in (None, address.namespace)
+
+
+class EngineLines:
+    """This server's lines to engines, each opened at first use."""
+
+    def __init__(self, limits: dict[str, int], rules: Rules) -> None:
+        self._limits = limits
+        self._rules = rules
+        self._guard = threading.Lock()
+        self._lines: dict[Path, EngineLine] = {}
+
+    def get(self, folder: PortalFolder) -> EngineLine:
+        with self._guard:
+            if folder.path not in self._lines:
+                self._lines[folder.path] = EngineLine(
+                    folder.path, self._limits, replace(self._rules, root=folder.path.parents[1])
+                )
+            return self._lines[folder.path]
+
+    def forget(self, folder: PortalFolder) -> None:
+        """Close the line of a portal that was deleted."""
+        with self._guard:
+            line = self._lines.pop(folder.path, None)
+        if line:
+            line.close()
+
+    def close(self) -> None:
+        with self._guard:
+            lines, self._lines = list(self._lines.values()), {}
+        for line in lines:
+            line.close()
+
+
+def remove_folder(folder: Path) -> None:
+    """Raises Unavailable if something in it cannot be deleted."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        if folder.exists():  # another process deletes it at the same time
+            shutil.rmtree(folder, ignore_errors=True)
+    except OSError as exc:
+        raise Unavailable(
+            "The portal is no longer listed, but some of its files cannot be deleted. Correct their permissions; the "
+            "next start of a server deletes the rest."
+        ) from exc
+
+
+def _table(said: dict[str, Any]) -> Table:
+    return Table(said["name"], said["rows"], said["bytes"], [Column(**column) for column in said["columns"]])

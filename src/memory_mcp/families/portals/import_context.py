@@ -1,0 +1,107 @@
+"""What an import works on: the file that it reads, and the portal that the file's tables go to."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from memory_mcp.engines.chdb.client import EngineError, EngineLine, LimitReached
+from memory_mcp.engines.files.data_directory import make_private_folder
+from memory_mcp.engines.isolation.worker_process import WorkerProcess
+from memory_mcp.errors import Conflict, NotFound
+from memory_mcp.families.portals import storage
+from memory_mcp.families.portals.folders import PortalFolder
+from memory_mcp.families.portals.journal import StagedTable
+from memory_mcp.families.portals.limits import ImportBudget
+from memory_mcp.families.portals.model import Format, OnConflict
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file that is being imported, with the process that inspects it and what the import may use."""
+
+    path: Path  # in staging
+    format: Format
+    worker: WorkerProcess
+    budget: ImportBudget
+    cancelled: threading.Event | None
+
+    def limited_line(self, line: EngineLine) -> EngineLine:
+        """For statements on the file and what came of it: they stop at a limit, and when the caller leaves."""
+        size = self.path.stat().st_size
+        return line.until(self.cancelled).within(lambda: self.budget.engine_limits(size), self._check_time)
+
+    @property
+    def max_rows(self) -> int:
+        return self.budget.limits.rows
+
+    @property
+    def max_expanded_bytes(self) -> int:
+        return self.budget.max_expanded_bytes(self.path.stat().st_size)
+
+    def check_amount(self, rows: int, expanded_bytes: int) -> None:
+        """Raises LimitReached if the file holds more than it may."""
+        if rows > self.max_rows or expanded_bytes > self.max_expanded_bytes:
+            raise LimitReached("The file holds too much.", is_time=False)
+
+    def _check_time(self) -> None:
+        if self.budget.seconds_left() <= 0:
+            raise LimitReached("The import took too long.", is_time=True)
+
+
+@dataclass(frozen=True)
+class ImportTarget:
+    """The portal that an import goes to. The caller holds its lock."""
+
+    line: EngineLine
+    on_conflict: OnConflict  # what to do with tables that exist
+    record_schema: Callable[[EngineLine, str], None]  # of a table that was created or changed
+    put_in_place: Callable[[Sequence[StagedTable]], None]
+    set_missing_labels: Callable[[Mapping[str, str]], None]  # from the metadata of a portal file
+    is_unfinished: Callable[[], bool]  # whether staged tables still have to get their names
+
+    def check_conflicts(self, names: Iterable[str], known: Iterable[str]) -> None:
+        """Raises Conflict if tables exist and the caller has not said what to do with them."""
+        there = sorted({*names} & {*known})
+        if there and self.on_conflict == "refuse":
+            raise Conflict(
+                f"onConflict: this portal has {', '.join(map(repr, there))} already, and nothing was changed. Give "
+                "append to add the rows of the file, or replace to have its tables instead.",
+                field="onConflict",
+                tables=there,
+            )
+
+    def drop_leftovers(self) -> None:
+        """Drop the tables of imports that were interrupted."""
+        if not self.is_unfinished():
+            storage.drop_left_behind(self.line)
+
+    def staged_table(self, name: str, table: str) -> StagedTable:
+        uuid = storage.table_uuid(self.line, name)
+        if uuid is None:
+            raise EngineError("A staged table is missing.", 0)
+        return StagedTable(name, uuid, table)
+
+
+def new_table_name() -> str:
+    return f"{storage.STAGED_PREFIX}{uuid4().hex}"
+
+
+@contextmanager
+def staged_file(folder: PortalFolder, ending: str, beginning: str = "") -> Iterator[Path]:
+    """The path of a temporary file that the engine may read and write. Raises NotFound if the portal is deleted
+    meanwhile."""
+    path = folder.path / "staging" / f"{beginning}{uuid4().hex}{ending}"
+    make_private_folder(path.parent)
+    try:
+        yield path
+    except FileNotFoundError:
+        if path.parent.exists():
+            raise
+        raise NotFound(
+            "This portal was deleted meanwhile. portal_write creates a new one.", field="portalUri"
+        ) from None
+    finally:
+        path.unlink(missing_ok=True)

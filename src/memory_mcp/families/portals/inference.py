@@ -1,0 +1,186 @@
+"""Which type a new column gets, from the values it is to hold. The rule is in docs/portals.md."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from memory_mcp.clock import instant
+from memory_mcp.engines.chdb.parameters import EXACT, fits, would_round
+from memory_mcp.errors import Invalid
+from memory_mcp.families.portals.address import check_column
+from memory_mcp.families.portals.model import NewColumn, Record, Table
+
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?")
+_KINDS = {bool: "bool", int: "whole", float: "number", str: "text", list: "list", dict: "object"}
+_TAKEN: dict[str, tuple[type, ...]] = {
+    **{"Array": (list,), "JSON": (dict,), "Bool": (bool,), "Int": (int, str), "UInt": (int, str)},
+    **{"Float": (int, float, str), "String": (str,), "UUID": (str,), "Date": (str,)},
+}
+KEY = "id"  # the column a table is sorted by, if there is one
+
+# The table the specification describes; what else records hold is added to it.
+WELL_KNOWN = {
+    "messages": (
+        NewColumn("id", "UUID", "generateUUIDv4()"),
+        NewColumn("timestamp", "DateTime64(3, 'UTC')", "now64(3)"),
+        NewColumn("role", "String"),
+        NewColumn("content", "String"),
+        NewColumn("tool_calls", "Array(String)"),
+    )
+}
+
+
+def wanted_columns(records: Sequence[Record], table: str, known: Table | None) -> list[NewColumn]:
+    """The columns that records need beyond those of a table, which may be missing itself."""
+    wanted = [] if known else list(WELL_KNOWN.get(table, ()))
+    there = (column.name for column in (*(known.columns if known else ()), *wanted))
+    return wanted + new_columns(records, there)
+
+
+def new_columns(records: Sequence[Record], known: Iterable[str]) -> list[NewColumn]:
+    """The columns that records need beyond the known ones, in the order they appear."""
+    known = set(known)
+    names = dict.fromkeys(name for record in records for name in record if name not in known)
+    return [_column(check_column(name), [record.get(name) for record in records]) for name in names]
+
+
+def _column(name: str, values: Sequence[Any]) -> NewColumn:
+    seen = ColumnValues()
+    seen.add(values)
+    return seen.column(name, "data")
+
+
+class ColumnValues:
+    """What a column holds, as far as somebody has looked."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.has_null = False
+        self._kinds: set[str] = set()
+        self._are_uuids = True
+        self._are_moments = True
+        self._least = 0
+        self._greatest = 0
+        self._would_round = False
+        self._inside: ColumnValues | None = None  # of lists
+
+    def add(self, values: Sequence[Any]) -> None:
+        there = [value for value in values if value is not None]
+        self.count += len(values)
+        self.has_null |= len(there) < len(values)
+        kinds = {_KINDS[kind] for kind in set(map(type, there))}
+        self._kinds |= kinds
+        if "text" in kinds:
+            texts = [value for value in there if type(value) is str]
+            self._are_uuids = self._are_uuids and all(map(UUID.fullmatch, texts))
+            self._are_moments = self._are_moments and all(map(_is_moment, texts))
+        if "whole" in kinds:
+            self._add_whole([value for value in there if type(value) is int])
+        if "list" in kinds:
+            self._inside = self._inside or ColumnValues()
+            self._inside.add([one for value in there if type(value) is list for one in value])
+
+    def _add_whole(self, values: Sequence[int]) -> None:
+        least, greatest = min(values), max(values)
+        self._least, self._greatest = min(self._least, least), max(self._greatest, greatest)
+        if least < -EXACT or greatest > EXACT:
+            self._would_round = self._would_round or any(map(would_round, values))
+
+    def column(self, name: str, field: str) -> NewColumn:
+        """A new one for these values. Raises Invalid, blaming `field`, if none fits them all."""
+        kind = self._type(name, field)
+        may_be_missing = not kind.startswith(("Array", "JSON")) and (name != KEY or self.has_null)
+        return NewColumn(name, f"Nullable({kind})" if may_be_missing else kind)
+
+    def _type(self, name: str, field: str) -> str:
+        if self._kinds <= {"text"}:
+            return self._text_type()
+        if self._kinds == {"list"} and self._inside is not None:
+            return self._inside._in_list(name, field)
+        if self._kinds == {"whole"}:
+            return self._whole_type(name, field)
+        if self._kinds == {"whole", "number"} and self._would_round:
+            raise Invalid(
+                f"{field}: {name!r} holds fractions and a whole number beyond 2^53, which would be rounded. Write "
+                "them as texts.",
+                field=field,
+            )
+        for allowed, kind in (({"bool"}, "Bool"), ({"whole", "number"}, "Float64"), ({"object"}, "JSON")):
+            if self._kinds <= allowed:
+                return kind
+        kinds = ", ".join(sorted(self._kinds))
+        raise Invalid(f"{field}: {name!r} holds values of different types ({kinds}). Give it one.", field=field)
+
+    def _text_type(self) -> str:
+        if self._kinds and self._are_uuids:
+            return "UUID"
+        return "DateTime64(3, 'UTC')" if self._kinds and self._are_moments else "String"
+
+    def _in_list(self, name: str, field: str) -> str:
+        if self._kinds & {"list", "object"}:
+            return "Array(JSON)" if self._kinds == {"object"} and not self.has_null else "Array(Dynamic)"
+        inner = "String" if self._kinds <= {"text"} else self._type(name, field)
+        return f"Array(Nullable({inner}))" if self.has_null else f"Array({inner})"
+
+    def _whole_type(self, name: str, field: str) -> str:
+        if self._least >= -(2**63) and self._greatest < 2**63:
+            return "Int64"
+        if self._least >= 0 and self._greatest < 2**64:
+            return "UInt64"
+        raise Invalid(f"{field}: {name!r} holds a number wider than 64 bits. Write it as a text.", field=field)
+
+
+def first_unfit(values: Sequence[Any], kind: str) -> int | None:
+    """Where the first value is that the engine would bend to fit a column; null is none."""
+    if not re.search(r"Int|Date|Float|Array\(", kind):
+        return None  # nothing else is bent
+    there = [value for value in values if value is not None]
+    if all(fits(value, kind) for value in _translate_errors(there, kind)):
+        return None
+    return next(number for number, value in enumerate(values) if value is not None and not fits(value, kind))
+
+
+def is_of(value: Any, kind: str) -> bool:
+    """Whether a value is of a kind that a column may take."""
+    kind = kind.removeprefix("Nullable(")
+    allowed = next((kinds for word, kinds in _TAKEN.items() if kind.startswith(word)), None)
+    return allowed is None or type(value) in allowed
+
+
+def _translate_errors(values: Sequence[Any], kind: str) -> Sequence[Any]:
+    """The values that tell whether all fit: of whole numbers the least and the greatest."""
+    if values and set(map(type, values)) == {int}:
+        ends = min(values), max(values)
+        if "Float" not in kind or max(map(abs, ends)) <= EXACT:
+            return ends
+    return values
+
+
+def column_type(seen: str, name: str, *, of_texts: bool, has_null: bool = False) -> str:
+    """The type of a column of which the engine has seen a file. In one `of_texts`, dates and times are what it has made
+    of texts: they are read as those of records are. `has_null` is what is known of the
+    key, and of lists."""
+    kind = seen[9:-1] if seen.startswith("Nullable(") else seen
+    if "Nothing" in kind or (of_texts and (kind in ("Date", "Date32") or re.match(r"Array\((Nullable\()?Date", kind))):
+        kind = "Array(String)" if kind.startswith("Array(") else "String"
+    elif kind.startswith(("DateTime", "Date")):
+        kind = "DateTime64(3, 'UTC')"
+    elif kind.startswith(("Map(", "Tuple(", "Object(")):
+        kind = "JSON"
+    elif kind.startswith("Array(Array("):
+        kind = "Array(Dynamic)"
+    elif kind.startswith("Array("):
+        kind = f"Array({column_type(kind[6:-1], KEY, of_texts=of_texts, has_null=has_null)})"
+    is_plain = not kind.startswith(("Array", "JSON"))
+    return f"Nullable({kind})" if is_plain and (name != KEY or has_null) else kind
+
+
+def _is_moment(text: str) -> bool:
+    if not MOMENT.fullmatch(text):
+        return False
+    try:
+        instant(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,120 @@
+"""What a foreign file of texts holds, found out before the engine reads it.
+
+These functions are called in a worker process (workers/), so they take and give JSON values, and paths as texts.
+"""
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.errors import Invalid
+from memory_mcp.families.portals import inference, text_files
+from memory_mcp.families.portals.address import check_column
+
+MAX_FILE_COLUMNS = 4000
+MIN_VALUE_BYTES = 8  # that the engine keeps of a value that is missing
+MAX_NAMES_SHOWN = 100  # in an error
+MAX_NAMES_BYTES = 1024 * 1024  # of a CSV file's first line
+
+
+def prepare(path: str, format_: str) -> None:
+    """Put a file of texts into NFC. Raises Invalid for one that is not UTF-8, and for a CSV file with a column that has
+    no name: the engine would replace the one and leave out the other."""
+    text_files.normalise(Path(path), is_json=format_ == "json")
+    if format_ == "csv":
+        _check_names(_csv_names(Path(path)))
+
+
+def _csv_names(path: Path) -> list[str]:
+    with path.open(encoding="utf-8-sig", newline="") as text:
+        beginning = text.read(MAX_NAMES_BYTES)
+    csv.field_size_limit(MAX_NAMES_BYTES)
+    try:
+        return next(csv.reader(io.StringIO(beginning, newline="")), [])
+    except csv.Error as exc:
+        raise Invalid("source: the first line cannot be read as names of columns.", field="source") from exc
+
+
+def _check_names(names: list[str]) -> None:
+    check_column_count(len(names))
+    names = [name.strip() for name in names]
+    if "" in names:
+        number = names.index("") + 1
+        raise Invalid(f"source: column {number} has no name. Give it one in the first line.", field="source")
+
+
+def check_column_count(columns: int) -> None:
+    """Raises Invalid for more columns than a file may have."""
+    if columns > MAX_FILE_COLUMNS:
+        raise Invalid(
+            f"source: the file has more than {MAX_FILE_COLUMNS} columns. Split it, or put some of them into an object.",
+            code="too_large",
+            field="source",
+        )
+
+
+def inspect_json(
+    path: str, mapping: Mapping[str, str], known: Mapping[str, str], max_rows: int, max_bytes: int
+) -> dict[str, Any]:
+    """The columns of a JSON file with their types (`found`), which column of the table each goes to (`columns`), and
+    the columns that the table lacks (`new`, pairs of name and type). `known` are the table's, with their types."""
+    seen: dict[str, inference.ColumnValues] = {}
+    count = 0
+    for batch in text_files.batches(Path(path)):
+        for name in dict.fromkeys(name for record in batch for name in record):
+            values = [record.get(name) for record in batch]
+            kind = known.get(mapping.get(name, name))
+            if kind is not None and (unfit := inference.first_unfit(values, kind)) is not None:
+                raise Invalid(
+                    f"source: {name!r} of record {count + unfit + 1} does not fit {kind}. Nothing was imported.",
+                    field="source",
+                )
+            seen.setdefault(name, inference.ColumnValues()).add(values)
+            check_column_count(len(seen))
+        count += len(batch)
+        if count > max_rows:
+            raise Invalid(f"source: the file has more than {max_rows} records.", code="too_large", field="source")
+        if count * len(seen) * MIN_VALUE_BYTES > max_bytes:
+            raise Invalid(
+                f"source: {count} records of {len(seen)} columns take up more than {max_bytes} bytes, though most are "
+                "empty. Split the file.",
+                code="too_large",
+                field="source",
+            )
+    if not seen:
+        raise Invalid("source: this cannot be read as json. There is nothing in it.", field="source")
+    for one in seen.values():
+        one.has_null |= one.count < count
+    columns = map_columns(list(seen), mapping)
+    new = {name: seen[name].column(target, "source") for name, target in columns.items() if target not in known}
+    found = {name: new[name].type if name in new else known[target] for name, target in columns.items()}
+    return {"found": found, "columns": columns, "new": [[column.name, column.type] for column in new.values()]}
+
+
+def map_columns(found: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
+    """Which column of a table each of a file's goes to. A mapping names those that are called otherwise."""
+    if unknown := [name for name in mapping if name not in found]:
+        there = ", ".join(found[:MAX_NAMES_SHOWN])
+        raise Invalid(f"mapping: the file has no column {unknown[0]!r}. It has: {there}.", field="mapping")
+    columns = {
+        name: check_column(mapping.get(name, name), "mapping" if name in mapping else "source") for name in found
+    }
+    if len(set(columns.values())) < len(columns):
+        raise Invalid("mapping: two columns of the file would go to one of the table.", field="mapping")
+    return columns
+
+
+def find_json_misfit(path: str, types: Mapping[str, str]) -> list[Any] | None:
+    """The first value that does not fit its column: its name, and the number of its record."""
+    records = enumerate((record for batch in text_files.batches(Path(path)) for record in batch), 1)
+    return next(
+        (
+            [name, number]
+            for number, record in records
+            for name, value in record.items()
+            if value is not None and not inference.is_of(value, types[name])
+        ),
+        None,
+    )

@@ -1,0 +1,54 @@
+"""How much an import may take."""
+
+import math
+import time
+from dataclasses import dataclass, replace
+
+from memory_mcp.engines.files import compressed
+
+
+@dataclass(frozen=True)
+class ImportLimits:
+    """What one import may use, by the settings."""
+
+    file_bytes: int
+    rows: int
+    expanded_bytes: int  # of all records, as the engine holds them
+    memory_bytes: int  # of the engine, at a time
+    seconds: int
+
+    def begin(self) -> "ImportBudget":
+        return ImportBudget(self, time.monotonic() + self.seconds)
+
+
+@dataclass(frozen=True)
+class ImportBudget:
+    """What is left for one import."""
+
+    limits: ImportLimits
+    deadline: float  # by time.monotonic()
+
+    def seconds_left(self) -> float:
+        return max(0.0, self.deadline - time.monotonic())
+
+    def without(self, rows: int, expanded_bytes: int) -> "ImportBudget":
+        """What is left for the next file of the same import."""
+        limits = replace(
+            self.limits,
+            rows=max(1, self.limits.rows - rows),  # the engine takes 0 for no limit
+            expanded_bytes=max(1, self.limits.expanded_bytes - expanded_bytes),
+        )
+        return ImportBudget(limits, self.deadline)
+
+    def max_expanded_bytes(self, file_bytes: int) -> int:
+        """How much the records of a file of this size may take up."""
+        return min(self.limits.expanded_bytes, compressed.max_expanded_bytes(file_bytes))
+
+    def engine_limits(self, file_bytes: int) -> dict[str, int]:
+        """The limits as settings of the engine, for its next statement."""
+        return {
+            "max_rows_to_read": self.limits.rows,
+            "max_bytes_to_read": self.max_expanded_bytes(file_bytes),
+            "max_memory_usage": self.limits.memory_bytes,
+            "max_execution_time": max(1, math.ceil(self.seconds_left())),
+        }

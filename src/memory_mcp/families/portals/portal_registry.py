@@ -1,0 +1,175 @@
+"""What every operation needs: a caller's portals, their engines, and what is noted of their tables."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from memory_mcp import __version__
+from memory_mcp.caller import Caller
+from memory_mcp.changes import Changes
+from memory_mcp.clock import Clock, precise_stamp
+from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
+from memory_mcp.families.portals import address as addresses
+from memory_mcp.families.portals import journal, storage, usage
+from memory_mcp.families.portals.address import Address
+from memory_mcp.families.portals.folders import EngineLines, PortalFolder, PortalFolders
+from memory_mcp.families.portals.journal import StagedTable
+from memory_mcp.families.portals.model import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, Labels, Table
+from memory_mcp.names import hidden_character
+
+PROTOCOL = "2026-07-28"
+
+
+class PortalRegistry:
+    """The portals of all users, one at a time."""
+
+    def __init__(self, folder_of: Callable[[str], Path], lines: EngineLines, changes: Changes, clock: Clock) -> None:
+        self.folder_of = folder_of
+        self.lines = lines
+        self.changes = changes
+        self._clock = clock
+
+    def line(self, folder: PortalFolder) -> EngineLine:
+        """The engine of a portal, for a caller who does not hold its lock. An import that was interrupted in its last
+        step is finished first."""
+        line = self.lines.get(folder)
+        if journal.exists(folder):
+            with folder.write_lock():
+                self.finish_import(folder, line)
+        return line
+
+    def open(self, folder: PortalFolder) -> EngineLine:
+        """The engine of a portal, for a caller who holds its lock. A new portal gets its metadata, and is listed once
+        the call has succeeded: see changing."""
+        line = self.lines.get(folder)
+        self.finish_import(folder, line)
+        if not folder.exists():
+            storage.create_metadata(line, self._about(folder.address))
+        return line
+
+    def put_in_place(self, folder: PortalFolder, line: EngineLine, tables: Sequence[StagedTable]) -> None:
+        """Give staged tables their names: all of them, even if this process or the engine dies meanwhile. The caller
+        holds the portal's lock."""
+        journal.write(folder, tables)
+        try:
+            self.finish_import(folder, line)
+        except EngineError as exc:
+            raise Unavailable("The engine failed in the last step of the import. The next call finishes it.") from exc
+
+    def finish_import(self, folder: PortalFolder, line: EngineLine) -> None:
+        """Finish an import that was interrupted in its last step, if there is one. The caller holds the lock."""
+        if journal.exists(folder):
+            folder.announce()
+            self._record_schemas(line, journal.put_in_place(folder, line))
+            journal.remove(folder)
+
+    def set_labels(self, folder: PortalFolder, line: EngineLine, labels: Labels) -> None:
+        """Set the name and description of a portal, in its metadata and its folder. The caller holds its lock."""
+        name = labels.name or folder.address.portal
+        storage.set_metadata(line, {"mcp.portal.name": name, "mcp.portal.description": labels.description})
+        folder.label(labels)
+
+    def set_missing_labels(self, folder: PortalFolder, line: EngineLine, about: Mapping[str, str]) -> None:
+        """Give a portal the name and description in the metadata of an imported file, if it has neither."""
+        if folder.labels() == Labels() and (labels := labels_in(about)) != Labels():
+            self.set_labels(folder, line, labels)
+
+    def _record_schemas(self, line: EngineLine, tables: Sequence[str]) -> None:
+        """Record tables that were created or replaced. The schema has a new version if a statement differs."""
+        noted = storage.metadata(line)
+        statements = {f"mcp.schema.{table}": storage.statement(line, table) for table in tables}
+        changed = {key: statement for key, statement in statements.items() if noted.get(key) != statement}
+        if changed:
+            storage.set_metadata(line, {**changed, "mcp.schema_version": _next_version(noted)})
+
+    def _about(self, address: Address) -> dict[str, str]:
+        return {
+            "mcp.version": PROTOCOL,
+            "mcp.portal.id": f"{address.namespace}/{address.portal}",
+            "mcp.portal.name": address.portal,
+            "mcp.portal.description": "",
+            "mcp.server.name": "memory-mcp",
+            "mcp.server.version": __version__,
+            "mcp.created_at": precise_stamp(self._clock()),
+            "mcp.schema_version": "0",
+        }
+
+    def record_schema(self, line: EngineLine, table: str) -> None:
+        """Record the statement of a table that was created or changed, as a new version of the schema."""
+        version, statement = _next_version(storage.metadata(line)), storage.statement(line, table)
+        storage.set_metadata(line, {f"mcp.schema.{table}": statement, "mcp.schema_version": version})
+
+    def delete_schema(self, line: EngineLine, table: str) -> None:
+        """Delete the statement of a table that was dropped, as a new version of the schema."""
+        version = _next_version(storage.metadata(line))
+        storage.set_metadata(line, {"mcp.schema_version": version}, gone=[f"mcp.schema.{table}"])
+
+    @contextmanager
+    def changing(self, caller: Caller, folder: PortalFolder, line: EngineLine) -> Iterator[None]:
+        """Tables and columns may come and go in here. Whatever happens, no old description is believed after it."""
+        before, existed = folder.described(), folder.exists()
+        folder.distrust()
+        try:
+            yield
+        except AppError:
+            if existed:
+                with suppress(AppError, EngineError):  # the next one asks the engine
+                    folder.describe(storage.tables(line))
+            raise
+        tables = storage.tables(line)
+        folder.describe(tables)
+        are_new = before is None or [table.name for table in before.tables] != [table.name for table in tables]
+        self.report_change(caller, folder.address, list_changed=are_new)
+
+    def report_change(self, caller: Caller, address: Address, *, list_changed: bool, is_counted: bool = True) -> None:
+        """Notify clients that a portal has changed. `is_counted` is whether this counts as a write."""
+        if is_counted:
+            usage.count_write(self.folders(caller).get(address).path, precise_stamp(self._clock()))
+        self.changes.tell(caller.user, [address.portal_uri], list_changed=list_changed, namespace=address.namespace)
+
+    def count_read(self, folder: PortalFolder) -> None:
+        """Count that a caller has read something of a portal."""
+        usage.count_read(folder.path, precise_stamp(self._clock()))
+
+    def folders(self, caller: Caller) -> PortalFolders:
+        return PortalFolders(self.folder_of(caller.user), caller.confined_to)
+
+    def existing(self, caller: Caller, address: Address) -> PortalFolder:
+        folder = self.folders(caller).get(address)
+        if not folder.exists():
+            raise folder.not_found()
+        return folder
+
+
+def labels_in(about: Mapping[str, str]) -> Labels:
+    """The name and description in the metadata of a portal. Left out are a name that only repeats the portal's address,
+    and texts that portal_write would refuse."""
+    name, description = about.get("mcp.portal.name", ""), about.get("mcp.portal.description", "")
+    if name == about.get("mcp.portal.id", "").rpartition("/")[2]:
+        name = ""
+    return Labels(
+        name if len(name) <= MAX_NAME_CHARS and not hidden_character(name) else "",
+        description if len(description) <= MAX_DESCRIPTION_CHARS and not hidden_character(description) else "",
+    )
+
+
+def _next_version(metadata: Mapping[str, str]) -> str:
+    return str(int(metadata.get("mcp.schema_version", "0")) + 1)
+
+
+def find_table(tables: Sequence[Table], name: str) -> Table | None:
+    return next((table for table in tables if table.name == name), None)
+
+
+def existing_table(tables: Sequence[Table], name: str) -> Table:
+    if (table := find_table(tables, name)) is not None:
+        return table
+    listed = ", ".join(table.name for table in tables) or "none yet"
+    raise NotFound(f"There is no table {name!r} in this portal. It has: {listed}.", field="table")
+
+
+def writable(table: str) -> str:
+    if table.startswith("_"):
+        raise Invalid("table: names that start with '_' are the server's own.", field="table")
+    return addresses.check_table(table)

@@ -1,0 +1,246 @@
+"""Records of JSON, CSV and Parquet files, alone or in a zip, into tables of a portal."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
+from pathlib import Path, PurePath
+
+from memory_mcp.cancellation import check_not_cancelled
+from memory_mcp.engines.chdb import error_messages
+from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.errors import Invalid
+from memory_mcp.families.portals import inference, inspection, storage, zip_files
+from memory_mcp.families.portals.address import TABLE
+from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, new_table_name
+from memory_mcp.families.portals.journal import StagedTable
+from memory_mcp.families.portals.model import Format, NewColumn, Table
+
+MAX_TEXT_BYTES = 1024 * 1024
+
+
+def table_name(source: str, given: str | None) -> str:
+    """The table that the caller named, or the file's name. Raises Invalid for a file whose name no table can have."""
+    if given is not None:
+        return given
+    stem = Path(source).name.split(".")[0]
+    if not TABLE.fullmatch(stem) or stem.startswith("_"):
+        raise Invalid(f"table: a table cannot be called {stem!r}, as the file is. Name one.", field="table")
+    return stem
+
+
+def load(target: ImportTarget, source: SourceFile, table: str, mapping: Mapping[str, str]) -> int:
+    """Add the records of a prepared file to a table, which is made if it is missing: all of them or none."""
+    target.drop_leftovers()
+    known = next((one for one in storage.tables(target.line) if one.name == table), None)
+    target.check_conflicts([table], [table] if known else [])
+    if known is None or target.on_conflict != "replace":
+        count, is_changed = _load_into(target.line, source, table, known, table, mapping)
+        if is_changed:
+            target.record_schema(target.line, table)
+        return count
+    try:
+        staged = new_table_name()
+        count, _ = _load_into(target.line, source, table, None, staged, mapping)
+        target.put_in_place([target.staged_table(staged, table)])
+    finally:
+        target.drop_leftovers()
+    return count
+
+
+StageFile = Callable[[str], AbstractContextManager[Path]]
+"""Gives the path of a temporary file with this ending."""
+
+
+def load_zip(
+    target: ImportTarget, archive: SourceFile, files: Mapping[str, str], stage_file: StageFile
+) -> tuple[list[str], int]:
+    """Add the records of all files of a zip, or of none. `files` has the file of each table. Returns the tables, and
+    how many records there are."""
+    target.drop_leftovers()
+    known = {table.name: table for table in storage.tables(target.line)}
+    target.check_conflicts(files, known)
+    extended = known if target.on_conflict == "append" else {}
+    staged, total, budget = [], 0, archive.budget
+    try:
+        for table, file in files.items():
+            with stage_file(PurePath(file).suffix) as path:
+                archive.worker.call(zip_files.extract, archive.path, file, path)
+                if archive.format != "parquet":
+                    archive.worker.call(inspection.prepare, path, archive.format)
+                source = replace(archive, path=path, budget=budget)
+                one, count, size = _stage_records(target, source, table, extended.get(table))
+            staged.append(one)
+            total, budget = total + count, budget.without(count, size)
+        check_not_cancelled(archive.cancelled)
+        target.put_in_place(staged)
+    finally:
+        target.drop_leftovers()
+    return list(files), total
+
+
+def _stage_records(
+    target: ImportTarget, source: SourceFile, table: str, known: Table | None
+) -> tuple[StagedTable, int, int]:
+    """Load a file into a table with a temporary name, which begins with the rows of the `known` table. Returns that
+    table, how many records the file holds, and how many bytes they take up."""
+    line, name, before = target.line, new_table_name(), 0
+    if known is not None:
+        storage.make_like(line, name, table)
+        storage.link_rows(line, table, name)
+        before = storage.uncompressed_bytes(line, name)
+    count, _ = _load_into(line, source, table, known, name, {})
+    return target.staged_table(name, table), count, storage.uncompressed_bytes(line, name) - before
+
+
+def _load_into(
+    line: EngineLine, source: SourceFile, table: str, known: Table | None, name: str, mapping: Mapping[str, str]
+) -> tuple[int, bool]:
+    """Add the records of a prepared file to the table that is called `name` now, and `table` once the import ends. It
+    is created unless it is `known`. Returns the number of records, and whether the table has new columns."""
+    path, format_ = source.path, source.format
+    stopping = source.limited_line(line)
+    found, columns, wanted = _inspect(stopping, source, mapping, table, known)
+    types = {column.name: column.type for column in known.columns} if known else {}
+    types |= {column.name: column.type for column in wanted}
+    read_as = {name: types[target] for name, target in columns.items()}
+    temporary = new_table_name()
+    try:
+        with storage.widened(line, name, known, wanted):
+            storage.make_like(line, temporary, name)
+            defaults = storage.defaults(line, name)
+            sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
+            storage.load_file(stopping, temporary, str(path), format_, columns, read_as, sure, defaults)
+            count = storage.row_count(line, temporary)
+            source.check_amount(count, 0)  # the engine stops at a block of rows, not at a row
+            _check_texts(stopping, path, format_, temporary, columns, types)
+            _check_numbers(stopping, path, format_, temporary, columns, types)
+            check_not_cancelled(source.cancelled)
+            storage.add_all(line, name, temporary)
+    except EngineError as exc:
+        if exc.code == storage.NULL:
+            raise Invalid(f"source: every record of {table!r} needs an {inference.KEY!r}.", field="source") from exc
+        said = _misfit(stopping, source, read_as) or error_messages.misfit(str(exc), 1)
+        raise Invalid(f"source: {said} Nothing was imported.", field="source") from exc
+    finally:
+        storage.drop_table(line, temporary)
+    return count, bool(wanted)
+
+
+def _inspect(
+    line: EngineLine, source: SourceFile, mapping: Mapping[str, str], table: str, known: Table | None
+) -> tuple[dict[str, str], dict[str, str], list[NewColumn]]:
+    """The columns of a file with their types, where each goes to, and which of those a table needs first."""
+    try:
+        if source.format == "json":
+            return _inspect_json(source, mapping, table, known)
+        if source.format == "parquet":
+            _check_parquet(line, source)
+        found = storage.file_columns(line, str(source.path), source.format)
+        columns = inspection.map_columns(list(found), mapping)
+        return found, columns, _wanted(line, source.path, source.format, found, columns, table, known)
+    except (EngineError, UnicodeDecodeError) as exc:
+        said = f" {exc}" if isinstance(exc, EngineError) else ""
+        raise Invalid(f"source: this cannot be read as {source.format}.{said}", field="source") from exc
+
+
+def _inspect_json(
+    source: SourceFile, mapping: Mapping[str, str], table: str, known: Table | None
+) -> tuple[dict[str, str], dict[str, str], list[NewColumn]]:
+    """The same for a JSON file, which a worker process reads."""
+    usual = [] if known else list(inference.WELL_KNOWN.get(table, ()))
+    there = {column.name: column.type for column in (*(known.columns if known else ()), *usual)}
+    seen = source.worker.call(
+        inspection.inspect_json, source.path, dict(mapping), there, source.max_rows, source.max_expanded_bytes
+    )
+    return seen["found"], seen["columns"], [*usual, *(NewColumn(*column) for column in seen["new"])]
+
+
+def _check_parquet(line: EngineLine, source: SourceFile) -> None:
+    """Raises LimitReached for a file that holds too much, as it states itself or as the engine finds."""
+    about = storage.parquet_metadata(line, str(source.path))
+    inspection.check_column_count(about.columns)
+    source.check_amount(about.rows, about.bytes)
+    storage.read_through(line, str(source.path), "parquet", source.max_rows, source.max_expanded_bytes)
+
+
+def _misfit(line: EngineLine, source: SourceFile, types: Mapping[str, str]) -> str | None:
+    """Which value does not fit its column, if that can be found out: the engine does not always say."""
+    found: tuple[str, int] | None = None
+    if source.format == "csv":
+        with suppress(EngineError):
+            misfits = storage.misfits(line, str(source.path), types)
+            found = min(misfits.items(), key=lambda one: one[1], default=None)
+    elif source.format == "json":
+        found = source.worker.call(inspection.find_json_misfit, source.path, dict(types))
+    return f"{found[0]!r} of record {found[1]} does not fit its column." if found else None
+
+
+def _check_numbers(
+    line: EngineLine, path: Path, format_: Format, table: str, columns: Mapping[str, str], types: Mapping[str, str]
+) -> None:
+    """Raises Invalid for what is no number, and for whole numbers that a column of fractions would round."""
+    fractions = {name: target for name, target in columns.items() if "Float" in types[target]}
+    if (bad := storage.no_number(line, table, {target: types[target] for target in fractions.values()})) is not None:
+        raise Invalid(f"source: {bad!r} holds NaN or infinity. Leave them out, or give null.", field="source")
+    if format_ == "csv" and (bad := storage.rounded(line, str(path), columns, fractions)) is not None:
+        raise Invalid(
+            f"source: {bad!r} holds a whole number that its column of fractions would round. Import it as texts.",
+            field="source",
+        )
+
+
+def _check_texts(
+    line: EngineLine, path: Path, format_: Format, table: str, columns: Mapping[str, str], types: Mapping[str, str]
+) -> None:
+    """Raises Invalid for what no record may hold: a text over 1 MiB, and bytes that are no text."""
+    came = {target: types[target] for target in columns.values()}
+    too_long, no_text = storage.unfit_texts(line, table, came, MAX_TEXT_BYTES)
+    if no_text is not None:
+        raise Invalid(f"source: {no_text!r} holds bytes that are not UTF-8. Give them as base64.", field="source")
+    if too_long is not None:
+        name = next(name for name, target in columns.items() if target == too_long)
+        number = storage.first_too_long(line, str(path), format_, name, types[too_long], MAX_TEXT_BYTES)
+        raise Invalid(
+            f"source: {name!r} of record {number} is over 1 MiB. Shorten it, or split it over several records.",
+            code="too_large",
+            field="source",
+        )
+
+
+def _same(seen: str, kind: str) -> bool:
+    """Whether two types are one, but for null."""
+    return seen in (kind, f"Nullable({kind})") or kind == f"Nullable({seen})"
+
+
+def _wanted(
+    line: EngineLine,
+    path: Path,
+    format_: Format,
+    found: Mapping[str, str],
+    columns: Mapping[str, str],
+    table: str,
+    known: Table | None,
+) -> list[NewColumn]:
+    """The columns that a table needs for a CSV or Parquet file, with types by the rule for records."""
+    usual = [] if known else list(inference.WELL_KNOWN.get(table, ()))
+    there = {column.name for column in (*(known.columns if known else ()), *usual)}
+    new = [name for name, target in columns.items() if target not in there]
+    texts = [name for name in new if found[name] == "Nullable(String)"]
+    with_null = storage.lists_with_null(line, str(path), format_, {name: found[name] for name in new})
+    key = next((name for name in new if columns[name] == inference.KEY), None)
+    if key is not None and storage.has_null(line, str(path), format_, found, key):
+        with_null.add(key)
+    if format_ == "csv" and (wide := storage.too_wide(line, str(path), found, new)) is not None:
+        raise Invalid(f"source: {wide!r} holds a number wider than 64 bits. Write it as a text.", field="source")
+    seen = dict(found)
+    seen |= dict.fromkeys(storage.uuid_columns(line, str(path), format_, texts), "UUID")
+    if format_ == "csv":
+        seen |= dict.fromkeys(storage.codes(line, str(path), found), "Nullable(String)")
+    of_texts = format_ != "parquet"
+    return usual + [
+        NewColumn(
+            columns[name],
+            inference.column_type(seen[name], columns[name], of_texts=of_texts, has_null=name in with_null),
+        )
+        for name in new
+    ]

@@ -1,0 +1,104 @@
+"""mem://namespace/portal: what a portal holds; mem://namespace/portal/table: its rows."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families.family import Call, Document, Listed, ResourcePage, Template, position_number
+from memory_mcp.families.portals import address as addresses
+from memory_mcp.families.portals.folders import PORTALS, PortalFolder
+from memory_mcp.families.portals.model import VIEWER, Table
+from memory_mcp.families.portals.operations import fitting, stats
+
+MIME = "application/vnd.mcp.memory+json"
+VIEWER_MIME = "text/html;profile=mcp-app"
+VIEWER_PAGE = Path(__file__).parents[2] / "web" / "viewer.html"
+VIEWER_META = {"ui": {"prefersBorder": True, "permissions": {"clipboardWrite": {}}}}
+PAGE = 100  # portals on one page of resources/list
+
+TEMPLATES = (
+    Template("mem://{namespace}/{portal}", "portal", "Schema and sizes of a portal.", MIME),
+    Template(
+        "mem://{namespace}/{portal}/{table}{?since,until,limit,offset,order}",
+        "portal_table",
+        "Rows of a table; order is a column, with a minus for the last first.",
+    ),
+)
+
+
+def list_page(call: Call, position: str | None) -> ResourcePage:
+    start = position_number(position)
+    folders = call.app.portals.all(call.caller)
+    shown = folders[start : start + PAGE]
+    following = str(start + PAGE) if len(folders) > start + PAGE else None
+    listed = [_listed(folder) for folder in shown]
+    return ResourcePage(listed if start else [_viewer(), *listed], following)
+
+
+def _viewer() -> Listed:
+    return Listed(
+        VIEWER, "memory_portal_viewer", "Looks into portals, in hosts that show apps.", VIEWER_MIME, VIEWER_META
+    )
+
+
+def _listed(folder: PortalFolder) -> Listed:
+    uri, described = folder.address.portal_uri, folder.described()
+    tables = described.tables if described else []
+    names = ", ".join(table.name for table in tables)
+    about = {"memory": _about(folder, tables)}
+    labels = folder.labels()
+    description = labels.description or f"Tables: {names or 'none'}"
+    return Listed(uri, uri.removeprefix("mem://"), description, MIME, about, labels.name or None)
+
+
+def read(call: Call, uri: str) -> Document:
+    """Raises NotFound for a portal or table that is not there."""
+    if uri == VIEWER:
+        return Document(uri, VIEWER_PAGE.read_text(encoding="utf-8"), VIEWER_MIME, VIEWER_META)
+    try:
+        address, page = addresses.parsed(uri, "uri"), addresses.page(uri)
+    except Invalid as exc:
+        if uri.partition("?")[2]:
+            raise
+        raise NotFound("No portal has this address. resources/list shows what there is.") from exc
+    if address.table is None:
+        about = _about(*call.app.portals.described(call.caller, address))
+        return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about})
+    most = min(page.limit, call.app.settings.portal_rows)
+    rows, is_cut = call.app.portals.page(call.caller, address, replace(page, limit=most + 1))
+    shown = fitting(rows[:most])
+    meta: dict[str, Any] = {"memory": {"rows": len(shown), "offset": page.offset}}
+    if is_cut or len(shown) < len(rows):  # a row that is too long alone is passed over
+        meta["memory"]["next_offset"] = page.offset + max(len(shown), 1)
+    return Document(uri, json.dumps(shown, ensure_ascii=False), "application/json", meta)
+
+
+def watched(call: Call, uri: str) -> str | None:
+    if uri == VIEWER:
+        return VIEWER  # which never changes
+    try:
+        return addresses.parsed(uri, "uri").portal_uri
+    except Invalid:
+        return None
+
+
+def complete(call: Call, name: str, value: str) -> list[str]:
+    """Namespaces and portals that there are."""
+    if name not in ("namespace", "portal"):
+        return []
+    found = {getattr(folder.address, name) for folder in call.app.portals.all(call.caller)}
+    return sorted(one for one in found if one.startswith(value))
+
+
+def _about(folder: PortalFolder, tables: Sequence[Table]) -> dict[str, Any]:
+    return {
+        **{label: text for label, text in asdict(folder.labels()).items() if text},
+        "schema": {"tables": [{"name": table.name, "columns": [asdict(c) for c in table.columns]} for table in tables]},
+        "stats": asdict(stats(folder, tables))
+        | {"by_table": {table.name: {"rows": table.rows, "bytes": table.bytes} for table in tables}},
+        "dbPath": f"{PORTALS}/{folder.address.namespace}/{folder.address.portal}",
+        "viewerUri": VIEWER,
+    }

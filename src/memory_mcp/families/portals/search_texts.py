@@ -1,0 +1,72 @@
+"""The rows of portals as texts, for one search over everything."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+
+from memory_mcp.caller import Caller
+from memory_mcp.families.family import Group, Text
+from memory_mcp.families.portals import storage
+from memory_mcp.families.portals.address import Address, RowRange
+from memory_mcp.families.portals.folders import PortalFolder
+from memory_mcp.families.portals.model import METADATA, Column, Record, Table
+from memory_mcp.families.portals.operations import Portals
+
+MAX_ROWS_PER_TABLE = 2000  # of each table: the newest, where it has a time; fewer where the engine cuts large ones off
+MAX_TITLE_CHARS = 80
+
+
+class PortalTexts:
+    """One portal, read when somebody asks."""
+
+    def __init__(self, portals: Portals, caller: Caller, folder: PortalFolder) -> None:
+        self._portals = portals
+        self._caller = caller
+        self._folder = folder
+        self._texts: dict[str, Text] = {}
+
+    def versions(self) -> dict[str, str]:
+        """A row is what it says: its key is all there is to its version."""
+        _, tables = self._portals.described(self._caller, self._folder.address)
+        for table in tables:
+            if table.name != METADATA:
+                self._texts |= dict(self._rows(table))
+        return dict.fromkeys(self._texts, "")
+
+    def texts(self, keys: Sequence[str]) -> Iterator[Text | None]:
+        return map(self._texts.get, keys)
+
+    def _rows(self, table: Table) -> Iterator[tuple[str, Text]]:
+        at = self._folder.address
+        address = Address(at.namespace, at.portal, table.name)
+        moment = storage.time_column(table)
+        newest = RowRange(limit=MAX_ROWS_PER_TABLE, order=f"-{moment}" if moment else None)
+        names = [column.name for column in table.columns if _is_text(column)]
+        rows, _ = self._portals.page(self._caller, address, newest, is_counted=False)
+        for row in rows:
+            said = _said(row, names)
+            if said:
+                title = f"{table.name}: {' '.join(said[0].split())}"[:MAX_TITLE_CHARS]
+                content = "\n".join(said)
+                key = f"{table.name} {blake2b(content.encode(), digest_size=12).hexdigest()}"
+                yield key, Text(f"{address.portal_uri}/{table.name}", title, content, name=table.name)
+
+
+def groups(portals: Portals, caller: Caller) -> Iterator[Group]:
+    for folder in portals.all(caller):
+        texts = PortalTexts(portals, caller, folder)
+        name = f"{folder.address.namespace}/{folder.address.portal}"
+        with suppress(FileNotFoundError):  # gone by now
+            yield Group(name, texts.versions, texts.texts, folder.version())
+
+
+def _is_text(column: Column) -> bool:
+    return "String" in column.type or "JSON" in column.type
+
+
+def _said(row: Record, names: Sequence[str]) -> list[str]:
+    """The texts of a row, the longest first: it says most about it."""
+    values = [row[name] for name in names if row[name]]
+    texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
+    return sorted(texts, key=len, reverse=True)

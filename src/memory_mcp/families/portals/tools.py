@@ -1,0 +1,237 @@
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from memory_mcp.caller import Scope
+from memory_mcp.families.family import AS_WHOLE, Arguments, Call, Family
+from memory_mcp.families.portals import resources
+from memory_mcp.families.portals.answers import Deleted, Result, View
+from memory_mcp.families.portals.model import (
+    MAX_DESCRIPTION_CHARS,
+    MAX_NAME_CHARS,
+    VIEWER,
+    Exported,
+    Format,
+    Imported,
+    OnConflict,
+    Piece,
+    Received,
+    Written,
+)
+from memory_mcp.names import check_readable
+
+MAX_BASE64_CHARS = 1_400_000  # characters of base64: 1 MiB
+
+Uri = Annotated[str, Field(max_length=512, alias="portalUri")]
+TableName = Annotated[str, Field(min_length=1, max_length=64)]
+Sql = Annotated[str, Field(min_length=1, max_length=65536)]
+FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
+
+PortalName = Annotated[str, Field(max_length=MAX_NAME_CHARS), AfterValidator(check_readable)]
+PortalDescription = Annotated[str, Field(max_length=MAX_DESCRIPTION_CHARS), AfterValidator(check_readable)]
+
+portals = Family(
+    name="portals",
+    purpose="tables and SQL, a portal at mem://namespace/portal: portal_write records, portal_query with one SELECT, "
+    "portal_import and portal_export files",
+    errors="tool-result",
+    is_confinable=True,
+    uri_prefixes=("mem://", VIEWER),
+    templates=resources.TEMPLATES,
+    list_resources=resources.list_page,
+    read_resource=resources.read,
+    watched=resources.watched,
+    complete=resources.complete,
+)
+
+
+class InPortal(Arguments):
+    uri: Uri = Field(description="mem://namespace/portal")
+
+
+class Write(InPortal):
+    table: TableName
+    data: list[dict[str, Any]] = Field(max_length=100_000)
+    name: PortalName | None = Field(None, alias="portalName")
+    description: PortalDescription | None = Field(None, alias="portalDescription")
+
+
+@portals.tool(Write, answers=Written, title="Write records", needs=Scope.WRITE, spec_name="memory/write")
+def portal_write(call: Call, asked: Write) -> Written:
+    """Add records to a table, all or none. Makes what is missing: portal, table, columns."""
+    return call.app.portals.write(call.caller, asked.uri, asked.table, asked.data, asked.name, asked.description)
+
+
+class Query(InPortal):
+    sql: Sql = Field(description="One ClickHouse SELECT.")
+    parameters: dict[str, Any] = Field({}, description="For {name:Type} in the SQL.")
+
+
+@portals.tool(
+    Query, answers=Result, title="Query a portal", needs=Scope.READ, idempotent=True, spec_name="memory/query"
+)
+def portal_query(call: Call, asked: Query) -> Result:
+    """Query a portal's tables with SQL."""
+    return call.app.portals.query(call.caller, asked.uri, asked.sql, asked.parameters, call.cancelled)
+
+
+class Delete(InPortal):
+    table: TableName | None = Field(None, description="Without: the portal.")
+    where: dict[str, Any] | None = Field(
+        None, description='{column: value, [values] or {"lt": value}}; lte, gt, gte, ne, like.'
+    )
+    confirm: bool = Field(False, description="For a whole table or portal.")
+
+
+def _audit(asked: Delete, deleted: Deleted) -> dict[str, Any]:
+    """Which columns the conditions named, and how many rows went: the values themselves are what was deleted."""
+    counted = {name: value for name, value in asdict(deleted).items() if value is not None}
+    return {**counted, "columns": sorted(asked.where or ())}
+
+
+@portals.tool(
+    Delete,
+    answers=Deleted,
+    title="Delete records",
+    needs=Scope.DELETE,
+    destructive=True,
+    spec_name="memory/delete",
+    audit=_audit,
+)
+def portal_delete(call: Call, asked: Delete) -> Deleted:
+    """Delete matching records, a whole table, or a portal."""
+    return call.app.portals.delete(call.caller, asked.uri, asked.table, asked.where, confirm=asked.confirm)
+
+
+class Import(InPortal):
+    source: FilePath = Field(description="In the imports folder.")
+    format: Format
+    table: TableName | None = Field(None, description="Usually the file's name.")
+    mapping: dict[str, str] = Field({}, description="{file's column: table's}")
+    on_conflict: OnConflict | None = Field(
+        None, alias="onConflict", description="If a table exists. For db usually refuse, else append."
+    )
+
+
+@portals.tool(Import, answers=Imported, title="Import a file", needs=Scope.WRITE, spec_name="memory/import")
+def portal_import(call: Call, asked: Import) -> Imported:
+    """Import a file's records, all or none; db brings whole tables."""
+    return call.app.portals.transfers.import_file(
+        call.caller,
+        asked.uri,
+        asked.source,
+        asked.format,
+        asked.table,
+        asked.mapping,
+        call.progress,
+        call.cancelled,
+        asked.on_conflict,
+    )
+
+
+class Export(InPortal):
+    destination: FilePath = Field(description="In the exports folder.")
+    format: Format
+    table: TableName | None = None
+    query: Sql | None = Field(None, description="A SELECT.")
+
+
+@portals.tool(
+    Export,
+    answers=Exported,
+    title="Export a portal",
+    needs=Scope.READ,
+    makes_files=True,
+    spec_name="memory/export",
+)
+def portal_export(call: Call, asked: Export) -> Exported:
+    """Export a table, a query's result or all tables (zip); db is the whole portal in one file."""
+    return call.app.portals.transfers.export_file(
+        call.caller,
+        asked.uri,
+        asked.destination,
+        asked.format,
+        asked.table,
+        asked.query,
+        call.progress,
+        call.cancelled,
+    )
+
+
+SHOWN_BY_THE_VIEWER: dict[str, Any] = {
+    "ui": {"resourceUri": VIEWER},
+    # As drafts of MCP Apps had it, which some hosts still read; portals' own specification names both.
+    "ui/resourceUri": VIEWER,
+    "ui/params": {"portalUri": "{{portalUri}}"},
+}
+
+
+def _in_a_line(view: View) -> str:
+    tables = ", ".join(f"{table.name} ({table.rows:,} rows)" for table in view.tables) or "no tables"
+    return (
+        f"{view.portalUri}: {tables}; {view.stats.bytes:,} bytes. A host that shows apps has its viewer open; "
+        "elsewhere it is in the server's web app, under Portals."
+    )
+
+
+@portals.tool(
+    InPortal,
+    answers=View,
+    title="View a portal",
+    needs=Scope.READ,
+    idempotent=True,
+    spec_name="memory/view",
+    summary=_in_a_line,
+    **SHOWN_BY_THE_VIEWER,
+)
+def portal_view(call: Call, asked: InPortal) -> View:
+    """Show a portal's tables and sizes."""
+    return call.app.portals.view(call.caller, asked.uri)
+
+
+# For the viewer alone: a page in a host reaches no disk and no network but through tools
+
+FOR_THE_VIEWER: dict[str, Any] = {"visibility": ["app"]}  # no resource of its own, or a host offers it as an app
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
+Offset = Annotated[int, Field(ge=0, le=2**53), AS_WHOLE]
+
+
+class Upload(Arguments):
+    name: FileName
+    offset: Offset = Field(0, description="How much of the file has come before.")
+    data: str = Field(max_length=MAX_BASE64_CHARS, description="The next piece, base64, at most 1 MiB of it.")
+
+
+@portals.tool(
+    Upload,
+    answers=Received,
+    title="Upload a piece of a file",
+    needs=Scope.WRITE,
+    idempotent=True,
+    app_only=True,
+    ui=FOR_THE_VIEWER,
+)
+def portal_upload(call: Call, asked: Upload) -> Received:
+    """Take in a file piece by piece, for portal_import, which deletes it. What nobody imports is gone after an hour;
+    ten such files can wait at a time."""
+    return call.app.portals.transfers.receive(call.caller, asked.name, asked.offset, asked.data)
+
+
+class Download(Arguments):
+    destination: FilePath = Field(description="As given to portal_export, in downloads/.")
+    offset: Offset = 0
+
+
+@portals.tool(
+    Download,
+    answers=Piece,
+    title="Download a piece of an export",
+    needs=Scope.READ,
+    idempotent=True,
+    app_only=True,
+    ui=FOR_THE_VIEWER,
+)
+def portal_download(call: Call, asked: Download) -> Piece:
+    """Give an exported file piece by piece. Exports to downloads/ are gone after an hour."""
+    return call.app.portals.transfers.hand_over(call.caller, asked.destination, asked.offset)

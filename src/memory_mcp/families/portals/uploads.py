@@ -1,0 +1,139 @@
+"""Files that come and go piece by piece, for a viewer that reaches this server through tool calls only."""
+
+import base64
+import binascii
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePath
+
+from memory_mcp.engines.files.data_directory import make_private_folder
+from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.rooted_folder import FolderEntry, Outside, Root
+from memory_mcp.errors import Conflict, Invalid, NotFound
+from memory_mcp.families.portals.model import Piece, Received
+
+UPLOADS = "uploads"  # in imports/
+DOWNLOADS = "downloads"  # in exports/
+MIN_IDLE_S = 60  # after its last piece, before an upload makes way for another
+LASTS = 3600  # seconds a file stays that nobody touches
+MAX_UPLOADS_PER_USER = 10  # files of one user that came in and are not imported yet
+MAX_TOTAL_FACTOR = 2  # times what one file may have, for all of them
+AT_ONCE = 512 * 1024  # bytes of a piece that goes out
+
+
+def add(imports: Path, name: str, offset: int, data: str, most: int) -> Received:
+    """Append a piece. One that came twice is taken for granted, as a page may not have heard the answer.
+
+    Raises Conflict while too many files are here that just came in and are not imported yet.
+    """
+    piece = _decoded(data)
+    if offset + len(piece) > most:
+        raise Invalid(f"data: the file is over {most} bytes. Split it.", code="too_large", field="data")
+    folder = imports / UPLOADS
+    make_private_folder(folder)
+    if offset == 0:
+        delete_expired(folder)
+    with FileLocks(folder).take():  # among all servers: what is counted must still be true when the piece is written
+        _make_room(folder, name, offset + len(piece), most)
+        _append(imports, name, offset, piece)
+    return Received(f"{UPLOADS}/{name}", offset + len(piece))
+
+
+def _append(imports: Path, name: str, offset: int, piece: bytes) -> None:
+    with _place(imports, (UPLOADS, name)) as place, os.fdopen(_opened(place), "r+b") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size not in (offset, offset + len(piece)) and offset != 0:
+            raise Conflict(f"offset: {size} bytes are here. Go on from there.", field="offset", bytes=size)
+        file.seek(offset)
+        file.truncate()
+        file.write(piece)
+
+
+def forget(imports: Path, source: str) -> None:
+    """Delete an upload that was imported; another file stays."""
+    parts = PurePath(source).parts
+    if len(parts) == 2 and parts[0] == UPLOADS:
+        with suppress(OSError, Invalid), _place(imports, parts) as place:
+            place.remove()
+
+
+def _make_room(folder: Path, name: str, size: int, most: int) -> None:
+    """Delete uploads that were refused or left alone, oldest first, until another one fits.
+
+    Raises Conflict if it does not: uploads that just came in stay.
+    """
+    others = sorted(((p, s) for p, s in _files(folder) if p.name != name), key=lambda other: other[1].st_mtime)
+    idle_since = time.time() - MIN_IDLE_S
+    while others and not _fits(others, size, most) and others[0][1].st_mtime < idle_since:
+        others.pop(0)[0].unlink(missing_ok=True)
+    if _fits(others, size, most):
+        return
+    advice = f"Import them first, or try again in {MIN_IDLE_S} seconds: what is not imported by then makes way."
+    if len(others) >= MAX_UPLOADS_PER_USER:
+        raise Conflict(
+            f"name: {len(others)} uploads are not imported yet. {advice}", field="name", most=MAX_UPLOADS_PER_USER
+        )
+    raise Conflict(f"data: uploads that are not imported yet take up too much. {advice}", field="data")
+
+
+def _fits(others: list[tuple[Path, os.stat_result]], size: int, most: int) -> bool:
+    """Whether an upload of this size fits beside others. One alone always does."""
+    together = sum(status.st_size for _, status in others) + size
+    return not others or (len(others) < MAX_UPLOADS_PER_USER and together <= MAX_TOTAL_FACTOR * most)
+
+
+def take(exports: Path, destination: str, offset: int) -> Piece:
+    parts = PurePath(destination).parts
+    if len(parts) != 2 or parts[0] != DOWNLOADS:
+        raise Invalid(f"destination: only exports to {DOWNLOADS}/ can be downloaded.", field="destination")
+    delete_expired(exports / DOWNLOADS)
+    try:
+        with _place(exports, parts) as place, place.opened() as (file, status):
+            file.seek(offset)
+            piece = file.read(AT_ONCE)
+    except FileNotFoundError as exc:
+        raise NotFound("destination: there is no such export. Export it again.", field="destination") from exc
+    is_last = offset + len(piece) >= status.st_size
+    return Piece(base64.b64encode(piece).decode(), offset, status.st_size, is_last)
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise Invalid("data: this is not base64.", field="data") from exc
+
+
+def _opened(place: FolderEntry) -> int:
+    flags = os.O_RDWR | os.O_CREAT | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY", "O_NOFOLLOW"))
+    return os.open(place.path, flags, 0o600, dir_fd=place.fd)
+
+
+@contextmanager
+def _place(folder: Path, parts: tuple[str, ...]) -> Iterator[FolderEntry]:
+    try:
+        with Root(folder).place(parts) as place:
+            yield place
+    except Outside as exc:
+        raise Invalid(f"Only files in the folder {folder.name!r} are possible.", field="name") from exc
+
+
+def delete_expired(folder: Path) -> None:
+    """Delete files that nobody has touched for an hour. A folder that is missing has none."""
+    too_old = time.time() - LASTS
+    for path, status in _files(folder):
+        if status.st_mtime < too_old:
+            path.unlink(missing_ok=True)
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        with suppress(OSError):  # gone by now
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode):
+                yield path, status

@@ -1,0 +1,171 @@
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import TimeoutError as Late
+from dataclasses import dataclass
+from functools import partial
+
+from memory_mcp.caller import Caller
+from memory_mcp.embedding import EmbeddingWorker
+from memory_mcp.errors import AppError, Invalid
+from memory_mcp.families.family import within_budget
+from memory_mcp.families.recall.background import BackgroundIndexer, Follow, begun
+from memory_mcp.families.recall.model import Incomplete, Match, Recalled, RecallHit, RecallQuery
+from memory_mcp.search import ranking
+from memory_mcp.sessions import Session
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 3.0  # seconds that each family has
+FOLLOWING = 2.0  # of those, until it is searched as far as it is indexed
+STOP_SECONDS = 2.0  # that the end of a server waits for what is being indexed
+AT_LEAST = 20  # matches asked of each family, however few are wanted in all
+MAX_RUNNING_SEARCHES = 32  # searches of one family under way: more only if it hangs
+CLOSE = 0.4  # a cosine part from which on the meaning counts as a reason
+RANK_SHARE = 0.1  # of a score: where its family ranks it. The rest is how well it matches
+SUPPOSED = 0.25  # of a cosine part, added by words that match throughout
+
+BEHIND = "Its newest memories are still being indexed; ask again in a while."
+SLOW = "It took too long; ask it alone."
+FAILED = "The server failed here, and its log says why."
+
+Find = Callable[[Caller, Session, RecallQuery, int], list[Match]]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one family has to say."""
+
+    matches: list[Match] | None  # None: it could not be searched
+    missing: str | None = None  # why there may be more
+
+
+class Recall:
+    """One search over all families a caller may read, each asked at the same time as the others."""
+
+    def __init__(
+        self,
+        find: Mapping[str, Find],
+        follow: Mapping[str, Follow],
+        worker: EmbeddingWorker,
+        stop: Callable[[], None],
+    ) -> None:
+        """`follow` brings what a family is searched by up to date, where that is not always so, until `stop`; `worker`
+        makes the vectors it is searched by."""
+        self.worker = worker
+        self._find = find
+        self._followers = {family: BackgroundIndexer(own) for family, own in follow.items()}
+        self._turns = {family: threading.Semaphore(MAX_RUNNING_SEARCHES) for family in find}
+        self._stop = stop
+
+    def recall(self, caller: Caller, session: Session, question: RecallQuery) -> Recalled:
+        """The best matches of all families. One that is slow or broken is named, and does not take the others down."""
+        if not question.query.strip():
+            raise Invalid("Give words to look for.", field="query")
+        began = time.monotonic()
+        asked = {
+            family: begun(partial(self._part, family, caller, session, question, began), "recall")
+            for family in self._asked(caller, question)
+        }
+        parts: dict[str, _Part] = {}
+        for family, work in asked.items():
+            try:
+                parts[family] = work.result(timeout=max(0.0, began + PATIENCE - time.monotonic()))
+            except Late:
+                parts[family] = _Part(None, SLOW)
+        hits = fused({family: part.matches for family, part in parts.items() if part.matches})[: question.limit]
+        shown = within_budget(
+            hits, lambda hit: 120 + sum(len(text.encode()) for text in (hit.ref, hit.title, hit.snippet))
+        )
+        return Recalled(
+            hits=shown,
+            searched=[family for family, part in parts.items() if part.matches is not None],
+            incomplete=[Incomplete(family, part.missing) for family, part in parts.items() if part.missing],
+            notice=left_out(hits, shown),
+        )
+
+    def stop(self) -> None:
+        """Give up what is being indexed; the next search goes on with it."""
+        self._stop()
+        for follower in self._followers.values():
+            follower.join(STOP_SECONDS)
+
+    def _part(self, family: str, caller: Caller, session: Session, question: RecallQuery, began: float) -> _Part:
+        if not self._turns[family].acquire(timeout=PATIENCE):
+            return _Part(None, SLOW)
+        try:
+            behind = self._followed(family, caller, began + FOLLOWING)
+            limit = max(AT_LEAST, question.limit)
+            return _Part(self._find[family](caller, session, question, limit), behind)
+        except Exception as exc:  # noqa: BLE001  # one broken family must not take the others down
+            return _Part(None, _told(family, exc))
+        finally:
+            self._turns[family].release()
+
+    def _followed(self, family: str, caller: Caller, until: float) -> str | None:
+        """None if what the family is searched by is up to date in time; else why not."""
+        if family not in self._followers:
+            return None
+        try:
+            self._followers[family].ask(caller.unconfined()).result(timeout=max(0.0, until - time.monotonic()))
+        except Late:
+            return BEHIND
+        except Exception as exc:  # noqa: BLE001  # what is indexed so far can be searched
+            # What is wrong may be outside of the namespace that the caller is confined to.
+            return BEHIND if caller.is_confined else _told(family, exc)
+        return None
+
+    def _asked(self, caller: Caller, question: RecallQuery) -> list[str]:
+        known = [family for family in self._find if family in caller.families]
+        if unknown := [family for family in question.families if family not in known]:
+            raise Invalid(f"{unknown[0]!r} cannot be searched. Use any of: {', '.join(known)}.", field="families")
+        return [family for family in known if family in (question.families or known)]
+
+
+def fused(found: Mapping[str, list[Match]]) -> list[RecallHit]:
+    """All matches in one order. Scores of families are made alike, and mostly comparable; a family's own order has a
+    small say, so that the first of each comes before another's long tail."""
+    by_meaning = any(match.cosine is not None for matches in found.values() for match in matches)
+    hits = [
+        RecallHit(
+            family,
+            match.ref,
+            match.title,
+            match.snippet,
+            round((1 - RANK_SHARE) * _score(match, by_meaning=by_meaning) + RANK_SHARE / (rank + 1), 6),
+            _why(match),
+        )
+        for family, matches in found.items()
+        for rank, match in enumerate(matches)
+    ]
+    return sorted(hits, key=lambda hit: (-hit.score, hit.family, hit.ref))
+
+
+def _score(match: Match, *, by_meaning: bool) -> float:
+    """Where others have vectors, one that has none yet must not gain by it: it counts as near as its words suggest."""
+    if match.cosine is not None or not by_meaning:
+        return match.score
+    supposed = ranking.UNRELATED + SUPPOSED * (match.lexical or 0.0)
+    return (1 - ranking.COSINE_WEIGHT) * match.score + ranking.COSINE_WEIGHT * supposed
+
+
+def left_out(hits: Sequence[RecallHit], shown: Sequence[RecallHit]) -> str | None:
+    count = len(hits) - len(shown)
+    return f"{count} more hits are too long to show at once. Narrow it by `families` or `tags`." if count else None
+
+
+def _told(family: str, exc: Exception) -> str:
+    """What a caller may know of an error."""
+    if isinstance(exc, AppError):
+        return exc.public_message
+    log.error("Recall from %s failed", family, exc_info=exc)
+    return FAILED
+
+
+def _why(match: Match) -> str:
+    by_words = bool(match.lexical)
+    by_meaning = match.cosine is not None and match.cosine >= CLOSE
+    if by_words and by_meaning:
+        return "its words and its meaning"
+    return "its words" if by_words else "its meaning"

@@ -1,0 +1,203 @@
+"""What a store holds, without reading every file: a cache, brought in line with the folder each time it is asked."""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import datetime
+from hashlib import blake2b
+
+from memory_mcp.engines.sqlite import Database, Read, Write
+from memory_mcp.errors import NotFound
+from memory_mcp.families.stores import frontmatter, paths, storage
+from memory_mcp.families.stores.folders import SUFFIX, StoreFolder
+from memory_mcp.families.stores.model import Content, Listing, MemorySummary, Parts, ReadFile, Signature
+
+AT_ONCE = 1000  # files read before they are written down
+MAX_FORMER_CONTENTS = 10_000  # of a store, left by a refresh
+
+Tell = Callable[[int, int], None]
+"""Told how many files are read, of how many."""
+
+Said = dict[str, ReadFile | None]
+"""What files say, by their names on disk; None of one that cannot be read."""
+
+Marks = dict[str, str | None]
+"""Of folders, by path: the fingerprint each was put in with."""
+
+
+class Catalogue:
+    """One store, as its files are now."""
+
+    def __init__(self, db: Database, folder: StoreFolder) -> None:
+        self._db = db
+        self._folder = folder
+        self._key = str(folder.store.folder)
+
+    def category(self, parts: Parts) -> tuple[Listing, list[MemorySummary]]:
+        """What lies in one category, and its memories. Raises NotFound."""
+        listing = self._folder.listing(parts)
+        with self._db.read() as tx:
+            if _is_as_it_was(listing, storage.fingerprint(tx, self._key, listing.path)):
+                return listing, storage.in_folder(tx, self._key, listing.path)
+        read = self._read_changed(listing)
+        with self._db.write() as tx:
+            self._put(tx, listing, read)
+            return listing, storage.in_folder(tx, self._key, listing.path)
+
+    def recent(self, parts: Parts, limit: int, expired_by: datetime | None) -> list[MemorySummary]:
+        """The latest memories in and below a category, without those expired by a moment, if one is given."""
+        with self._below(parts) as (tx, _):
+            return storage.recent(tx, self._key, "/".join(parts), limit, expired_by)
+
+    def expired(self, by: datetime) -> list[str]:
+        """Paths of the memories that are expired by a moment."""
+        with self._below(()) as (tx, _):
+            return storage.expired(tx, self._key, by)
+
+    def versions(self, expired_by: datetime) -> dict[str, str]:
+        """By path, something that changes whenever the file does; without those expired by a moment."""
+        with self._below(()) as (tx, _):
+            return storage.versions(tx, self._key, expired_by)
+
+    def count(self, expired_by: datetime) -> int:
+        """How many memories there are, without those expired by a moment."""
+        with self._below(()) as (tx, _):
+            return storage.count(tx, self._key, expired_by)
+
+    def refresh(self, tell: Tell) -> tuple[list[Listing], int]:
+        """Read every file, whatever its time says. The folders there are, the top first, and how many memories."""
+        with self._below((), tell, afresh=True) as (tx, listings):
+            count = storage.count(tx, self._key)
+        with self._db.write() as writing:
+            storage.delete_former_contents(writing, self._key, MAX_FORMER_CONTENTS)
+        return listings, count
+
+    def updated_at(self, parts: Parts, text: str, file: frontmatter.File, signature: Signature) -> str | None:
+        """When a file that was just read was updated. Nothing is written down."""
+        content = content_of(text, file)
+        with self._db.read() as tx:
+            before = storage.content(tx, self._key, "/".join(parts), parts[-1] + SUFFIX)
+            return content.dated(signature[0], before, self._former(tx, content, before)).updated_at
+
+    def forget(self) -> None:
+        with self._db.write() as tx:
+            storage.forget_store(tx, self._key)
+
+    @contextmanager
+    def _below(
+        self, parts: Parts, tell: Tell = lambda done, total: None, *, afresh: bool = False
+    ) -> Iterator[tuple[Read, list[Listing]]]:
+        """A category and all below it as they are now, and a view of the cache that agrees with them."""
+        listings = list(self._folder.listings(parts))
+        with self._db.read() as tx:
+            known = storage.fingerprints(tx, self._key, "/".join(parts))
+            changed = [one for one in listings if afresh or not _is_as_it_was(one, known.get(one.path))]
+            is_known = not changed and len(known) == len(listings)
+            if is_known:
+                yield tx, listings
+        if not is_known:
+            marks = {one.path: one.fingerprint for one in listings} | self._read_and_put(changed, tell, afresh=afresh)
+            with self._db.write() as writing:
+                self._put_again(writing, parts, listings, marks)
+                yield writing, listings
+
+    def _read_and_put(self, changed: list[Listing], tell: Tell, *, afresh: bool) -> Marks:
+        """Some folders at a time, so that other writers are not kept waiting."""
+        marks: Marks = {}
+        done, total = 0, sum(len(listing.files) for listing in changed)
+        for some in _batches(changed):
+            read = [(listing, self._read_changed(listing, afresh=afresh)) for listing in some]
+            with self._db.write() as tx:
+                marks |= {listing.path: self._put(tx, listing, files) for listing, files in read}
+            done += sum(len(listing.files) for listing in some)
+            tell(done, total)
+        return marks
+
+    def _put_again(self, tx: Write, parts: Parts, listings: list[Listing], marks: Marks) -> None:
+        """Put in what another process has put in meanwhile as it saw it, which may have been before we looked."""
+        known = storage.fingerprints(tx, self._key, "/".join(parts))
+        for listing in listings:
+            if known.get(listing.path) != marks[listing.path]:
+                self._put(tx, listing, {})
+        storage.keep_folders(tx, self._key, "/".join(parts), (listing.path for listing in listings))
+
+    def _read_changed(self, listing: Listing, *, afresh: bool = False) -> Said:
+        with self._db.read() as tx:
+            files = list(listing.files) if afresh else self._changed(tx, listing)
+        return self._read(listing, files)
+
+    def _changed(self, tx: Read, listing: Listing) -> list[str]:
+        """The files that are new or have changed since they were read."""
+        known = storage.signatures(tx, self._key, listing.path)
+        return [file for file, signature in listing.files.items() if known.get(file) != signature]
+
+    def _read(self, listing: Listing, files: Iterable[str]) -> Said:
+        read: Said = dict.fromkeys(files)
+        if not read:
+            return read
+        with suppress(NotFound):  # the folder is gone by now
+            for file, text, signature in self._folder.texts(listing, list(read)):
+                path = paths.nfc("/".join((*listing.folder, file.removesuffix(SUFFIX))))
+                parsed = frontmatter.parse(text)
+                read[file] = ReadFile(signature, summed(path, parsed), content_of(text, parsed))
+        return read
+
+    def _put(self, tx: Write, listing: Listing, read: Said) -> str:
+        """Make the cache agree with a folder, and say with which fingerprint.
+
+        What was read is put in. Another process may have put in the other files meanwhile as they were before: such are
+        read now. A file that cannot be read is forgotten, and its folder looked at again next time.
+        """
+        read = read | self._read(listing, [file for file in self._changed(tx, listing) if file not in read])
+        is_whole = all(one and one.signature == listing.files[file] for file, one in read.items())
+        fingerprint = (is_whole and listing.fingerprint) or f"look again {secrets.token_hex(8)}"
+        remembered = [file for file in listing.files if read.get(file, file)]
+        storage.put_folder(tx, self._key, listing, fingerprint, remembered)
+        before = storage.contents(tx, self._key, listing.path) if read else {}
+        has_former = storage.has_former_contents(tx, self._key)
+        for file, one in read.items():
+            if one is not None:
+                known = before.get(file)
+                former = self._former(tx, one.content, known) if has_former else None
+                dated = one.content.dated(one.signature[0], known, former)
+                storage.put_memory(tx, self._key, listing, file, replace(one, content=dated))
+        return fingerprint
+
+    def _former(self, tx: Read, content: Content, before: Content | None) -> Content | None:
+        is_same = before is not None and before.digest == content.digest
+        return None if is_same else storage.former_content(tx, self._key, content.digest)
+
+
+def _is_as_it_was(listing: Listing, fingerprint: str | None) -> bool:
+    return fingerprint is not None and listing.fingerprint == fingerprint
+
+
+def summed(path: str, file: frontmatter.File) -> MemorySummary:
+    said = file.metadata
+    return MemorySummary(
+        path=path,
+        token_estimate=file.token_estimate,
+        summary=file.summary,
+        created_at=said.created_at,
+        updated_at=said.updated_at,
+        expires_at=said.expires_at,
+        tags=said.tags,
+    )
+
+
+def content_of(text: str, file: frontmatter.File) -> Content:
+    """Whatever its line ends, which git changes in a checkout on Windows."""
+    digest = blake2b(text.replace("\r\n", "\n").encode(errors="surrogatepass"), digest_size=16).digest()
+    return Content(digest, file.metadata.updated_at)
+
+
+def _batches(listings: Iterable[Listing]) -> Iterator[list[Listing]]:
+    some: list[Listing] = []
+    for listing in listings:
+        some.append(listing)
+        if sum(len(one.files) for one in some) >= AT_ONCE:
+            yield some
+            some = []
+    if some:
+        yield some

@@ -1,0 +1,382 @@
+"""The files of a store: reading, writing and looking through them, and never anything outside of its folder."""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Set
+from contextlib import ExitStack, contextmanager, suppress
+
+from memory_mcp.engines.files import atomic_write
+from memory_mcp.engines.files.data_directory import is_data_directory
+from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLocks
+from memory_mcp.engines.files.rename import rename_to_new
+from memory_mcp.engines.files.rooted_folder import FolderEntry, Outside, Root
+from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
+from memory_mcp.families.stores import paths
+from memory_mcp.families.stores.model import UNSETTLED, Listing, Parts, Signature, Store
+
+SUFFIX = ".md"
+INDEX = "index.yaml"
+MAX_FILE_BYTES = 10 * 1024 * 1024  # bytes of a file that is read
+SETTLED = 50_000_000  # nanoseconds after which a further change must show in a file's time
+MAX_INDEX_BYTES = 10 * MAX_FILE_BYTES
+MAX_LEVELS = 64  # folders that are looked through; nobody nests deeper by hand
+
+
+class StoreFolder:
+    """One store's folder, opened for one call."""
+
+    def __init__(self, store: Store, *, durable: bool) -> None:
+        self.store = store
+        self._root = Root(store.folder, is_data_directory)
+        self._durable = durable
+
+    def is_missing(self) -> bool:
+        """Whether nothing was ever written here. The folder of a store that somebody registered must be there."""
+        return self.store.is_ours and not self.store.folder.is_dir()
+
+    @contextmanager
+    def turn(self, wait: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+        """Write alone, among all processes that write to this folder."""
+        held = ExitStack()
+        with self._translate_errors():
+            if self.is_missing():
+                self._make()
+            if not self.store.folder.is_dir():
+                raise FileNotFoundError
+            held.enter_context(FileLocks(self.store.folder).take(wait))
+        with held:
+            yield
+
+    def _make(self) -> None:
+        """This folder and those above it that are missing, each for its owner alone."""
+        top = next(folder for folder in self.store.folder.parents if folder.is_dir())
+        with Root(top).folder(self.store.folder.relative_to(top).parts, make=True, mode=0o700):
+            pass
+
+    # Memories
+
+    def read(self, parts: Parts) -> tuple[str, Signature]:
+        """A memory's text. Raises NotFound, and Invalid for a file too large to be one."""
+        with self._translate_errors(parts), self._memory(parts) as place:
+            return _text(place, parts)
+
+    def read_bytes(self, parts: Parts) -> tuple[bytes, Signature]:
+        """The same, as it is on disk."""
+        with self._translate_errors(parts), self._memory(parts) as place:
+            return _bytes(place, parts)
+
+    def add(self, parts: Parts, text: str) -> Signature:
+        """Write a new memory, with the categories it needs. Raises Conflict if one is there."""
+        with self._translate_errors(parts), self._making(parts, "path"):
+            self._check_clashes(parts, "path")
+            with self._folder(parts[:-1], make=True) as folder:
+                atomic_write.remove_unfinished(folder, time.time())
+                place = folder.beside(parts[-1] + SUFFIX)
+                try:
+                    atomic_write.write_new(place, text.encode(), durable=self._durable)
+                except FileExistsError:
+                    raise taken(parts, "path") from None
+                return _signature(place.status())
+
+    # Files that move in, by the names they have on disk
+
+    def content(self, parts: Parts) -> bytes:
+        """What a file holds; of a very large one, the beginning. Raises NotFound."""
+        with self._translate_errors(parts), self._root.place(self._spelt(parts)) as place:
+            return place.read(MAX_FILE_BYTES + 1)[0]
+
+    def check_alike(self, parts: Parts) -> None:
+        """Raises Conflict for a memory's file whose name differs from another's in upper and lower case only."""
+        with self._translate_errors(parts), self._making(parts, "path"):
+            self._check_clashes((*parts[:-1], parts[-1].removesuffix(SUFFIX)), "path")
+
+    def add_file(self, parts: Parts, content: bytes, changed_ns: int) -> bool:
+        """Write a file as it is, with the categories it needs. False, and nothing is changed, if one is there."""
+        with self._translate_errors(parts), self._making(parts, "path"), self._folder(parts[:-1], make=True) as folder:
+            atomic_write.remove_unfinished(folder, time.time())
+            try:
+                atomic_write.write_new(folder.beside(parts[-1]), content, durable=self._durable, changed_ns=changed_ns)
+            except FileExistsError:
+                return False
+        return True
+
+    def replace(self, parts: Parts, text: str, seen: Signature) -> Signature | None:
+        """Write a memory anew. None if somebody changed the file since it was seen: nothing is written then."""
+        with self._translate_errors(parts), self._memory(parts) as place:
+            place.file_status()
+            is_done = atomic_write.replace(
+                place, text.encode(), lambda status: _signature(status) == seen, durable=self._durable
+            )
+            return _signature(place.file_status()) if is_done else None
+
+    def remove(self, parts: Parts) -> None:
+        with self._translate_errors(parts), self._entry(parts) as place:
+            place.remove()
+            self._sync(place)
+
+    def move(self, source: Parts, target: Parts) -> None:
+        """Raises NotFound without a source, and Conflict with a target or for a symlink that would lead elsewhere."""
+        with self._translate_errors(source, field="from_path"), self._entry(source) as place:
+            if source == target:
+                raise Conflict("to_path: this is where the memory is. Give another path.", field="to_path")
+            if source[:-1] != target[:-1] and place.is_relative_link():
+                raise Conflict(
+                    f"{'/'.join(source)!r} is a symlink, which would lead elsewhere from another category. Move the "
+                    "memory it leads to.",
+                    field="from_path",
+                )
+            with self._translate_errors(target, field="to_path"):
+                with self._making(target, "to_path"):
+                    self._check_clashes(target, "to_path", moving=source)
+                with self._folder(target[:-1], make=True) as folder:
+                    there = folder.beside(target[-1] + SUFFIX)
+                    self._rename(place, there, target)
+                    self._sync(there)
+            self._sync(place)
+
+    def _sync(self, place: FolderEntry) -> None:
+        if self._durable:
+            place.sync_folder()
+
+    @staticmethod
+    def _rename(place: FolderEntry, there: FolderEntry, target: Parts) -> None:
+        try:
+            if _is_there(there) and _same(place, there):
+                place.rename(there)  # upper and lower case of one name
+                return
+            if rename_to_new(place, there):
+                return
+        except FileExistsError:
+            raise taken(target, "to_path") from None
+        if _is_there(there):
+            raise taken(target, "to_path")
+        place.rename(there)
+
+    # Categories
+
+    def has_category(self, parts: Parts) -> bool:
+        try:
+            with self._folder(parts):
+                return True
+        except OSError:
+            return False
+
+    def listing(self, parts: Parts) -> Listing:
+        """Raises NotFound if there is no such category."""
+        with self._translate_errors(parts, "category"), self._folder(parts) as folder:
+            return _listing(folder, parts)
+
+    def listings(self, parts: Parts) -> Iterator[Listing]:
+        """A category's folder and all below it. Symlinks are not followed: what they lead to is listed where it is."""
+        with self._translate_errors(parts, "category"), self._folder(parts) as folder:
+            yield from _below(folder, parts)
+
+    def texts(self, listing: Listing, files: Iterable[str]) -> Iterator[tuple[str, str, Signature]]:
+        """Files of a folder, each with its text. Those that are gone by now, or cannot be read, are left out."""
+        with self._translate_errors(listing.folder, "category"), self._folder(listing.folder) as folder:
+            for file in files:
+                with suppress(OSError, Invalid):
+                    yield file, *_text(folder.beside(file), (*listing.folder, file))
+
+    def index(self, parts: Parts) -> str | None:
+        """The text of a category's index.yaml, empty if it has none. None for what is no file: it is left alone."""
+        with self._translate_errors(parts, "category"), self._folder(parts) as folder:
+            place = folder.beside(INDEX)
+            try:
+                kind = place.status().st_mode
+            except FileNotFoundError:
+                return ""
+            if not stat.S_ISREG(kind):
+                return None
+            return _text(place, (*parts, INDEX), MAX_INDEX_BYTES)[0]
+
+    def write_index(self, parts: Parts, text: str, *, keep_old: bool) -> None:
+        """Write a category's index.yaml; `keep_old` sets a file aside that somebody else wrote."""
+        with self._translate_errors(parts, "category"), self._folder(parts) as folder:
+            place = folder.beside(INDEX)
+            if keep_old:
+                place.rename(folder.beside(f"{INDEX}.kept-{time.time_ns()}"))
+            atomic_write.write(place, text.encode(), durable=False)
+
+    # Names
+
+    @contextmanager
+    def _folder(self, parts: Parts, *, make: bool = False) -> Iterator[FolderEntry]:
+        """The folder of a category, also under names that are spelt in another Unicode form on disk."""
+        with self._root.folder(self._spelt(parts), make=make) as folder:
+            yield folder
+
+    @contextmanager
+    def _memory(self, parts: Parts) -> Iterator[FolderEntry]:
+        """The file of a memory, also under a name that is spelt in another Unicode form on disk."""
+        with self._root.place(self._spelt(_file(parts))) as place:
+            yield place
+
+    @contextmanager
+    def _entry(self, parts: Parts) -> Iterator[FolderEntry]:
+        """The same, but where it is a symlink to a file inside, the symlink itself. Raises FileNotFoundError."""
+        found = self._spelt(_file(parts))
+        with self._root.place(found) as place:
+            place.file_status()
+        with self._root.folder(found[:-1]) as folder:
+            yield folder.beside(found[-1])
+
+    def _spelt(self, parts: Parts) -> Parts:
+        """A way as its names are spelt on disk, where macOS may have put accents apart."""
+        if all(part.isascii() for part in parts):
+            return parts
+        way: Parts = ()
+        for part in parts:
+            with suppress(OSError), self._root.folder(way) as folder:
+                if not part.isascii() and not _is_there(folder.beside(part)):
+                    part = next((name for name in _names(folder) if paths.nfc(name) == part), part)
+            way = (*way, part)
+        return way
+
+    def _check_clashes(self, parts: Parts, field: str, moving: Parts | None = None) -> None:
+        """Raises Conflict if the way to a new memory differs from what is there in upper and lower case only."""
+        way: Parts = ()
+        for part in self._spelt(parts[:-1]):
+            if not self._siblings_allow(way, part, field):
+                return
+            way = (*way, part)
+        leaving = {moving[-1] + SUFFIX} if moving and moving[:-1] == parts[:-1] else set()
+        self._siblings_allow(way, parts[-1] + SUFFIX, field, leaving)
+
+    def _siblings_allow(self, way: Parts, name: str, field: str, leaving: Set[str] = frozenset()) -> bool:
+        """False if there is no such folder yet, and so nothing to clash with."""
+        try:
+            with self._root.folder(way) as folder:
+                if not _is_there(folder.beside(name)):
+                    paths.check_clash(name, set(_names(folder)) - leaving, field)
+                return True
+        except FileNotFoundError:
+            return False
+
+    @contextmanager
+    def _making(self, parts: Parts, field: str) -> Iterator[None]:
+        """Raises Conflict where a category should be made and a file is."""
+        try:
+            yield
+        except NotADirectoryError as exc:
+            raise Conflict(
+                f"{field}: a part of {'/'.join(parts)!r} is a file, not a category. Choose another path.", field=field
+            ) from exc
+
+    @contextmanager
+    def _translate_errors(self, parts: Parts = (), what: str = "memory", field: str | None = None) -> Iterator[None]:
+        """Say in words what the file system says in numbers, and which argument is to blame."""
+        name = "/".join(parts)
+        try:
+            yield
+        except FileNotFoundError as exc:
+            if not self.store.is_ours and not self.store.folder.is_dir():
+                raise Unavailable(
+                    f"The folder of the store {self.store.name!r} is not there. Bring it back, or unregister the store "
+                    f"with `memory-mcp stores remove {self.store.name}`."
+                ) from exc
+            raise missing(self.store.name, name, what, field) from exc
+        except (Outside, NotADirectoryError) as exc:
+            raise missing(self.store.name, name, what, field) from exc
+        except OSError as exc:
+            if exc.errno == errno.ENAMETOOLONG:
+                raise Invalid(f"{name[:80]!r}… is too long a name. Shorten it.", field=field or "path") from exc
+            why = os.strerror(exc.errno) if exc.errno else "the disk refused"
+            raise Unavailable(f"The folder of the store {self.store.name!r} cannot be used: {why}.") from exc
+
+
+def missing(store: str, name: str, what: str, field: str | None = None) -> NotFound:
+    field = field or ("path" if what == "memory" else what)
+    return NotFound(
+        f"There is no {what} {name!r} in the store {store!r}. list_memories shows what there is.", field=field
+    )
+
+
+def taken(parts: Parts, field: str) -> Conflict:
+    return Conflict(f"There is a memory at {'/'.join(parts)!r} already. update_memory changes it.", field=field)
+
+
+def _below(folder: FolderEntry, parts: Parts) -> Iterator[Listing]:
+    listing = _listing(folder, parts)
+    yield listing
+    if len(parts) < MAX_LEVELS:
+        for name in listing.folders:
+            with suppress(OSError), folder.child(name) as child:  # gone by now, or not ours to read
+                yield from _below(child, (*parts, paths.nfc(name)))
+
+
+def _listing(folder: FolderEntry, parts: Parts) -> Listing:
+    # A further change within the same tick of the clock would not show in a file's time.
+    files, folders, settled_by = {}, [], time.time_ns() - SETTLED
+    with os.scandir(folder.here) as entries:
+        for entry in entries:  # as little as can be: this is what a large store waits for
+            name = entry.name
+            if name.startswith(".") or not _is_text(name):
+                continue
+            if name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:  # gone by now
+                    continue
+                if status.st_size > MAX_FILE_BYTES:
+                    continue
+                changed = status.st_mtime_ns
+                files[name] = (changed, status.st_size, status.st_ino) if changed < settled_by else UNSETTLED
+            elif entry.is_dir(follow_symlinks=False):
+                folders.append(name)
+    return Listing(parts, files, sorted(name for name in folders if not _is_data_directory(folder, name)))
+
+
+def _is_data_directory(folder: FolderEntry, name: str) -> bool:
+    """Whether a folder in this one is a data directory, whose files are not a store's. Also if it is gone by now."""
+    try:
+        with folder.child(name) as child:
+            return is_data_directory(child)
+    except PermissionError:  # listed all the same: its owner may let this server read it later
+        return False
+    except OSError:
+        return True
+
+
+def _file(parts: Parts) -> Parts:
+    return (*parts[:-1], parts[-1] + SUFFIX)
+
+
+def _text(place: FolderEntry, parts: Parts, largest: int = MAX_FILE_BYTES) -> tuple[str, Signature]:
+    data, signature = _bytes(place, parts, largest)
+    return data.decode("utf-8", "replace"), signature
+
+
+def _bytes(place: FolderEntry, parts: Parts, largest: int = MAX_FILE_BYTES) -> tuple[bytes, Signature]:
+    data, status = place.read(largest + 1)
+    if len(data) > largest:
+        raise Invalid(f"{'/'.join(parts)!r} is over {largest} bytes long. Split the file.", code="too_large")
+    return data, _signature(status)
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be told to anyone: a file system may hold bytes that are no Unicode."""
+    return name.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in name)
+
+
+def _signature(status: os.stat_result) -> Signature:
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _names(folder: FolderEntry) -> list[str]:
+    return os.listdir(folder.here)
+
+
+def _is_there(place: FolderEntry) -> bool:
+    try:
+        place.status()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _same(one: FolderEntry, other: FolderEntry) -> bool:
+    """One file under two names, where upper and lower case are the same. Two hard links are two files."""
+    return paths.alike(one.name) == paths.alike(other.name) and os.path.samestat(one.status(), other.status())

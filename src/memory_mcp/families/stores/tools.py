@@ -1,0 +1,163 @@
+from typing import Annotated
+
+from pydantic import Field
+
+from memory_mcp.caller import Scope
+from memory_mcp.clock import last_instant, short_stamp
+from memory_mcp.errors import Invalid
+from memory_mcp.families.family import AS_WHOLE, READABLE, Arguments, Call, Family, Whole
+from memory_mcp.families.stores.model import (
+    Added,
+    Category,
+    FileChange,
+    Memory,
+    Metadata,
+    Moved,
+    Pruned,
+    Recent,
+    Reindexed,
+    Removed,
+    Updated,
+)
+
+StoreName = Annotated[str, Field(min_length=1, max_length=64)]
+Path = Annotated[str, Field(min_length=1, max_length=1024)]
+Text = Annotated[str, Field(min_length=1, max_length=1024 * 1024)]
+Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128), READABLE]], Field(max_length=64)]
+Citations = Annotated[list[Annotated[str, Field(min_length=1, max_length=2048)]], Field(max_length=100)]
+Moment = Annotated[str, Field(max_length=64)]
+
+stores = Family(
+    name="stores",
+    purpose="markdown files that a person reads, edits and commits, by store and path: add_memory, get_memory, "
+    "update_memory, list_memories, cortex_get_recent_memories",
+    errors="json-rpc",
+    uri_prefixes=(),
+)
+
+
+class InStore(Arguments):
+    store: StoreName
+
+
+class AtPath(InStore):
+    path: Path
+
+
+class AddMemory(InStore):
+    path: Path = Field(description="category/name, without '.md'.")
+    content: Text = Field(description="Markdown.")
+    tags: Tags = Field([])
+    expires_at: Moment | None = Field(None, description="ISO 8601; a date alone includes that day.")
+    citations: Citations = Field([], description="Sources: file:line, URLs.")
+
+
+@stores.tool(AddMemory, answers=Added, title="Add a memory", needs=Scope.WRITE)
+def add_memory(call: Call, asked: AddMemory) -> Added:
+    """Write a new markdown memory. A missing store or category is made."""
+    said = Metadata(tags=asked.tags, expires_at=_moment(asked.expires_at), citations=asked.citations)
+    return call.app.stores.add(call.caller, asked.store, asked.path, asked.content, said)
+
+
+class GetMemory(AtPath):
+    include_expired: bool = False
+
+
+@stores.tool(GetMemory, answers=Memory, title="Get a memory", needs=Scope.READ, idempotent=True)
+def get_memory(call: Call, asked: GetMemory) -> Memory:
+    """Read a memory with its metadata."""
+    return call.app.stores.get(call.caller, asked.store, asked.path, include_expired=asked.include_expired)
+
+
+class UpdateMemory(AtPath):
+    content: Text | None = None
+    tags: Tags | None = Field(None, description="Replaces all.")
+    expires_at: Moment | None = None
+    clear_expiry: bool = False
+    citations: Citations | None = Field(None, description="Replaces all.")
+
+
+@stores.tool(UpdateMemory, answers=Updated, title="Update a memory", needs=Scope.WRITE, idempotent=True)
+def update_memory(call: Call, asked: UpdateMemory) -> Updated:
+    """Change a memory's content or metadata; what is not given stays."""
+    change = FileChange(asked.content, asked.tags, _moment(asked.expires_at), asked.clear_expiry, asked.citations)
+    return call.app.stores.update(call.caller, asked.store, asked.path, change)
+
+
+@stores.tool(AtPath, answers=Removed, title="Remove a memory", needs=Scope.DELETE, destructive=True)
+def remove_memory(call: Call, asked: AtPath) -> Removed:
+    """Delete a memory."""
+    return call.app.stores.remove(call.caller, asked.store, asked.path)
+
+
+class MoveMemory(InStore):
+    from_path: Path
+    to_path: Path
+
+
+@stores.tool(MoveMemory, answers=Moved, title="Move a memory", needs=Scope.WRITE)
+def move_memory(call: Call, asked: MoveMemory) -> Moved:
+    """Move or rename a memory."""
+    return call.app.stores.move(call.caller, asked.store, asked.from_path, asked.to_path)
+
+
+class InCategory(InStore):
+    category: Annotated[str, Field(max_length=1024)] | None = None
+    include_expired: bool = False
+
+
+class ListMemories(InCategory):
+    offset: Whole = Field(0, ge=0, le=2**53, description="Where to go on, as the answer before said.")
+
+
+@stores.tool(ListMemories, answers=Category, title="List memories", needs=Scope.READ, idempotent=True)
+def list_memories(call: Call, asked: ListMemories) -> Category:
+    """List a category's memories and subcategories; without a category, the top level."""
+    return call.app.stores.look_into(
+        call.caller, asked.store, asked.category, asked.offset, include_expired=asked.include_expired
+    )
+
+
+@stores.tool(
+    InStore,
+    answers=Pruned,
+    title="Prune memories",
+    needs=Scope.DELETE,
+    destructive=True,
+    idempotent=True,
+    without_read=("store", "pruned_count"),
+)
+def prune_memories(call: Call, asked: InStore) -> Pruned:
+    """Delete all expired memories of a store."""
+    return call.app.stores.prune(call.caller, asked.store)
+
+
+@stores.tool(InStore, answers=Reindexed, title="Reindex a store", needs=Scope.WRITE, idempotent=True)
+def reindex_store(call: Call, asked: InStore) -> Reindexed:
+    """Rebuild a store's category indexes from its files."""
+    return call.app.stores.reindex(
+        call.caller, asked.store, lambda done, total: call.progress(done, total, f"{done} of {total} files read")
+    )
+
+
+class RecentMemories(InCategory):
+    limit: Annotated[int, Field(ge=1, le=100), AS_WHOLE] = 5
+
+
+@stores.tool(RecentMemories, answers=Recent, title="Recent memories", needs=Scope.READ, idempotent=True)
+def cortex_get_recent_memories(call: Call, asked: RecentMemories) -> Recent:
+    """The memories updated last, whole, from a store or a category and all below it."""
+    return call.app.stores.recent(
+        call.caller, asked.store, asked.category, asked.limit, include_expired=asked.include_expired
+    )
+
+
+def _moment(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        return short_stamp(last_instant(text))
+    except ValueError:
+        raise Invalid(
+            "expires_at: give a date or time as ISO 8601, like 2030-01-31T12:00:00Z.", field="expires_at"
+        ) from None

@@ -1,0 +1,292 @@
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+
+from memory_mcp.access import Tenants
+from memory_mcp.caller import LOCAL_USER, Caller
+from memory_mcp.changes import Changes
+from memory_mcp.engines.sqlite import Read
+from memory_mcp.engines.sqlite.index_merge import IndexMerge
+from memory_mcp.engines.sqlite.pending_index import read_indexed
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families.family import Group, LastWrite, Text, within_budget
+from memory_mcp.families.vault import storage
+from memory_mcp.families.vault.model import (
+    VAULT_URI,
+    Committed,
+    Memory,
+    MemoryHit,
+    MemoryHits,
+    MemoryQuery,
+    NewMemory,
+    Place,
+    Pruned,
+    Pruning,
+    Range,
+    session_uri,
+    uri_of,
+)
+from memory_mcp.search import ranking, word_search
+from memory_mcp.search.vector_cache import VectorCache
+from memory_mcp.sessions import Session, Sessions
+
+BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
+BY_WORDS = 200  # candidates each way of searching brings into the running
+BY_VECTOR = 100
+WHOLE = 0.999999  # a share of the question that counts as all of it, sums of floats being what they are
+
+
+@dataclass(frozen=True)
+class MemoryPage:
+    """Some memories of a longer list."""
+
+    memories: list[Memory]
+    total: int
+    next_offset: int | None  # where to go on; None at the end
+
+
+class Vault:
+    """Everything this server can do with keyed memories."""
+
+    def __init__(self, tenants: Tenants, sessions: Sessions, changes: Changes, *, dimensions: int) -> None:
+        self._tenants = tenants
+        self._sessions = sessions
+        self._changes = changes
+        self._dimensions = dimensions
+        self._followed: dict[str, VectorCache] = {}
+        self.tidying = IndexMerge("vault_words", tenants.opened)
+        sessions.on_end(self.forget_sessions)
+        changes.listen(self.tidying.now_and_then)
+
+    def open_local(self) -> None:
+        """Open the local user's file now, so that a damaged or newer one is reported at the start."""
+        self._tenants.database(LOCAL_USER)
+
+    def commit(self, caller: Caller, session: Session, memory: NewMemory) -> Committed:
+        """Store or replace one memory, findable at once. Raises Invalid for a vector that does not fit."""
+        if memory.embedding is not None:
+            self._check_embedding(memory.scope, memory.embedding)
+        kept = self._sessions.keeping(caller.user, session) if memory.scope == "session" else nullcontext()
+        with kept, self._tenants.database(caller.user).write() as tx:
+            is_new = storage.upsert(tx, session.id, memory)
+        self._tell(caller, session, memory.scope, [memory.key], list_changed=is_new)
+        return Committed(True, memory.key, memory.scope)
+
+    def search(self, caller: Caller, session: Session, question: MemoryQuery) -> MemoryHits:
+        """The best matches first; the newest first where there is no query to match."""
+        if question.embedding is not None:
+            self._check_vector(question.embedding, "query_embedding")
+        if not question.query and not question.tags:
+            raise Invalid("An empty query needs tags to list by. Give words to look for, or tags.", field="query")
+        with self._reading(caller.user) as tx:
+            counts = {
+                place: storage.count(tx, place, session.id, question.tags)
+                for place in storage.PLACES
+                if question.covers(place)
+            }
+            places = [place for place, count in counts.items() if count]
+            if question.query or question.embedding is not None:
+                hits = self._ranked(tx, caller, session, question, places)
+            else:
+                hits = _newest(tx, session, question, places)
+        shown = within_budget(hits, _size)
+        note = None
+        if len(shown) < len(hits):
+            note = f"{len(hits) - len(shown)} more matched, too long to show at once. Narrow the query or the tags."
+        return MemoryHits(list(shown), sum(counts.values()), note)
+
+    def _reading(self, user: str) -> AbstractContextManager[Read]:
+        return read_indexed(self._tenants.database(user), storage.has_changes, storage.index_changes)
+
+    def prune(self, caller: Caller, session: Session, asked: Pruning) -> Pruned:
+        """Delete what matches every filter. Raises Invalid for a prune of the vault without any."""
+        if asked.covers("vault") and not asked.has_filter:
+            raise Invalid(BULK_RULE)
+        pruned: dict[Place, list[str]] = {}
+        with self._tenants.database(caller.user).write() as tx:
+            for place in storage.PLACES:
+                if asked.covers(place):
+                    pruned[place] = storage.prune(tx, place, session.id, asked)
+        for place, keys in pruned.items():
+            if keys:
+                self._tell(caller, session, place, keys, list_changed=True)
+        return Pruned(sum(map(len, pruned.values())))
+
+    def get(self, caller: Caller, key: str) -> Memory:
+        with self._reading(caller.user) as tx:
+            memory = storage.get(tx, key)
+        if memory is None:
+            raise NotFound("The vault has no memory under this key. search_memories finds what it has.")
+        return memory
+
+    def page(self, caller: Caller, wanted: Range) -> MemoryPage:
+        return self._part(caller, "vault", "", wanted)
+
+    def session_page(self, caller: Caller, session: Session, wanted: Range) -> MemoryPage:
+        return self._part(caller, "session", session.id, wanted)
+
+    def keys_after(self, caller: Caller, id_: int, limit: int) -> list[tuple[int, str]]:
+        """(id, key) of vault memories in the order they were first written, after `id_`."""
+        with self._reading(caller.user) as tx:
+            return storage.keys_after(tx, id_, limit)
+
+    def count(self, caller: Caller) -> int:
+        with self._reading(caller.user) as tx:
+            return storage.count(tx, "vault", "", ())
+
+    def groups(self, caller: Caller) -> Iterable[Group]:
+        """The vault as texts, for one search over everything."""
+
+        def versions() -> dict[str, str]:
+            with self._reading(caller.user) as tx:
+                return storage.versions(tx)
+
+        def texts(keys: Sequence[str]) -> Iterator[Text | None]:
+            with self._reading(caller.user) as tx:
+                for key in keys:
+                    memory = storage.get(tx, key)
+                    yield Text(uri_of(key), key, memory.content, tuple(memory.tags)) if memory else None
+
+        return [Group("vault", versions, texts)]
+
+    def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
+        with self._reading(caller.user) as tx:
+            return [LastWrite(uri_of(key), key, at) for key, at in storage.last_written(tx, limit)]
+
+    def keys_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
+        with self._reading(caller.user) as tx:
+            return storage.keys_starting(tx, prefix, limit)
+
+    def everything(self, caller: Caller) -> Iterator[tuple[Memory, tuple[float, ...] | None]]:
+        """All that is kept for good, as it stands now, each with its vector if it has one."""
+        with self._reading(caller.user) as tx:
+            for memory, vector in storage.everything(tx):
+                yield memory, storage.unpacked(vector) if vector else None
+
+    def has(self, caller: Caller, key: str) -> bool:
+        with self._reading(caller.user) as tx:
+            return storage.get(tx, key) is not None
+
+    def take_in(self, caller: Caller, memory: NewMemory, created_at: str, updated_at: str) -> bool:
+        """Keep a memory that comes from elsewhere, with its times. False, and nothing is changed, if there is one under
+        its key. A vector of another length is left out."""
+        if memory.embedding is not None and len(memory.embedding) != self._dimensions:
+            memory = replace(memory, embedding=None)
+        with self._tenants.database(caller.user).write() as tx:
+            is_new = storage.add(tx, memory, created_at, updated_at)
+        if is_new:
+            self._changes.tell(caller.user, [VAULT_URI, uri_of(memory.key)], list_changed=True)
+        return is_new
+
+    def forget_sessions(self, user: str, session_ids: Sequence[str]) -> None:
+        """Delete everything these sessions kept. They are over."""
+        if not self._tenants.exists(user):
+            return
+        with self._tenants.database(user).write() as tx:
+            for session_id in session_ids:
+                storage.prune(tx, "session", session_id, Pruning("session"))
+
+    def _part(self, caller: Caller, place: Place, session_id: str, wanted: Range) -> MemoryPage:
+        with self._reading(caller.user) as tx:
+            total = storage.count(tx, place, session_id, ())
+            memories = storage.page(tx, place, session_id, wanted)
+        shown = list(within_budget(memories, _size))
+        reached = wanted.offset + len(shown)
+        return MemoryPage(shown, total, reached if shown and reached < total else None)
+
+    def _check_embedding(self, place: Place, vector: tuple[float, ...]) -> None:
+        if place == "session":
+            raise Invalid(
+                "A session memory cannot have an embedding. Leave `embedding` out, or use scope 'vault'.",
+                field="embedding",
+            )
+        self._check_vector(vector, "embedding")
+
+    def _check_vector(self, vector: tuple[float, ...], field: str) -> None:
+        if len(vector) != self._dimensions or not _fits_float32(vector):
+            raise Invalid(
+                f"{field} must be exactly D = {self._dimensions} finite float32 numbers; got {len(vector)}. "
+                "D is set with MEMORY_MCP_EMBEDDING_DIM.",
+                field=field,
+                dimensions=self._dimensions,
+            )
+
+    def _tell(self, caller: Caller, session: Session, place: Place, keys: list[str], *, list_changed: bool) -> None:
+        if place == "session":
+            self._changes.tell(caller.user, [session_uri(session.id)], list_changed=False)
+        else:
+            self._changes.tell(caller.user, [VAULT_URI, *map(uri_of, keys)], list_changed=list_changed)
+
+    def _ranked(
+        self, tx: Read, caller: Caller, session: Session, question: MemoryQuery, places: list[Place]
+    ) -> list[MemoryHit]:
+        scores: dict[Place, dict[int, float]] = {}
+        for place in places:
+            lexical, exact = _by_words(tx, session, question, place)
+            if place == "vault" and question.embedding is not None:
+                lexical = self._blended(tx, caller, question, lexical, question.embedding)
+            scores[place] = lexical | dict.fromkeys(exact, 1.0)
+        ranked = sorted((-score, place, id_) for place, found in scores.items() for id_, score in found.items())
+        return _hits(tx, [(place, id_, -score) for score, place, id_ in ranked[: question.limit]])
+
+    def _blended(
+        self, tx: Read, caller: Caller, question: MemoryQuery, lexical: dict[int, float], vector: tuple[float, ...]
+    ) -> dict[int, float]:
+        """Words and vectors together. What only the vector finds is in the running, unless it points away."""
+        from memory_mcp.search.vectors import unit, unpack  # NumPy: only who brings vectors pays for it
+
+        tagged = storage.ids_with_tags(tx, question.tags) if question.tags else None
+        followed = self._followed.setdefault(caller.user, VectorCache())
+        with followed.vectors(tx.generation, self._dimensions, partial(storage.changed_vectors, tx)) as vectors:
+            cosines = vectors.cosines(unit(unpack(storage.packed(vector))))
+            rows = None if tagged is None else cosines.rows_among(tagged)
+            nearest = cosines.nearest(max(BY_VECTOR, question.limit), rows)
+            found = cosines.of({*lexical, *nearest})
+        return lexical | {
+            id_: ranking.blend(lexical.get(id_, 0.0), cosine)
+            for id_, (cosine, _) in found.items()
+            if cosine > 0 or id_ in lexical
+        }
+
+
+def _fits_float32(vector: tuple[float, ...]) -> bool:
+    try:
+        storage.packed(vector)
+        return all(map(math.isfinite, vector))
+    except OverflowError:
+        return False
+
+
+def _by_words(tx: Read, session: Session, question: MemoryQuery, place: Place) -> tuple[dict[int, float], set[int]]:
+    """The lexical score in [0, 1] of each memory that words find, and which memories the query equals."""
+    index = storage.WordIndex(tx, place, session.id, question.tags)
+    matches = word_search.by_words(index, question.query, max(BY_WORDS, question.limit))
+    whole = [id_ for id_, share in matches.covered.items() if share > WHOLE]
+    return matches.scores(), storage.equal_to(tx, question.query, place, session.id, question.tags, whole)
+
+
+def _newest(tx: Read, session: Session, question: MemoryQuery, places: list[Place]) -> list[MemoryHit]:
+    """Every memory that has the tags, the one last written first. Nothing was asked, so all are as relevant."""
+    found = [
+        (updated, place, id_)
+        for place in places
+        for updated, id_ in storage.newest(tx, place, session.id, question.tags, question.limit)
+    ]
+    found.sort(reverse=True)
+    return _hits(tx, [(place, id_, 1.0) for _, place, id_ in found[: question.limit]])
+
+
+def _hits(tx: Read, ranked: list[tuple[Place, int, float]]) -> list[MemoryHit]:
+    """What was found, in the order given."""
+    relevances: dict[Place, dict[int, float]] = {}
+    for place, id_, relevance in ranked:
+        relevances.setdefault(place, {})[id_] = relevance
+    found = {place: storage.hits(tx, place, wanted) for place, wanted in relevances.items()}
+    return [found[place][id_] for place, id_, _ in ranked if id_ in found[place]]
+
+
+def _size(item: MemoryHit | Memory) -> int:
+    """About how many bytes of JSON it makes."""
+    return 100 + len(item.key.encode()) + len(item.content.encode()) + sum(len(tag) + 4 for tag in item.tags)

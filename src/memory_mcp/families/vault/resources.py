@@ -1,0 +1,103 @@
+"""memory://vault, memory://vault/{key} and memory://session/{session_id}."""
+
+import json
+from dataclasses import asdict
+from urllib.parse import parse_qsl
+
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families.family import (
+    Call,
+    Document,
+    Listed,
+    ResourcePage,
+    Template,
+    decoded,
+    is_number,
+    position_number,
+)
+from memory_mcp.families.vault.model import VAULT_URI, Range, session_uri, uri_of
+from memory_mcp.families.vault.operations import MemoryPage
+
+PAGE = 100  # entries on one page of resources/list
+MAX_MEMORIES = 1000  # memories in one reading
+COMPLETIONS = 100  # the protocol's bound
+
+TEMPLATES = (
+    Template(f"{VAULT_URI}{{?offset,limit}}", "vault", "All vault memories, a page at a time."),
+    Template(f"{VAULT_URI}/{{key}}", "vault_memory", "One vault memory by its percent-encoded key."),
+    Template("memory://session/{session_id}", "session", "All memories of your own session."),
+)
+
+
+def list_page(call: Call, position: str | None) -> ResourcePage:
+    """The vault, this session, then one entry per vault memory in the order they were first written."""
+    first = (
+        []
+        if position
+        else [
+            Listed(VAULT_URI, "vault", "All vault memories (?offset=&limit=)."),
+            Listed(session_uri(call.session.id), "session", "All memories of this session."),
+        ]
+    )
+    rows = call.app.vault.keys_after(call.caller, position_number(position), PAGE + 1)
+    entries = [Listed(uri_of(key), key) for _, key in rows[:PAGE]]
+    return ResourcePage([*first, *entries], str(rows[PAGE - 1][0]) if len(rows) > PAGE else None)
+
+
+def read(call: Call, uri: str) -> Document:
+    """Raises NotFound for whatever is not there, another session's memories included."""
+    address, _, query = uri.partition("?")
+    if address == VAULT_URI:
+        wanted = _range(query)
+        return _array(uri, address, wanted, call.app.vault.page(call.caller, wanted))
+    if address.startswith(f"{VAULT_URI}/"):
+        memory = call.app.vault.get(call.caller, decoded(address.removeprefix(f"{VAULT_URI}/")))
+        return Document(uri, json.dumps(asdict(memory), ensure_ascii=False))
+    if address.startswith("memory://session/"):
+        if decoded(address.removeprefix("memory://session/")) != call.session.id:
+            raise NotFound("There is no such session here. Yours is in resources/list.")
+        wanted = _range(query)
+        return _array(uri, address, wanted, call.app.vault.session_page(call.caller, call.session, wanted))
+    raise NotFound("No resource has this address. resources/list shows what there is.")
+
+
+def watched(call: Call, uri: str) -> str | None:
+    """The vault, any memory in it, also one that is still to come, and the caller's own session, however spelled."""
+    address, _, _ = uri.partition("?")
+    if address == VAULT_URI:
+        return VAULT_URI
+    if address.startswith(f"{VAULT_URI}/"):
+        return uri_of(decoded(address.removeprefix(f"{VAULT_URI}/")))
+    if address.startswith("memory://session/"):
+        named = decoded(address.removeprefix("memory://session/"))
+        return session_uri(named) if named == call.session.id else None
+    return None
+
+
+def complete(call: Call, name: str, value: str) -> list[str]:
+    if name == "key":
+        return call.app.vault.keys_starting(call.caller, value, COMPLETIONS + 1)
+    if name == "session_id" and call.session.id.startswith(value):
+        return [call.session.id]
+    return []
+
+
+def _array(uri: str, address: str, wanted: Range, part: MemoryPage) -> Document:
+    meta: dict[str, object] = {"memory-mcp/total": part.total}
+    if part.next_offset is not None:
+        meta["memory-mcp/next"] = f"{address}?offset={part.next_offset}&limit={wanted.limit}"
+    return Document(uri, json.dumps([asdict(memory) for memory in part.memories], ensure_ascii=False), meta=meta)
+
+
+def _range(query: str) -> Range:
+    asked = dict(parse_qsl(query, keep_blank_values=True))
+    return Range(
+        offset=_number("offset", asked.get("offset") or "0", 0, 2**53),
+        limit=_number("limit", asked.get("limit") or "100", 1, MAX_MEMORIES),
+    )
+
+
+def _number(name: str, text: str, least: int, most: int) -> int:
+    if not (is_number(text) and least <= int(text) <= most):
+        raise Invalid(f"{name} must be a whole number from {least} to {most}.", field=name)
+    return int(text)

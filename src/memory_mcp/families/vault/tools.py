@@ -1,0 +1,152 @@
+from typing import Annotated
+
+from pydantic import Field
+
+from memory_mcp.caller import Scope
+from memory_mcp.clock import instant, stamp
+from memory_mcp.errors import Invalid
+from memory_mcp.families.family import READABLE, Arguments, Call, Family, Whole
+from memory_mcp.families.vault import resources
+from memory_mcp.families.vault.model import (
+    Committed,
+    Joined,
+    MemoryHits,
+    MemoryQuery,
+    NewMemory,
+    Place,
+    Places,
+    Pruned,
+    Pruning,
+)
+
+Text = Annotated[str, Field(max_length=1024 * 1024)]
+Key = Annotated[str, Field(min_length=1, max_length=512)]
+Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
+NewKey = Annotated[Key, READABLE]
+NewTags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128), READABLE]], Field(max_length=64)]
+Vector = Annotated[list[float], Field(max_length=65536)]
+"""Its exact length is a setting, so the operation checks it and says what it should be."""
+
+vault = Family(
+    name="vault",
+    purpose="facts under a key, kept for good (scope 'vault') or as this session's scratchpad (scope 'session'): "
+    "commit_memory, search_memories, prune_memory; set_session_id names the session",
+    errors="json-rpc",
+    uri_prefixes=("memory://vault", "memory://session/"),
+    spells_out_answers=True,
+    spells_out_bounds=True,
+    templates=resources.TEMPLATES,
+    list_resources=resources.list_page,
+    read_resource=resources.read,
+    watched=resources.watched,
+    complete=resources.complete,
+)
+
+
+class CommitMemory(Arguments):
+    scope: Place
+    key: NewKey = Field(description="Unique identifier for this memory within its scope.")
+    content: Text = Field(min_length=1, description="The memory content to store.")
+    tags: NewTags = Field([], description="Categorization tags for retrieval.")
+    embedding: Vector | None = Field(None, description="Optional pre-computed embedding vector (float32[D]).")
+
+
+@vault.tool(
+    CommitMemory,
+    answers=Committed,
+    title="Commit a memory",
+    needs=Scope.WRITE,
+    destructive=True,  # it overwrites
+    idempotent=True,
+    capability="CommitMemory",
+)
+def commit_memory(call: Call, asked: CommitMemory) -> Committed:
+    """Store a memory entry in the session (volatile) or vault (persistent) scope. Upserts on key collision."""
+    embedding = None if asked.embedding is None else tuple(asked.embedding)
+    memory = NewMemory(asked.scope, asked.key, asked.content, _each_once(asked.tags), embedding)
+    return call.app.vault.commit(call.caller, call.session, memory)
+
+
+class SearchMemories(Arguments):
+    query: Text = Field(description="Full-text search query (FTS5 syntax supported). May be empty with tags.")
+    scope: Places = Field("all", description="Which scope(s) to search.")
+    tags: Tags = Field([], description="Filter: only return memories with ALL specified tags.")
+    query_embedding: Vector | None = Field(
+        None, description="Optional: embedding of the query for semantic re-ranking."
+    )
+    limit: Whole = Field(10, ge=1, le=500, description="Max results to return.")
+
+
+@vault.tool(
+    SearchMemories,
+    answers=MemoryHits,
+    title="Search memories",
+    needs=Scope.READ,
+    idempotent=True,
+    capability="SearchMemory",
+)
+def search_memories(call: Call, asked: SearchMemories) -> MemoryHits:
+    """Search memories by text query, tags, or both. Returns ranked results. Semantic ranking used if embeddings are
+    present and a query_embedding is provided."""
+    embedding = None if asked.query_embedding is None else tuple(asked.query_embedding)
+    question = MemoryQuery(asked.query.strip(), asked.scope, _each_once(asked.tags), embedding, asked.limit)
+    return call.app.vault.search(call.caller, call.session, question)
+
+
+class PruneMemory(Arguments):
+    scope: Places
+    key: Key | None = Field(None, description="If provided, delete only this key (within scope).")
+    older_than: str | None = Field(
+        None,
+        max_length=64,
+        description="ISO 8601 datetime (UTC unless it names a zone). Delete entries created before it.",
+    )
+    tags: Tags = Field([], description="Delete entries matching ALL these tags.")
+
+
+@vault.tool(
+    PruneMemory,
+    answers=Pruned,
+    title="Prune memories",
+    needs=Scope.DELETE,
+    destructive=True,
+    idempotent=True,
+    capability="PruneMemory",
+)
+def prune_memory(call: Call, asked: PruneMemory) -> Pruned:
+    """Delete memory entries. Can target a specific key, or bulk-delete by age, tags or scope; filters combine with
+    AND. The vault is never pruned without a filter."""
+    pruning = Pruning(asked.scope, asked.key, _moment(asked.older_than), _each_once(asked.tags))
+    return call.app.vault.prune(call.caller, call.session, pruning)
+
+
+class SetSessionId(Arguments):
+    session_id: str = Field(min_length=1, max_length=128)
+
+
+@vault.tool(
+    SetSessionId,
+    answers=Joined,
+    title="Name this session",
+    needs=Scope.WRITE,
+    idempotent=True,
+    steers=True,
+    capability="CommitMemory",
+)
+def set_session_id(call: Call, asked: SetSessionId) -> Joined:
+    """Name the session of this connection. Session memories are kept under this name and seen by every connection
+    that uses it."""
+    return Joined(call.app.sessions.choose(call.session, asked.session_id).id)
+
+
+def _each_once(tags: list[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(tags))
+
+
+def _moment(text: str | None) -> str | None:
+    try:
+        return None if text is None else stamp(instant(text))
+    except ValueError as exc:
+        raise Invalid(
+            "older_than must be an ISO 8601 datetime such as 2026-04-27T14:00:00Z.", field="older_than"
+        ) from exc

@@ -1,5 +1,0 @@
-"""Graph: a knowledge graph per project, each in a file of its own."""
-
-from memory_mcp.graph.operations import Graph
-
-__all__ = ["Graph"]

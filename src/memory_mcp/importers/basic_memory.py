@@ -1,0 +1,21 @@
+"""basic-memory: a folder of markdown files with `title`, `type`, `permalink` and `tags` in their front matter.
+
+https://github.com/basicmachines-co/basic-memory/blob/main/docs/NOTE-FORMAT.md
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_mcp.errors import Invalid
+from memory_mcp.importers import folders
+from memory_mcp.importers.model import FoundFile, Problem
+
+SUFFIX = ".md"
+
+
+def read(path: Path) -> Iterator[FoundFile | Problem]:
+    """Every markdown file, as it stands. Raises Invalid for a folder without any."""
+    folders.check(path, "a basic-memory project")
+    if not folders.is_among(path, SUFFIX):
+        raise Invalid(f"{path} has no markdown files. Give the folder of a basic-memory project.")
+    yield from folders.read(path, lambda name: name.removesuffix(SUFFIX) if name.endswith(SUFFIX) else None)

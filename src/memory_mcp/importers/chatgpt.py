@@ -1,0 +1,169 @@
+"""The memories in a data export of ChatGPT (Settings, Data controls, Export data).
+
+The export has no list of saved memories; they stand in the conversations (`conversations.json`, in large exports
+`conversations-000.json` and so on), as several public readers of exports agree (there is no published schema):
+
+- what the model saved: messages of the assistant to the tool `bio`, one memory each, which `bio` answers with "Model
+  set context updated.";
+- the whole list as it was at the start of a conversation: content of type `model_editable_context`, in
+  `model_set_context`, a numbered line with a date each. Newer exports mostly leave it empty;
+- custom instructions: content of type `user_editable_context`, in `user_profile` and `user_instructions`.
+
+A list that ChatGPT printed (text_list.py) will do as well, and is the most complete.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.errors import Invalid
+from memory_mcp.importers import archives, bounds, json_stream, text_list
+from memory_mcp.importers.archives import Member
+from memory_mcp.importers.model import FoundNote, Problem
+
+_FILE = re.compile(r"conversations(?:-\d+)?\.json")
+_FENCE = re.compile(r"```[a-z]*\n?(.*?)```", re.DOTALL)
+_FORGET = re.compile(r"forget\b", re.IGNORECASE)
+INSTRUCTIONS = {"user_profile": "About me", "user_instructions": "How to respond"}
+
+
+@dataclass
+class _Seen:
+    """What the conversations hold, by the ids of the texts. Little, next to the conversations themselves."""
+
+    saved: dict[str, FoundNote] = field(default_factory=dict)
+    listed: dict[str, FoundNote] = field(default_factory=dict)
+    listed_at: float = -1.0
+    instructions: dict[str, tuple[float, FoundNote]] = field(default_factory=dict)
+    told: list[Problem] = field(default_factory=list)
+
+
+def read(path: Path) -> Iterator[FoundNote | Problem]:
+    """Raises Invalid before the first memory if it is no such export."""
+    with archives.opened(path) as members:
+        if len(members) == 1 and members[0].base.endswith(text_list.SUFFIXES):
+            yield from text_list.read(members[0])
+            return
+        kept = [one for one in members if _FILE.fullmatch(one.base) or len(members) == 1]
+        if not kept:
+            raise Invalid(f"{path} has no conversations.json in it. Is it a data export of ChatGPT?")
+        seen = _Seen()
+        is_one = False
+        for member in kept:
+            is_one |= _look_through(path, member, seen)
+        if not is_one:
+            raise Invalid(f"{path} has no conversations of ChatGPT in it. Is it a data export of ChatGPT?")
+        yield from seen.told
+        yield from _current(seen)
+        yield from (note for _, note in seen.instructions.values())
+
+
+def _current(seen: _Seen) -> Iterator[FoundNote | Problem]:
+    """The newest list, and what was saved since. What was saved before and is not on it, is not remembered any more."""
+    yield from seen.listed.values()
+    for id_, note in seen.saved.items():
+        if id_ in seen.listed:
+            continue
+        created = bounds.moment(note.note.created_at)
+        if seen.listed and created and created.timestamp() < seen.listed_at:
+            yield Problem(note.where, "It was saved once, and is not on the newest list of memories.", "left_out")
+        else:
+            yield note
+
+
+def _look_through(path: Path, member: Member, seen: _Seen) -> bool:
+    """Gather what one file holds. False if there is no conversation in it."""
+    count = number = 0
+    with member.open() as stream:
+        try:
+            for record in json_stream.records(stream, ("conversations",)):
+                number = record.number
+                where = f"{member.base}, conversation {number}"
+                if isinstance(record.value, dict) and isinstance(record.value.get("mapping"), dict):
+                    count += 1
+                    _look_at(where, record.value, seen)
+                else:
+                    seen.told.append(Problem(where, "It is no conversation of ChatGPT."))
+        except Invalid as exc:
+            raise Invalid(f"{path} is no data export of ChatGPT. {exc.message}") from exc
+        except json_stream.BrokenOff as exc:
+            if not number:
+                raise Invalid(f"{member.name} of {path} is not JSON. Is it a data export of ChatGPT?") from exc
+            after = f"{member.base}, after conversation {number}"
+            seen.told.append(Problem(after, "The file breaks off, or is no JSON from there on."))
+    return count > 0
+
+
+def _look_at(where: str, conversation: dict[str, Any], seen: _Seen) -> None:
+    began = _number(conversation.get("create_time"))
+    source = conversation.get("conversation_id") or conversation.get("id")
+    noted = {"conversation_id": source} if isinstance(source, str) else {}
+    for node in conversation["mapping"].values():
+        message = node.get("message") if isinstance(node, dict) else None
+        content = message.get("content") if isinstance(message, dict) else None
+        if not isinstance(message, dict) or not isinstance(content, dict):
+            continue
+        at = _number(message.get("create_time")) or began
+        kind = content.get("content_type")
+        if kind == "model_editable_context":
+            _list(where, content.get("model_set_context"), at, noted, seen)
+        elif kind == "user_editable_context":
+            _instructions(where, content, at, seen)
+        elif message.get("recipient") == "bio":
+            _saved(where, _text(content), at, noted, seen)
+
+
+def _saved(where: str, text: str, at: float, noted: dict[str, str], seen: _Seen) -> None:
+    if not text.strip():
+        return
+    if _FORGET.match(text.strip()):
+        seen.told.append(Problem(where, "It asks ChatGPT to forget something.", "left_out"))
+        return
+    found = bounds.note(where, text.strip(), id_=bounds.text_id(text), created_at=at, metadata=noted)
+    if isinstance(found, Problem):
+        seen.told.append(found)
+    else:
+        seen.saved.setdefault(found.id, found)
+
+
+def _list(where: str, text: object, at: float, noted: dict[str, str], seen: _Seen) -> None:
+    if not isinstance(text, str) or not text.strip() or at <= seen.listed_at:
+        return
+    seen.listed, seen.listed_at = {}, at
+    for line in text.splitlines():
+        date, memory = text_list.dated(line)
+        if memory:
+            found = bounds.note(where, memory, id_=bounds.text_id(memory), created_at=date, metadata=noted)
+            if isinstance(found, FoundNote):
+                seen.listed[found.id] = found
+
+
+def _instructions(where: str, content: dict[str, Any], at: float, seen: _Seen) -> None:
+    """The newest of each kind. ChatGPT puts its own explanation around them, and them in a code block."""
+    for key, title in INSTRUCTIONS.items():
+        text = content.get(key)
+        if not isinstance(text, str) or at < seen.instructions.get(key, (-1.0, None))[0]:
+            continue
+        fenced = _FENCE.search(text)
+        found = bounds.note(
+            where,
+            (fenced[1] if fenced else text).strip(),
+            id_=f"custom-instructions/{key}",
+            title=f"{title} (custom instructions of ChatGPT)",
+            created_at=at,
+        )
+        if isinstance(found, FoundNote):
+            seen.instructions[key] = (at, found)
+
+
+def _text(content: dict[str, Any]) -> str:
+    parts = content.get("parts")
+    texts = [part for part in parts if isinstance(part, str)] if isinstance(parts, list) else []
+    return "\n".join(texts) or (content["text"] if isinstance(content.get("text"), str) else "")
+
+
+def _number(value: object) -> float:
+    found = bounds.moment(value)
+    return found.timestamp() if found else 0.0

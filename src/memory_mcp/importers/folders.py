@@ -1,0 +1,51 @@
+"""Folders of text files that a person or an agent keeps."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from memory_mcp.errors import Invalid
+from memory_mcp.families.stores.folders import MAX_FILE_BYTES
+from memory_mcp.importers.model import FoundFile, Problem
+
+
+def read(folder: Path, path_of: Callable[[str], str | None]) -> Iterator[FoundFile | Problem]:
+    """The files of a folder and all below it, sorted; hidden ones are passed over.
+
+    `path_of` says what a file is to be called in the store; None leaves it out.
+    """
+    for top, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if not name.startswith("."):
+                yield _file(Path(top) / name, folder, path_of)
+
+
+def check(folder: Path, what: str) -> None:
+    if not folder.is_dir():
+        raise Invalid(f"{folder} is not a folder. Give the folder of {what}.")
+
+
+def is_among(folder: Path, suffix: str) -> bool:
+    """Whether any file here or below ends so."""
+    return any(name.endswith(suffix) for _, _, files in os.walk(folder) for name in files)
+
+
+def _file(file: Path, folder: Path, path_of: Callable[[str], str | None]) -> FoundFile | Problem:
+    where = file.relative_to(folder).as_posix()
+    path = path_of(where)
+    if path is None:
+        return Problem(where, "It is no markdown file.", "left_out")
+    if file.is_symlink():
+        return Problem(where, "It is a symlink. Import what it leads to.", "left_out")
+    try:
+        status = file.stat()
+        if status.st_size > MAX_FILE_BYTES:
+            return Problem(where, f"It is over {MAX_FILE_BYTES // 1024 // 1024} MB.")
+        text = file.read_bytes().decode()
+        where.encode()
+    except UnicodeError:
+        return Problem(where.encode("utf-8", "replace").decode(), "It, or its name, is not UTF-8.")
+    except OSError as exc:
+        return Problem(where, f"It cannot be read: {exc.strerror}.")
+    return FoundFile(where, path, text, status.st_mtime_ns)

@@ -1,0 +1,29 @@
+"""@modelcontextprotocol/server-memory: one JSON object a line, as graph/exchange.py has it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_mcp.engines.files import compressed
+from memory_mcp.errors import Invalid
+from memory_mcp.families.graph import exchange
+from memory_mcp.families.graph.model import NamedRelation, NewEntity
+from memory_mcp.importers.model import Problem
+
+PROBED = 20  # records of which one must be sound
+
+
+def read(path: Path) -> Iterator[NewEntity | NamedRelation | Problem]:
+    """Each line. Raises Invalid if its first lines have nothing of a graph; an empty file is an empty one."""
+    if not path.is_file():
+        raise Invalid(f"{path} is not a file. Give the memory.jsonl of server-memory.")
+    try:
+        with path.open("rb") as file:
+            probed = exchange.read(compressed.lines(file))
+            first = [found for _, (_, found) in zip(range(PROBED), probed, strict=False)]
+            if first and all(isinstance(one, Invalid) for one in first):
+                raise Invalid(f"{path} is not a file of server-memory: no line is an entity or a relation of a graph.")
+            file.seek(0)
+            for number, found in exchange.read(compressed.lines(file)):
+                yield Problem(f"line {number}", found.message) if isinstance(found, Invalid) else found
+    except OSError as exc:
+        raise Invalid(f"{path} cannot be read: {exc.strerror}.") from exc

@@ -1,0 +1,322 @@
+"""Everything in one file, while servers run."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import file_digest
+from pathlib import Path
+
+from memory_mcp import __version__
+from memory_mcp.clock import Clock, precise_stamp
+from memory_mcp.engines.files.atomic_write import sync
+from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.sqlite.integrity import check_copy
+from memory_mcp.engines.sqlite.snapshot import Snapshot, moment
+from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable, Unusable
+from memory_mcp.families.portals.operations import Portals
+from memory_mcp.families.stores.folders import StoreFolder
+from memory_mcp.families.stores.model import Store
+from memory_mcp.families.stores.registry import Registry
+from memory_mcp.maintenance import archive
+from memory_mcp.maintenance.file_tree import Tree
+from memory_mcp.maintenance.layout import KEPT, STORES, DatabaseFile, Kinds, Layout, Tenant
+from memory_mcp.maintenance.model import BackedUp, Elsewhere, LeftOut, ManifestEntry, Tell, quietly
+from memory_mcp.maintenance.staging import staging, writing_to
+
+AT_MOST = 0.25  # seconds that one turn is waited for while others are held
+PAUSE = 0.1  # seconds in which everybody may write, before it is tried again
+LOCK_TIMEOUT_S = 60.0  # seconds until it is given up
+
+
+@dataclass
+class _Cut:
+    """What there is at one moment."""
+
+    at: str
+    files: list[tuple[DatabaseFile, Snapshot]] = field(default_factory=list)
+    plain: list[tuple[Path, str]] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    stores: "_Stores" = field(default_factory=lambda: _Stores())
+
+
+@dataclass
+class _Stores:
+    trees: list[Tree] = field(default_factory=list)
+    waiting: dict[Path, Store] = field(default_factory=dict)  # each folder once: nobody waits for himself
+    elsewhere: list[Elsewhere] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+
+class Backup:
+    """Makes backups of one data directory."""
+
+    def __init__(self, layout: Layout, kinds: Kinds, portals: Portals, clock: Clock) -> None:
+        self._layout = layout
+        self._kinds = kinds
+        self._portals = portals
+        self._clock = clock
+
+    def make(self, target: Path, tell: Tell = quietly) -> BackedUp:
+        """Write everything to a file: all of it, or the file is what it was before. Where something must be left out, a
+        former backup stays, and the new one gets a name beside it.
+
+        It holds every write that was acknowledged before this began. All SQLite files and all stores are as they were
+        at one moment, `cut_at`; each portal as it was at a moment of its own, before that one.
+        """
+        target = target.expanduser().absolute()
+        _check_target(target)
+        began_at = precise_stamp(self._clock())
+        with writing_to(target), staging(target.parent) as folder:
+            part = folder / "backup.zip"
+            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                writing = archive.ArchiveWriter(file)
+                left_out = self._add_portals(writing, folder, tell)
+                stores = self._stores(folder)
+                self._copy_trees(stores.trees, tell)
+                with self._cut(stores, folder) as cut:
+                    left_out += [*cut.left_out, *self._add_databases(writing, cut, folder, tell)]
+                left_out += self._add_files(writing, cut, cut.stores.trees, tell)
+                elsewhere = cut.stores.elsewhere
+                manifest = writing.finish(f"memory-mcp {__version__}", began_at, cut.at, left_out, elsewhere)
+                file.flush()
+                os.fsync(file.fileno())
+            with part.open("rb") as written:
+                digest = file_digest(written, "sha256").hexdigest()
+            if left_out and target.exists():  # what is missing may be in the former one
+                target = target.with_name(f"{target.stem}-incomplete{target.suffix}")
+                _check_target(target)
+            part.replace(target)
+            sync(target.parent)
+        return BackedUp(target, len(manifest.files), target.stat().st_size, digest, cut.at, tuple(manifest.left_out))
+
+    # Portals
+
+    def _add_portals(self, writing: archive.ArchiveWriter, folder: Path, tell: Tell) -> list[LeftOut]:
+        """One that cannot be kept keeps nothing else from it."""
+        left_out = []
+        portals = [(tenant, one) for tenant in self._layout.tenants() for one in self._layout.portals(tenant)]
+        for number, (tenant, portal) in enumerate(portals):
+            tell("portals", number, len(portals))
+            name = self._layout.portal_name(tenant, portal)
+            copy = folder / "portal.tar"
+            try:
+                self._portals.transfers.back_up(portal, copy)
+                writing.add(copy, name, "portal")
+            except AppError as exc:
+                left_out.append(LeftOut(name, exc.message))
+            finally:
+                copy.unlink(missing_ok=True)
+        tell("portals", len(portals), len(portals))
+        return left_out
+
+    # Stores
+
+    def _stores(self, folder: Path, before: Sequence[Tree] = ()) -> _Stores:
+        """The folders of files there are, and whose turns are to be waited for. Copies that were made before are
+        gone on with."""
+        found = _Stores()
+        for tenant in self._layout.tenants():
+            ours = tenant.folder / STORES  # all of it, also what is not registered any more
+            if not ours.is_symlink():
+                found.trees.append(_tree(ours, folder, f"{tenant.prefix}{STORES}", markdown_only=False))
+            try:
+                known = Registry(tenant.folder).all()
+            except AppError as exc:
+                found.left_out.append(LeftOut(f"{tenant.prefix}stores.yaml", exc.message))
+                continue
+            for store in known:
+                self._add_store(found, tenant, store, folder)
+        copied = {(tree.folder, tree.name): tree for tree in before}
+        found.trees = [copied.get((tree.folder, tree.name), tree) for tree in found.trees]
+        return found
+
+    @staticmethod
+    def _add_store(found: _Stores, tenant: Tenant, store: Store, folder: Path) -> None:
+        if not store.folder.is_dir():
+            if not store.is_ours:
+                found.left_out.append(LeftOut(f"{tenant.prefix}{store.name}", f"{store.folder} is not there"))
+            return
+        found.waiting.setdefault(store.folder.resolve(), store)
+        inside = _inside(tenant, store)
+        if inside is None:
+            name = f"elsewhere/{tenant.user}/{store.name}"
+            found.elsewhere.append(Elsewhere(tenant.user, store.name, str(store.folder), name))
+            found.trees.append(_tree(store.folder, folder, name, markdown_only=True))
+        elif not inside.startswith(f"{tenant.prefix}{STORES}/"):
+            found.trees.append(_tree(store.folder, folder, inside, markdown_only=False))
+
+    @staticmethod
+    def _copy_trees(trees: Sequence[Tree], tell: Tell) -> None:
+        for number, tree in enumerate(trees):
+            tell("stores", number, len(trees))
+            tree.follow()
+        tell("stores", len(trees), len(trees))
+
+    # The moment
+
+    @contextmanager
+    def _cut(self, stores: _Stores, folder: Path) -> Iterator[_Cut]:
+        """Everybody's turn is taken, everything looked at, and all turns are given back. Writers wait for that long:
+        a file in SQLite takes about a millisecond, however large, and each file of a store a look at its time. What was
+        looked at can be read for as long as the block takes.
+
+        Whoever has a turn for long is not waited for while others wait for us: all turns are given back, and it is
+        tried again. Raises Unavailable if that goes on for LOCK_TIMEOUT_S.
+        """
+        _allow_many_files()
+        until = time.monotonic() + LOCK_TIMEOUT_S
+        with ExitStack() as pinned:
+            while True:
+                try:
+                    cut = self._looked_at(stores, folder, pinned)
+                    break
+                except _Late as exc:
+                    pinned.close()
+                    if time.monotonic() > until:
+                        raise Unavailable(exc.message) from exc
+                    time.sleep(PAUSE)
+            yield cut
+
+    def _looked_at(self, stores: _Stores, folder: Path, pinned: ExitStack) -> _Cut:
+        """The order of the turns is the one in which servers take them, so that nobody waits in a circle."""
+        with ExitStack() as turns:
+            cut = _Cut("")
+            tenants = self._layout.tenants()
+            registries = [self._layout.registry(tenant) for tenant in tenants]
+            self._pin([self._layout.server_file(), self._layout.hub_file(), *registries], cut, turns, pinned)
+            for tenant in tenants:
+                # Looked for in the registry's turn: nobody makes, moves or deletes a project now.
+                self._pin([*self._layout.memories(tenant), *self._layout.projects(tenant)], cut, turns, pinned)
+                self._keep_plain(tenant, cut, turns, folder)
+            cut.stores = self._stores(folder, before=stores.trees)  # there may be more by now
+            for store in cut.stores.waiting.values():
+                with suppress(NotFound):  # its folder is gone: nothing to wait for
+                    _take(turns, StoreFolder(store, durable=False).turn(AT_MOST))
+            for tree in cut.stores.trees:
+                tree.follow()
+            cut.left_out += cut.stores.left_out
+            cut.at = precise_stamp(self._clock())
+        return cut
+
+    @staticmethod
+    def _pin(files: Sequence[DatabaseFile], cut: _Cut, turns: ExitStack, pinned: ExitStack) -> None:
+        for file in files:
+            if not file.path.exists():
+                continue
+            file.lock.parent.mkdir(mode=0o700, exist_ok=True)
+            turn = FileLocks(file.lock)
+            _take(turns, turn.take(AT_MOST))
+            try:
+                cut.files.append((file, pinned.enter_context(moment(file.path, turn.note()))))
+            except AppError as exc:
+                cut.left_out.append(LeftOut(file.name, exc.message))
+
+    @staticmethod
+    def _keep_plain(tenant: Tenant, cut: _Cut, turns: ExitStack, folder: Path) -> None:
+        if (tenant.folder / "stores.yaml").exists():
+            _take(turns, FileLocks(tenant.folder / "stores.yaml.lock").take(AT_MOST))
+        for name in KEPT:
+            path, copy = tenant.folder / name, folder / f"{tenant.user}-{name}"
+            try:
+                content, changed_ns = path.read_bytes(), path.stat().st_mtime_ns
+            except FileNotFoundError:
+                continue
+            except OSError as exc:
+                cut.left_out.append(LeftOut(f"{tenant.prefix}{name}", f"it cannot be read ({exc.strerror})"))
+                continue
+            copy.write_bytes(content)
+            os.utime(copy, ns=(changed_ns, changed_ns))
+            cut.plain.append((copy, f"{tenant.prefix}{name}"))
+
+    # After it
+
+    def _add_databases(self, writing: archive.ArchiveWriter, cut: _Cut, folder: Path, tell: Tell) -> list[LeftOut]:
+        left_out = []
+        for file, seen in cut.files:
+            copy = folder / "copy.db"
+            try:
+                seen.copy(copy, partial(tell, file.name))
+                if wrong := check_copy(copy, self._kinds.schemas[file.kind]):
+                    left_out.append(LeftOut(file.name, f"{wrong}; see memory-mcp doctor"))
+                else:
+                    writing.add(copy, file.name, file.kind, seen.version)
+            except AppError as exc:
+                left_out.append(LeftOut(file.name, exc.message))
+            finally:
+                copy.unlink(missing_ok=True)
+        return left_out
+
+    @staticmethod
+    def _add_files(writing: archive.ArchiveWriter, cut: _Cut, trees: Sequence[Tree], tell: Tell) -> list[LeftOut]:
+        for copy, name in cut.plain:
+            writing.add(copy, name, "file")
+        seen: set[str] = set()  # a store may lie in another, and all in stores/
+        left_out: list[LeftOut] = []
+        files = [(tree, *file) for tree in trees for file in tree.files()]
+        for number, (tree, copy, name) in enumerate(files):
+            tell("files", number, len(files))
+            if name in seen:
+                continue
+            seen.add(name)
+            entry = ManifestEntry(name, "elsewhere" if tree.markdown_only else "file", 0, "")
+            if archive.is_allowed(entry):
+                writing.add(copy, name, entry.kind)
+            else:
+                left_out.append(LeftOut(name, "a backup holds no file of this name"))
+        tell("files", len(files), len(files))
+        return [*left_out, *(one for tree in trees for one in tree.left_out)]
+
+
+class _Late(Unavailable):
+    """A turn did not come soon."""
+
+
+def _take(turns: ExitStack, turn: AbstractContextManager[None]) -> None:
+    """Hold a turn with all the others. Raises _Late if it does not come soon."""
+    try:
+        turns.enter_context(turn)
+    except Unusable:
+        raise
+    except Unavailable as exc:
+        raise _Late(exc.message) from exc
+    except OSError as exc:
+        raise Unusable(f"{exc.filename} cannot be opened ({exc.strerror}). Mend its permissions.") from exc
+
+
+def _tree(source: Path, folder: Path, name: str, *, markdown_only: bool) -> Tree:
+    return Tree(source, folder / "trees" / name, name, markdown_only)
+
+
+def _inside(tenant: Tenant, store: Store) -> str | None:
+    """The name of a store's folder in the archive if it lies in the tenant's own and nothing else of ours does."""
+    folder, top = store.folder.resolve(), tenant.folder.resolve()
+    if not folder.is_relative_to(top):
+        return None
+    name = folder.relative_to(top).as_posix()
+    probe = ManifestEntry(f"{tenant.prefix}{name}/x", "file", 0, "")
+    return f"{tenant.prefix}{name}" if name != "." and archive.is_allowed(probe) else None
+
+
+def _check_target(target: Path) -> None:
+    if not target.parent.is_dir():
+        raise NotFound(f"There is no folder {target.parent}. Make it first.")
+    if target.is_dir():
+        raise Conflict(f"{target} is a folder. Name a file in it, such as {target / 'memory.zip'}.")
+    if target.exists() and not (target.is_file() and archive.is_backup(target)):  # a device has no end
+        raise Conflict(f"{target} is there already and is no backup. Choose another name.")
+
+
+def _allow_many_files() -> None:
+    """As many open files as this process may have: each project's takes some."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (hard if hard != resource.RLIM_INFINITY else max(soft, 10_240), hard)
+        )

@@ -1,0 +1,93 @@
+"""Folders of files, copied while others write to them, and as they are at one moment."""
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memory_mcp.engines.files import data_directory
+from memory_mcp.engines.files.atomic_write import UNFINISHED
+from memory_mcp.engines.files.rooted_folder import Root
+from memory_mcp.maintenance.model import LeftOut
+from memory_mcp.maintenance.staging import PREFIX
+
+MARKDOWN = ".md"
+UNSETTLED = 50_000_000  # nanoseconds after its last change in which a file may change again without a trace in its time
+Signature = tuple[int, int, int]
+
+
+@dataclass
+class Tree:
+    """A folder, and its copy."""
+
+    folder: Path
+    copy: Path
+    name: str  # what its files' names in the archive start with
+    markdown_only: bool
+    hidden: bool = True  # whether names that start with a dot are copied, too
+    left_out: list[LeftOut] = field(default_factory=list)
+    _copied: dict[str, Signature] = field(default_factory=dict)
+
+    def follow(self) -> None:
+        """Bring the copy in line with the folder. The second time only what has changed is read: that is fast, and
+        done in the folder's turn, so that the copy is the folder at that moment."""
+        found = dict(self._walk(self.folder, ""))
+        for path in self._copied.keys() - found.keys():
+            (self.copy / path).unlink(missing_ok=True)
+        known, self._copied, self.left_out = self._copied, {}, []
+        for path, signature in found.items():
+            is_settled = signature[0] < time.time_ns() - UNSETTLED
+            if known.get(path) == signature or self._copy(path):
+                self._copied[path] = signature if is_settled else (0, 0, 0)
+
+    def files(self) -> list[tuple[Path, str]]:
+        """The copied files, each with its name in the archive."""
+        return [(self.copy / path, f"{self.name}/{path}") for path in sorted(self._copied)]
+
+    def _copy(self, path: str) -> bool:
+        try:
+            path.encode()  # a name in no known script cannot be written down
+            *folder, name = path.split("/")
+            target = self.copy / path
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with (
+                Root(self.folder).folder(folder) as place,
+                place.beside(name).opened() as (reading, found),
+                target.open("wb") as writing,
+            ):
+                shutil.copyfileobj(reading, writing)
+            os.utime(target, ns=(found.st_mtime_ns, found.st_mtime_ns))
+        except FileNotFoundError:  # gone by now
+            return False
+        except (OSError, UnicodeEncodeError) as exc:
+            why = exc.strerror if isinstance(exc, OSError) else None
+            shown = path.encode(errors="replace").decode()
+            self.left_out.append(LeftOut(f"{self.name}/{shown}", why or "its name is not Unicode"))
+            return False
+        return True
+
+    def _walk(self, folder: Path, way: str) -> Iterator[tuple[str, Signature]]:
+        """Every regular file, and of which time, size and identity it is. Symlinks are not followed."""
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError:  # gone by now, or not ours to read
+            return
+        for entry in entries:
+            is_hidden = entry.name.startswith(".")
+            is_ours = entry.name.endswith(UNFINISHED) or entry.name.startswith(PREFIX)
+            if is_hidden and (self.markdown_only or not self.hidden or is_ours):
+                continue
+            try:
+                found = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            path = f"{way}{entry.name}"
+            if stat.S_ISDIR(found.st_mode):
+                if data_directory.is_at(folder / entry.name):  # of another server: a store leaves it out
+                    continue
+                yield from self._walk(folder / entry.name, f"{path}/")
+            elif stat.S_ISREG(found.st_mode) and (not self.markdown_only or entry.name.endswith(MARKDOWN)):
+                yield path, (found.st_mtime_ns, found.st_size, found.st_ino)

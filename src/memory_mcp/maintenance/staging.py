@@ -1,0 +1,46 @@
+"""A folder for what is being made. It does not stay, and what a killed process left of one goes with the next."""
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memory_mcp.engines.files.lock import is_free, locked
+from memory_mcp.errors import Unavailable
+
+PREFIX = ".memory-mcp-staging-"
+
+
+@contextmanager
+def staging(parent: Path) -> Iterator[Path]:
+    """A new folder in another, for its owner alone."""
+    clear(parent)
+    token = secrets.token_hex(6)
+    made = parent / f".{token}-{PREFIX[1:-1]}"  # it gets its name once it is held: nobody takes it for abandoned
+    made.mkdir(mode=0o700)
+    with locked(made):
+        folder = made.rename(parent / f"{PREFIX}{token}")
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def abandoned(parent: Path) -> list[Path]:
+    """Those whose process is gone."""
+    return [path for path in parent.glob(f"{PREFIX}*") if is_free(path)]
+
+
+def clear(parent: Path) -> None:
+    for path in abandoned(parent):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def writing_to(target: Path) -> Iterator[None]:
+    """Tell what the system has against it in our words."""
+    try:
+        yield
+    except OSError as exc:
+        raise Unavailable(f"{target} cannot be written ({exc.strerror}).") from exc

@@ -1,5 +1,0 @@
-"""Notes: linked memories in namespaces, found by words and by meaning."""
-
-from memory_mcp.notes.operations import Notes
-
-__all__ = ["Notes"]

@@ -1,5 +1,0 @@
-"""Recall: one search over everything the families keep."""
-
-from memory_mcp.recall.operations import Recall
-
-__all__ = ["Recall"]

@@ -1,0 +1,51 @@
+"""A process's own copy of the vectors in a file, packed for search and brought up to date when somebody asks."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memory_mcp.search.vectors import PackedVectors
+
+TOGETHER = 2048  # vectors that are packed at once
+
+Changed = Callable[[int], Iterable[tuple[int, int, bytes | None]]]
+"""(change, memory, vector) of what changed after a change, a row for each part; no vector for a memory without any."""
+
+
+class VectorCache:
+    """The vectors of one file, for one thread at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._packed: PackedVectors | None = None
+        self._origin: object = None
+        self._reached = 0  # the last change that is in the copy
+
+    @contextmanager
+    def vectors(self, origin: object, dimensions: int, changed: Changed) -> Iterator["PackedVectors"]:
+        """The vectors as they are now, until the block ends. The copy starts anew when they are of another origin."""
+        with self._lock:
+            packed = self._packed
+            if packed is None or origin != self._origin:
+                from memory_mcp.search.vectors import PackedVectors  # NumPy: only who has vectors pays for it
+
+                packed = self._packed = PackedVectors(dimensions)
+                self._origin, self._reached = origin, 0
+            self._catch_up(packed, changed)
+            yield packed
+
+    def _catch_up(self, packed: "PackedVectors", changed: Changed) -> None:
+        rows: list[tuple[int, bytes]] = []
+        reached = self._reached
+        for reached, parts in groupby(changed(self._reached), key=itemgetter(0)):
+            rows += [(memory, vector or b"") for _, memory, vector in parts]
+            if len(rows) >= TOGETHER:
+                packed.put_all(rows)
+                self._reached, rows = reached, []
+        if rows:
+            packed.put_all(rows)
+            self._reached = reached

@@ -1,0 +1,78 @@
+"""REST routes that take their threads from the same fair shares as MCP calls do."""
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any
+
+import anyio
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from memory_mcp.errors import Unavailable
+from memory_mcp.server.disconnects import DISCONNECT, Disconnect
+from memory_mcp.server.request_context import CALLER, ip_of
+from memory_mcp.server.thread_pools import Pools, Workers
+
+SAFE_METHODS = {"GET", "HEAD"}
+REST = "rest"  # stands for a family where a route belongs to none
+
+
+class FairRoute(APIRoute):
+    """Each request whose function is synchronous counts as one thread of its user. A request whose client disconnects
+    leaves the queue. Functions that are `async` see to their threads themselves."""
+
+    @abstractmethod
+    async def user_of(self, request: Request) -> str:
+        """Whose share of the threads the request uses. Raises AppError for a request that is refused."""
+
+    def workers_of(self, request: Request) -> tuple[Workers, str]:
+        """Which pool, and which family within it."""
+        return pools_of(request).pool(reads=request.method in SAFE_METHODS), REST
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        is_async = asyncio.iscoroutinefunction(self.endpoint)
+
+        async def run(request: Request) -> Response:
+            user = await self.user_of(request)  # first: only from users that are known is a long body taken
+            await request.body()  # from now on nothing but a disconnect is received
+            disconnect = request.scope[DISCONNECT] = Disconnect()
+            watching = asyncio.ensure_future(disconnect.wait(request.receive))
+            try:
+                # A thread that has begun runs to its end: `disconnect.event` says that the client has left.
+                with anyio.CancelScope() as scope, disconnect.calling(scope.cancel):
+                    async with nullcontext() if is_async else self._slot(request, user):
+                        return await handle(request)
+            finally:
+                watching.cancel()
+            raise Unavailable("The client has closed its connection.")
+
+        return run
+
+    def _slot(self, request: Request, user: str) -> AbstractAsyncContextManager[None]:
+        workers, family = self.workers_of(request)
+        return workers.slot(user, family)
+
+
+class CallerRoute(FairRoute):
+    """Of requests that have shown a key."""
+
+    async def user_of(self, request: Request) -> str:
+        return str(request.scope[CALLER].user)
+
+
+class AddressRoute(FairRoute):
+    """Of requests by people who are yet to sign in: each address has its share."""
+
+    async def user_of(self, request: Request) -> str:
+        return ip_of(request.scope) or ""
+
+    def workers_of(self, request: Request) -> tuple[Workers, str]:
+        return pools_of(request).access, REST
+
+
+def pools_of(request: Request) -> Pools:
+    found: Pools = request.app.state.pools
+    return found

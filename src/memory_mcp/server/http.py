@@ -1,0 +1,280 @@
+"""The HTTP door: Streamable HTTP at /mcp, legacy SSE at /mcp/sse, REST, /metrics, /healthz and pages, on one port."""
+
+import asyncio
+import logging
+import re
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import anyio
+from fastapi import FastAPI
+from mcp.server.sse import SseServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memory_mcp import __version__
+from memory_mcp.app import App
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.clock import new_id
+from memory_mcp.errors import AppError, Invalid
+from memory_mcp.server import http_server, pages, rest, sdk, shutdown, startup_message
+from memory_mcp.server.disconnects import DISCONNECT, Disconnect
+from memory_mcp.server.metrics import Metrics
+from memory_mcp.server.middleware.authentication import AuthenticationMiddleware
+from memory_mcp.server.middleware.body_limit import BodyLimitMiddleware
+from memory_mcp.server.middleware.error_format import ErrorFormatMiddleware
+from memory_mcp.server.middleware.origin import LOOPBACK, OriginMiddleware, is_loopback
+from memory_mcp.server.middleware.rate_limit import RateLimitMiddleware
+from memory_mcp.server.open_sessions import OpenSessions
+from memory_mcp.server.protocol import McpServer
+from memory_mcp.server.request_context import CALLER, Line, local_caller
+from memory_mcp.sessions import Connection
+
+log = logging.getLogger(__name__)
+
+LOOK_AT_KEYS = 0.5  # seconds between two looks at the keys of open streams
+HOUSEKEEPING = 60.0  # seconds between two looks for idle sessions and dead servers
+
+
+def run(app: App) -> None:
+    """Serve until told to stop. Raises Invalid if this address must not be served this way."""
+    _refuse_open_doors(app)
+    settings = app.settings
+    listening = http_server.bound(settings)
+    port = listening.getsockname()[1]
+    new_key = _first_key(app)
+    app.clients.serve_at(settings.public_url or f"http://{settings.url_host}:{port}")
+    sys.stdout.write(startup_message.text(settings, port, new_key, _first_sign_in(app)))
+    sys.stdout.flush()
+    door = HttpServer(app)
+    http_server.Server(http_server.config(door.app, settings), door.close_streams).run(sockets=[listening])
+    door.mcp.pools.writing.drain(shutdown.MAX_WRITE_S)
+
+
+class HttpServer:
+    """The whole HTTP side as one ASGI application."""
+
+    def __init__(self, app: App, door: McpServer | None = None) -> None:
+        settings = app.settings
+        hosts = [*LOOPBACK, settings.url_host, *settings.allowed_hosts]
+        if settings.public_host:
+            hosts.append(settings.public_host)
+        self._app = app
+        self.mcp = door or McpServer(app)
+        self.mcp.end_session = self._end_session
+        self._manager = StreamableHTTPSessionManager(
+            app=self.mcp.server, session_idle_timeout=settings.session_idle, max_sessions=None
+        )
+        self._sse = SseServerTransport("/mcp/messages")
+        self._sse_lines: set[anyio.CancelScope] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+        metrics = Metrics(app, self.mcp.pools)
+        self.mcp.running.on_call.append(metrics.count)
+        self.app = FastAPI(
+            title="Memory MCP",
+            version=__version__,
+            description="What a person signed in to the web app can do beside MCP itself.",
+            openapi_url="/api/openapi.json",
+            docs_url=None,
+            redoc_url=None,
+            routes=[
+                Route("/mcp", McpEndpoint(StreamableHTTPASGIApp(self._manager), self.mcp.open_sessions)),
+                Route("/mcp/sse", _Asgi(self._serve_sse), methods=["GET"]),
+                Route("/mcp/messages", _Asgi(self._sse.handle_post_message)),
+                Route("/healthz", http_server.health, methods=["GET"]),
+                Route("/metrics", metrics.answer, methods=["GET"]),
+                *pages.routes(),
+            ],
+            middleware=self._middleware(hosts),
+            exception_handlers=http_server.REFUSALS | {404: pages.missing},
+            lifespan=self._lifespan,
+        )
+        self.app.state.app = app
+        self.app.state.pools = self.mcp.pools
+        self.app.state.routers = rest.ROUTERS
+        self.app.state.listeners = self.mcp.listeners
+        self.app.state.running = self.mcp.running
+        self.app.state.downloads = rest.downloads.Downloads()
+        for router in rest.ROUTERS:
+            self.app.include_router(router)
+        self.app.openapi = partial(rest.describe, self.app)  # type: ignore[method-assign]  # as its docs say
+
+    def _middleware(self, hosts: list[str]) -> list[Middleware]:
+        app = self._app
+        return [
+            Middleware(ErrorFormatMiddleware),
+            Middleware(OriginMiddleware, hosts=hosts, public_url=app.settings.public_url),
+            Middleware(
+                McpCors,
+                allow_origin_regex=_origins(hosts),
+                allow_methods=["*"],
+                allow_headers=["*"],
+                expose_headers=["mcp-session-id"],
+            ),
+            Middleware(
+                AuthenticationMiddleware,
+                keys=app.access.keys,
+                families=app.families,
+                protects="/mcp",
+                anyone=local_caller(app) if app.settings.auth == "none" else None,
+                limited=app.settings.rate_limits,
+                workers=self.mcp.pools.access,
+            ),
+            Middleware(RateLimitMiddleware, limits=app.access.limits, workers=self.mcp.pools.access),
+            Middleware(BodyLimitMiddleware),
+        ]
+
+    async def close_streams(self) -> None:
+        """Tell every open stream that this is the end, so that nobody waits for a client to leave."""
+        self.mcp.listeners.close()
+        self.mcp.cancel_calls()
+        self.app.state.downloads.closing = True
+        await sdk.end_streams(self._manager)
+        for scope in list(self._sse_lines):
+            scope.cancel()
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self.mcp.start_telling()
+        app = self._app
+        http_server.allow_threads(app.settings)
+        chores = (
+            app.sessions.end_the_idle,
+            app.sessions.clear_the_dead,
+            app.sessions.delete_expired,
+            app.clients.write_down,
+            app.clients.clear_the_dead,
+            app.analytics.write_down,
+            app.access.limits.tidy,
+            app.portals.transfers.delete_expired_exports,
+        )
+        async with self._manager.run(), anyio.create_task_group() as tasks:
+            tasks.start_soon(_repeat, min(HOUSEKEEPING, app.settings.session_idle / 4), chores)
+            tasks.start_soon(_repeat, LOOK_AT_KEYS, (self._hang_up,))
+            yield
+            tasks.cancel_scope.cancel()
+
+    def _hang_up(self) -> None:
+        """End the streams of clients whose key opens nothing any more, and of those somebody wants disconnected."""
+        clients = self._app.clients
+        by_key = [client for client in clients.here() if client.key_id]
+        if by_key:
+            live = self._app.access.keys.live_ids()
+            if over := [client.id for client in by_key if client.key_id not in live]:
+                clients.hang_up(over)
+        clients.hang_up_unwanted()
+
+    def _end_session(self, session_id: str) -> None:
+        task = asyncio.ensure_future(sdk.end_session(self._manager, session_id))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _serve_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        caller = scope[CALLER]
+        line = Line(caller, Connection(caller.user, new_id()), "sse")
+        async with self._sse.connect_sse(scope, receive, send) as (read, write):
+            with (
+                anyio.CancelScope() as until_the_end,
+                self.mcp.connected.ending(line.connection, until_the_end.cancel),
+            ):
+                self._sse_lines.add(until_the_end)
+                self.mcp.open_sessions.add(line.connection.id, caller.user, until_the_end.cancel)
+                self.mcp.connected.met(caller, line.connection, "sse")
+                try:
+                    await self.mcp.serve(line, read, write)
+                finally:
+                    self._sse_lines.discard(until_the_end)
+                    self.mcp.open_sessions.remove(line.connection.id)
+                    self.mcp.connected.tell_soon()
+
+
+class McpCors(CORSMiddleware):
+    """Clients in web pages speak MCP, from any origin that OriginMiddleware lets through. Nothing else is for other
+    pages."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith("/mcp"):
+            await super().__call__(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+
+class McpEndpoint:
+    """ASGI application: Streamable HTTP, which also notices when the client of a call disconnects."""
+
+    def __init__(self, app: ASGIApp, open_sessions: OpenSessions) -> None:
+        self._app = app
+        self._open_sessions = open_sessions
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        disconnect = scope[DISCONNECT] = Disconnect()
+        headers = MutableHeaders(scope=scope)
+        del headers["last-event-id"]  # no event has an id here: a stream begins with what happens next
+        with self._open_sessions.request(headers.get("mcp-session-id")):
+            await self._app(scope, disconnect.watched(receive), send)
+
+
+class _Asgi:
+    """Starlette takes an object for an ASGI application, but a method for an endpoint that returns a response."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+async def _repeat(pause: float, chores: Iterable[Callable[[], None]]) -> None:
+    while True:
+        await anyio.sleep(pause)
+        for chore in chores:
+            try:
+                await anyio.to_thread.run_sync(chore)
+            except AppError as exc:
+                log.warning("Housekeeping waits: %s", exc.message)
+            except Exception:  # a bug there is no reason to stop serving
+                log.exception("Housekeeping failed")
+
+
+def _origins(hosts: list[str]) -> str:
+    """Every origin that OriginMiddleware lets through may read what it gets."""
+    return rf"(?i)https?://({'|'.join(map(re.escape, hosts))})(:\d+)?"
+
+
+def _refuse_open_doors(app: App) -> None:
+    settings = app.settings
+    is_reached_from_elsewhere = settings.public_url or settings.allowed_hosts or settings.forwarded_allow_ips
+    if settings.auth == "none" and (not is_loopback(settings.host) or is_reached_from_elsewhere):
+        raise Invalid(
+            "--auth none works on loopback only. Use --host 127.0.0.1 without --public-url, --allowed-hosts and "
+            "--forwarded-allow-ips, or keys.",
+            field="auth",
+        )
+    if is_loopback(settings.host):
+        return
+    if not any(key.made_by == "person" for key in app.access.keys.live()):
+        raise Invalid(
+            f"Serving on {settings.host} lets other machines in, and nobody has made a key for that yet. "
+            "Make one with `memory-mcp keys create --name NAME`, then start again.",
+            field="host",
+        )
+
+
+def _first_key(app: App) -> str | None:
+    if app.settings.auth == "none" or app.access.keys.live():
+        return None
+    return app.access.keys.create(name="first start", made_by="first-start").raw
+
+
+def _first_sign_in(app: App) -> str | None:
+    """A token for a link, until somebody has signed in."""
+    if app.settings.auth == "none" or app.access.sign_ins.has_anybody():
+        return None
+    return app.access.sign_ins.link_token(LOCAL_USER)

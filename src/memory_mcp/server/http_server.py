@@ -1,0 +1,175 @@
+"""What every HTTP server here does alike: the socket, the end, and the shape of refusals."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, cast
+
+import anyio.to_thread
+import uvicorn
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Match, Route
+
+from memory_mcp import __version__
+from memory_mcp.errors import AppError, Invalid
+from memory_mcp.server import problem_details, shutdown
+from memory_mcp.server.connections import Config, Connections
+from memory_mcp.settings import Settings
+
+try:
+    import resource
+except ImportError:  # Windows, which has no such limit
+    resource = None  # type: ignore[assignment]  # the module is simply absent there
+
+MAX_FILES = 65_536  # open at once; more would only cost memory
+MIN_OTHER_FILES = 128  # kept for databases, beside connections
+OTHER_THREADS = 64  # for housekeeping, files of the web app, and sessions that end
+
+
+def config(app: Any, settings: Settings) -> uvicorn.Config:
+    files = raise_file_limit()
+    return Config(
+        app,
+        connections=Connections(
+            max_per_address=settings.address_connections,
+            max_per_user=settings.user_connections,
+            max_total=files - max(MIN_OTHER_FILES, files // 4),
+            proxies=settings.forwarded_allow_ips,
+        ),
+        header_s=settings.header_seconds,
+        body_s=settings.body_seconds,
+        send_s=settings.send_seconds,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+        proxy_headers=bool(settings.forwarded_allow_ips),
+        forwarded_allow_ips=list(settings.forwarded_allow_ips),
+    )
+
+
+def raise_file_limit() -> int:
+    """Allow this process as many open files as the system lets it have, and say how many that is."""
+    if resource is None:
+        return MAX_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_FILES)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return MAX_FILES if soft == resource.RLIM_INFINITY else min(soft, MAX_FILES)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (ValueError, OSError):  # macOS has a lower bound of its own
+        return soft
+    return wanted
+
+
+def allow_threads(settings: Settings) -> None:
+    """Let FastAPI have as many threads as there are slots for its requests, so that those alone decide who waits. Call
+    inside the event loop."""
+    slots = settings.read_threads + settings.write_threads
+    anyio.to_thread.current_default_thread_limiter().total_tokens = slots + OTHER_THREADS
+
+
+class Server(uvicorn.Server):
+    """uvicorn waits for open streams before it ends, and then dies of the signal it caught. This one ends the streams
+    when the signal comes, and returns, so that sessions are cleared and files closed."""
+
+    def __init__(self, config: uvicorn.Config, close_streams: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(config)
+        self._end_streams = close_streams
+        self._closing: asyncio.Future[None] | None = None
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            shutdown.limit_shutdown()
+            loop.call_soon_threadsafe(self._close_streams)
+            self.handle_exit(number, frame)
+
+        former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+    def _close_streams(self) -> None:
+        self._closing = asyncio.ensure_future(self._end_streams())
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    return problem_details.problem(cast(AppError, error))
+
+
+async def refuse_plainly(request: Request, error: Exception) -> Response:
+    """As a text, which PlainRefusals brings into shape."""
+    refused = cast(HTTPException, error)
+    if refused.status_code == 400:  # FastAPI could not read the body
+        return problem_details.of(422, "invalid", "The body is not JSON in UTF-8. Send an object, as the schema says.")
+    headers = {"Allow": ", ".join(sorted(_methods(request)))} if refused.status_code == 405 else refused.headers
+    return PlainTextResponse(refused.detail, refused.status_code, headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """What this path can be asked with. Starlette would name the methods of the first route that has it."""
+    routers = (request.app.router, *request.app.state.routers)
+    routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
+    return {
+        method
+        for route in routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
+
+
+async def _refuse_shape(_: Request, error: Exception) -> Response:
+    first = cast(RequestValidationError, error).errors()[0]
+    if first["type"] == "json_invalid":
+        return problem_details.of(422, "invalid", "The body is not JSON in UTF-8. Send an object, as the schema says.")
+    field = ".".join(str(part) for part in first["loc"][1:])
+    return problem_details.of(
+        422, "invalid", f"{field}: {first['msg']}." if field else f"{first['msg']}.", {"field": field}
+    )
+
+
+async def _fail(request: Request, error: Exception) -> Response:
+    """A bug: the server's log has it whole, the caller learns nothing of our insides."""
+    return problem_details.of(500, "unavailable", "The server failed here, and its log says why.")
+
+
+async def health(_: Request) -> JSONResponse:
+    return JSONResponse({"status": "ok", "version": __version__})
+
+
+REFUSALS: dict[Any, Any] = {
+    AppError: _refuse,
+    HTTPException: refuse_plainly,
+    RequestValidationError: _refuse_shape,
+    Exception: _fail,
+}
+"""How each kind of error is told."""
+
+
+def bound(settings: Settings) -> socket.socket:
+    host = settings.host.strip("[]")
+    try:
+        family = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.create_server((host, settings.port), family=family, backlog=2048)
+        # Every connection inherits it. asyncio sets it only on sockets that name their protocol, which these do not,
+        # and without it each event on a stream waits 40 ms for the acknowledgement of the one before.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
+    except OSError as exc:
+        raise Invalid(
+            f"Cannot listen on {settings.host}:{settings.port} ({exc.strerror or exc}). "
+            "Is another server running there? Choose another --port.",
+            field="port",
+        ) from exc

@@ -1,0 +1,167 @@
+"""The web app, and what a person sees before it: how to connect, and signing in."""
+
+import html
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import parse_qs, quote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from memory_mcp.app import App
+from memory_mcp.errors import AppError, Unavailable
+from memory_mcp.server import http_server, problem_details, startup_message
+from memory_mcp.server.fair_routes import pools_of
+from memory_mcp.server.request_context import ip_of
+from memory_mcp.server.rest.authentication import origin_of, person_finder, set_cookie
+
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'",
+    "Referrer-Policy": "same-origin",  # with no-referrer a browser says "Origin: null" of our own forms
+    "Cache-Control": "no-store",
+}
+WEB = Path(__file__).parents[1] / "web"
+APP_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+NAMES = ("memories", "graph", "stores", "portals", "keys", "sessions", "sync", "settings")
+MAX_FORM_BYTES = 10_000  # bytes
+T = TypeVar("T")
+FORM = """<form method="post" action="/sign-in{then}">
+<p><label>Name <input name="name" autocomplete="username" required></label></p>
+<p><label>Password <input name="password" type="password" autocomplete="current-password" required></label></p>
+<p><button>Sign in</button></p>
+</form>
+<p>Without a password, <code>memory-mcp users link</code> prints a link that signs you in.</p>"""
+
+
+CONFIRM = """<form method="post" action="/sign-in">
+<input type="hidden" name="token" value="{token}">
+<p>Another page led here. <button>Sign in with this link</button></p>
+</form>"""
+
+
+class Assets(StaticFiles):
+    """Scripts and styles. Their names stay the same, so a browser asks each time whether they do too."""
+
+    def file_response(
+        self, full_path: "str | os.PathLike[str]", stat_result: os.stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        response.headers["Cache-Control"] = "no-cache"
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        return response
+
+
+def routes() -> list[BaseRoute]:
+    return [
+        Mount("/assets", Assets(directory=WEB / "app" / "assets")),
+        Route("/sign-in", sign_in, methods=["GET", "POST"]),
+        Route("/", front, methods=["GET"]),
+        *(Route(f"/{name}", front, methods=["GET"]) for name in NAMES),
+        *(Route(f"/{name}/{{rest:path}}", front, methods=["GET"]) for name in NAMES),
+    ]
+
+
+async def front(request: Request) -> HTMLResponse:
+    """The web app for whoever is signed in; which of its pages, it reads from its address. Others sign in first."""
+    app: App = request.app.state.app
+    try:
+        await _run(request, person_finder(request))
+    except Unavailable:
+        raise
+    except AppError:
+        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        then = f"?next={quote(asked, safe='/')}" if asked != "/" else ""
+        base = app.settings.public_url or str(request.base_url)
+        return HTMLResponse(
+            startup_message.page(app.settings, base, FORM.format(then=html.escape(then))), headers=HEADERS
+        )
+    return HTMLResponse((WEB / "app" / "index.html").read_text(encoding="utf-8"), headers=APP_HEADERS)
+
+
+async def missing(request: Request, error: Exception) -> Response:
+    """What is not there: for people a page that says so, for programs what every refusal looks like."""
+    first = request.url.path.split("/")[1]
+    wants_page = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
+    if not wants_page or first in ("api", "mcp", "assets"):
+        return await http_server.refuse_plainly(request, error)
+    shown = await front(request)
+    shown.status_code = 404
+    return shown
+
+
+async def sign_in(request: Request) -> Response:
+    """By the token of a link, or by the form. A browser that only looks ahead uses no link up."""
+    if request.method == "HEAD" or "prefetch" in request.headers.get("sec-purpose", ""):
+        return HTMLResponse(headers=HEADERS)
+    token = request.query_params.get("token")
+    if request.method == "GET" and token is None:
+        return _page(_form(request))
+    if request.method == "GET" and token is not None and _comes_from_elsewhere(request):
+        return _page(CONFIRM.format(token=html.escape(token)))
+    try:
+        cookie = await _cookie(request, token)
+    except AppError as error:
+        alert = f"<p role=alert>{html.escape(error.public_message)}</p>"
+        return _page(alert + _form(request), problem_details.status_of(error), error)
+    response = RedirectResponse(_next(request), 303, HEADERS)
+    set_cookie(request, response, cookie)
+    return response
+
+
+def _comes_from_elsewhere(request: Request) -> bool:
+    """Whether another page led here: it must not sign anybody in, least of all as somebody else."""
+    return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
+def _form(request: Request) -> str:
+    """By name and password, and then on to where somebody wanted to go."""
+    wanted = _next(request)
+    return FORM.format(then=html.escape(f"?next={quote(wanted, safe='/')}") if wanted != "/" else "")
+
+
+def _next(request: Request) -> str:
+    """Where somebody wanted to go before they had to sign in: a page of ours, or the first one."""
+    wanted = request.query_params.get("next", "/")
+    return wanted if wanted.lstrip("/").partition("/")[0].partition("?")[0] in NAMES and wanted[:2] != "//" else "/"
+
+
+async def _cookie(request: Request, token: str | None) -> str:
+    sign_ins = request.app.state.app.access.sign_ins
+    if request.method == "GET":
+        return str(await _run(request, partial(sign_ins.by_link, token, ip_of(request.scope), origin_of(request))))
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_FORM_BYTES:
+            raise HTTPException(413, f"A form brings at most {MAX_FORM_BYTES:,} bytes.")
+    form = parse_qs(body.decode("utf-8", "replace"))
+    token, name, password = (form.get(field, [""])[0] for field in ("token", "name", "password"))
+    if token:
+        return str(await _run(request, partial(sign_ins.by_link, token, ip_of(request.scope), origin_of(request))))
+    return str(
+        await _run(request, partial(sign_ins.by_password, name, password, ip_of(request.scope), origin_of(request)))
+    )
+
+
+async def _run(request: Request, work: Callable[[], T]) -> T:
+    """Signing in: in the threads that are kept for it, of which each address has its share."""
+    return await pools_of(request).access.run(work, user=ip_of(request.scope) or "", family="sign-in")
+
+
+def _page(inner: str, status: int = 200, error: AppError | None = None) -> HTMLResponse:
+    retry = {"Retry-After": str(error.data["retry_after"])} if error and "retry_after" in error.data else {}
+    return HTMLResponse(startup_message.framed("Sign in", inner), status, HEADERS | retry)

@@ -1,0 +1,108 @@
+"""Who is asking: the caller, the connection and the session behind a request, on every transport and in both eras."""
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from starlette.requests import Request
+
+from memory_mcp.app import App
+from memory_mcp.caller import LOCAL_USER, Caller, parse_scopes
+from memory_mcp.errors import Invalid
+from memory_mcp.server import sdk
+from memory_mcp.server.call_order import CallOrder
+from memory_mcp.server.sdk import Context
+from memory_mcp.sessions import Connection, Session, Sessions, Transport
+
+CALLER = "memory_mcp.caller"  # where the HTTP door leaves the caller on a request
+CONNECTION = "memory_mcp.connection"  # where the handshake leaves the connection on the SDK's
+CLIENT_INFO = "memory_mcp.client_info"
+ORDER = "memory_mcp.order"
+SESSION_META = "memory-mcp/sessionId"
+CLIENT_INFO_META = "io.modelcontextprotocol/clientInfo"
+MAX_SESSION_ID_CHARS = 128
+MAX_CLIENT_NAME_CHARS = 200  # characters of what clients call themselves
+
+
+@dataclass(frozen=True)
+class Line:
+    """One pair of byte streams with one client behind it, such as stdin and stdout."""
+
+    caller: Caller
+    connection: Connection
+    transport: Transport
+    order: CallOrder = field(default_factory=CallOrder)
+
+
+def local_caller(app: App) -> Caller:
+    """Whoever comes without a key: the local user, who may do what --scopes and --families say."""
+    return Caller(LOCAL_USER, parse_scopes(app.settings.scopes), frozenset(app.families))
+
+
+def caller(ctx: Context) -> Caller:
+    if isinstance(ctx.lifespan_context, Line):
+        return ctx.lifespan_context.caller
+    return cast(Caller, cast(Request, ctx.request).scope[CALLER])
+
+
+def ip_of(scope: Mapping[str, Any]) -> str | None:
+    """Where an HTTP request comes from."""
+    return scope["client"][0] if scope.get("client") else None
+
+
+def transport(ctx: Context) -> Transport:
+    return ctx.lifespan_context.transport if isinstance(ctx.lifespan_context, Line) else "streamable-http"
+
+
+def session(ctx: Context, sessions: Sessions) -> Session:
+    """The session of a call: chosen on the connection, named on the request, announced, or the connection's own."""
+    connection = connection_of(ctx, sessions)
+    named = (ctx.meta or {}).get(SESSION_META)
+    announced = announced_session(client_info(ctx)) if sdk.is_modern(ctx) else connection.announced_session
+    for where, found in ((f"_meta.{SESSION_META}", named), ("clientInfo.extra.sessionId", announced)):
+        if found is not None and not (isinstance(found, str) and 0 < len(found) <= MAX_SESSION_ID_CHARS):
+            raise Invalid(f"{where} must be a text of 1 to {MAX_SESSION_ID_CHARS} characters.", field=where)
+    if connection.idles:  # no connection chose anything: a request that names its session means it
+        session_id = named or announced or connection.chosen_session or connection.own_session
+    else:
+        session_id = connection.chosen_session or named or announced or connection.own_session
+    client = client_name(client_info(ctx)) if sdk.is_modern(ctx) else connection.client
+    return Session(unicodedata.normalize("NFC", str(session_id)), connection, client)
+
+
+def order(ctx: Context) -> CallOrder:
+    """Of the connection's calls. Without a connection each stands alone."""
+    if isinstance(ctx.lifespan_context, Line):
+        return ctx.lifespan_context.order
+    if sdk.is_modern(ctx):
+        return CallOrder()
+    return cast(CallOrder, sdk.connection(ctx).state.setdefault(ORDER, CallOrder()))
+
+
+def client_name(client_info: Any) -> str:
+    name = client_info.get("name") if isinstance(client_info, Mapping) else None
+    return unicodedata.normalize("NFC", name[:MAX_CLIENT_NAME_CHARS]) if isinstance(name, str) else ""
+
+
+def announced_session(client_info: Any) -> Any:
+    """clientInfo.extra.sessionId, whatever it is."""
+    extra = client_info.get("extra") if isinstance(client_info, Mapping) else None
+    return extra.get("sessionId") if isinstance(extra, Mapping) else None
+
+
+def connection_of(ctx: Context, sessions: Sessions) -> Connection:
+    """Raises KeyError for a client that has not shaken hands."""
+    if isinstance(ctx.lifespan_context, Line):
+        return ctx.lifespan_context.connection
+    state = sdk.connection(ctx).state  # where requests stand alone, of this one
+    if sdk.is_modern(ctx) and CONNECTION not in state:
+        state[CONNECTION] = sessions.sessionless(caller(ctx), client_name(client_info(ctx)))
+    return cast(Connection, state[CONNECTION])
+
+
+def client_info(ctx: Context) -> Mapping[str, Any]:
+    """What the client says of itself: on each request, or in the handshake."""
+    on_request, in_handshake = (ctx.meta or {}).get(CLIENT_INFO_META), sdk.connection(ctx).state.get(CLIENT_INFO)
+    info = on_request if sdk.is_modern(ctx) else in_handshake
+    return info if isinstance(info, Mapping) else {}

@@ -1,0 +1,193 @@
+"""What pages show beside the tools: notes by what is known of them, what was written last, a project's picture, a file
+of a store as it stands."""
+
+import base64
+import re
+import unicodedata
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated
+
+from fastapi import Path as PathParameter
+from fastapi import Query
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from memory_mcp.caller import Scope
+from memory_mcp.clock import precise_stamp
+from memory_mcp.errors import Invalid
+from memory_mcp.families.notes.model import Filter, NoteQuery, Source, UpdatedCursor
+from memory_mcp.families.recall.latest import latest
+from memory_mcp.families.stores.model import FileChange
+from memory_mcp.server.middleware.body_limit import MAX_BODY_BYTES
+from memory_mcp.server.rest.authentication import TheApp, ThePerson
+from memory_mcp.server.rest.common import refusals, require
+from memory_mcp.server.rest.routes import MAX_ID, mine
+from memory_mcp.server.rest.shapes import (
+    EntityDrawn,
+    FamilyName,
+    NoteListed,
+    NotesPage,
+    ProjectDrawn,
+    RelationDrawn,
+    StoreFile,
+    StoreFileEdited,
+    StoreFilePutBack,
+    StorePath,
+    Unread,
+    WriteShown,
+    WritesShown,
+)
+
+AFTER = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{12}Z),([0-9]{1,18})$"
+TEXT = r"^[^\x00]*$"
+ROOM_FOR_THE_REST = 4096  # bytes of a request beside a file
+
+
+def _written_out(value: object) -> object:
+    """A day as people write it; pydantic would take seconds since 1970 for one, too."""
+    if isinstance(value, str) and not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
+        raise ValueError("a day is written as 2026-01-31")
+    return value
+
+
+Day = Annotated[date, BeforeValidator(_written_out)]
+
+
+class NotesFilter(BaseModel):
+    """Which notes."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    q: str = Field("", description="Words or a question.", max_length=10_000, pattern=TEXT)
+    title: str | None = Field(
+        None, description="The whole title, whatever its case, as [[Title]] means it.", max_length=1000, pattern=TEXT
+    )
+    namespace: str | None = Field(None, max_length=128, pattern=TEXT)
+    folder: str | None = Field(None, max_length=512, pattern=TEXT)
+    tag: list[str] = Field([], description="All of these.", max_length=20)
+    source: Source | None = None
+    min_importance: float = Field(0.0, ge=0, le=1)
+    since: Day | None = Field(None, description="Written first on this day or later, in UTC.")
+    until: Day | None = Field(None, description="Written first on this day or before.")
+    archived: bool = Field(False, description="Those that were deleted and can be brought back, instead of all others.")
+    after: Annotated[str, Field(pattern=AFTER)] | None = Field(None, description="`next` of the page before.")
+    limit: int = Field(50, ge=1, le=100)
+
+    def filter(self) -> Filter:
+        return Filter(
+            namespace=self.namespace,
+            folder=self.folder,
+            tags=tuple(self.tag),
+            min_importance=self.min_importance,
+            source=self.source,
+            created_after=_start(self.since) if self.since else None,
+            created_before=_end(self.until) if self.until else None,
+            title=self.title,
+        )
+
+
+def _start(day: date) -> str:
+    return precise_stamp(datetime.combine(day, time(), UTC))
+
+
+def _end(day: date) -> str | None:
+    """The start of the next day; there is none after the last."""
+    return _start(day + timedelta(days=1)) if day < date.max else None
+
+
+@mine.get("/notes", responses=refusals(422))
+def list_notes(app: TheApp, person: ThePerson, wish: Annotated[NotesFilter, Query()]) -> NotesPage:
+    """Your notes that fit all that is asked for."""
+    require(person, "notes", Scope.READ)
+    words = wish.q.strip()
+    if words and not wish.archived:
+        hits, _ = app.notes.hits(person, NoteQuery(words, wish.filter(), "hybrid", wish.limit))
+        return NotesPage(notes=[NoteListed.model_validate(vars(hit) | NOT_KNOWN) for hit in hits], next=None)
+    place = _place(wish.after) if wish.after else None
+    found, following = app.notes.page(person, wish.filter(), words, place, wish.limit, archived=wish.archived)
+    return NotesPage(
+        notes=[NoteListed.model_validate(vars(note)) for note in found],
+        next=f"{following.updated_at},{following.seq}" if following else None,
+    )
+
+
+NOT_KNOWN = {"namespace": "", "updated_at": None}  # of what a search finds
+
+
+@mine.get("/recent", responses=refusals(422))
+def recent_writes(
+    app: TheApp,
+    person: ThePerson,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    family: Annotated[FamilyName | None, Query(description="One instead of all.")] = None,
+) -> WritesShown:
+    """What was written last, in every family."""
+    person.require(Scope.READ)
+    found = latest(app, person, limit, family)
+    return WritesShown(
+        writes=[WriteShown(family=family, **vars(one)) for family, one in found.writes],
+        incomplete=[Unread(family=family, error=why) for family, why in found.incomplete.items()],
+    )
+
+
+@mine.get("/graph/{project:path}", responses=refusals(404, 422))
+def draw_project(
+    project: Annotated[str, PathParameter(max_length=512)],
+    app: TheApp,
+    person: ThePerson,
+    limit: Annotated[int, Query(ge=1, le=3000)] = 500,
+) -> ProjectDrawn:
+    """The best connected entities of a project and the relations among them."""
+    require(person, "graph", Scope.READ)
+    seen = app.graph.sight(person, project, limit)
+    return ProjectDrawn(
+        nodes=[EntityDrawn(name=name, type=kind) for name, kind in seen.nodes],
+        edges=[RelationDrawn(source=source, target=target, type=kind) for source, target, kind in seen.edges],
+        total=seen.total,
+    )
+
+
+StoreName = Annotated[str, PathParameter(max_length=100)]
+
+
+@mine.get("/stores/{store}/file", responses=refusals(404, 413, 422))
+def store_file(
+    store: StoreName, path: Annotated[str, Query(min_length=1, max_length=1024)], app: TheApp, person: ThePerson
+) -> StoreFile:
+    """A file of a store as it stands, to be put back after it was removed."""
+    require(person, "stores", Scope.READ)
+    content, changed_ns = app.stores.content(person, store, path)
+    data = base64.b64encode(content).decode()
+    comes_back = app.stores.may_be_added(path) and len(data) < MAX_BODY_BYTES - ROOM_FOR_THE_REST
+    return StoreFile(data=data, changed_ns=str(changed_ns), comes_back=comes_back)
+
+
+@mine.post("/stores/{store}/file", status_code=201, responses=refusals(404, 409, 413, 422))
+def put_store_file_back(store: StoreName, asked: StoreFilePutBack, app: TheApp, person: ThePerson) -> StorePath:
+    """Write a file that was removed as it was. 409 if there is one by now."""
+    require(person, "stores", Scope.WRITE)
+    app.stores.put_back(person, store, asked.path, base64.b64decode(asked.data), min(int(asked.changed_ns), MAX_ID))
+    app.changes.tell_pages(person.user, "stores")
+    return StorePath(store=store, path=asked.path)
+
+
+@mine.post("/stores/{store}/edit", responses=refusals(404, 409, 413, 422))
+def edit_store_file(store: StoreName, asked: StoreFileEdited, app: TheApp, person: ThePerson) -> StorePath:
+    """Write a file's markdown anew. 409 if it is not what was edited any more."""
+    require(person, "stores", Scope.WRITE)
+    app.stores.update(person, store, asked.path, FileChange(content=_text(asked.content)), was=asked.was)
+    app.changes.tell_pages(person.user, "stores")
+    return StorePath(store=store, path=asked.path)
+
+
+def _text(given: str) -> str:
+    """As tools take it."""
+    try:
+        given.encode()
+    except UnicodeEncodeError as exc:
+        raise Invalid("content: it holds half of a surrogate pair, which is not text.", field="content") from exc
+    return unicodedata.normalize("NFC", given)
+
+
+def _place(after: str) -> UpdatedCursor:
+    updated_at, seq = after.split(",")
+    return UpdatedCursor(updated_at, int(seq))

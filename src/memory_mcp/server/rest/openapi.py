@@ -1,0 +1,30 @@
+"""The OpenAPI document of the REST API."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from memory_mcp.server import problem_details
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """As FastAPI makes it, but with refusals told as what they are: problem details."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+        )
+        for operations in document["paths"].values():
+            for operation in operations.values():
+                _tell_problems(operation["responses"])
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _tell_problems(responses: dict[str, Any]) -> None:
+    for status, response in responses.items():
+        if int(status) >= 400 and "application/json" in response.get("content", {}):
+            response["content"] = {problem_details.MEDIA_TYPE: response["content"]["application/json"]}

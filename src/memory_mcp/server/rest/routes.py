@@ -1,0 +1,240 @@
+"""The routes, each a line or two over an operation."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+
+from memory_mcp.access import User
+from memory_mcp.access.keys import lifetime
+from memory_mcp.access.usage import by_the_day
+from memory_mcp.app import App, confinable
+from memory_mcp.caller import LOCAL_USER, Scope, parse_scopes
+from memory_mcp.server.fair_routes import AddressRoute
+from memory_mcp.server.rest.authentication import (
+    Cookie,
+    Ip,
+    Person,
+    PersonRoute,
+    TheApp,
+    ThePerson,
+    cookie_name,
+    is_secure,
+    origin_of,
+    scopes_of_people,
+    set_cookie,
+)
+from memory_mcp.server.rest.common import refusals, unstored
+from memory_mcp.server.rest.shapes import (
+    AnalyticsShown,
+    AuditEntry,
+    AuditPage,
+    CallsAt,
+    CoverageAt,
+    Disconnected,
+    EmbedStatsShown,
+    Graph,
+    GraphEdge,
+    GraphNode,
+    KeyAsked,
+    KeyShown,
+    KeysShown,
+    Me,
+    Named,
+    NewKey,
+    PortalShown,
+    PortalsShown,
+    Reindexed,
+    Revoked,
+    SessionShown,
+    SessionsShown,
+    SignInAsked,
+    StoreShown,
+    StoresShown,
+    Totals,
+)
+
+MAX_ID = 2**63 - 1  # of SQLite
+
+
+mine = APIRouter(
+    prefix="/api", route_class=PersonRoute, dependencies=[Depends(unstored)], responses=refusals(401, 403, 421, 503)
+)
+"""What is there for whoever is signed in."""
+
+open_to_all = APIRouter(prefix="/api", route_class=AddressRoute, responses=refusals(403, 421, 503))
+
+ROUTERS = (mine, open_to_all)
+
+
+# Signing in
+
+
+@open_to_all.post("/sign-in", responses=refusals(400, 401, 413, 422, 429))
+def sign_in(asked: SignInAsked, request: Request, response: Response, app: TheApp, ip: Ip) -> Me:
+    """Sign in by name and password. The answer sets a cookie."""
+    origin = origin_of(request)
+    cookie = app.access.sign_ins.by_password(asked.name, asked.password, ip, origin)
+    set_cookie(request, response, cookie)
+    return _me(app, app.access.sign_ins.who(cookie, origin))
+
+
+@mine.post("/sign-out", status_code=204)
+def sign_out(request: Request, response: Response, app: TheApp, person: Person, cookie: Cookie) -> None:
+    """Sign out: the cookie opens nothing any more."""
+    if cookie:
+        app.access.sign_ins.sign_out(cookie, origin_of(request))
+    response.delete_cookie(cookie_name(request), secure=is_secure(request), httponly=True, samesite="lax")
+
+
+@mine.get("/me")
+def me(app: TheApp, person: Person) -> Me:
+    """Who is signed in."""
+    return _me(app, person)
+
+
+def _me(app: App, user: User) -> Me:
+    may = {"may_back_up": may_back_up(app, user.id), "scopes": sorted(scopes_of_people(app))}
+    return Me.model_validate(vars(user) | may)
+
+
+def may_back_up(app: App, user: str) -> bool:
+    """The local user, whose data directory it is. Where nobody signs in, whoever reaches the port would get
+    everybody's memories."""
+    return user == LOCAL_USER and app.settings.auth != "none"
+
+
+# Keys
+
+
+@mine.get("/mcp/keys")
+def list_keys(app: TheApp, person: Person) -> KeysShown:
+    """Your keys, also those that open nothing any more, without their secrets."""
+    return KeysShown(keys=[KeyShown.of(key) for key in app.access.keys.of(person.id)])
+
+
+@mine.post("/mcp/keys", status_code=201, responses=refusals(400, 413, 422))
+def create_key(asked: KeyAsked, app: TheApp, person: ThePerson) -> NewKey:
+    """Make a key. The answer is the only place that ever shows it."""
+    scopes = parse_scopes(asked.scopes)
+    for scope in scopes:
+        person.require(scope)
+    issued = app.access.keys.create(
+        name=asked.name,
+        user=person.user,
+        ip=person.ip,
+        scopes=scopes,
+        families=confinable(asked.families) if asked.confined else asked.families,
+        namespace=asked.namespace,
+        is_confined=asked.confined,
+        expires_at=lifetime(asked.expires),
+    )
+    return NewKey.made(issued)
+
+
+@mine.delete("/mcp/keys/{key_id}", responses=refusals(404, 422))
+def revoke_key(key_id: Annotated[str, Path(max_length=100)], app: TheApp, person: Person, ip: Ip) -> Revoked:
+    """Stop a key for good: it opens nothing any more within a second, and its open streams end."""
+    app.access.keys.revoke(key_id, person.id, ip)
+    return Revoked(id=key_id)
+
+
+# Sessions
+
+
+@mine.get("/mcp/sessions")
+def list_sessions(app: TheApp, person: Person) -> SessionsShown:
+    """Your clients that are connected, over any transport and to any server on the same data."""
+    names = {key.id: key.name for key in app.access.keys.of(person.id)}
+    return SessionsShown(sessions=[SessionShown.of(client, names) for client in app.clients.of(person.id)])
+
+
+@mine.delete("/mcp/sessions/{session_id}", responses=refusals(404, 422))
+def disconnect(session_id: Annotated[str, Path(max_length=100)], app: TheApp, person: Person) -> Disconnected:
+    """Hang up on a client. It may come back: revoke its key to keep it out."""
+    app.clients.disconnect(person.id, session_id)
+    return Disconnected(id=session_id)
+
+
+# What is kept
+
+
+@mine.get("/mcp/memory/embed-stats")
+def embed_stats(app: TheApp, person: ThePerson) -> EmbedStatsShown:
+    """How many notes have their vector, and who makes them."""
+    return EmbedStatsShown.model_validate(vars(app.notes.embed_stats(person)))
+
+
+@mine.post("/mcp/memory/reindex", status_code=202)
+def reindex(app: TheApp, person: ThePerson) -> Reindexed:
+    """Make the vectors of all your notes anew, in the background."""
+    person.require(Scope.WRITE)
+    return Reindexed(queued=app.notes.reindex(person))
+
+
+@mine.get("/mcp/memory/analytics", responses=refusals(422))
+def analytics(
+    app: TheApp,
+    person: ThePerson,
+    days: Annotated[int, Query(ge=1, le=400, description="How far back.")] = 30,
+    by: Annotated[Literal["hour", "day"], Query(description="What is put together.")] = "hour",
+) -> AnalyticsShown:
+    """How much is kept and asked, now and over time."""
+    notes = app.notes.totals(person)
+    history = app.analytics.history(person.user, days)
+    if by == "day":
+        history = by_the_day(history)
+    return AnalyticsShown(
+        totals=Totals(
+            memories=notes.kept,
+            namespaces=notes.namespaces,
+            embedded=notes.embedded,
+            unembedded=notes.kept - notes.embedded,
+        ),
+        top_tags=[Named.model_validate(vars(tag)) for tag in notes.top_tags],
+        top_clients=[Named.model_validate(vars(client)) for client in notes.top_clients],
+        coverage=[
+            CoverageAt(hour=at.hour, total=at.notes, embedded=at.embedded)
+            for at in history
+            if at.notes is not None and at.embedded is not None
+        ],
+        calls=[CallsAt(hour=at.hour, calls=at.calls, errors=at.errors) for at in history],
+    )
+
+
+@mine.get("/notes/graph", responses=refusals(422))
+def notes_graph(app: TheApp, person: ThePerson, limit: Annotated[int, Query(ge=1, le=2000)] = 500) -> Graph:
+    """The notes written last and the links among them."""
+    found = app.notes.picture(person, limit)
+    return Graph(
+        nodes=[GraphNode(id=node.id, title=node.title) for node in found.nodes],
+        edges=[GraphEdge(source_id=edge.source_id, target_id=edge.target_id) for edge in found.edges],
+        truncated=found.truncated,
+    )
+
+
+@mine.get("/stores")
+def list_stores(app: TheApp, person: ThePerson) -> StoresShown:
+    """Your stores, by name."""
+    return StoresShown(stores=[StoreShown(name=store.name, is_ours=store.is_ours) for store in app.stores.all(person)])
+
+
+@mine.get("/portals")
+def list_portals(app: TheApp, person: ThePerson) -> PortalsShown:
+    """Your portals and their sizes, as far as they are known without opening them."""
+    return PortalsShown(portals=[PortalShown.of(folder) for folder in app.portals.all(person)])
+
+
+# The audit log
+
+
+@mine.get("/mcp/audit", responses=refusals(422))
+def audit(
+    app: TheApp,
+    person: Person,
+    before: Annotated[int | None, Query(ge=1, le=MAX_ID, description="Entries older than this one.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> AuditPage:
+    """Which keys were used and what was deleted, in your memory."""
+    entries = app.access.audit.of(person.id, before, limit)
+    following = entries[-1].id if len(entries) == limit else None
+    return AuditPage(entries=[AuditEntry.of(entry) for entry in entries], next=following)

@@ -1,0 +1,327 @@
+"""What goes in and out over REST."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from memory_mcp.access import AuditRecord, IssuedKey, Key, Plan
+from memory_mcp.access.keys import LIFETIME, MAX_NAME_CHARS, MAX_NAMESPACE_CHARS, NAMESPACE, READABLE
+from memory_mcp.app import CONFINABLE
+from memory_mcp.caller import Scope
+from memory_mcp.families.portals.folders import PortalFolder
+from memory_mcp.server.arguments import MAX_FIELD_BYTES
+from memory_mcp.sessions import Client, Transport
+
+FamilyName = Literal["vault", "notes", "stores", "graph", "portals", "recall"]
+
+
+BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
+
+class Asked(BaseModel):
+    """Base of request bodies: nothing unknown."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class KeyAsked(Asked):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"confined": {"const": True}}, "required": ["confined"]},
+            "then": {"properties": {"families": {"items": {"enum": list(CONFINABLE)}}}},
+        }
+    )
+
+    name: str = Field(
+        description="What the key is for, such as the client's name.",
+        min_length=1,
+        max_length=MAX_NAME_CHARS,
+        pattern=READABLE,
+    )
+    namespace: str = Field(
+        "default",
+        description="Where its notes go that name none.",
+        min_length=1,
+        max_length=MAX_NAMESPACE_CHARS,
+        pattern=NAMESPACE,
+    )
+    confined: bool = Field(
+        False,
+        description="Nothing outside its namespace exists for it. It opens notes, portals and recall only.",
+    )
+    scopes: list[Literal["read_memory", "write_memory", "delete_memory", "manage_links"]] = Field(
+        [scope.value for scope in Scope], description="What it may do.", min_length=1
+    )
+    families: list[FamilyName] = Field([], description="Which families it opens; none named means all.")
+    expires: Annotated[str, Field(pattern=LIFETIME)] | None = Field(
+        None, description="How long it works, such as 30m, 12h, 90d or 4w; null means for good."
+    )
+
+
+class KeyShown(BaseModel):
+    id: str
+    name: str
+    key_prefix: str
+    namespace: str
+    confined: bool
+    scopes: list[str]
+    families: list[str]
+    created_at: str
+    expires_at: str | None
+    revoked_at: str | None
+    last_used_at: str | None
+
+    @classmethod
+    def of(cls, key: Key) -> "KeyShown":
+        return cls.model_validate(_fields(key))
+
+
+class NewKey(KeyShown):
+    key: str = Field(description="The key itself, shown this once and kept nowhere.")
+
+    @classmethod
+    def made(cls, issued: IssuedKey) -> "NewKey":
+        return cls.model_validate({**_fields(issued.key), "key": issued.raw})
+
+
+def _fields(key: Key) -> dict[str, Any]:
+    own = {"scopes": sorted(key.scopes), "families": sorted(key.families), "confined": key.is_confined}
+    return vars(key) | own
+
+
+class KeysShown(BaseModel):
+    keys: list[KeyShown]
+
+
+class Revoked(BaseModel):
+    id: str
+    revoked: Literal[True] = True
+
+
+class SessionShown(BaseModel):
+    id: str
+    client: str = Field(description="What the client calls itself; empty if it does not tell.")
+    version: str
+    ip: str | None = Field(description="Null on stdio.")
+    transport: Transport
+    protocol_version: str
+    key_id: str | None = Field(description="Null on stdio.")
+    key_name: str | None
+    started_at: str
+    last_call_at: str
+    calls: int
+
+    @classmethod
+    def of(cls, client: Client, key_names: dict[str, str]) -> "SessionShown":
+        fields = vars(client) | {"client": client.name, "key_name": key_names.get(client.key_id or "")}
+        return cls.model_validate(fields)
+
+
+class SessionsShown(BaseModel):
+    sessions: list[SessionShown]
+
+
+class Disconnected(BaseModel):
+    id: str
+    disconnected: Literal[True] = True
+
+
+class EmbedStatsShown(BaseModel):
+    queue_size: int
+    total: int
+    total_with_embedding: int
+    backend_name: str | None
+    backend_dim: int | None
+    enabled: bool
+
+
+class Reindexed(BaseModel):
+    queued: int = Field(description="How many notes wait for their vector now.")
+
+
+class Named(BaseModel):
+    name: str
+    count: int
+
+
+class Totals(BaseModel):
+    memories: int
+    namespaces: int
+    embedded: int
+    unembedded: int
+
+
+class CoverageAt(BaseModel):
+    hour: str
+    total: int
+    embedded: int
+
+
+class CallsAt(BaseModel):
+    hour: str
+    calls: int
+    errors: int
+
+
+class AnalyticsShown(BaseModel):
+    totals: Totals
+    top_tags: list[Named]
+    top_clients: list[Named]
+    coverage: list[CoverageAt] = Field(description="Embedding coverage over time, by the hour.")
+    calls: list[CallsAt] = Field(description="Tool calls over time, by the hour.")
+
+
+class AuditEntry(BaseModel):
+    id: int
+    at: str
+    action: str = Field(description="Such as key_created, key_used, signed_in, or the tool that deleted something.")
+    key_id: str | None
+    client: str
+    ip: str | None
+    details: dict[str, Any]
+
+    @classmethod
+    def of(cls, entry: AuditRecord) -> "AuditEntry":
+        return cls.model_validate({"id": entry.id, "at": entry.at, **vars(entry.deed)})
+
+
+class AuditPage(BaseModel):
+    entries: list[AuditEntry] = Field(description="The newest first.")
+    next: int | None = Field(description="Ask with `before` set to this for older ones; null on the last page.")
+
+
+class SignInAsked(Asked):
+    name: str = Field(min_length=1, max_length=64)
+    password: str = Field(min_length=1, max_length=200)
+
+
+class Me(BaseModel):
+    id: str
+    name: str
+    plan: Plan
+    created_at: str
+    may_back_up: bool = Field(description="Whether POST /api/backup is for you.")
+    scopes: list[str] = Field(description="What you may do in the web app: read_memory, write_memory, delete_memory, …")
+
+
+class GraphNode(BaseModel):
+    id: str
+    title: str
+
+
+class GraphEdge(BaseModel):
+    source_id: str
+    target_id: str
+
+
+class Graph(BaseModel):
+    nodes: list[GraphNode]
+    edges: list[GraphEdge]
+    truncated: bool = Field(description="There are more notes.")
+
+
+class NoteListed(BaseModel):
+    id: str
+    title: str
+    snippet: str
+    namespace: str = Field(description="Empty where words were looked for.")
+    tags: list[str]
+    importance: float
+    updated_at: str | None = Field(description="Null where words were looked for.")
+
+
+class NotesPage(BaseModel):
+    notes: list[NoteListed] = Field(description="The one last written first; with words, the best match first.")
+    next: str | None = Field(description="Ask with `after` set to this for more; null on the last page.")
+
+
+class WriteShown(BaseModel):
+    family: FamilyName
+    ref: str = Field(description="GET /api/open opens it.")
+    title: str
+    at: str
+
+
+class Unread(BaseModel):
+    family: FamilyName
+    error: str
+
+
+class WritesShown(BaseModel):
+    writes: list[WriteShown] = Field(description="The last first.")
+    incomplete: list[Unread] = Field(description="Families that could not be read, and why.")
+
+
+class EntityDrawn(BaseModel):
+    name: str
+    type: str
+
+
+class RelationDrawn(BaseModel):
+    source: str
+    target: str
+    type: str
+
+
+class ProjectDrawn(BaseModel):
+    nodes: list[EntityDrawn] = Field(description="The best connected first.")
+    edges: list[RelationDrawn] = Field(description="Relations among these nodes.")
+    total: int = Field(description="How many entities the project has.")
+
+
+class StoreFile(BaseModel):
+    data: str = Field(description="All bytes of the file, in base64.")
+    changed_ns: str = Field(description="When it was last changed, in nanoseconds since 1970.")
+    comes_back: bool = Field(description="Whether POST would take it: by its name, and as small as a request.")
+
+
+class StoreFilePutBack(Asked):
+    path: str = Field(min_length=1, max_length=1024)
+    data: Annotated[str, Field(pattern=BASE64)] = Field(description="As GET gave it.")
+    changed_ns: Annotated[str, Field(pattern=r"^[0-9]{1,19}$")] = Field(description="As GET gave it.")
+
+
+class StoreFileEdited(Asked):
+    path: str = Field(min_length=1, max_length=1024)
+    content: str = Field(description="The markdown as it is to be.", min_length=1, max_length=MAX_FIELD_BYTES)
+    was: str = Field(description="The markdown that was edited.", max_length=MAX_FIELD_BYTES)
+
+
+class StorePath(BaseModel):
+    store: str
+    path: str
+
+
+class StoreShown(BaseModel):
+    name: str
+    is_ours: bool = Field(description="It lies in the data directory.")
+
+
+class StoresShown(BaseModel):
+    stores: list[StoreShown]
+
+
+class PortalShown(BaseModel):
+    uri: str
+    name: str = Field(description="What people call it; empty if nobody has named it.")
+    description: str
+    tables: list[str]
+    rows: int
+    bytes: int
+
+    @classmethod
+    def of(cls, folder: PortalFolder) -> "PortalShown":
+        described = folder.described()
+        tables = described.tables if described else []
+        return cls(
+            uri=folder.address.portal_uri,
+            name=folder.labels().name,
+            description=folder.labels().description,
+            tables=[table.name for table in tables],
+            rows=sum(table.rows for table in tables),
+            bytes=sum(table.bytes for table in tables),
+        )
+
+
+class PortalsShown(BaseModel):
+    portals: list[PortalShown]

@@ -1,0 +1,59 @@
+"""Every tool for the web app, as its person: what an agent can do, its owner can."""
+
+import threading
+from typing import Annotated, Any
+
+from fastapi import Body, Path, Query, Request
+
+from memory_mcp.app import App
+from memory_mcp.caller import Caller
+from memory_mcp.errors import NotFound
+from memory_mcp.families.family import Call
+from memory_mcp.families.recall.overview import overview
+from memory_mcp.families.recall.references import opened
+from memory_mcp.server import results
+from memory_mcp.server.disconnects import DISCONNECT
+from memory_mcp.server.rest.authentication import TheApp, ThePerson, tool_named
+from memory_mcp.server.rest.common import refusals
+from memory_mcp.server.rest.routes import mine
+from memory_mcp.server.tool_calls import ToolCalls
+from memory_mcp.sessions import Session
+
+WEB_APP = "web app"
+
+
+@mine.post("/tools/{name}", responses=refusals(404, 409, 413, 422))
+def call_tool(
+    name: Annotated[str, Path(max_length=64)],
+    arguments: Annotated[dict[str, Any], Body(description="As the tool's input schema in tools/list says.")],
+    request: Request,
+    app: TheApp,
+    person: ThePerson,
+) -> dict[str, Any]:
+    """Call a tool, as an MCP client would. The answer is its structured content."""
+    tool = tool_named(app, name)
+    if tool is None:
+        raise NotFound(f"Unknown tool: {name}. docs/tools.md and tools/list name those there are.")
+    running: ToolCalls = request.app.state.running
+    answer = running.run(call_of(app, person, request.scope[DISCONNECT].event), tool, arguments)
+    return results.shown(tool, answer, person, arguments)
+
+
+@mine.get("/open", responses=refusals(404, 422))
+def open_ref(ref: Annotated[str, Query(max_length=4000)], app: TheApp, person: ThePerson) -> Any:
+    """What a `ref` of recall_memories names."""
+    return opened(call_of(app, person), ref)
+
+
+@mine.get("/overview")
+def home(app: TheApp, person: ThePerson) -> dict[str, Any]:
+    """How much there is, in every family."""
+    return overview(app, person)
+
+
+def call_of(app: App, person: Caller, cancelled: threading.Event | None = None) -> Call:
+    """A person's session in the web app lasts as one of the era without connections does."""
+    connection = app.sessions.sessionless(person, WEB_APP)
+    session = Session(connection.chosen_session or connection.own_session, connection, WEB_APP)
+    app.sessions.join(person.user, session)
+    return Call(app, person, session, cancelled=cancelled or threading.Event())

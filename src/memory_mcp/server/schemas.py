@@ -1,0 +1,115 @@
+"""Tools as clients see them, with JSON Schemas small and plain enough for every client and model."""
+
+from collections.abc import Collection
+from typing import Any
+
+import mcp_types as types
+
+from memory_mcp.families.family import Prompt, Tool
+
+
+def offer(tool: Tool, *, in_spec: bool = False) -> types.Tool:
+    """`in_spec` names it as its specification does, if that has a name of its own for it."""
+    return types.Tool(
+        name=(in_spec and tool.spec_name) or tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=brief(input_schema(tool), _IMPLIED if tool.spells_out_bounds else _GOES_WITHOUT_SAYING),
+        output_schema=output_schema(tool) if tool.spells_out_answers else outline(output_schema(tool)),
+        annotations=types.ToolAnnotations(
+            read_only_hint=tool.changes_nothing,
+            destructive_hint=tool.destructive,
+            idempotent_hint=tool.idempotent,
+            open_world_hint=False,
+        ),
+        _meta=dict(tool.meta),
+    )
+
+
+def prompt_offer(prompt: Prompt) -> types.Prompt:
+    return types.Prompt(
+        name=prompt.name,
+        title=prompt.title,
+        description=prompt.description,
+        arguments=[
+            types.PromptArgument(name=argument.name, description=argument.description, required=argument.required)
+            for argument in prompt.arguments
+        ],
+    )
+
+
+def input_schema(tool: Tool) -> dict[str, Any]:
+    return _plain(tool.arguments.model_json_schema())
+
+
+# An object whose fields are listed has no others; one without a list takes any.
+_IMPLIED: list[tuple[str, Any]] = [("additionalProperties", False), ("additionalProperties", True)]
+_GOES_WITHOUT_SAYING = [*_IMPLIED, ("minLength", 1), ("minItems", 1), ("default", False)]
+
+
+def brief(schema: dict[str, Any], implied: list[tuple[str, Any]] = _GOES_WITHOUT_SAYING) -> dict[str, Any]:
+    """An input schema without what goes without saying: that nothing may be empty or unknown, and that a flag is off.
+
+    It is checked all the same, and docs/tools.md says it.
+    """
+    return {
+        name: {field: brief(part, implied) for field, part in value.items()}
+        if name == "properties"
+        else brief(value, implied)
+        if isinstance(value, dict)
+        else value
+        for name, value in schema.items()
+        if (name, value) not in implied
+    }
+
+
+def output_schema(tool: Tool) -> dict[str, Any]:
+    return _plain(tool.answers.json_schema(mode="serialization"))
+
+
+def outline(schema: dict[str, Any]) -> dict[str, Any]:
+    """What an answer always has. Every model pays for the whole list of tools, in each conversation."""
+    return {"type": "object", "required": schema.get("required", [])}
+
+
+def outline_without_read(tool: Tool) -> dict[str, Any]:
+    """The same for a caller who may not read."""
+    required = [name for name in output_schema(tool).get("required", []) if name in (tool.without_read or ())]
+    return {"type": "object", "required": required}
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    definitions = schema.pop("$defs", {})
+    plain: dict[str, Any] = _simplified(schema, definitions)
+    return plain
+
+
+def _simplified(node: Any, definitions: dict[str, Any], *, required: bool = False) -> Any:
+    """Without generated titles and references, and without 'or null' where an absent value is left out."""
+    if isinstance(node, list):
+        return [_simplified(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return _simplified(definitions[node["$ref"].rsplit("/", 1)[1]], definitions)
+    node = dict(node)
+    options = node.get("anyOf", [])
+    if {"type": "null"} in options and len(options) == 2:
+        [other] = [_simplified(option, definitions) for option in options if option != {"type": "null"}]
+        node |= other | ({"type": [other["type"], "null"]} if required else {})
+        del node["anyOf"]
+    if node.get("default", 0) in (None, "", [], {}):  # which is what leaving it out means
+        del node["default"]
+    if "x-default" in node:  # unless the specification wrote it down
+        node["default"] = node.pop("x-default")
+    return {
+        name: _properties(part, node.get("required", ()), definitions)
+        if name == "properties"
+        else _simplified(part, definitions)
+        for name, part in node.items()
+        if not (name == "title" and isinstance(part, str))
+    }
+
+
+def _properties(fields: dict[str, Any], required: Collection[str], definitions: dict[str, Any]) -> dict[str, Any]:
+    return {name: _simplified(field, definitions, required=name in required) for name, field in fields.items()}

@@ -1,0 +1,91 @@
+"""What a person sees first: the text a starting HTTP server prints, and its front page."""
+
+import html
+import json
+
+from memory_mcp import __version__
+from memory_mcp.access.sign_ins import sign_in_url
+from memory_mcp.clients.model import CLIENTS, NAME, ClientProgram, Http
+from memory_mcp.settings import Settings
+
+PLACEHOLDER = "YOUR_KEY"
+
+
+def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str | None) -> str:
+    """Everything to open and to paste. A new key is shown here and nowhere else."""
+    here = f"http://{settings.url_host}:{port}"
+    base = settings.public_url or here
+    lines = [
+        f"Memory MCP {__version__}",
+        "",
+        f"  Open     {sign_in_url(base, sign_in_token) if sign_in_token else base + '/'}",
+        f"  MCP      {base}/mcp",
+        *([f"  Listens  {here}"] if settings.public_url else []),  # for whoever sets up the proxy
+        f"  Data     {settings.data_dir}",
+        "",
+    ]
+    if settings.auth == "none":
+        lines += ["No key is asked for (--auth none).", ""]
+        return "\n".join([*lines, *_snippets(base, None), "", ""])
+    if sign_in_token:
+        lines += ["The first link signs you in, once, within a day; `memory-mcp users link` prints another.", ""]
+    if new_key:
+        lines += ["Your key, shown this once:", "", f"  {new_key}", ""]
+    else:
+        lines += ["Use the key you have, or make another with `memory-mcp keys create --name NAME`.", ""]
+    return "\n".join([*lines, *_snippets(base, new_key or PLACEHOLDER), "", ""])
+
+
+def _snippets(base: str, key: str | None) -> list[str]:
+    """For the command line of this machine, and for clients on others."""
+    way = Http(f"{base}/mcp", key)
+    key_flag, header = (f" --key {key}", f' --header "Authorization: Bearer {key}"') if key else ("", "")
+    return [
+        "Connect a client:",
+        "",
+        f"  memory-mcp connect CLIENT --http {base}{key_flag}",
+        f"  CLIENT is one of {', '.join(CLIENTS)}.",
+        "",
+        "Or by hand:",
+        "",
+        f"  Claude Code   claude mcp add --transport http {NAME} {way.url}{header}",
+        *(f"  {CLIENTS[id_].title:<13} {_pasted(CLIENTS[id_], way)}" for id_ in ("cursor", "vscode")),
+    ]
+
+
+def _pasted(client: ClientProgram, way: Http) -> str:
+    return json.dumps({client.section: {NAME: client.entry(way)}})
+
+
+def page(settings: Settings, base_url: str, form: str) -> str:
+    """What somebody sees who is not signed in: the form, and how to connect a client."""
+    base = base_url.rstrip("/")
+    key = PLACEHOLDER if settings.auth == "key" else None
+    snippets = html.escape("\n".join(_snippets(base, key)))
+    return framed(
+        "Memory MCP",
+        f"""<h2>Sign in</h2>
+{form}
+<h2>Connect a client</h2>
+<p>Version {__version__} is running. It speaks the Model Context Protocol at
+<code>{html.escape(base)}/mcp</code>.</p>
+<pre tabindex="0">{snippets}</pre>
+<p>Keys are made on the page Keys, or with <code>memory-mcp keys create --name NAME</code>.</p>""",
+    )
+
+
+def framed(title: str, inner: str) -> str:
+    return f"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{html.escape(title)}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 3rem auto; padding: 0 1rem; }}
+pre {{ overflow-x: auto; padding: 1rem; border: 1px solid gray; border-radius: .5rem; }}
+</style>
+<main>
+<h1>{html.escape(title)}</h1>
+{inner}
+</main>
+</html>
+"""

@@ -1,0 +1,71 @@
+"""Running a tool, whichever door it was called through."""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_mcp.access import AuditEvent
+from memory_mcp.errors import AppError, Unavailable
+from memory_mcp.families.family import Call, Tool
+from memory_mcp.server import arguments
+
+log = logging.getLogger(__name__)
+
+MAX_AUDITED_CHARS = 2000  # characters of a deletion's arguments
+
+
+@dataclass(frozen=True)
+class FinishedCall:
+    """A tool call that is over."""
+
+    tool: str
+    user: str
+    seconds: float
+    error: str | None  # its code
+
+
+class ToolCalls:
+    """The one entry of every tool call: scope, arguments, the tool itself, and who is told that it is over."""
+
+    def __init__(self) -> None:
+        self.on_call: list[Callable[[FinishedCall], None]] = []
+
+    def run(self, call: Call, tool: Tool, given: Mapping[str, Any] | None) -> Any:
+        """From raw arguments to the answer. Raises AppError. What is deleted is said in the audit log, and
+        pages of the web app are told which family was written to."""
+        began = time.perf_counter()
+        error: str | None = Unavailable.code  # unless it turns out otherwise
+        try:
+            call.caller.require(tool.needs)
+            asked = arguments.parse(tool, given)
+            answer = tool.run(call, asked)
+            error = None
+        except AppError as exc:
+            error = exc.error
+            raise
+        finally:
+            called = FinishedCall(tool.name, call.caller.user, time.perf_counter() - began, error)
+            for tell in self.on_call:
+                tell(called)
+        if tool.deletes:
+            _audit(call, tool, tool.audit(asked, answer) if tool.audit else _arguments(given))
+        if not tool.reads_only:
+            call.app.changes.tell_pages(call.caller.user, tool.family)
+        return answer
+
+
+def _arguments(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    said = json.dumps(given or {}, ensure_ascii=False)
+    return {"arguments": given} if len(said) <= MAX_AUDITED_CHARS else {"arguments_begin": said[:MAX_AUDITED_CHARS]}
+
+
+def _audit(call: Call, tool: Tool, details: Mapping[str, Any]) -> None:
+    """It is gone by now: a log that cannot be written does not bring it back."""
+    deed = AuditEvent(tool.name, call.caller.key_id, call.session.client, call.caller.ip, details)
+    try:
+        call.app.access.audit.say(call.caller.user, deed)
+    except Unavailable as exc:
+        log.warning("A deletion by %s is missing in the audit log: %s", tool.name, exc.message)

@@ -1,5 +1,0 @@
-"""The SQLite driver: connections, transactions, write turns, migrations. Knows no tables."""
-
-from memory_mcp.sqlite.database import Database, Read, Write
-
-__all__ = ["Database", "Read", "Write"]

@@ -1,5 +1,0 @@
-"""Stores: folders of markdown files that agents write and people read, edit and commit."""
-
-from memory_mcp.stores.operations import Stores
-
-__all__ = ["Stores"]

@@ -1,7 +1,0 @@
-"""The file that holds what the stores' markdown files say."""
-
-from pathlib import Path
-
-from memory_mcp.sqlite import migrations
-
-SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D434D)  # "MMCM"

@@ -1,5 +1,0 @@
-"""The vault: facts under a key, for good or for this session."""
-
-from memory_mcp.vault.operations import Vault
-
-__all__ = ["Vault"]

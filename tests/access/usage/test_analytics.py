@@ -1,0 +1,112 @@
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.access import server_db
+from memory_mcp.access.storage import users
+from memory_mcp.access.usage import Analytics, Coverage
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.errors import Unavailable
+from tests.conftest import Clock
+
+
+@pytest.fixture
+def db(tmp_path: Path, clock: Clock) -> Iterator[Database]:
+    database = Database(tmp_path / "server.db", server_db.SCHEMA, backups=tmp_path, clock=clock)
+    with database.write() as tx:
+        for name in ("ann", "bob"):
+            users.add(tx, name, name, "community")
+    yield database
+    database.close()
+
+
+def analytics(db: Database, clock: Clock, coverage: Coverage | None = None) -> Analytics:
+    return Analytics(db, lambda user: coverage, clock)
+
+
+def counts(analytics: Analytics, user: str = "ann", days: int = 30) -> list[tuple[str, int, int]]:
+    return [(hour.hour, hour.calls, hour.errors) for hour in analytics.history(user, days)]
+
+
+def test_calls_and_errors_are_counted_by_the_hour(db: Database, clock: Clock) -> None:
+    usage = analytics(db, clock)
+    for is_error in (False, False, True):
+        usage.count("ann", is_error=is_error)
+    usage.count("bob", is_error=True)
+    clock.now += timedelta(hours=1)
+    usage.count("ann", is_error=False)
+
+    assert counts(usage) == [("2030-01-01T12:00:00Z", 3, 1), ("2030-01-01T13:00:00Z", 1, 0)]
+    assert counts(usage, "bob") == [("2030-01-01T12:00:00Z", 1, 1)]
+    assert counts(usage, "nobody") == []
+
+
+def test_several_servers_and_several_looks_add_up(db: Database, clock: Clock) -> None:
+    one, other = analytics(db, clock), analytics(db, clock)
+    for usage in (one, other, one):
+        usage.count("ann", is_error=usage is other)
+        usage.write_down()
+        usage.write_down()  # nothing is counted twice
+    assert counts(other) == [("2030-01-01T12:00:00Z", 3, 1)]
+
+
+def test_how_much_is_covered_is_noted_where_it_can_be_told(db: Database, clock: Clock) -> None:
+    seen: list[Coverage | None] = [Coverage(3, 1), None, Coverage(4, 4)]
+    usage = Analytics(db, lambda user: seen.pop(0), clock)
+    for _ in range(2):
+        usage.count("ann", is_error=False)
+        usage.write_down()
+    (hour,) = usage.history("ann", 1)
+    assert (hour.notes, hour.embedded) == (3, 1)  # the last that could be told
+    clock.now += timedelta(hours=1)
+    usage.count("ann", is_error=False)
+    assert [(hour.notes, hour.embedded) for hour in usage.history("ann", 1)] == [(3, 1), (4, 4)]
+
+
+def test_what_cannot_be_written_down_now_is_written_down_later(
+    db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = analytics(db, clock)
+    usage.count("ann", is_error=True)
+    with monkeypatch.context() as breaking:
+        breaking.setattr(db, "write", _busy)
+        with pytest.raises(Unavailable):
+            usage.write_down()
+    usage.count("ann", is_error=False)
+    assert counts(usage) == [("2030-01-01T12:00:00Z", 2, 1)]
+
+
+def _busy() -> None:
+    raise Unavailable("It is busy.")
+
+
+def test_history_goes_back_as_far_as_asked_and_ends_after_400_days(db: Database, clock: Clock) -> None:
+    usage = analytics(db, clock)
+    usage.count("ann", is_error=False)
+    usage.write_down()
+    clock.now += timedelta(days=10)
+    usage.count("ann", is_error=False)
+    assert len(counts(usage, days=11)) == 2
+    assert len(counts(usage, days=9)) == 1
+    clock.now += timedelta(days=391)
+    usage.count("bob", is_error=False)
+    assert len(counts(usage, days=1000)) == 1  # the other is over 400 days old
+
+
+def test_however_long_and_however_busy_the_history_has_a_row_for_each_hour_of_400_days(
+    db: Database, clock: Clock
+) -> None:
+    usage = analytics(db, clock, Coverage(3, 1))
+    for _ in range(20):
+        for _ in range(30 * 24):
+            clock.now += timedelta(hours=1)
+            for user in ("ann", "ann", "bob"):
+                usage.count(user, is_error=False)
+        usage.write_down()
+    with db.read() as tx:
+        kept = tx.all("SELECT user_id, count(*), sum(calls) FROM usage GROUP BY user_id ORDER BY user_id")
+    hours = 400 * 24 + 1
+    assert kept == [("ann", hours, 2 * hours), ("bob", hours, hours)]
+    assert len(usage.history("ann", 400)) == hours

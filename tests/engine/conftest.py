@@ -1,3 +1,0 @@
-from tests.portals.conftest import app, data_dir, engines_that_leave_soon, options
-
-__all__ = ["app", "data_dir", "engines_that_leave_soon", "options"]

@@ -1,0 +1,3 @@
+from tests.families.portals.conftest import app, data_dir, engines_that_leave_soon, options
+
+__all__ = ["app", "data_dir", "engines_that_leave_soon", "options"]

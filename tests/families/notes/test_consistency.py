@@ -1,0 +1,131 @@
+"""Whatever happens to notes, in whatever order, what the file keeps in two places agrees."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from memory_mcp.app import App
+from memory_mcp.engines.sqlite import Read
+from memory_mcp.errors import AppError
+from memory_mcp.families.notes.model import ARCHIVED, Author, NewNote, Revision
+from tests.families.notes.calls import CALLER, file
+
+NOTES = "SELECT namespace, coalesce(client, ''), count(*) FROM notes WHERE archived = 0 GROUP BY 1, 2"
+TAGS = """
+    SELECT tag_key, count(*) FROM note_tags JOIN notes ON seq = note_seq WHERE archived = 0 GROUP BY tag_key
+"""
+
+
+def differing(one: str, other: str) -> str:
+    return f"SELECT * FROM ({one} EXCEPT {other}) UNION ALL SELECT * FROM ({other} EXCEPT {one})"
+
+
+AGREES = {
+    "the notes and how many are counted": differing(NOTES, "SELECT namespace, client, notes FROM note_counts"),
+    "the tags and how many notes are counted": differing(TAGS, "SELECT tag_key, notes FROM tag_counts"),
+    "what waits for vectors and how many are counted": """
+        SELECT * FROM vector_counts WHERE waiting <> (SELECT count(*) FROM embed_queue)
+            OR embedded <> (SELECT count(*) FROM note_vectors WHERE part = 0)
+    """,
+    "the tags of the column and of the table": """
+        SELECT notes.tags, (SELECT group_concat(tag, ',' ORDER BY position) FROM note_tags WHERE note_seq = seq) AS rows
+        FROM notes WHERE notes.tags <> coalesce(rows, '')
+    """,
+    "the notes that are live and those in the index of words": """
+        SELECT seq FROM notes WHERE archived = (seq IN (SELECT id FROM notes_words_docsize))
+        UNION SELECT id FROM notes_words_docsize WHERE id NOT IN (SELECT seq FROM notes)
+    """,
+    "the notes that are live and those that wait for a vector": """
+        SELECT seq FROM notes WHERE archived = (seq IN (SELECT note_id FROM embed_queue))
+    """,
+    "archived notes and the tag that says so": """
+        SELECT seq FROM notes
+        WHERE archived <> EXISTS (SELECT 1 FROM note_tags
+            WHERE note_seq = seq AND tag = 'archived' AND origin = 'state')
+    """,
+    "the tag of the namespace and the namespace": """
+        SELECT seq FROM notes WHERE (SELECT group_concat(tag) FROM note_tags
+            WHERE note_seq = seq AND tag LIKE 'ns/%') IS NOT 'ns/' || namespace
+    """,
+    "titles that dangle and titles nobody has": """
+        SELECT source.seq, link.title FROM note_wikilinks AS link JOIN notes AS source ON source.seq = link.source_seq
+        LEFT JOIN notes AS target ON target.seq = link.target_seq
+        WHERE source.archived = 0 AND coalesce(target.archived, 1) AND EXISTS (SELECT 1 FROM notes AS other
+            WHERE other.title_key = link.title_key AND other.namespace = source.namespace AND other.archived = 0
+                AND other.seq <> source.seq)
+    """,
+    "what is superseded and the last live note that says so": """
+        SELECT seq FROM notes WHERE superseded_by IS NOT (SELECT newer.seq FROM note_links
+            JOIN notes AS newer ON newer.seq = source_seq
+            WHERE kind = 'supersedes' AND target_seq = notes.seq AND newer.archived = 0
+            ORDER BY newer.created_at DESC, newer.id DESC LIMIT 1)
+    """,
+    "versions and their numbers": """
+        SELECT seq FROM notes WHERE version - 1 <> (SELECT count(*) FROM note_versions WHERE note_seq = seq)
+    """,
+    "a note and the one before it": """
+        SELECT note.seq FROM notes AS note JOIN notes AS before ON before.seq = note.previous
+        WHERE note.namespace <> before.namespace OR before.archived OR note.session_id <> before.session_id
+    """,
+}
+
+titles = st.sampled_from(["A", "B"])
+bodies = st.lists(st.sampled_from(["[[A]]", "[[b|label]]", "#tag", "#archived"]), min_size=1, max_size=2)
+content = {"content": bodies.map(" ".join)}
+place = {"title": titles, "namespace": st.sampled_from(["default", "work"])}
+new = st.fixed_dictionaries(content, optional=place)
+changed = st.fixed_dictionaries({}, optional={**content, **place, "importance": st.just(0.7)})
+which = st.integers(0, 3)
+deeds = st.one_of(
+    st.tuples(st.just("create"), new),
+    st.tuples(st.just("update"), which, changed),
+    st.tuples(st.sampled_from(["archive", "restore", "delete"]), which),
+    st.tuples(st.sampled_from(["supersede", "link", "unlink"]), which, which),
+)
+
+
+def test_what_is_kept_twice_agrees(app: App) -> None:
+    @examples(max_examples=150, deadline=None)
+    @given(st.lists(deeds, min_size=6, max_size=16))
+    def agrees(done: list[tuple[Any, ...]]) -> None:
+        with file(app).write() as tx:
+            tx.all("DELETE FROM notes")
+        ids: list[str] = []
+        for deed, *rest in done:
+            do(app, ids, deed, rest)
+        with file(app).read() as tx:
+            check(tx)
+
+    agrees()
+
+
+def do(app: App, ids: list[str], deed: str, rest: list[Any]) -> None:
+    author = Author("mcp", None, "session")
+    if deed == "create":
+        ids.append(app.notes.create(CALLER, author, NewNote(**rest[0])).id)
+        return
+    if not ids:
+        return
+    id_, other = ids[rest[0] % len(ids)], ids[rest[-1] % len(ids)] if isinstance(rest[-1], int) else ""
+    try:
+        if deed == "update":
+            app.notes.update(CALLER, author, id_, Revision(**rest[1]))
+        elif deed == "supersede":
+            app.notes.update(CALLER, author, id_, Revision(supersedes=(other,)))
+        elif deed == "restore":
+            app.notes.update(CALLER, author, id_, Revision(remove_tags=(ARCHIVED,)))
+        elif deed in ("archive", "delete"):
+            app.notes.delete(CALLER, id_, soft=deed == "archive")
+            ids[:] = [kept for kept in ids if kept != id_ or deed == "archive"]
+        else:
+            getattr(app.notes, deed)(CALLER, id_, other, bidirectional=False)
+    except AppError:
+        pass  # a refusal must leave everything in agreement, too
+
+
+def check(tx: Read) -> None:
+    for what, query in AGREES.items():
+        assert tx.all(query) == [], what
+    assert tx.all("PRAGMA foreign_key_check") == []

@@ -1,0 +1,211 @@
+"""Callers who leave before the answer: what the engine does for them stops, and nothing stays of it."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.errors import AppError, Invalid, Unavailable
+from memory_mcp.families.portals import storage, transfers
+from memory_mcp.server.protocol import McpServer
+from tests.conftest import connected
+from tests.families.portals.calls import CALLER, PORTAL, ask, put
+from tests.families.portals.test_processes import start
+
+ENDLESS = "SELECT sum(sipHash64(number)) AS s FROM numbers(1000000000000)"
+SOON = 30.0  # seconds, on a busy machine; by itself a query ends after a minute
+
+
+@pytest.fixture(scope="module")
+def options() -> dict[str, Any]:
+    return {"families": "portals", "portal_seconds": 60, "export_bytes": 100_000}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def filled(app: App) -> None:
+    put(app, "t", [{"n": 1}])
+
+
+@pytest.fixture
+def line(data_dir: Path) -> Iterator[EngineLine]:
+    """Another server's."""
+    opened = EngineLine(data_dir / "portals" / "tests" / "shared", {"max_execution_time": 5})
+    yield opened
+    opened.close()
+
+
+def running(line: EngineLine) -> int:
+    [row] = line.rows(
+        "SELECT toInt32(count()) AS c FROM system.processes "
+        "WHERE query LIKE '%1000000000000%' AND query NOT LIKE '%LIKE%'"
+    )
+    return int(row["c"])
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SOON
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("tool", "more"),
+    [
+        ("portal_query", {"sql": ENDLESS}),
+        ("portal_export", {"query": ENDLESS, "destination": "endless.csv", "format": "csv"}),
+    ],
+)
+async def test_a_cancelled_call_stops_in_the_engine(
+    app: App, data_dir: Path, line: EngineLine, era: str, tool: str, more: dict[str, Any]
+) -> None:
+    async with connected(McpServer(app), mode=era) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(client.call_tool, tool, {"portalUri": PORTAL, **more})
+        await anyio.to_thread.run_sync(wait_until, lambda: running(line) == 1)
+        tasks.cancel_scope.cancel()
+    await anyio.to_thread.run_sync(wait_until, lambda: running(line) == 0)
+    staging = data_dir / "portals" / "tests" / "shared" / "staging"
+    await anyio.to_thread.run_sync(wait_until, lambda: not list(staging.iterdir()))
+    assert not (data_dir / "exports" / "endless.csv").exists()
+
+
+def test_what_a_killed_server_asked_for_stops(tmp_path: Path) -> None:
+    server = start(tmp_path, "--families", "portals", "--portal-seconds", "60")
+    server.call("portal_write", portalUri=PORTAL, table="t", data=[{"n": 1}])
+    line = EngineLine(tmp_path / "portals" / "tests" / "shared", {"max_execution_time": 5})
+    for arguments in ({"sql": ENDLESS}, {"query": ENDLESS, "destination": "x.csv", "format": "csv"}):
+        tool = "portal_query" if "sql" in arguments else "portal_export"
+        server.post("tools/call", {"name": tool, "arguments": {"portalUri": PORTAL, **arguments}})
+    wait_until(lambda: running(line) == 2)
+    server.kill()
+    wait_until(lambda: running(line) == 0)
+    line.close()
+
+
+def test_many_exports_leave_room_for_reads_and_the_rest_are_refused(app: App, line: EngineLine) -> None:
+    cancelled, told = threading.Event(), []
+
+    def export(number: int) -> None:
+        try:
+            app.portals.transfers.export_file(
+                CALLER, PORTAL, f"{number}.csv", "csv", None, ENDLESS, lambda *progress: None, cancelled
+            )
+        except AppError as exc:
+            told.append((cancelled.is_set(), exc.error, exc.message))
+
+    exports = [threading.Thread(target=export, args=(number,)) for number in range(40)]
+    for one in exports:
+        one.start()
+    wait_until(lambda: len(told) == 40 - transfers.MAX_EXPORTS and running(line) == 2)
+    assert {(error, "Try again" in message) for _, error, message in told} == {("unavailable", True)}
+    assert ask(app, "SELECT n FROM t WHERE n = 1 LIMIT 1") == [{"n": 1}]
+    assert app.portals.view(CALLER, PORTAL).tables
+    put(app, "t", [{"n": 2}])
+    cancelled.set()
+    for one in exports:
+        one.join(SOON)
+    wait_until(lambda: running(line) == 0)
+    assert len(told) == 40
+
+
+def _import(app: App, name: str, cancelled: threading.Event, format_: Any, table: str | None = None) -> None:
+    app.portals.transfers.import_file(
+        CALLER, PORTAL, name, format_, table, {}, lambda *progress: None, cancelled, on_conflict="append"
+    )
+
+
+@pytest.mark.parametrize("table", ["t", "fresh"])
+def test_of_a_cancelled_import_nothing_stays(
+    app: App, data_dir: Path, line: EngineLine, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (data_dir / "imports").mkdir(exist_ok=True)
+    (data_dir / "imports" / "x.csv").write_text("n,more\n1,2\n")
+    before = _shape(app)
+    cancelled = threading.Event()
+
+    def load_slowly(line: EngineLine, table: str, *_: Any) -> None:
+        threading.Timer(0.5, cancelled.set).start()  # nobody can look meanwhile: who changes a portal does so alone
+        line.run(
+            f"INSERT INTO {table} (n) SELECT toInt64(sum(sipHash64(a.number, b.number))) "
+            "FROM numbers(300000) AS a CROSS JOIN numbers(300000) AS b"
+        )
+
+    monkeypatch.setattr(storage, "load_file", load_slowly)
+    began = time.monotonic()
+    with pytest.raises(Unavailable):
+        _import(app, "x.csv", cancelled, "csv", table)
+    assert time.monotonic() - began < SOON
+    assert _shape(app) == before
+    assert _tables(line) == ["_mcp_metadata", *(name for name, _, _ in before)]
+
+
+def _shape(app: App) -> list[tuple[str, int, Any]]:
+    return [(table.name, table.rows, table.columns) for table in app.portals.view(CALLER, PORTAL).tables]
+
+
+def _tables(line: EngineLine) -> list[str]:
+    rows = line.rows("SELECT name FROM system.tables WHERE database IN ('portal', 'restored') ORDER BY name")
+    return [row["name"] for row in rows]
+
+
+@pytest.mark.parametrize("step", ["restore", "is_whole", "copy_rows"])
+def test_of_a_cancelled_portal_file_nothing_stays(
+    app: App, data_dir: Path, line: EngineLine, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = f"{step}.db"
+    app.portals.transfers.export_file(CALLER, PORTAL, made, "db", None, None, lambda *progress: None)
+    (data_dir / "imports").mkdir(exist_ok=True)
+    (data_dir / "imports" / made).write_bytes((data_dir / "exports" / made).read_bytes())
+    before = _shape(app)
+    cancelled, real = threading.Event(), getattr(storage, step)
+
+    def leave(*asked: Any) -> Any:
+        done = real(*asked)
+        cancelled.set()
+        return done
+
+    monkeypatch.setattr(storage, step, leave)
+    with pytest.raises(Unavailable):
+        _import(app, made, cancelled, "db")
+    assert _shape(app) == before
+    assert _tables(line) == ["_mcp_metadata", *(name for name, _, _ in before)]
+
+
+def test_a_portal_file_over_the_limit_is_too_large_and_leaves_nothing(
+    app: App, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    portal = "mem://tests/large"
+    put(app, "small", [{"n": 1}], portal)
+    assert (
+        app.portals.transfers.export_file(CALLER, portal, "small.db", "db", None, None, lambda *progress: None).rows
+        == 1
+    )
+    # Noise, that no compression makes small.
+    put(app, "noise", [{"text": "".join(map(chr, _noise(60_000)))}], portal)
+    for looks_small in (False, True):
+        if looks_small:
+            monkeypatch.setattr(storage, "tables", _as_if_empty(storage.tables))
+        with pytest.raises(Invalid) as caught:
+            app.portals.transfers.export_file(CALLER, portal, "large.db", "db", None, None, lambda *progress: None)
+        assert (caught.value.error, caught.value.data["field"]) == ("too_large", "format")
+        assert not (data_dir / "exports" / "large.db").exists()
+        assert not list((data_dir / "portals" / "tests" / "large" / "staging").iterdir())
+
+
+def _noise(count: int) -> Iterator[int]:
+    value = 1
+    for _ in range(count):
+        value = value * 48271 % (2**31 - 1)
+        yield 0x4E00 + value % 0x5000
+
+
+def _as_if_empty(real: Callable[[EngineLine], Sequence[Any]]) -> Callable[[EngineLine], Sequence[Any]]:
+    return lambda line: [replace(table, bytes=0) for table in real(line)]

@@ -1,0 +1,142 @@
+"""With an embedder every family is found by meaning, and scores of all families can be compared."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from memory_mcp.families.recall.model import Match
+from memory_mcp.families.recall.operations import RANK_SHARE, fused
+from memory_mcp.search import ranking
+from tests.embedding.fake_service import FakeService, running_service
+from tests.embedding.running import Server, be_impatient, eventually, needs_model, server
+from tests.families.recall.calls import FAMILIES, PORTAL, checked
+
+EVERYTHING: dict[str, Any] = {"families": ",".join([*FAMILIES, "recall"]), "durability": "normal"}
+BUSY = "The cat chases a mouse through the barn."
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with running_service() as service:
+        yield service
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_impatient(monkeypatch)
+
+
+def keep(kept: Server, content: str, name: str = "one", *, portals: bool = False) -> None:
+    kept.call("commit_memory", scope="vault", key=name, content=content)
+    kept.create(content)
+    kept.call("add_memory", store="diary", path=name, content=content)
+    kept.call("create_project", name=f"p-{name}")
+    entity = {"name": name, "entity_type": "thing", "observations": [content]}
+    kept.call("create_entities", project=f"p-{name}", entities=[entity])
+    if portals:
+        kept.call("portal_write", portalUri=PORTAL, table="turns", data=[{"role": "user", "content": content}])
+
+
+def recall(kept: Server, query: str, **more: Any) -> list[dict[str, Any]]:
+    answer = checked(kept.call("recall_memories", query=query, **more))
+    assert answer["incomplete"] == []
+    found: list[dict[str, Any]] = answer["hits"]
+    return found
+
+
+def waiting(data_dir: Path) -> int:
+    """How many texts wait for their vectors."""
+    count = 0
+    for name in ("notes.db", "recall.db"):
+        db = apsw.Connection(str(data_dir / name))
+        db.set_busy_timeout(5000)
+        count += len(db.execute("SELECT 1 FROM embed_queue").fetchall())
+        db.close()
+    return count
+
+
+@needs_model
+def test_what_shares_no_word_with_the_question_is_found_in_every_family(tmp_path: Path, impatient: None) -> None:
+    with server(tmp_path, embedder="builtin", **EVERYTHING) as kept:
+        keep(kept, "The feline chased a rodent across the barn.", portals=True)
+        for number, text in enumerate(
+            ("The invoice is due in March.", "She plays the violin.", "Servers restart at midnight.")
+        ):
+            keep(kept, text, f"other-{number}")
+        recall(kept, "anything")
+        eventually(lambda: waiting(tmp_path) == 0, 60)
+        found = recall(kept, "cat hunting mice", limit=5)
+        assert {hit["family"] for hit in found} == set(FAMILIES)
+        assert all("feline" in hit["snippet"] for hit in found)
+        assert {hit["why"] for hit in found} == {"its meaning"}
+        both = recall(kept, "feline hunting", limit=5)
+        assert {hit["why"] for hit in both} == {"its words and its meaning"}
+
+
+def test_copies_without_vectors_do_not_outrank_notes_that_have_them(
+    tmp_path: Path, service: FakeService, impatient: None
+) -> None:
+    options = {"embedder": "ollama", "ollama_host": service.url, "embed_model": "tiny", **EVERYTHING}
+    with server(tmp_path, **options) as kept:
+        kept.create("the blue teapot on the shelf")
+        recall(kept, "x")
+        eventually(lambda: waiting(tmp_path) == 0)
+        service.stop()
+        kept.call("commit_memory", scope="vault", key="k", content="a blue door, and nothing of what was asked for")
+        found = recall(kept, "the blue teapot on the shelf")
+        assert [hit["family"] for hit in found] == ["notes", "vault"]
+        service.start()
+
+
+def test_a_server_whose_embedder_is_down_finds_by_words(tmp_path: Path, service: FakeService, impatient: None) -> None:
+    service.stop()
+    options = {"embedder": "ollama", "ollama_host": service.url, "embed_model": "tiny", **EVERYTHING}
+    with server(tmp_path, **options) as kept:
+        keep(kept, BUSY)
+        began = time.monotonic()
+        assert len(recall(kept, "cat mouse")) == 4
+        assert time.monotonic() - began < 10
+
+
+# The order
+
+
+def match(ref: str, score: float, cosine: float | None = None, lexical: float | None = 0.5) -> Match:
+    return Match(ref, ref, ref, score, cosine, lexical)
+
+
+def test_the_better_match_comes_first_whatever_its_family() -> None:
+    found = {"vault": [match("a", 0.9), match("b", 0.3)], "notes": [match("c", 0.8), match("d", 0.7)]}
+    assert [hit.ref for hit in fused(found)] == ["a", "c", "d", "b"]
+
+
+def test_scores_stay_between_zero_and_one() -> None:
+    [best] = fused({"vault": [match("a", 1.0, 1.0, 1.0)]})
+    [worst] = fused({"vault": [match("a", 0.0, 0.0, 0.0)]})
+    assert best.score == 1
+    assert worst.score == RANK_SHARE
+
+
+def test_of_equals_the_order_is_always_the_same() -> None:
+    found = {family: [match(ref, 0.5) for ref in "ab"] for family in ("vault", "notes")}
+    assert [(hit.family, hit.ref) for hit in fused(found)] == [
+        ("notes", "a"),
+        ("vault", "a"),
+        ("notes", "b"),
+        ("vault", "b"),
+    ]
+
+
+def test_who_has_no_vector_yet_gains_nothing_by_it() -> None:
+    """The same words, once with a meaning as near as such words usually are."""
+    lexical = 0.9
+    cosine = ranking.UNRELATED + 0.3
+    known = match("known", ranking.score(cosine, lexical, 0.5), cosine, lexical)
+    unknown = match("unknown", ranking.score(None, lexical, 0.5), None, lexical)
+    assert unknown.score > known.score
+    assert [hit.ref for hit in fused({"notes": [known], "vault": [unknown]})] == ["known", "unknown"]
+    assert fused({"vault": [unknown]})[0].score > 0.8

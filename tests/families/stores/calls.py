@@ -1,0 +1,136 @@
+"""Short ways to call the stores' tools in tests, and to look at folders."""
+
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import yaml
+from mcp import Client
+
+from memory_mcp.app import App
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from tests.families.vault.calls import call, refusal
+
+__all__ = ["CALLER", "LONG_AGO", "NOON", "call", "refusal"]
+
+CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"stores"}))
+NOON = "2030-01-01T12:00:00Z"
+LONG_AGO = "2020-01-01T00:00:00Z"
+MARK = "# Made by Memory MCP from the files beside it. Changes made here are lost."
+
+
+async def add(client: Client, path: str, content: str = "something", store: str = "s", **more: Any) -> None:
+    answer = await call(client, "add_memory", store=store, path=path, content=content, **more)
+    assert answer == {"store": store, "path": path, "created": True}
+
+
+async def get(client: Client, path: str, store: str = "s", **more: Any) -> dict[str, Any]:
+    return await call(client, "get_memory", store=store, path=path, **more)
+
+
+async def content(client: Client, path: str, store: str = "s") -> str:
+    return str((await get(client, path, store))["content"])
+
+
+async def metadata(client: Client, path: str, store: str = "s") -> dict[str, Any]:
+    found: dict[str, Any] = (await get(client, path, store, include_expired=True))["metadata"]
+    return found
+
+
+async def update(client: Client, path: str, store: str = "s", **changes: Any) -> None:
+    answer = await call(client, "update_memory", store=store, path=path, **changes)
+    assert answer == {"store": store, "path": path, "updated": True}
+
+
+async def move(client: Client, from_path: str, to_path: str, store: str = "s") -> None:
+    answer = await call(client, "move_memory", store=store, from_path=from_path, to_path=to_path)
+    assert answer == {"store": store, "from_path": from_path, "to_path": to_path, "moved": True}
+
+
+async def listed(client: Client, category: str | None = None, store: str = "s", **more: Any) -> list[str]:
+    """The paths of a category's memories."""
+    where = {"category": category} if category else {}
+    answer = await call(client, "list_memories", store=store, **where, **more)
+    assert answer["count"] == len(answer["memories"])
+    return [memory["path"] for memory in answer["memories"]]
+
+
+async def summaries(client: Client, category: str | None = None, store: str = "s") -> dict[str, str]:
+    where = {"category": category} if category else {}
+    answer = await call(client, "list_memories", store=store, **where)
+    return {memory["path"]: memory["summary"] for memory in answer["memories"]}
+
+
+async def subcategories(client: Client, category: str | None = None, store: str = "s") -> list[str]:
+    where = {"category": category} if category else {}
+    found: list[str] = (await call(client, "list_memories", store=store, **where))["subcategories"]
+    return found
+
+
+async def recent(client: Client, store: str = "s", **more: Any) -> dict[str, str]:
+    """The contents of the latest memories by path, in their order."""
+    answer = await call(client, "cortex_get_recent_memories", store=store, **more)
+    assert answer["count"] == len(answer["memories"])
+    return {memory["path"]: memory["content"] for memory in answer["memories"]}
+
+
+async def refused(client: Client, tool: str, word: str, **arguments: Any) -> str:
+    """What a call is told that must fail with this word, which the caller can mend."""
+    error = (await refusal(client, tool, store="s", **arguments)).error
+    assert error.code == -32602
+    assert error.data["error"] == word
+    return str(error.message)
+
+
+def register(app: App, folder: Path, name: str = "s") -> Path:
+    """Make a folder that somebody has a store."""
+    app.stores.register(CALLER, name, folder)
+    return folder
+
+
+def write(folder: Path, path: str, text: str = "something\n") -> Path:
+    """What a person's editor does: in place, without a temporary file."""
+    file = folder / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8", newline="")
+    return file
+
+
+def settle(*files: Path) -> None:
+    """As if the files had last been saved an hour ago."""
+    for file in files:
+        found = file.stat()
+        os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns - 3600 * 10**9))
+
+
+def tree(folder: Path) -> dict[str, str]:
+    """Everything below a folder, by path: what it is, who may read it and a hash of what it says."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        kind = "link" if path.is_symlink() else "folder" if path.is_dir() else "file"
+        said = str(path.readlink()).encode() if kind == "link" else path.read_bytes() if kind == "file" else b""
+        status = path.lstat()
+        when = status.st_mtime_ns if kind == "file" else 0
+        found[str(path.relative_to(folder))] = f"{kind} {status.st_mode:o} {sha256(said).hexdigest()} {when}"
+    return found
+
+
+def index(folder: Path) -> Any:
+    """What a category's index.yaml says."""
+    return yaml.safe_load((folder / "index.yaml").read_text(encoding="utf-8"))
+
+
+def indexes(folder: Path) -> set[str]:
+    """The categories below a folder that have an index.yaml; '.' is the top."""
+    return {path.parent.relative_to(folder).as_posix() for path in folder.rglob("index.yaml")}
+
+
+def entry(path: str, summary: str, updated_at: str | None = NOON, token_estimate: int | None = None) -> dict[str, Any]:
+    """A memory as an index has it."""
+    estimate = -(-len(summary) // 4) if token_estimate is None else token_estimate
+    return {"path": path, "token_estimate": estimate, "summary": summary, "updated_at": updated_at}
+
+
+def unfinished(folder: Path) -> list[Path]:
+    return list(folder.rglob(".*memory-mcp-part"))

@@ -1,0 +1,34 @@
+import gzip
+import shutil
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.importers import ImportPlan, Report
+from memory_mcp.importers.model import FORMATS, Format
+from tests.importers.foreign_tools import FIXTURES, FOREIGN
+
+ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes", "stores", "graph"}))
+INTO = {"notes": "default", "stores": "moved", "graph": "memory"}
+
+
+def move(app: App, format_: Format, path: Path, *, dry_run: bool = False) -> Report:
+    return app.moving_in.move(ME, ImportPlan(format_, path, INTO[FORMATS[format_]], dry_run))
+
+
+def outcome(report: Report) -> tuple[int, int, int, int]:
+    return report.read, report.imported, report.skipped, report.refused
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    """What the foreign tools made, where nothing minds being written to."""
+    for tool in FOREIGN.values():
+        folder = tmp_path / "foreign" / tool.format
+        shutil.copytree(FIXTURES / tool.format, folder)
+        for packed in folder.glob("*.gz"):
+            packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
+            packed.unlink()
+    return tmp_path / "foreign"

@@ -1,0 +1,222 @@
+"""Everything as open formats, and back again without duplicates."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from memory_mcp.caller import ALL_SCOPES, Caller
+from memory_mcp.errors import Conflict, Invalid, NotFound
+from memory_mcp.families.graph.model import Entity, NewEntity, Relation
+from memory_mcp.families.notes.model import Author, NewNote
+from memory_mcp.families.stores.folders import MAX_FILE_BYTES
+from memory_mcp.maintenance.exports import Export
+from memory_mcp.maintenance.imports import read_export
+from memory_mcp.maintenance.zip_file import unpacked
+from tests.maintenance.house import LOCAL, PORTAL, answer, furnish, opened, run, tree
+
+
+def test_everything_is_there_as_open_formats(tmp_path: Path) -> None:
+    data_dir, out = tmp_path / "data", tmp_path / "out"
+    other = furnish(data_dir, tmp_path / "elsewhere", portals=True)
+    done = answer("export", out, "--data-dir", data_dir)
+    assert done["counts"] == {"vault": 1, "notes": 3, "links": 1, "stores": 4, "graph": 2, "portals": 1}
+    assert done["left_out"] == []
+
+    [memory] = map(json.loads, (out / "vault.jsonl").read_text().splitlines())
+    assert (memory["key"], memory["content"], memory["embedding"]) == ("k", "content of local", [1.0, 0.0, 0.5])
+    [two] = (out / "notes" / "default" / "a" / "b").glob("Two-*.md")
+    _, front, body = two.read_text().split("---\n", 2)
+    assert yaml.safe_load(front)["metadata"] == {"a": [1, {"b": None}]}
+    assert body == "\nbody\n\n"
+    assert (out / "stores" / "vault-of-mine" / "mine.md").read_text() == "written by hand\n"
+    lines = [json.loads(line) for line in (out / "graph" / "work.jsonl").read_text().splitlines()]
+    assert [line["type"] for line in lines] == ["entity", "entity", "relation"]
+    assert (out / "portals" / "tests" / "kept" / "events.csv").read_text() == '"id","what"\n1,"kept"\n2,"too"\n'
+    assert (out / "portals" / "tests" / "kept" / "events.parquet").read_bytes()[:4] == b"PAR1"
+    assert run("portal", "open", out / "portals" / "tests" / "kept.db").returncode == 0
+    for name in ("vault.jsonl", "links.jsonl", "projects.jsonl", "portals/"):
+        assert name in (out / "README.md").read_text()
+
+    theirs = answer("export", tmp_path / "theirs", "--user", "bob", "--data-dir", data_dir)
+    assert theirs["counts"]["vault"] == 1
+    assert f"content of {other.user}" in (tmp_path / "theirs" / "vault.jsonl").read_text()
+
+    with opened(tmp_path / "new") as app:
+        tried = read_export(app, LOCAL, out, dry_run=True)
+        assert list(app.vault.everything(LOCAL)) == []
+        taken = read_export(app, LOCAL, out)
+        assert tried.left_out == taken.left_out == []
+        assert (tried.new, tried.known) == (taken.new, taken.known)
+        what = {"memories", "notes", "links", "files", "projects", "entities", "observations", "relations", "portals"}
+        assert {name for name, count in taken.new.items() if count} == what
+        once_more = read_export(app, LOCAL, out, dry_run=True)
+        again = read_export(app, LOCAL, out)
+        assert sum(again.new.values()) == 0
+        assert again.left_out == []
+        assert once_more == again
+        assert app.portals.query(LOCAL, PORTAL, "SELECT * FROM events ORDER BY id", {}).rows == [
+            {"id": 1, "what": "kept"},
+            {"id": 2, "what": "too"},
+        ]
+    with opened(tmp_path / "new") as app, opened(data_dir) as origin:
+        assert list(app.vault.everything(LOCAL)) == list(origin.vault.everything(LOCAL))
+        assert shown(app) == shown(origin)
+        assert [link[:3] for link in app.notes.every_link(LOCAL)] == [
+            link[:3] for link in origin.notes.every_link(LOCAL)
+        ]
+        changed = [
+            (path / "stores" / "ours" / "a" / "memory.md").stat().st_mtime_ns for path in (tmp_path / "new", data_dir)
+        ]
+        assert changed[0] == changed[1]
+        assert app.stores.get(LOCAL, "ours", "a/memory", include_expired=True) == origin.stores.get(
+            LOCAL, "ours", "a/memory", include_expired=True
+        )
+        assert graphs(app) == graphs(origin)
+        assert answer("doctor", "--data-dir", tmp_path / "new")["well"] is True
+
+
+def shown(app: object) -> object:
+    """Notes without what an export leaves out."""
+    found = app.notes.everything(LOCAL)  # type: ignore[attr-defined]  # an App
+    return sorted(
+        (
+            (vars(note) | {"importance": note.importance, "superseded_by": None, "tags": set(note.tags)})
+            | {"user_tags": [tag.name for tag in tags if tag.origin == "user"], "own": own}
+            for note, tags, own in found
+        ),
+        key=lambda note: str(note["id"]),
+    )
+
+
+def graphs(app: object) -> object:
+    rooms = app.graph  # type: ignore[attr-defined]  # an App
+    return {
+        (one.name, one.description, one.status): [
+            (item.name, item.entity_type, tuple(item.observations))
+            if isinstance(item, Entity)
+            else (item.source, item.target, item.relation_type)
+            for item in rooms.everything_of(LOCAL, one)
+            if isinstance(item, (Entity, Relation))
+        ]
+        for one in rooms.every_project(LOCAL)
+    }
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "plain",
+        "\n\nleading and trailing\n\n",
+        "---\nfront: no\n---\n\nbody",
+        "CR\r\nLF\r\n",
+        "😀 日本語 \u2028 \x85",
+        "a\n---\n\nb",
+    ],
+)
+def test_a_note_comes_back_to_the_letter(tmp_path: Path, content: str) -> None:
+    with opened(tmp_path / "one") as app:
+        note = app.notes.create(
+            LOCAL,
+            Author(),
+            NewNote(content, title="a/b: *c* ..", namespace="ns/../x", folder="f//.g/..", tags=("yes", "1")),
+        )
+        Export(app, LOCAL).run(tmp_path / "out")
+    assert not {path for path in tree(tmp_path / "out") if ".." in path.split("/")}
+    with opened(tmp_path / "two") as app:
+        taken = read_export(app, LOCAL, tmp_path / "out")
+        assert taken.left_out == []
+        back = app.notes.read(LOCAL, note.id)
+    assert (back.content, back.title, back.namespace, back.folder, back.tags, back.created_at) == (
+        *(note.content, note.title, note.namespace, note.folder),
+        *(note.tags, note.created_at),
+    )
+
+
+def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
+    furnish(tmp_path / "data")
+    with opened(tmp_path / "data") as app:
+        Export(app, LOCAL).run(tmp_path / "out")
+        [(memory, _)] = app.vault.everything(LOCAL)
+        (tmp_path / "out" / "vault.jsonl").write_text(
+            json.dumps({**vars(memory), "content": "another"}) + "\nrubbish\n[]\n" + json.dumps({"key": 1}) + "\n"
+        )
+        (tmp_path / "out" / "notes" / "bad.md").write_text("no front matter")
+        taken = read_export(app, LOCAL, tmp_path / "out")
+        assert [(memory, None)] == [(memory, None) for memory, _ in app.vault.everything(LOCAL)]
+    assert [one.path for one in taken.left_out] == ["vault.jsonl:2", "vault.jsonl:3", "vault.jsonl:4", "notes/bad.md"]
+    assert taken.new.get("memories", 0) == 0
+
+
+def test_a_dry_run_says_what_the_run_does_with_what_is_only_half_right(tmp_path: Path) -> None:
+    furnish(tmp_path / "data")
+    out = tmp_path / "out"
+    with opened(tmp_path / "data") as app:
+        Export(app, LOCAL).run(out)
+    [memory] = (out / "vault.jsonl").read_bytes().splitlines()
+    said = json.loads(memory)
+    lines = [memory, memory, b"\xff\xfe", json.dumps({**said, "key": "when", "created_at": "yesterday"}).encode()]
+    lines.append(json.dumps({**said, "key": "zone", "created_at": "2020-01-01T02:00:00+02:00"}).encode())
+    (out / "vault.jsonl").write_bytes(b"\n".join(lines))
+    [link] = map(json.loads, (out / "notes" / "links.jsonl").read_text().splitlines())
+    links = [link, link, {**link, "target_id": "nobody"}, {**link, "target_id": link["source_id"]}]
+    (out / "notes" / "links.jsonl").write_text("\n".join(map(json.dumps, links)))
+    with (out / "graph" / "work.jsonl").open("a") as lines_of_graph:
+        lines_of_graph.write('{"type": "relation", "from": "A", "to": "nobody", "relationType": "r"}\n')
+    (out / "graph" / "_projects.jsonl").write_text('{"name": ["work"]}\n')
+    with opened(tmp_path / "new") as app:
+        app.graph.add_graph(LOCAL, "old", [NewEntity("mine", "thing")], [])
+        app.graph.archive_project(LOCAL, "old")
+        tried = read_export(app, LOCAL, out, dry_run=True)
+        taken = read_export(app, LOCAL, out)
+        times = {memory.key: memory.created_at for memory, _ in app.vault.everything(LOCAL)}
+    assert (tried.new, tried.known) == (taken.new, taken.known)
+    assert [one.path for one in tried.left_out] == [one.path for one in taken.left_out]
+    assert [one.path for one in taken.left_out] == [
+        *("vault.jsonl:3", "vault.jsonl:4", "notes/links.jsonl:3", "notes/links.jsonl:4"),
+        *("graph/old.jsonl", "graph/work.jsonl"),
+    ]
+    assert "is archived here" in taken.left_out[4].why
+    assert times == {"k": "2020-01-01T00:00:00Z", "zone": "2020-01-01T00:00:00Z"}
+    assert (taken.new["links"], taken.known["links"]) == (1, 1)
+
+
+def test_a_file_of_a_store_is_taken_in_up_to_the_size_that_stores_read(tmp_path: Path) -> None:
+    furnish(tmp_path / "data")
+    with opened(tmp_path / "data") as app:
+        Export(app, LOCAL).run(tmp_path / "out")
+        (tmp_path / "out" / "stores" / "ours" / "large.md").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
+        (tmp_path / "out" / "stores" / "ours" / "picture.png").write_bytes(b"\x89PNG\xff")
+        (tmp_path / "out" / "stores" / "empty").mkdir()
+        for dry_run in (True, False):
+            taken = read_export(app, LOCAL, tmp_path / "out", dry_run=dry_run)
+            assert [one.path for one in taken.left_out] == ["stores/ours/large.md"]
+            assert taken.new["files"] == 1
+    assert (tmp_path / "data" / "stores" / "ours" / "picture.png").read_bytes() == b"\x89PNG\xff"
+
+
+def test_refusals(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    (tmp_path / "newer").mkdir()
+    (tmp_path / "newer" / "export.json").write_text('{"format": "memory-mcp-export/2"}')
+    with opened(tmp_path / "data") as app:
+        with pytest.raises(Conflict):
+            Export(app, LOCAL).run(tmp_path / "full")
+        with pytest.raises(NotFound):
+            read_export(app, LOCAL, tmp_path / "full")
+        with pytest.raises(Invalid, match="does not know"):
+            read_export(app, LOCAL, tmp_path / "newer")
+        stranger = Caller("nobody", ALL_SCOPES, LOCAL.families)
+        done = Export(app, stranger).run(tmp_path / "empty")
+    assert set(done.counts.values()) == {0}
+    assert run("export", tmp_path / "x", "--user", "nobody", "--data-dir", tmp_path / "data").returncode == 1
+
+
+def test_a_zip_that_says_no_day_is_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        archive.writestr(zipfile.ZipInfo("export.json", (1980, 0, 0, 0, 0, 0)), "{}")
+    with unpacked(tmp_path / "packed.zip") as folder:
+        assert (folder / "export.json").read_text() == "{}"

@@ -1,0 +1,240 @@
+"""A backup that is taken while several servers write to everything holds every write acknowledged before it began."""
+
+import json
+import os
+import threading
+import time
+import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.families.graph.model import Entity
+from memory_mcp.families.vault.model import NewMemory
+from memory_mcp.maintenance.backup import AT_MOST
+from memory_mcp.maintenance.file_tree import Tree
+from tests.maintenance.house import LOCAL, PORTAL, fill, opened, run, upkeep_of
+from tests.wire import Stdio, environment
+
+WRITERS = 3
+ROUNDS = 3
+
+
+class Writer:
+    """A real server, and a thread that writes to every family until it is told to stop."""
+
+    def __init__(self, data_dir: Path, number: int) -> None:
+        self.number = number
+        more = {"MEMORY_MCP_EMBEDDER": "none", "MEMORY_MCP_ENGINE_IDLE": "20"}
+        self.server = Stdio.start(data_dir, env=environment(**more))
+        self.acknowledged: dict[str, list[str]] = {name: [] for name in self.ways()}
+        self.errors: list[object] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def ways(self) -> dict[str, Callable[[str], Any]]:
+        call = self._call
+        return {
+            "vault": lambda key: call("commit_memory", scope="vault", key=key, content=f"content {key}"),
+            "notes": lambda key: call("memory_create", content=f"note {key}", title=key),
+            "stores": lambda key: call("add_memory", store="load", path=f"{self.number}/{key}", content=key),
+            "elsewhere": lambda key: call("add_memory", store="away", path=f"{self.number}/{key}", content=key),
+            "graph": lambda key: call(
+                "create_entities", project="load", entities=[{"name": key, "entity_type": "t", "observations": [key]}]
+            ),
+            "portals": lambda key: call("portal_write", portalUri=PORTAL, table="load", data=[{"key": key}]),
+        }
+
+    def _call(self, tool: str, **arguments: Any) -> None:
+        answer = self.server.call(tool, **arguments)
+        assert "error" not in answer, answer
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _write(self) -> None:
+        count = 0
+        try:
+            while not self._over.is_set():
+                for name, write in self.ways().items():
+                    key = f"w{self.number}-{count}"
+                    write(key)
+                    self.acknowledged[name].append(key)
+                # A moved memory is never in neither place, and never in both.
+                if count % 5 == 0:
+                    self.server.call(
+                        "move_memory", store="load", from_path=f"{self.number}/{key}", to_path=f"moved/{key}"
+                    )
+                count += 1
+        except Exception as exc:  # noqa: BLE001  # the test wants to know, whatever it is
+            self.errors.append(exc)
+
+    def so_far(self) -> dict[str, set[str]]:
+        return {name: set(keys) for name, keys in self.acknowledged.items()}
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join()
+        self.server.close()
+
+
+def test_a_backup_under_load_holds_every_write_acknowledged_before_it_began(tmp_path: Path) -> None:
+    data_dir, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with opened(data_dir) as app:
+        app.stores.register(LOCAL, "away", elsewhere)
+        app.graph.add_graph(LOCAL, "load", [], [])
+    writers = [Writer(data_dir, number) for number in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    taken: list[tuple[Path, dict[str, set[str]]]] = []
+    for round_ in range(ROUNDS):
+        wanted = max(len(keys) for writer in writers for keys in writer.acknowledged.values()) + 10
+        while not any(writer.errors for writer in writers) and min(
+            len(writer.acknowledged["portals"]) for writer in writers
+        ) < min(wanted, 10 * (round_ + 1)):
+            time.sleep(0.02)
+        before: dict[str, set[str]] = {}
+        for writer in writers:
+            for name, keys in writer.so_far().items():
+                before.setdefault(name, set()).update(keys)
+        done = run("backup", tmp_path / f"{round_}.zip", "--data-dir", data_dir, "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["left_out"] == []
+        taken.append((tmp_path / f"{round_}.zip", before))
+    for writer in writers:
+        writer.stop()
+    assert [writer.errors for writer in writers] == [[]] * WRITERS
+
+    for file, before in taken:
+        data = tmp_path / f"restored-{file.stem}"
+        with upkeep_of(data, alone=True) as upkeep:
+            upkeep.restore.run(file)
+        found = contents(data)
+        for name, keys in before.items():
+            assert keys, name
+            assert keys <= set(found[name]), name
+            assert len(found[name]) == len(set(found[name])), name  # nothing twice, moved or not
+        assert_one_moment(found)
+        with upkeep_of(data) as upkeep:
+            assert upkeep.doctor.look(repair=False).problems == []
+
+
+def contents(data_dir: Path) -> dict[str, list[str]]:
+    with opened(data_dir) as app:
+        return {
+            "vault": [memory.key for memory, _ in app.vault.everything(LOCAL)],
+            "notes": [note.title for note, _, _ in app.notes.everything(LOCAL)],
+            "stores": [path.stem for path in (data_dir / "stores" / "load").rglob("*.md")],
+            "elsewhere": [path.stem for path in (data_dir / "elsewhere" / "local" / "away").rglob("*.md")],
+            "graph": [one.name for one in app.graph.everything(LOCAL, "load") if isinstance(one, Entity)],
+            "portals": [row["key"] for row in app.portals.query(LOCAL, PORTAL, "SELECT key FROM load", {}).rows],
+        }
+
+
+def assert_one_moment(found: dict[str, list[str]]) -> None:
+    """Each writer writes to the families in turn: at one moment each is at most one ahead of the next."""
+    order = ("vault", "notes", "stores", "elsewhere", "graph")
+    for number in range(WRITERS):
+        counts = [sum(key.startswith(f"w{number}-") for key in found[name]) for name in order]
+        assert counts == sorted(counts, reverse=True), counts
+        assert counts[0] - counts[-1] <= 1, counts
+
+
+def test_nobody_waits_while_a_backup_copies(tmp_path: Path) -> None:
+    """Whatever is being copied, a write is done meanwhile: if its turn were held, it would be refused."""
+    data_dir = tmp_path / "data"
+    with opened(data_dir) as app:
+        fill(app, LOCAL, "local")
+    server = Stdio.start(data_dir, env=environment(MEMORY_MCP_EMBEDDER="none"))
+    seen = set()
+
+    def write(what: str, done: int, whole: int) -> None:
+        if what not in seen:
+            seen.add(what)
+            key = f"while-{len(seen)}"
+            assert "error" not in server.call("commit_memory", scope="vault", key=key, content=what)
+            assert "error" not in server.call("memory_create", content=what, title=key)
+            assert "error" not in server.call("add_memory", store="ours", path=key, content=what)
+            assert "error" not in server.call("create_entities", project="work", entities=[entity(key)])
+
+    with upkeep_of(data_dir) as upkeep:
+        assert upkeep.backup.make(tmp_path / "b.zip", write).left_out == ()
+    server.close()
+    assert {"portals", "stores", "server.db", "memory.db", "notes.db", "files"} <= seen
+
+
+def entity(name: str) -> dict[str, Any]:
+    return {"name": name, "entity_type": "t", "observations": []}
+
+
+def test_nobody_waits_for_a_backup_that_waits_for_somebody_else(tmp_path: Path) -> None:
+    """One writer has its turn for long. The backup comes after it, and others write as if there were none."""
+    data_dir = tmp_path / "data"
+    with opened(data_dir) as app:
+        fill(app, LOCAL, "local")
+    with opened(data_dir) as app, upkeep_of(data_dir) as upkeep, ThreadPoolExecutor(1) as beside:
+        with FileLocks(data_dir / "notes.db.lock").take():
+            under_way = beside.submit(upkeep.backup.make, tmp_path / "b.zip")
+            waits = []
+            for count in range(40):
+                started = time.monotonic()
+                app.vault.take_in(
+                    LOCAL, NewMemory("vault", f"k{count}", "c"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
+                )
+                waits.append(time.monotonic() - started)
+                time.sleep(0.05)
+            assert not under_way.done()
+        assert under_way.result().left_out == ()
+    assert max(waits) < 8 * AT_MOST, waits  # far less than the turn was held for
+
+
+def test_a_store_that_is_registered_while_a_backup_begins_is_in_it(tmp_path: Path) -> None:
+    data_dir, late = tmp_path / "data", tmp_path / "late"
+    late.mkdir()
+    (late / "mine.md").write_text("late", encoding="utf-8")
+    with opened(data_dir) as app, upkeep_of(data_dir) as upkeep:
+        fill(app, LOCAL, "local")
+
+        def register(what: str, done: int, whole: int) -> None:
+            if what == "stores" and done == whole:
+                app.stores.register(LOCAL, "late", late)
+
+        upkeep.backup.make(tmp_path / "b.zip", register)
+    with zipfile.ZipFile(tmp_path / "b.zip") as made:
+        assert "late" in made.read("stores.yaml").decode()
+        assert made.read("elsewhere/local/late/mine.md") == b"late"
+
+
+def test_settings_that_cannot_be_read_are_left_out_and_told(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    with opened(data_dir), upkeep_of(data_dir) as upkeep:
+        (data_dir / "config.toml").mkdir()
+        made = upkeep.backup.make(tmp_path / "b.zip")
+    assert [(one.path, one.why) for one in made.left_out] == [("config.toml", "it cannot be read (Is a directory)")]
+
+
+def test_files_that_do_not_change_are_copied_once_and_not_while_others_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data_dir = tmp_path / "data"
+    with opened(data_dir) as app:
+        fill(app, LOCAL, "local")
+    for path in (data_dir / "stores").rglob("*"):
+        os.utime(path, (0, 0))
+    copied: list[str] = []
+    really = Tree._copy
+
+    def copy(tree: Tree, path: str) -> bool:
+        copied.append(path)
+        return really(tree, path)
+
+    monkeypatch.setattr(Tree, "_copy", copy)
+    with upkeep_of(data_dir) as upkeep:
+        upkeep.backup.make(tmp_path / "b.zip")
+    assert "ours/a/memory.md" in copied
+    assert len(copied) == len(set(copied))

@@ -1,0 +1,198 @@
+"""Lists for people, over a real server: notes by what is known of them, and what was written last in every family."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.server.test_rest import Person, cli, signed_in
+from tests.wire import Http, http_server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
+    with http_server(tmp_path_factory.mktemp("lists"), "--embedder", "none") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def me(server: Http) -> Person:
+    person = signed_in(server, server.link)
+    for number in range(7):
+        call(
+            person,
+            "memory_create",
+            title=f"Note {number}",
+            content=f"Words {number} #{'odd' if number % 2 else 'even'}",
+            namespace="work" if number < 3 else "home",
+            folder="plans" if number == 5 else "",
+            importance=number / 10,
+        )
+    gone = call(person, "memory_create", title="Gone", content="Was here once")
+    call(person, "memory_delete", id=gone["id"])
+    call(person, "commit_memory", scope="vault", key="tea", content="Darjeeling")
+    call(person, "add_memory", store="default", path="people/bob", content="Bob leads.")
+    call(person, "create_project", name="house")
+    call(person, "create_entities", project="house", entities=[{"name": "Hall", "entity_type": "room"}])
+    call(person, "portal_write", portalUri="mem://tests/shop", table="orders", data=[{"id": 1}])
+    return person
+
+
+def call(person: Person, tool: str, **arguments: object) -> dict[str, Any]:
+    answer = person.ask("POST", f"/api/tools/{tool}", json=arguments)
+    assert answer.status_code == 200, answer.text
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+def titles(person: Person, query: str = "") -> list[str]:
+    answer = person.ask("GET", f"/api/notes?{query}")
+    assert answer.status_code == 200, answer.text
+    return [note["title"] for note in answer.json()["notes"]]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", [6, 5, 4, 3, 2, 1, 0]),
+        ("namespace=work", [2, 1, 0]),
+        ("folder=plans", [5]),
+        ("title=note%20%205", [5]),
+        ("title=note%205&namespace=work", []),
+        ("title=note", []),
+        ("tag=odd", [5, 3, 1]),
+        ("tag=odd&tag=even", []),
+        ("tag=odd&namespace=home&min_importance=0.4", [5]),
+        ("source=ui&min_importance=0.6", [6]),
+        ("source=import", []),
+        ("since=2020-01-01&until=9999-12-31&folder=plans", [5]),
+        ("until=2020-01-01", []),
+        ("q=words&folder=plans", [5]),
+    ],
+)
+def test_notes_are_listed_by_what_is_known_of_them(me: Person, query: str, expected: list[int]) -> None:
+    assert titles(me, query) == [f"Note {number}" for number in expected]
+
+
+def test_deleted_notes_have_a_list_of_their_own(me: Person) -> None:
+    assert titles(me, "archived=true") == ["Gone"]
+    assert titles(me, "archived=true&q=ONCE") == ["Gone"]
+    assert titles(me, "archived=true&q=twice") == []
+
+
+@pytest.mark.parametrize("query", ["", "archived=false&tag=even", "min_importance=0.1"])
+def test_pages_follow_one_another(me: Person, query: str) -> None:
+    seen: list[str] = []
+    after = ""
+    while True:
+        page = me.ask("GET", f"/api/notes?{query}&limit=2{after}").json()
+        seen += [note["title"] for note in page["notes"]]
+        if page["next"] is None:
+            break
+        after = f"&after={page['next']}"
+    assert seen == titles(me, query)
+
+
+@pytest.mark.parametrize("query", ["after=x", "limit=0", "since=soon", "source=nobody", "min_importance=2"])
+def test_what_cannot_be_meant_is_refused(me: Person, query: str) -> None:
+    assert me.ask("GET", f"/api/notes?{query}").status_code == 422
+
+
+def test_what_was_written_last_is_told_of_every_family_and_of_nobody_else(server: Http, me: Person) -> None:
+    found = me.ask("GET", "/api/recent?limit=100").json()
+    assert {one["family"] for one in found["writes"]} == {"notes", "vault", "stores", "graph", "portals"}
+    assert found["incomplete"] == []
+    times = [one["at"] for one in found["writes"]]
+    assert times == sorted(times, reverse=True)
+    for one in found["writes"]:
+        assert me.ask("GET", "/api/open", params={"ref": one["ref"]}).status_code == 200, one
+    assert len(me.ask("GET", "/api/recent?limit=2").json()["writes"]) == 2
+    assert [one["title"] for one in me.ask("GET", "/api/recent?family=graph").json()["writes"]] == ["Hall"]
+
+    cli(server.data_dir, "users", "add", "ann")
+    ann = signed_in(server, cli(server.data_dir, "users", "link", "ann")["link"])
+    assert ann.ask("GET", "/api/recent").json() == {"writes": [], "incomplete": []}
+    assert ann.ask("GET", "/api/notes").json() == {"notes": [], "next": None}
+
+
+def test_a_project_is_drawn_from_its_best_connected_entities(server: Http, me: Person) -> None:
+    call(me, "create_project", name="town")
+    call(
+        me, "create_entities", project="town", entities=[{"name": n, "entity_type": "t"} for n in ("a", "b", "c", "d")]
+    )
+    ties = [{"from": "a", "to": "d", "relation_type": "r"}, {"from": "b", "to": "d", "relation_type": "s"}]
+    call(me, "create_relations", project="town", relations=ties)
+    drawn = me.ask("GET", "/api/graph/town?limit=2").json()
+    assert [node["name"] for node in drawn["nodes"]] == ["d", "a"]
+    assert drawn["edges"] == [{"source": "a", "target": "d", "type": "r"}]
+    assert drawn["total"] == 4
+    assert me.ask("GET", "/api/graph/nowhere").status_code == 404
+
+
+def kept(me: Person, address: str) -> dict[str, str]:
+    """A file of a store, as it can be put back."""
+    was = me.ask("GET", address).json()
+    return {"data": was["data"], "changed_ns": was["changed_ns"]}
+
+
+def test_a_file_of_a_store_is_put_back_as_it_was_and_never_over_another(server: Http, me: Person) -> None:
+    place, file = "/api/stores/default/file", server.data_dir / "stores" / "default" / "people" / "eve.md"
+    file.write_bytes("---\ncolour: grün\n---\n\nEve\r\n".encode())
+    before, changed = file.read_bytes(), file.stat().st_mtime_ns
+    was = kept(me, f"{place}?path=people/eve")
+    there = me.ask("POST", place, json={"path": "people/eve", **was})
+    assert (there.status_code, there.json()["error"]) == (409, "conflict")
+    call(me, "remove_memory", store="default", path="people/eve")
+    assert me.ask("GET", f"{place}?path=people/eve").status_code == 404
+
+    back = me.ask("POST", place, json={"path": "people/eve", **was})
+    assert (back.status_code, back.json()) == (201, {"store": "default", "path": "people/eve"})
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == (before, changed)
+    for path in ("../eve", "/etc/eve", "people/../../eve"):
+        assert me.ask("POST", place, json={"path": path, **was}).status_code == 422
+    nobodys = me.ask("POST", "/api/stores/nobodys/file", json={"path": "people/eve", **was})
+    assert nobodys.status_code == 404
+
+
+def test_a_file_that_is_not_utf_8_comes_back_byte_for_byte(server: Http, me: Person) -> None:
+    place, file = "/api/stores/default/file", server.data_dir / "stores" / "default" / "people" / "latin.md"
+    file.write_bytes("Zoë".encode("latin-1"))
+    was = kept(me, f"{place}?path=people/latin")
+    call(me, "remove_memory", store="default", path="people/latin")
+    assert me.ask("POST", place, json={"path": "people/latin", **was}).status_code == 201
+    assert file.read_bytes() == "Zoë".encode("latin-1")
+
+
+def test_what_is_no_file_of_a_store_is_not_put_back(server: Http, me: Person) -> None:
+    place = "/api/stores/default/file"
+    half = r'{"path": "%s", "data": "%s", "changed_ns": "1"}'
+    for path, data in ((r"people/\ud800", "YQ=="), ("people/half", r"\ud800"), ("people/half", "no base64")):
+        answer = me.ask("POST", place, content=half % (path, data), headers={"Content-Type": "application/json"})
+        assert answer.status_code == 422, answer.text
+    assert me.ask("POST", place, json={"path": "C:\\x", "data": "YQ==", "changed_ns": "1"}).status_code == 422
+
+
+def test_a_file_whose_name_or_size_keeps_it_from_coming_back_says_so(server: Http, me: Person) -> None:
+    folder = server.data_dir / "stores" / "default"
+    (folder / f"{'n' * 130}.md").write_text("named elsewhere", encoding="utf-8")
+    (folder / "long.md").write_text("x" * 4_000_000, encoding="utf-8")
+    (folder / "plain.md").write_text("x", encoding="utf-8")
+    told = {
+        path: me.ask("GET", "/api/stores/default/file", params={"path": path}).json()["comes_back"]
+        for path in ("n" * 130, "long", "plain")
+    }
+    assert told == {"n" * 130: False, "long": False, "plain": True}
+
+
+def test_an_edit_never_goes_over_what_somebody_else_wrote_meanwhile(server: Http, me: Person) -> None:
+    place = "/api/stores/default/edit"
+    call(me, "add_memory", store="default", path="people/kim", content="One")
+    was = call(me, "get_memory", store="default", path="people/kim")["content"]
+    mine = {"path": "people/kim", "content": "Two", "was": was}
+    assert me.ask("POST", place, json=mine).status_code == 200
+    late = me.ask("POST", place, json=mine | {"content": "Three"})
+    assert (late.status_code, late.json()["error"]) == (409, "changed")
+    assert call(me, "get_memory", store="default", path="people/kim")["content"].strip() == "Two"
+    half = r'{"path": "people/kim", "content": "\ud800", "was": ""}'
+    refused = me.ask("POST", place, content=half, headers={"Content-Type": "application/json"})
+    assert refused.status_code == 422

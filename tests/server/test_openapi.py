@@ -1,0 +1,95 @@
+"""The OpenAPI document against a live server: what it promises is what happens."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import schemathesis
+from schemathesis.engine import Status, events, from_schema
+
+from memory_mcp.app import open_access
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.settings import load
+from tests.wire import Http, http_server
+
+COOKIE = "memory_mcp_sign_in"
+NEEDS_A_HUB = "POST /api/mcp/sync/"  # tests/server/test_sync.py has one
+ELSEWHERE = {
+    "GET /api/events",  # a stream without end; tests/server/test_rest.py listens to it
+    "POST /api/mcp/sync/link",  # asks whichever host it is given; tests/server/test_sync.py gives it one
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
+    with http_server(tmp_path_factory.mktemp("openapi"), "--embedder", "none") as running:
+        yield running
+
+
+@pytest.fixture
+def api(server: Http) -> Any:
+    document = schemathesis.openapi.from_url(f"{server.url}/api/openapi.json")
+    found = document.exclude(path=[label.split()[1] for label in ELSEWHERE])
+    found.config.generation.update(deterministic=True, no_shrink=True)
+    found.config.update(continue_on_failure=True, request_timeout=20)
+    return found
+
+
+def run(api: Any, *, examples: int) -> tuple[set[str], list[str]]:
+    """Every phase with every check: which operations succeeded at least once, and what is wrong."""
+    api.config.generation.update(max_examples=examples)
+    succeeded: set[str] = set()
+    wrong: list[str] = []
+    for event in from_schema(api).execute():
+        if isinstance(event, events.ScenarioFinished):
+            wrong += [f"{event.label}: {event.status}"] if event.status is Status.ERROR else []
+            checks = [check for checks in event.recorder.checks.values() for check in checks]
+            wrong += [f"{event.label}: {check.failure_info.failure}" for check in checks if check.failure_info]
+            answers = [interaction.response for interaction in event.recorder.interactions.values()]
+            if any(answer is not None and answer.status_code < 300 for answer in answers):
+                succeeded.add(str(event.label))
+        elif isinstance(event, events.NonFatalError | events.FatalError):
+            wrong.append(f"{event}")
+    return succeeded, wrong
+
+
+def sign_in(api: Any, cookies: Iterator[str]) -> None:
+    usual = next(cookies)
+
+    @api.auth(refresh_interval=None)
+    class SignedIn:
+        """Signing out uses a cookie up each time."""
+
+        def get(self, case: Any, context: Any) -> str:
+            return next(cookies) if case.path == "/api/sign-out" else usual
+
+        def set(self, case: Any, data: str, context: Any) -> None:
+            case.cookies[COOKIE] = data
+
+
+def test_whoever_is_signed_in_gets_what_the_document_promises(server: Http, api: Any) -> None:
+    with open_access(load({"data_dir": server.data_dir}, environ={}).settings) as access:
+        sign_ins = access.sign_ins
+        host = server.url.removeprefix("http://")
+        sign_in(api, (sign_ins.by_link(sign_ins.link_token(LOCAL_USER), f"test {n}", host) for n in itertools.count()))
+        succeeded, wrong = run(api, examples=6)
+    assert wrong == []
+    operations = {operation.ok().label for operation in api.get_all_operations()}
+    promised = {f"{method.upper()} {path}" for path, methods in api.raw_schema["paths"].items() for method in methods}
+    assert operations == promised - ELSEWHERE
+    plain = {label for label in operations if "{" not in label and not label.startswith(NEEDS_A_HUB)}
+    assert succeeded >= plain - {"POST /api/sign-in", "GET /api/open"}
+
+
+def test_whoever_is_not_signed_in_is_refused_as_the_document_says(api: Any) -> None:
+    assert run(api, examples=1) == (set(), [])
+
+
+def test_the_document_is_openapi_3_1(server: Http, api: Any) -> None:
+    document = server.client.get("/api/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    api.validate()
+    for shape in document["components"]["schemas"].values():
+        jsonschema_rs.meta.validate({"$schema": "https://json-schema.org/draft/2020-12/schema", **shape})

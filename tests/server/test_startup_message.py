@@ -1,0 +1,21 @@
+"""What a starting server prints goes by the same list of clients as `memory-mcp connect`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from memory_mcp import settings
+from memory_mcp.clients import CLIENTS, Http
+from memory_mcp.server import startup_message
+
+
+@pytest.mark.parametrize("auth", ["key", "none"])
+def test_the_snippets_are_what_connect_would_write(tmp_path: Path, auth: str) -> None:
+    chosen = settings.load({"data_dir": tmp_path, "auth": auth}, environ={}).settings
+    shown = startup_message.text(chosen, 8765, "mmcp_key" if auth == "key" else None, None)
+    way = Http("http://127.0.0.1:8765/mcp", "mmcp_key" if auth == "key" else None)
+    for client in (CLIENTS["cursor"], CLIENTS["vscode"]):
+        assert f"{json.dumps({client.section: {'memory': client.entry(way)}})}" in shown
+    assert ("--key mmcp_key" in shown) == (auth == "key")
+    assert "memory-mcp connect CLIENT --http http://127.0.0.1:8765" in shown

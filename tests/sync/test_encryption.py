@@ -1,0 +1,151 @@
+"""What a note says is sealed before it leaves a node, and the hub can still merge it."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from pydantic import JsonValue
+
+from memory_mcp.errors import Invalid
+from memory_mcp.sync.encryption import Seal, new_secret
+from memory_mcp.sync.records import Record, Register, as_json, merge, parse
+from tests.sync.test_records import STAMP, records, same
+
+SECRET = "mms_" + "A" * 43
+SEAL = Seal(SECRET)
+
+
+@given(records)
+def test_what_was_sealed_is_opened_as_it_was(record: Record) -> None:
+    sealed = parse(json.loads(json.dumps(as_json(SEAL.seal(record)))))
+    assert same(SEAL.open(sealed), record)
+
+
+@given(records)
+def test_the_same_note_sealed_twice_is_the_same(record: Record) -> None:
+    assert same(SEAL.seal(record), Seal(SECRET).seal(record))
+
+
+@given(records, records)
+def test_the_hub_merges_what_it_cannot_read(one: Record, other: Record) -> None:
+    sealed, opened = SEAL.open(merge(SEAL.seal(one), SEAL.seal(other))), merge(one, other)
+    stamps = {name: register[0] for name, register in opened.registers.items()}
+    assert {name: register[0] for name, register in sealed.registers.items()} == stamps
+    for name, register in sealed.registers.items():
+        assert register in (one.registers.get(name), other.registers.get(name))  # equal stamps: any, but the same
+    assert sealed.dead == opened.dead
+
+
+def test_nothing_a_person_wrote_is_to_be_seen() -> None:
+    written: dict[str, JsonValue] = {
+        "content": "wombat one",
+        "title": "wombat two",
+        "folder": "wombat/three",
+        "expires_at": "2031-wombat",
+        "tag/wombat-four": ["Wombat-Four", "user"],
+        "metadata/wombat-five": {"wombat": "six"},
+        "wikilink/wombat seven": "n2",
+    }
+    record = Record("n1", {name: (STAMP, value) for name, value in written.items()})
+    removed = Record("n1", dict.fromkeys(written, (STAMP,)))
+    for one in (record, removed):
+        assert "wombat" not in json.dumps(as_json(SEAL.seal(one))).casefold()
+
+
+@pytest.mark.parametrize("title", ["🦘" * 300, "ΐ" * 900, "x" * 300])
+def test_the_longest_titles_fit_when_sealed(title: str) -> None:
+    parse(as_json(SEAL.seal(Record("n1", {f"wikilink/{title}": (STAMP, "n2")}))))
+
+
+LATER = STAMP.replace("0:a", "1:a")
+WHOLE = Record(
+    "n1",
+    {
+        "content": (STAMP, "text"),
+        "tag/x": (STAMP, ["x", "user"]),
+        "metadata/k": (STAMP,),
+        "namespace": (STAMP, "default"),
+        "archived": (STAMP, True),
+        "link/n2": (STAMP, "n2"),
+    },
+)
+SEALED = SEAL.seal(WHOLE)
+
+
+def value(name: str, record: Record = SEALED) -> Any:
+    _, found = record.registers[name]  # type: ignore[misc]  # it has one
+    return found
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        Record("n2", SEALED.registers),
+        Record("n1", {"title": (STAMP, value("content"))}),
+        Record("n1", {"link/n3": (STAMP, value("link/n2"))}),
+        *(Record("n1", {name: (LATER, value(name))}) for name in SEALED.registers),
+        *(Record("n1", {name: (LATER,)}) for name in SEALED.registers),  # as if a node had removed it
+        *(
+            Record("n1", {name: (LATER, value(name, WHOLE))})
+            for name in ("content", "namespace", "archived", "link/n2")
+        ),
+        Record("n1", {"content": (STAMP, {"sealed": "???"})}),
+        Record("n1", {"content": (STAMP, {"sealed2": "???"})}),
+        Record("n1", {"content": (STAMP, {"sealed": value("content")["sealed2"]})}),
+        Record("n1", {"content": (STAMP, {"sealed2": 7})}),
+        Record("n1", {"tag/bm90aGluZw==": (STAMP,)}),
+        Record("n1", {"namespace": (STAMP, {**value("namespace"), "open": "other"})}),
+        Record("n1", {"namespace": (STAMP, {"sealed2": value("namespace")["sealed2"]})}),
+        Record("n1", dead=STAMP),
+        Record("n1", {"dead": (STAMP,)}, dead=STAMP),
+        Record("n1", {"dead": (STAMP, value("content"))}, dead=STAMP),
+        Record("n1", {"dead": SEAL.seal(Record("n2", dead=STAMP)).registers["dead"]}, dead=STAMP),
+        Record("n1", {"dead": SEAL.seal(Record("n1", dead=STAMP)).registers["dead"]}, dead=LATER),
+    ],
+)
+def test_nothing_can_be_made_up_removed_or_moved_to_another_note_field_or_time(forged: Record) -> None:
+    with pytest.raises(Invalid, match=r"secret|not sealed"):
+        SEAL.open(forged)
+
+
+def test_a_deletion_is_sealed_and_stays_so_when_it_is_merged() -> None:
+    dead = Record("n1", {"namespace": (LATER, "default")}, dead=LATER)
+    for merged in (merge(SEALED, SEAL.seal(dead)), merge(SEAL.seal(dead), SEALED), SEAL.seal(dead).slim):
+        assert SEAL.open(parse(json.loads(json.dumps(as_json(merged))))) == dead
+        assert merged.namespace == "default"
+
+
+def first_format(record: Record) -> Record:
+    """As the first version sealed it: only values, and neither removals nor moves, links and deletions."""
+    sealed: dict[str, Register] = {
+        name: (register[0], {"sealed": SEAL._encrypt(register[1], record.id, name, register[0])})
+        for name, register in record.registers.items()
+        if len(register) == 2
+    }
+    return Record(record.id, sealed)
+
+
+def test_values_of_the_first_format_are_opened_and_lose_to_the_same_ones_of_this_format() -> None:
+    record = Record("n1", {"content": (STAMP, "text"), "title": (STAMP, None)})
+    assert SEAL.open(first_format(record)) == record
+    assert merge(first_format(record), SEAL.seal(record)) == SEAL.seal(record)
+    left_open = Record("n1", {"namespace": (STAMP, "default"), "metadata/k": (STAMP,), "archived": (STAMP, True)})
+    for name, register in left_open.registers.items():
+        shown, sealed = SEAL._sealed("n1", name, register)
+        with pytest.raises(Invalid, match="resync"):
+            SEAL.open(Record("n1", {shown: register}))
+        assert merge(Record("n1", {shown: register}), Record("n1", {shown: sealed})).registers == {shown: sealed}
+
+
+def test_another_secret_opens_nothing() -> None:
+    other = Seal(new_secret())
+    assert other.fingerprint != SEAL.fingerprint
+    with pytest.raises(Invalid, match="secret"):
+        other.open(SEAL.seal(Record("n1", {"content": (STAMP, "text")})))
+
+
+@pytest.mark.parametrize("secret", ["", "x", "mms_", "mms_short", "A" * 43, "mms_" + "A" * 44, "mms_" + "é" * 43])
+def test_what_is_no_secret_is_refused(secret: str) -> None:
+    with pytest.raises(Invalid, match="no secret"):
+        Seal(secret)
