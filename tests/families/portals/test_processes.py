@@ -291,6 +291,33 @@ def test_a_library_in_ld_preload_does_not_reach_the_engine(tmp_path: Path, monke
     assert (given["LC_ALL"], given["TMPDIR"]) == ("C.UTF-8", str(tmp_path / "portal" / "tmp"))
 
 
+def test_calls_whose_clients_leave_while_an_engine_starts_start_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class HasLeftError(Exception):
+        pass
+
+    def leave() -> None:
+        raise HasLeftError
+
+    (tmp_path / "portal").mkdir()
+    slow = subprocess.Popen(["sleep", "60"])
+    starts: list[subprocess.Popen[bytes]] = []
+
+    def spawn() -> subprocess.Popen[bytes]:
+        starts.append(slow)
+        return slow
+
+    process = engine_process.EngineProcess(tmp_path / "portal", engine_process.Rules())
+    monkeypatch.setattr(process, "_spawn", spawn)
+    for _ in range(3):
+        with pytest.raises(HasLeftError):
+            process.connect({"limits": {}}, leave)
+    slow.kill()
+    slow.wait()
+    assert len(starts) == 1
+
+
 def test_an_engine_that_ends_as_it_starts_is_noticed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "chdb.py").write_text("raise SystemExit(7)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

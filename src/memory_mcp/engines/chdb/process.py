@@ -103,6 +103,7 @@ class EngineProcess:
         self._folder = folder
         self._rules = rules
         self._starting = threading.Lock()
+        self._started: subprocess.Popen[bytes] | None = None  # the last engine that this server started
 
     @property
     def must_exist(self) -> bool:
@@ -172,13 +173,18 @@ class EngineProcess:
             if time.monotonic() > deadline:
                 self.kill_hung()
                 raise Unavailable("The engine of this portal does not start. Look at the log, or try again.")
-            if started is None or (started.poll() is not None and not is_running(self._folder)):
+            if not self._is_starting():
                 failed += bool(started and started.returncode)
                 if failed >= MAX_FAILED_STARTS:
                     raise Unavailable("The engine of this portal ends as soon as it starts. Look at the log.")
-                started = self._start()
+                started = self._started = self._start()
             check()
             time.sleep(POLL_INTERVAL_S)
+
+    def _is_starting(self) -> bool:
+        """Whether an engine is on its way, also for an earlier call whose client has left."""
+        is_alive = self._started is not None and self._started.poll() is None
+        return is_alive or is_running(self._folder)
 
     def kill_hung(self) -> None:
         """Kill an engine that holds the portal's lock and does not answer or end."""

@@ -16,6 +16,7 @@ from memory_mcp.app import CONFINABLE
 from memory_mcp.caller import Caller
 from memory_mcp.errors import AppError, Forbidden
 from memory_mcp.server import connections
+from memory_mcp.server.middleware.pace import RefusalPace
 from memory_mcp.server.request_context import CALLER, ip_of
 from memory_mcp.server.thread_pools import Workers
 
@@ -41,6 +42,7 @@ class AuthenticationMiddleware:
         self._anyone = anyone
         self._limited = limited
         self._workers = workers
+        self._pace = RefusalPace()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(self._protects):
@@ -48,6 +50,7 @@ class AuthenticationMiddleware:
                 caller = scope[CALLER] = await self._caller(scope)
                 connections.confirm(scope, caller.user)
             except AppError as error:
+                await self._pace.wait(ip_of(scope) or "")
                 await refusal(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
