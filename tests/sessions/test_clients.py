@@ -266,7 +266,7 @@ def test_what_kill_9_leaves_goes_with_the_next_server_that_is_used(tmp_path: Pat
     assert left
     following = Stdio.start(tmp_path)
     assert until(lambda: not left & {path.name for path in (tmp_path / "servers").iterdir()})
-    assert len(listed(tmp_path)) == 1
+    assert until(lambda: len(listed(tmp_path)) == 1)
     following.close()
 
 

@@ -494,7 +494,8 @@ class Broker:
                 os._exit(0)
             if noted_at != self.requests.last_at:
                 noted_at = self.requests.last_at
-                os.utime(self._lock)  # a server that needs to end an idle engine sees when this one was last used
+                used_at = time.time() - (time.monotonic() - noted_at)
+                os.utime(self._lock, (used_at, used_at))  # for servers that look for the engine that is idle longest
             with self.requests.none_open() as is_idle:
                 is_over = self._is_dismissed or time.monotonic() - self.requests.last_at > self._idle_s
                 if is_idle and is_over:
