@@ -291,7 +291,9 @@ def test_a_folder_swapped_for_a_symlink_while_we_look_never_leads_out(inside: Pa
     before, root = tree(outside), Root(inside)
     read = written = 0
     with Swapper(inside / "a", outside) as swapper:
-        for count in range(3000):
+        for count in range(100_000):
+            if count >= 3000 and min(read, written, swapper.swaps) > 20:
+                break
             try:
                 with root.place(["a", "secret.md"]) as place:
                     assert place.read(100)[0] == b"inside\n"
