@@ -108,7 +108,7 @@ class App(_Families):
     servers: Servers
     analytics: Analytics
     changes: Changes
-    neighbours: Peers
+    peers: Peers
     sync: Sync
     syncing: SyncWorker
 
@@ -134,7 +134,7 @@ class App(_Families):
             self.servers.close,
             self.analytics.write_down,
             self.changes.close,
-            self.neighbours.close,
+            self.peers.close,
             self.vault.tidying.now,
             self.notes.tidying.now,
             self.graph.tidying.now,
@@ -171,8 +171,8 @@ def open_app(
         held = partial(_held, closing)
         files = partial(_files, settings, clock, new_files_dir)
         server, live = held(_server_file(settings, clock)), held(_live_file(settings, clock))
-        changes, neighbours = Changes(), Peers(settings.data_dir / "servers")
-        changes.listen(neighbours.tell)
+        changes, peers = Changes(), Peers(settings.data_dir / "servers")
+        changes.listen(peers.tell)
         servers = Servers(settings.data_dir / "servers")
         sessions = Sessions(
             server,
@@ -219,14 +219,14 @@ def open_app(
                 live,
                 servers,
                 end_sessions=sessions.close,
-                ask_others_to_look=neighbours.ask_to_look,
+                ask_others_to_look=peers.ask_to_look,
                 tell=partial(changes.tell_pages, topic="clients"),
                 clock=clock,
             ),
             servers=servers,
             analytics=Analytics(server, partial(_coverage, notes_files, rooms.notes), clock),
             changes=changes,
-            neighbours=neighbours,
+            peers=peers,
             sync=sync,
             syncing=SyncWorker(sync, partial(_linked, settings.data_dir), settings.sync_seconds),
         )

@@ -53,7 +53,7 @@ class Peers:
             return
         self._socket = receiving
         self._reach(lambda sending, address: sending.connect(address))
-        threading.Thread(target=self._receive, args=(receiving, listener, look), name="neighbours", daemon=True).start()
+        threading.Thread(target=self._receive, args=(receiving, listener, look), name="peers", daemon=True).start()
 
     def tell(self, change: Change) -> None:
         """Tell every other server. Never fails: whoever does not listen misses it."""

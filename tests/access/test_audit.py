@@ -9,7 +9,7 @@ from tests.conftest import Clock
 
 
 def actions(audit: Audit, user: str = LOCAL_USER) -> list[str]:
-    return [entry.deed.action for entry in audit.of(user, None, 1000)]
+    return [entry.event.action for entry in audit.of(user, None, 1000)]
 
 
 def test_an_entry_says_what_was_done_by_whom_and_when(db: Database, clock: Clock) -> None:
@@ -18,7 +18,7 @@ def test_an_entry_says_what_was_done_by_whom_and_when(db: Database, clock: Clock
     audit.say(LOCAL_USER, deed)
 
     (entry,) = audit.of(LOCAL_USER, None, 10)
-    assert entry.deed == deed
+    assert entry.event == deed
     assert entry.at == stamp(clock.now)
 
 
@@ -29,7 +29,7 @@ def test_the_newest_come_first_and_pages_join_without_gap_or_overlap(db: Databas
     seen: list[str] = []
     before = None
     while page := audit.of(LOCAL_USER, before, 10):
-        seen += [entry.deed.action for entry in page]
+        seen += [entry.event.action for entry in page]
         before = page[-1].id
         audit.say(LOCAL_USER, AuditEvent("meanwhile"))  # what comes in between moves no page
     assert seen == [f"deed {number}" for number in reversed(range(25))]

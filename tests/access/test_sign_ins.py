@@ -185,7 +185,7 @@ def test_signing_in_and_a_new_password_are_in_the_audit_log(sign_ins: SignIns, d
     sign_ins.set_password(LOCAL_USER, PASSWORD)
     sign_ins.by_password("local", PASSWORD, "192.0.2.7")
     sign_ins.by_link(sign_ins.link_token(LOCAL_USER), None)
-    said = [(entry.deed.action, entry.deed.ip, entry.deed.details) for entry in Audit(db).of(LOCAL_USER, None, 10)]
+    said = [(entry.event.action, entry.event.ip, entry.event.details) for entry in Audit(db).of(LOCAL_USER, None, 10)]
     assert said == [
         ("signed_in", None, {"by": "link"}),
         ("signed_in", "192.0.2.7", {"by": "password"}),

@@ -11,15 +11,15 @@ class Audit:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def note(self, tx: Write, user: str, deed: AuditEvent) -> None:
+    def note(self, tx: Write, user: str, event: AuditEvent) -> None:
         """Add a line, in the transaction of what it tells of."""
-        storage.add(tx, user, deed)
+        storage.add(tx, user, event)
         storage.trim(tx, user, MAX_ENTRIES_PER_USER)
 
-    def say(self, user: str, deed: AuditEvent) -> None:
+    def say(self, user: str, event: AuditEvent) -> None:
         """Add a line about something that is not kept in this file."""
         with self._db.write() as tx:
-            self.note(tx, user, deed)
+            self.note(tx, user, event)
 
     def of(self, user: str, before: int | None, limit: int) -> list[AuditRecord]:
         """The newest first; `before` is the id of the last one seen."""

@@ -93,4 +93,4 @@ class AuditRecord:
 
     id: int
     at: str
-    deed: AuditEvent
+    event: AuditEvent

@@ -121,7 +121,7 @@ class McpServer:
         """Pass changes on to clients from now on, also those other servers make. Call inside the event loop."""
         tell = self.listeners.from_any_thread()
         self.app.changes.listen(tell)
-        self.app.neighbours.hear(tell, self.app.clients.hang_up_unwanted)
+        self.app.peers.hear(tell, self.app.clients.hang_up_unwanted)
 
     # Tools
 

@@ -64,8 +64,8 @@ def _arguments(given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _audit(call: Call, tool: Tool, details: Mapping[str, Any]) -> None:
     """It is gone by now: a log that cannot be written does not bring it back."""
-    deed = AuditEvent(tool.name, call.caller.key_id, call.session.client, call.caller.ip, details)
+    event = AuditEvent(tool.name, call.caller.key_id, call.session.client, call.caller.ip, details)
     try:
-        call.app.access.audit.say(call.caller.user, deed)
+        call.app.access.audit.say(call.caller.user, event)
     except Unavailable as exc:
         log.warning("A deletion by %s is missing in the audit log: %s", tool.name, exc.message)

@@ -6,7 +6,7 @@ from memory_mcp.access.model import AuditEvent, AuditRecord
 from memory_mcp.engines.sqlite import Read, Write
 
 
-def add(tx: Write, user: str, deed: AuditEvent) -> None:
+def add(tx: Write, user: str, event: AuditEvent) -> None:
     """Nothing of a user who was removed meanwhile."""
     tx.all(
         """
@@ -18,11 +18,11 @@ def add(tx: Write, user: str, deed: AuditEvent) -> None:
         {
             "user": user,
             "now": tx.stamp,
-            "action": deed.action,
-            "key": deed.key_id,
-            "client": deed.client,
-            "ip": deed.ip,
-            "details": json.dumps(deed.details, ensure_ascii=False, sort_keys=True),
+            "action": event.action,
+            "key": event.key_id,
+            "client": event.client,
+            "ip": event.ip,
+            "details": json.dumps(event.details, ensure_ascii=False, sort_keys=True),
         },
     )
 

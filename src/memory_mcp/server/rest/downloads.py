@@ -156,10 +156,10 @@ def _made(app: App, person: Caller, what: str, make: Make, tell: Tell, downloads
             left_out = make(file, tell)
             size = file.stat().st_size
         tell("sending", 0, 1)
-        deed = AuditEvent(
+        event = AuditEvent(
             f"{what}_downloaded", client=WEB_APP, ip=person.ip, details={"bytes": size, "left_out": left_out}
         )
-        app.access.audit.say(person.user, deed)
+        app.access.audit.say(person.user, event)
         name = f"memory-{what}-{stamp(utc_now())[:10]}.zip"
         headers = {LEFT_OUT: str(left_out), "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return Handed(file, name, headers, until_sent.pop_all().close)

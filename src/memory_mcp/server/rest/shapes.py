@@ -182,7 +182,7 @@ class AuditEntry(BaseModel):
 
     @classmethod
     def of(cls, entry: AuditRecord) -> "AuditEntry":
-        return cls.model_validate({"id": entry.id, "at": entry.at, **vars(entry.deed)})
+        return cls.model_validate({"id": entry.id, "at": entry.at, **vars(entry.event)})
 
 
 class AuditPage(BaseModel):
