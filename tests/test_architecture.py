@@ -174,3 +174,16 @@ def test_only_app_constructs_families() -> None:
     for module in MODULES:
         if module.part != "app" and module.part not in APART:
             assert not classes & module.imports(), module.path
+
+
+def test_locks_are_known_in_one_module() -> None:
+    for module in MODULES:
+        if module.names != ("engines", "files", "lock"):
+            assert not {name.split(".")[0] for name in module.imports()} & {"fcntl", "filelock"}, module.path
+
+
+def test_the_names_of_sqlites_siblings_are_known_in_one_module() -> None:
+    for module in MODULES:
+        if module.names != ("engines", "sqlite", "sibling_files"):
+            found = [text for text in _texts(module.path) if re.search(r"-(wal|shm|journal)\b", text)]
+            assert not found, module.path

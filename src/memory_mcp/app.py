@@ -397,13 +397,13 @@ def _kinds() -> Kinds:
 def _present(data_dir: Path) -> Iterator[None]:
     """Use the data directory, after a restore that was killed has been finished."""
     while True:
-        with data_dir_lock.present(data_dir):
+        with data_dir_lock.shared(data_dir):
             if not (data_dir / data_dir_lock.RESTORING).exists():
                 yield
                 return
         from memory_mcp.maintenance import finish_restore
 
-        with data_dir_lock.alone(data_dir, data_dir_lock.LOCK_TIMEOUT_S):
+        with data_dir_lock.exclusive(data_dir, data_dir_lock.LOCK_TIMEOUT_S):
             finish_restore(data_dir)
 
 

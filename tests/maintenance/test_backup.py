@@ -561,12 +561,12 @@ def test_too_little_space_is_told_before_anything_is_taken_out(
 
 def test_the_lock_of_a_data_directory_is_for_its_owner(tmp_path: Path) -> None:
     with (
-        data_dir_lock.present(tmp_path),
-        data_dir_lock.present(tmp_path),
+        data_dir_lock.shared(tmp_path),
+        data_dir_lock.shared(tmp_path),
         pytest.raises(Unavailable),
-        data_dir_lock.alone(tmp_path),
+        data_dir_lock.exclusive(tmp_path),
     ):
         pass
-    with data_dir_lock.alone(tmp_path), pytest.raises(Unavailable), data_dir_lock.present(tmp_path, wait=0):
+    with data_dir_lock.exclusive(tmp_path), pytest.raises(Unavailable), data_dir_lock.shared(tmp_path, timeout_s=0):
         pass
     assert stat.S_IMODE((tmp_path / data_dir_lock.LOCK).stat().st_mode) == 0o600

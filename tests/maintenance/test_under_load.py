@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.families.graph.model import Entity
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance.backup import AT_MOST
@@ -178,7 +178,7 @@ def test_nobody_waits_for_a_backup_that_waits_for_somebody_else(tmp_path: Path) 
     with opened(data_dir) as app:
         fill(app, LOCAL, "local")
     with opened(data_dir) as app, upkeep_of(data_dir) as upkeep, ThreadPoolExecutor(1) as beside:
-        with FileLocks(data_dir / "notes.db.lock").take():
+        with FileLock(data_dir / "notes.db.lock").acquire():
             under_way = beside.submit(upkeep.backup.make, tmp_path / "b.zip")
             waits = []
             for count in range(40):

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.errors import Unavailable
 from memory_mcp.server.thread_pools import ONE_USER, Shares, Slots, Workers
 from tests.wire import COMMAND, MODERN, Http, Stdio, environment, http_server, modern_meta
@@ -130,7 +130,7 @@ def locked_vault(server: Http) -> Iterator[None]:
     [file] = server.data_dir.glob("users/*/memory.db")
     lock = Path(f"{file}.lock")
     assert lock.exists()
-    with FileLocks(lock).take():
+    with FileLock(lock).acquire():
         yield
 
 

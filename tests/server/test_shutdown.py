@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from tests.embedding.fake_service import running_service
 from tests.wire import COMMAND, Stdio, environment, http_server
 
@@ -27,7 +27,7 @@ def commit(key: str) -> dict[str, Any]:
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
     """Another process writes and does not finish: a write to this file waits for half a minute."""
-    with FileLocks(Path(f"{file}.lock")).take():
+    with FileLock(Path(f"{file}.lock")).acquire():
         yield
 
 

@@ -53,8 +53,8 @@ class Process:
 
     def die(self) -> None:
         """As kill -9 does it: the lock is free, and nothing is cleared."""
-        assert self.servers._shown is not None
-        self.servers._shown.release()
+        assert self.servers._registered is not None
+        self.servers._registered.close()
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_a_check_and_a_start_at_the_same_time_leave_the_starting_server_alive(tm
     def look() -> None:
         looking = Servers(folder)
         while not stop.is_set():
-            looking.forget_the_dead()
+            looking.delete_stale_locks()
 
     thread = threading.Thread(target=look)
     folder.mkdir()
@@ -207,8 +207,8 @@ def test_a_check_and_a_start_at_the_same_time_leave_the_starting_server_alive(tm
     try:
         for _ in range(150):
             starting = Servers(folder)
-            starting.show_this()
-            assert Servers(folder).is_living(starting.this)
+            starting.register_this()
+            assert Servers(folder).is_running(starting.this)
             starting.close()
     finally:
         stop.set()

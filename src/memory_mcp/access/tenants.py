@@ -8,7 +8,7 @@ from pathlib import Path
 
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.engines.files import data_directory
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.sqlite import Database, sibling_files
 from memory_mcp.errors import Unavailable
 
 REMOVED = ".removed-"  # in front of the name of a folder that is being deleted
@@ -60,9 +60,7 @@ class Tenants:
             database = self._databases.pop(user, None)
             if database:
                 database.close()
-            path = self._path(user)
-            for left in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm"))):
-                left.unlink(missing_ok=True)
+            sibling_files.delete_database(self._path(user))
 
     def exists(self, user: str) -> bool:
         """Whether there is a file of this user's, without making one."""

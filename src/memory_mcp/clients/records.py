@@ -14,7 +14,7 @@ from typing import Any
 
 from memory_mcp.clients.model import Entry
 from memory_mcp.engines.files import atomic_write
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.rooted_folder import Root
 
 
@@ -53,7 +53,7 @@ class Records:
     def turn(self) -> Iterator[None]:
         """One run of connect at a time."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with FileLocks(self._folder).take():
+        with FileLock(self._folder).acquire():
             yield
 
     def find(self, client: str, file: Path, name: str) -> ConfigRecord | None:

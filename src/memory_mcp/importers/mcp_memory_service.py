@@ -10,6 +10,7 @@ from typing import Any
 
 import apsw
 
+from memory_mcp.engines.sqlite import sibling_files
 from memory_mcp.errors import Invalid
 from memory_mcp.importers import bounds
 from memory_mcp.importers.model import FoundNote, Problem
@@ -39,7 +40,7 @@ def read(path: Path) -> Iterator[FoundNote | Problem]:
 
 def _opened(path: Path) -> apsw.Connection:
     """Read-only. Without a WAL beside it, as it lies: so that nothing is made in somebody else's folder."""
-    is_in_use = path.with_name(f"{path.name}-wal").exists()
+    is_in_use = sibling_files.wal(path).exists()
     uri = f"{path.resolve().as_uri()}?mode=ro{'' if is_in_use else '&immutable=1'}"
     try:
         db = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memory_mcp.caller import Caller
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.graph import Graph
 from memory_mcp.families.graph.model import NamedRelation, NewEntity
@@ -51,7 +51,7 @@ class Importers:
         self._notes = notes
         self._stores = stores
         self._graph = graph
-        self._turns = FileLocks(folder / "import.lock")
+        self._lock = FileLock(folder / "import.lock")
 
     def move(self, caller: Caller, move: ImportPlan, tell: Tell = lambda count: None) -> Report:
         """Take everything in, and say what became of each memory. A dry run says so without writing anything.
@@ -62,7 +62,7 @@ class Importers:
         report = Report(move.format, move.family, move.into, move.dry_run)
         taking = {"notes": self._take_notes, "stores": self._take_files, "graph": self._take_graph}[move.family]
         # One import at a time: two of the same would each not see what the other is about to add.
-        with nullcontext() if move.dry_run else self._turns.take():
+        with nullcontext() if move.dry_run else self._lock.acquire():
             taking(caller, move, report, tell)
         return report
 

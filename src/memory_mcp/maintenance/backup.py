@@ -12,7 +12,7 @@ from pathlib import Path
 from memory_mcp import __version__
 from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engines.files.atomic_write import sync
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.sqlite.integrity import check_copy
 from memory_mcp.engines.sqlite.snapshot import Snapshot, moment
 from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable, Unusable
@@ -207,17 +207,17 @@ class Backup:
             if not file.path.exists():
                 continue
             file.lock.parent.mkdir(mode=0o700, exist_ok=True)
-            turn = FileLocks(file.lock)
-            _take(turns, turn.take(AT_MOST))
+            lock = FileLock(file.lock)
+            _take(turns, lock.acquire(AT_MOST))
             try:
-                cut.files.append((file, pinned.enter_context(moment(file.path, turn.note()))))
+                cut.files.append((file, pinned.enter_context(moment(file.path, lock.note()))))
             except AppError as exc:
                 cut.left_out.append(LeftOut(file.name, exc.message))
 
     @staticmethod
     def _keep_plain(tenant: Tenant, cut: _Cut, turns: ExitStack, folder: Path) -> None:
         if (tenant.folder / "stores.yaml").exists():
-            _take(turns, FileLocks(tenant.folder / "stores.yaml.lock").take(AT_MOST))
+            _take(turns, FileLock(tenant.folder / "stores.yaml.lock").acquire(AT_MOST))
         for name in KEPT:
             path, copy = tenant.folder / name, folder / f"{tenant.user}-{name}"
             try:

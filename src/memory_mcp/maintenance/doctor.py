@@ -10,15 +10,13 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-import filelock
-
 from memory_mcp.embedding import Options, model_files
 from memory_mcp.engines.chdb import client as engine
 from memory_mcp.engines.files import data_directory
 from memory_mcp.engines.files.atomic_write import ABANDONED, UNFINISHED
 from memory_mcp.engines.files.data_dir_lock import holders
-from memory_mcp.engines.files.lock import FileLocks
-from memory_mcp.engines.sqlite import Database, integrity
+from memory_mcp.engines.files.lock import FileLock
+from memory_mcp.engines.sqlite import Database, integrity, sibling_files
 from memory_mcp.engines.sqlite.integrity import Fault
 from memory_mcp.engines.sqlite.migrations import Schema
 from memory_mcp.errors import AppError
@@ -147,7 +145,7 @@ class Doctor:
             own = [name for name in names if integrity.has_its_own_texts(tx.connection, name)]
             integrity.empty(tx.connection, [name for name in names if name not in own])
             for name in own:
-                integrity.make_anew(tx.connection, name)
+                integrity.rebuild(tx.connection, name)
             if index_anew := self._kinds.index_anew.get(file.kind):
                 index_anew(tx)
         left = list(integrity.faults(file.path, self._kinds.schemas[file.kind], file.lock))
@@ -345,13 +343,12 @@ class _StillWrong(Exception):
 
 def _drop(path: Path, lock: Path) -> None:
     """A cache, while nobody writes to it. Whoever uses it notices, and makes it anew."""
-    with FileLocks(lock).take():
-        for ending in ("", "-wal", "-shm"):
-            path.with_name(path.name + ending).unlink(missing_ok=True)
+    with FileLock(lock).acquire():
+        sibling_files.delete_database(path)
 
 
 def _drop_lock(path: Path) -> None:
-    with FileLocks(path).take(1.0):
+    with FileLock(path).acquire(1.0):
         path.unlink(missing_ok=True)
 
 
@@ -364,7 +361,7 @@ def _remove(path: Path) -> None:
 
 def _forget_server(path: Path) -> None:
     if path.suffix == ".lock":
-        Servers(path.parent).is_living(path.stem)  # which leaves no trace of one that is not
+        Servers(path.parent).is_running(path.stem)  # which leaves no trace of one that is not
     else:
         path.unlink(missing_ok=True)
 
@@ -372,11 +369,8 @@ def _forget_server(path: Path) -> None:
 def _is_dead(path: Path) -> bool:
     """Whether the server a lock or a socket belongs to is gone."""
     if path.suffix == ".lock":
-        lock = filelock.FileLock(path, thread_local=False)
-        with suppress(filelock.Timeout, OSError):
-            lock.acquire(timeout=0)
-            lock.release()
-            return True
+        with suppress(OSError), FileLock(path).try_acquire() as is_free:
+            return is_free
         return False
     if path.suffix != ".sock" or not hasattr(socket, "AF_UNIX"):
         return False

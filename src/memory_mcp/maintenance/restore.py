@@ -15,7 +15,8 @@ from memory_mcp.access import folder_of
 from memory_mcp.clock import Clock
 from memory_mcp.engines.chdb import frames
 from memory_mcp.engines.files.atomic_write import sync
-from memory_mcp.engines.files.data_dir_lock import LOCK, RESTORING, alone
+from memory_mcp.engines.files.data_dir_lock import LOCK, RESTORING, exclusive
+from memory_mcp.engines.sqlite import sibling_files
 from memory_mcp.engines.sqlite.integrity import check_copy
 from memory_mcp.errors import AppError, Invalid, Unavailable, Unusable
 from memory_mcp.families.portals.address import Address
@@ -37,7 +38,7 @@ KEYS_TOO = (
 )
 SPARE = 50 * 1024 * 1024  # bytes that are left free
 STAYS = {LOCK, RESTORING, "backups", "imports", "exports", LINK_FILE}  # what no backup holds
-_BESIDE = ("", "-wal", "-shm", ".lock")  # what belongs to a SQLite file
+_BESIDE = ("", *sibling_files.SUFFIXES, ".lock")  # what belongs to a SQLite file
 
 
 class Restore:
@@ -61,7 +62,7 @@ class Restore:
         """
         with (
             archive.opened(file) as reading,
-            alone(self._layout.data_dir, WAITING),
+            exclusive(self._layout.data_dir, WAITING),
             _translate_errors(self._layout.data_dir),
         ):
             finish_restore(self._layout.data_dir)  # of another, that was killed

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from memory_mcp.engines.files.lock import is_free, locked
+from memory_mcp.engines.files.lock import hold_folder, is_free
 from memory_mcp.errors import Unavailable
 
 PREFIX = ".memory-mcp-staging-"
@@ -19,7 +19,7 @@ def staging(parent: Path) -> Iterator[Path]:
     token = secrets.token_hex(6)
     made = parent / f".{token}-{PREFIX[1:-1]}"  # it gets its name once it is held: nobody takes it for abandoned
     made.mkdir(mode=0o700)
-    with locked(made):
+    with hold_folder(made):
         folder = made.rename(parent / f"{PREFIX}{token}")
         try:
             yield folder

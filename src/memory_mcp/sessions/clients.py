@@ -71,7 +71,7 @@ class Clients:
 
     def serve_at(self, url: str) -> None:
         """This server is reached over HTTP at this address."""
-        self._servers.show_this()
+        self._servers.register_this()
         with self._db.write() as tx:
             storage.set_address(tx, self._servers.this, url)
 
@@ -85,7 +85,7 @@ class Clients:
             self.write_down()
         with self._db.read() as tx:
             found = storage.of(tx, user)
-        living = {server for server in {server for server, _ in found} if self._servers.is_living(server)}
+        living = {server for server in {server for server, _ in found} if self._servers.is_running(server)}
         return [client for server, client in found if server in living]
 
     def disconnect(self, user: str, client_id: str) -> None:
@@ -132,8 +132,8 @@ class Clients:
                 news = [(here, here.client) for here in self._here.values() if here.written is not here.client]
             if not (left or news):
                 return
-            if not self._servers.this_is_shown:
-                self._servers.show_this()
+            if not self._servers.is_this_registered:
+                self._servers.register_this()
                 self.clear_the_dead()
             with self._db.write() as tx:
                 for _, client in news:
@@ -153,7 +153,7 @@ class Clients:
             with self._guard:
                 users = [here.client.user for here in self._here.values()]
                 self._here.clear()
-            if self._servers.this_is_shown:
+            if self._servers.is_this_registered:
                 with self._db.write() as tx:
                     storage.remove_all_of(tx, self._servers.this)
         self._tell_all(users)
@@ -163,12 +163,12 @@ class Clients:
         with self._db.read() as tx:
             known = storage.servers(tx)
         for server_id in known:
-            if not self._servers.is_living(server_id):
+            if not self._servers.is_running(server_id):
                 with self._db.write() as tx:
                     users = storage.users_of(tx, server_id)
                     storage.remove_all_of(tx, server_id)
                 self._tell_all(users)
-        self._servers.forget_the_dead()
+        self._servers.delete_stale_locks()
 
     def _tell_all(self, users: Iterable[str]) -> None:
         for user in set(users):
@@ -183,4 +183,4 @@ def addresses(db: Database, servers: Servers) -> list[str]:
     """Where living servers are reached over HTTP, the newest first."""
     with db.read() as tx:
         found = storage.addresses(tx)
-    return [url for server, url in found if servers.is_living(server)]
+    return [url for server, url in found if servers.is_running(server)]

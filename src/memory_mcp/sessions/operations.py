@@ -156,7 +156,7 @@ class Sessions:
         """This server stops."""
         with self._changing:
             self._release(list(self._held))
-            if self._servers.this_is_shown:
+            if self._servers.is_this_registered:
                 with self._db.write() as tx:
                     storage.remove_server(tx, self._servers.this)
 
@@ -178,7 +178,7 @@ class Sessions:
         with self._db.read() as tx:
             others = storage.other_servers(tx, self._servers.this)
         for server_id in others:
-            with self._servers.if_dead(server_id) as is_dead:
+            with self._servers.claim_stopped(server_id) as is_dead:
                 if is_dead:
                     self._end_all_of(server_id)
 
@@ -212,7 +212,7 @@ class Sessions:
                 storage.hold(tx, self._servers.this, *one)
 
     def _hold(self, held: Hold, connection: Connection) -> None:
-        self._servers.show_this()
+        self._servers.register_this()
         with self._db.write() as tx:
             storage.add_server(tx, self._servers.this, self._persist)
             storage.hold(tx, self._servers.this, *held)

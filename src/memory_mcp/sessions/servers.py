@@ -1,12 +1,11 @@
-"""Which servers on a data directory live: each holds a lock file, which the system frees however it ends."""
+"""Which servers on a data directory run: each holds a lock file, which the system frees however it ends."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import filelock
-
 from memory_mcp.clock import new_id
+from memory_mcp.engines.files.lock import FileLock
 
 
 class Servers:
@@ -15,53 +14,48 @@ class Servers:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.this = new_id()
-        self._shown: filelock.BaseFileLock | None = None
+        self._registered: ExitStack | None = None
 
     @property
-    def this_is_shown(self) -> bool:
-        return self._shown is not None
+    def is_this_registered(self) -> bool:
+        return self._registered is not None
 
-    def show_this(self) -> None:
-        """From now on everybody sees that this server lives."""
-        if self._shown is None:
+    def register_this(self) -> None:
+        """From now on other servers see that this one runs."""
+        if self._registered is None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._shown = self._lock_of(self.this)
-            self._shown.acquire()
+            registered = ExitStack()
+            registered.enter_context(self._lock_of(self.this).acquire())
+            self._registered = registered
 
     def close(self) -> None:
-        if self._shown is not None:
-            Path(self._shown.lock_file).unlink(missing_ok=True)
-            self._shown.release()
-            self._shown = None
+        if self._registered is not None:
+            self._lock_of(self.this).path.unlink(missing_ok=True)
+            self._registered.close()
+            self._registered = None
 
-    def is_living(self, server_id: str) -> bool:
+    def is_running(self, server_id: str) -> bool:
         if server_id == self.this:
             return True
-        with self.if_dead(server_id) as is_dead:
-            return not is_dead
+        with self.claim_stopped(server_id) as is_stopped:
+            return not is_stopped
 
     @contextmanager
-    def if_dead(self, server_id: str) -> Iterator[bool]:
-        """Whether a server has died. For the block nobody else finds it dead, and after it no trace of it is left."""
+    def claim_stopped(self, server_id: str) -> Iterator[bool]:
+        """Whether a server has stopped. For the block no other server finds that; after it, its lock file is gone."""
         if not self._folder.is_dir():
             yield True
             return
         lock = self._lock_of(server_id)
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
-            yield False
-            return
-        try:
-            yield True
-            Path(lock.lock_file).unlink(missing_ok=True)
-        finally:
-            lock.release()
+        with lock.try_acquire() as is_stopped:
+            yield is_stopped
+            if is_stopped:
+                lock.path.unlink(missing_ok=True)
 
-    def forget_the_dead(self) -> None:
-        """Remove the locks of those that died without anything to clear."""
+    def delete_stale_locks(self) -> None:
+        """Delete the lock files of servers that stopped without removing theirs."""
         for path in self._folder.glob("*.lock"):
-            self.is_living(path.stem)
+            self.is_running(path.stem)
 
-    def _lock_of(self, server_id: str) -> filelock.BaseFileLock:
-        return filelock.FileLock(self._folder / f"{server_id}.lock", mode=0o600, thread_local=False)
+    def _lock_of(self, server_id: str) -> FileLock:
+        return FileLock(self._folder / f"{server_id}.lock")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from memory_mcp.clock import instant
 from memory_mcp.engines.files import atomic_write
-from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLocks
+from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLock
 from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited, Unavailable, Unusable
 from memory_mcp.sync import encryption
@@ -196,7 +196,7 @@ class Sync:
         """One exchange at a time for each user, among all processes."""
         with ExitStack() as held:
             try:
-                held.enter_context(FileLocks(self._folder_of(user) / "sync.lock").take(wait))
+                held.enter_context(FileLock(self._folder_of(user) / "sync.lock").acquire(wait))
             except Unavailable as exc:
                 raise Busy("Another process is syncing these notes. Try again in a moment.") from exc
             yield

@@ -16,7 +16,7 @@ import pytest
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.sqlite import Database, database
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.graph import operations, storage
@@ -292,7 +292,7 @@ def test_a_deleted_project_whose_file_is_in_use_is_deleted_all_the_same(
     chosen = settings.load({"data_dir": tmp_path, "families": "graph"}, environ={}).settings
     with open_app(chosen) as app:
         path = file_of(app, tmp_path)
-        with FileLocks(tmp_path / "locks" / f"{path.stem}.lock").take():
+        with FileLock(tmp_path / "locks" / f"{path.stem}.lock").acquire():
             told = app.graph.delete_project(ME, "house").message
         assert "is deleted" in told
         assert "next start" in told

@@ -8,7 +8,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.families.graph import files
 from memory_mcp.families.graph.files import OpenFiles
@@ -76,7 +76,7 @@ def test_a_closed_file_that_went_away_and_came_back_opens_again(app: App, projec
 def test_opening_one_does_not_wait_for_a_write_to_another(app: App, projects: list[str], tmp_path: Path) -> None:
     ids = {project.name: project.id for project in app.graph.projects(ME, None).projects}
     read(app, projects[0])
-    with FileLocks(tmp_path / "locks" / f"{ids[projects[0]]}.lock").take(), ThreadPoolExecutor() as threads:
+    with FileLock(tmp_path / "locks" / f"{ids[projects[0]]}.lock").acquire(), ThreadPoolExecutor() as threads:
         for name in projects[1:]:
             threads.submit(read, app, name).result(timeout=10)
     assert len(read(app, projects[0])) == 3

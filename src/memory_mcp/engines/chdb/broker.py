@@ -6,7 +6,6 @@ others find its socket. It shuts itself in before the engine starts, and leaves 
 is still connected finds the next one.
 """
 
-import fcntl
 import json
 import os
 import shutil
@@ -31,6 +30,7 @@ from memory_mcp.engines.chdb.parameters import Unfit, encoded, literal, prepared
 from memory_mcp.engines.chdb.priority import Priority
 from memory_mcp.engines.chdb.process import ENDED_ITSELF, HELLO_TIMEOUT_S
 from memory_mcp.engines.chdb.sql_policy import DATABASE, LENT
+from memory_mcp.engines.files.lock import lock_handle
 
 _COUNTED = {  # how the rows of a file are counted without a look at what is in them
     "json": "'JSONAsString', 'row String'",
@@ -551,17 +551,10 @@ def _remove(path: Path) -> None:
 def _lock(folder: Path) -> int | None:
     """The lock of a portal, which goes with the process; None if another process has the portal open."""
     lock = os.open(folder / frames.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + LEAVE_GRACE_S
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(POLL_INTERVAL_S / 4)
-        else:
-            os.ftruncate(lock, 0)
-            return lock
+    if not lock_handle(lock, LEAVE_GRACE_S, poll_interval_s=POLL_INTERVAL_S / 4):
+        return None
+    os.ftruncate(lock, 0)
+    return lock
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from typing import IO, Any, Literal, cast
 import memory_mcp
 from memory_mcp.engines.chdb import frames, peer, priority, sandbox
 from memory_mcp.engines.files.data_directory import make_private_folder
-from memory_mcp.engines.files.lock import FileLocks, is_free
+from memory_mcp.engines.files.lock import FileLock, is_free
 from memory_mcp.errors import Unavailable
 
 START_TIMEOUT_S = 30.0  # on a busy machine
@@ -215,7 +215,7 @@ class EngineProcess:
         if self._rules.root is None:
             make_private_folder(self._folder)
             return self._spawn()
-        with FileLocks(self._rules.root).take():
+        with FileLock(self._rules.root).acquire():
             self._free_slot(self._rules.root)
             started = self._spawn()
             while started.poll() is None and not is_running(self._folder):  # then the next one counts it

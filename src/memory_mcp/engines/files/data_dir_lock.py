@@ -1,47 +1,42 @@
-"""Who works on a data directory: every process that has it open shares a lock; whoever must be alone takes it whole.
+"""Which processes use a data directory: each shares a lock; a process that must be the only one holds it exclusively.
 
-The system frees it however a process ends. Where there is no `flock` (Windows), nobody is kept from anything.
+The system frees it however a process ends. Without `flock` (Windows) nothing is locked.
 """
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from memory_mcp.engines.files.lock import lock_handle
 from memory_mcp.errors import Unavailable, Unusable
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]  # the module is simply absent there
-
 LOCK = "in-use.lock"
-RESTORING = "restore.json"  # is there while what was restored is put in its place
-LOCK_TIMEOUT_S = 30.0  # seconds that whoever comes waits for one who is alone
-PAUSE = 0.05
+RESTORING = "restore.json"  # exists while restored files are moved into place
+LOCK_TIMEOUT_S = 30.0  # for a process that holds it exclusively
+POLL_INTERVAL_S = 0.05
 
 
 @contextmanager
-def present(folder: Path, wait: float = LOCK_TIMEOUT_S) -> Iterator[None]:
-    """Use a data directory beside others. Raises Unavailable while somebody must be alone in it."""
-    with _locked(folder, shared=True, wait=wait) as is_held:
+def shared(folder: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    """Use a data directory beside other processes. Raises Unavailable while one holds it exclusively."""
+    with _lock(folder, shared=True, timeout_s=timeout_s) as is_held:
         if not is_held:
             raise Unavailable("This memory is being restored. Try again when that is done.")
         yield
 
 
 @contextmanager
-def alone(folder: Path, wait: float = 0.0) -> Iterator[None]:
-    """Use a data directory while nobody else does. Raises Unavailable naming the processes that do."""
-    with _locked(folder, shared=False, wait=wait) as is_held:
+def exclusive(folder: Path, timeout_s: float = 0.0) -> Iterator[None]:
+    """Use a data directory while no other process does. Raises Unavailable naming the processes that do."""
+    with _lock(folder, shared=False, timeout_s=timeout_s) as is_held:
         if not is_held:
             raise Unavailable(_in_use(holders(folder)))
         yield
 
 
 def holders(folder: Path) -> list[int]:
-    """The other processes that have a data directory open, where the system tells (Linux)."""
+    """The other processes that have a data directory open, where the system lists them (Linux)."""
     with suppress(OSError, ValueError):
         inode = (folder / LOCK).stat().st_ino
         found = set()
@@ -59,24 +54,16 @@ def _in_use(processes: list[int]) -> str:
 
 
 @contextmanager
-def _locked(folder: Path, *, shared: bool, wait: float) -> Iterator[bool]:
-    """Whether the lock could be had in time. Held for the block."""
-    if fcntl is None:
-        yield True
-        return
-    handle = _opened(folder)
+def _lock(folder: Path, *, shared: bool, timeout_s: float) -> Iterator[bool]:
+    """Whether the lock was free in time. Held for the block."""
+    handle = _open(folder)
     try:
-        deadline = time.monotonic() + wait
-        while not (is_held := _tried(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)):
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(PAUSE)
-        yield is_held
+        yield lock_handle(handle, timeout_s, shared=shared, poll_interval_s=POLL_INTERVAL_S)
     finally:
         os.close(handle)
 
 
-def _opened(folder: Path) -> int:
+def _open(folder: Path) -> int:
     try:
         for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
             missing.mkdir(mode=0o700, exist_ok=True)
@@ -86,11 +73,3 @@ def _opened(folder: Path) -> int:
             "The data directory cannot be opened or written. Check that it exists and is yours, or use another "
             "--data-dir."
         ) from exc
-
-
-def _tried(handle: int, how: int) -> bool:
-    try:
-        fcntl.flock(handle, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

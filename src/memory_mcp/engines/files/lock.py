@@ -1,7 +1,7 @@
-"""Write turns: writers of a database or of a folder wait here.
+"""Locks on files and folders, among all threads of all processes. The system frees them however a process ends.
 
 SQLite's own waiting is unfair: with eight writing processes it lets one wait up to 3 s; here the longest wait was 0.1 s
-(`make bench`).
+(`make bench`). No other module uses `fcntl` or `filelock`.
 """
 
 import os
@@ -18,14 +18,14 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # the module is simply absent there
 
-LOCK_TIMEOUT_S = 30.0  # seconds; only a writer that hangs makes anyone wait this long
-PAUSE = 0.0005  # between two tries; short, so that a turn is taken soon after it is free
+LOCK_TIMEOUT_S = 30.0  # only a writer that hangs makes others wait this long
+POLL_INTERVAL_S = 0.0005  # short, so that a lock is acquired soon after it is free
 
 
-class FileLocks:
-    """One turn at a time among all threads of all processes that write to one file or folder.
+class FileLock:
+    """An exclusive lock on a file, which is created if it is missing, or on a folder, in which nothing is left.
 
-    `path` is a file to lock, made if it is missing, or a folder, which is locked itself: nothing is left in it.
+    The threads that share one of these wait for each other without polling.
     """
 
     def __init__(self, path: Path) -> None:
@@ -33,45 +33,52 @@ class FileLocks:
         self._threads = threading.Lock()
 
     @contextmanager
-    def take(self, wait: float = LOCK_TIMEOUT_S) -> Iterator[None]:
-        """Hold the turn for the block. Raises Unavailable if it does not come within `wait` seconds."""
-        deadline = time.monotonic() + wait
-        if not self._threads.acquire(timeout=wait):
-            raise _too_long()
+    def acquire(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+        """Hold the lock for the block. Raises Unavailable if it is not free within `timeout_s`."""
+        with self.try_acquire(timeout_s) as is_held:
+            if not is_held:
+                raise Unavailable(
+                    "Another process has been writing to this memory for too long. Nothing was changed; stop it or "
+                    "try again."
+                )
+            yield
+
+    @contextmanager
+    def try_acquire(self, timeout_s: float = 0.0) -> Iterator[bool]:
+        """Hold the lock for the block, if it is free within `timeout_s`. Yields whether it is held."""
+        deadline = time.monotonic() + timeout_s
+        if not self._threads.acquire(timeout=timeout_s):
+            yield False
+            return
         try:
-            with self._file_lock(deadline) if fcntl is None else self._flock(deadline):
-                yield
+            with self._filelock(deadline) if fcntl is None else self._flock(deadline) as is_held:
+                yield is_held
         finally:
             self._threads.release()
 
     def note(self) -> str:
-        """What the last holder of a turn noted for the next."""
+        """What the last process that held the lock has written to its file."""
         try:
             return self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return ""
 
-    def make_note(self, text: str) -> None:
-        """Leave word for whoever opens the file next. Only while holding the turn."""
+    def write_note(self, text: str) -> None:
+        """Write to the lock's file, for the next process that holds the lock. Only while holding it."""
         if self.note() != text:
             self.path.write_text(text, encoding="utf-8")
 
     @contextmanager
-    def _flock(self, deadline: float) -> Iterator[None]:
-        # Opened for each turn: flock belongs to the open file, and a file somebody removed must not be kept.
-        handle = self._opened()
+    def _flock(self, deadline: float) -> Iterator[bool]:
+        # Opened each time: flock belongs to the open file, and a file that was removed must not be kept.
+        handle = self._open()
         try:
-            while not (is_locked := self._try(handle)) or not self._is_in_place(handle):
-                if is_locked:  # it was removed or replaced while this waited for it
-                    os.close(handle)
-                    handle = self._opened()
-                    continue
-                if time.monotonic() > deadline:
-                    raise _too_long()
-                time.sleep(PAUSE)
-            yield
+            while (is_held := lock_handle(handle, deadline - time.monotonic())) and not self._is_in_place(handle):
+                os.close(handle)  # it was removed or replaced while this waited for it
+                handle = self._open()
+            yield is_held
         finally:
-            os.close(handle)  # and the turn with it
+            os.close(handle)  # which frees the lock
 
     def _is_in_place(self, handle: int) -> bool:
         try:
@@ -79,63 +86,72 @@ class FileLocks:
         except FileNotFoundError:
             return False
 
-    def _opened(self) -> int:
+    def _open(self) -> int:
         if self.path.is_dir():
             return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    @staticmethod
-    def _try(handle: int) -> bool:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
     @contextmanager
-    def _file_lock(self, deadline: float) -> Iterator[None]:
+    def _filelock(self, deadline: float) -> Iterator[bool]:
         import filelock
 
         path = self.path / ".memory-mcp.lock" if self.path.is_dir() else self.path
+        lock = filelock.FileLock(path, mode=0o600, thread_local=False, poll_interval=POLL_INTERVAL_S)
         try:
-            with filelock.FileLock(path, timeout=deadline - time.monotonic(), poll_interval=PAUSE):
-                yield
-        except filelock.Timeout as exc:
-            raise _too_long() from exc
+            lock.acquire(timeout=max(0.0, deadline - time.monotonic()))
+        except filelock.Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
+
+def lock_handle(
+    handle: int, timeout_s: float, *, shared: bool = False, poll_interval_s: float = POLL_INTERVAL_S
+) -> bool:
+    """Lock an open file or folder until its last handle is closed. Whether it was free within `timeout_s`.
+
+    Without `flock` (Windows) nothing is locked.
+    """
+    if fcntl is None:
+        return True
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(poll_interval_s)
+        else:
+            return True
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder that is this process's own, so that others see that it lives."""
+def hold_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder that only this process uses, so that others see that the process runs."""
     if fcntl is None:
         yield
         return
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        lock_handle(handle, LOCK_TIMEOUT_S)
         yield
     finally:
         os.close(handle)
 
 
 def is_free(path: Path) -> bool:
-    """Whether nobody holds a file or folder."""
+    """Whether no process holds a file or folder. False where that cannot be known."""
     if fcntl is None:
-        return False  # nobody can tell
+        return False
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
-        return False
+        return lock_handle(handle, 0.0)
     finally:
         os.close(handle)
-
-
-def _too_long() -> Unavailable:
-    return Unavailable(
-        "Another process has been writing to this memory for too long. Nothing was changed; stop it or try again."
-    )

@@ -12,14 +12,14 @@ import apsw
 
 from memory_mcp.clock import Clock, precise_stamp, stamp, utc_now
 from memory_mcp.engines.files.atomic_write import sync
-from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLocks
-from memory_mcp.engines.sqlite import migrations
+from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLock
+from memory_mcp.engines.sqlite import migrations, sibling_files
 from memory_mcp.engines.sqlite.connections import BUSY, Durability, connect, leave_wal, transaction
 from memory_mcp.errors import Invalid, NotFound, Unavailable, Unusable
 
 Row = tuple[Any, ...]
 Missing = Literal["make", "make once", "refuse"]
-MAX_REOPENS = 10  # of a file, between asking for a turn and getting it
+MAX_REOPENS = 10  # of a file, while waiting for its lock
 MAX_IDLE_READERS = 8  # readers kept for the next call: each holds pages of the file in memory
 
 
@@ -29,7 +29,7 @@ class Read:
 
     connection: apsw.Connection
     now: datetime
-    generation: int  # of the file: another one after somebody has put another file in its place
+    generation: int  # of the file: grows when another file takes its place
 
     @property
     def stamp(self) -> str:
@@ -79,7 +79,10 @@ class _File:
         self.generation = generation
         self._path = path
         self._durability = durability
-        self._names = os.fspath(path), os.fspath(_wal(path))  # looked at on every call: Path would take twice as long
+        self._names = (
+            os.fspath(path),
+            os.fspath(sibling_files.wal(path)),
+        )  # looked at on every call: Path would take twice as long
         self._identity: tuple[object, object] = (None, None)  # of the file and of its WAL
         self._guard = threading.Lock()
         self._idle: list[apsw.Connection] = []
@@ -117,7 +120,7 @@ class _File:
 
     def close(self) -> None:
         with self._guard:
-            if self._closed:  # a closed connection can be told nothing any more
+            if self._closed:
                 return
             self._closed = True
             connections, self._idle = [*self._idle, self.writer], []
@@ -131,10 +134,10 @@ class _File:
 
 
 class Database:
-    """One SQLite file that many threads and processes share. Readers are never blocked; writers take turns.
+    """One SQLite file that many threads and processes share. Readers are never blocked; writers wait for a lock.
 
-    When somebody removes or replaces the file while it is open, the next call goes to what lies there now: a write
-    into a file that nobody can find again would be lost.
+    When another process removes or replaces the file while it is open, the next call uses the file that has this path
+    now: a write into a file without a path would be lost.
     """
 
     def __init__(
@@ -151,7 +154,7 @@ class Database:
         """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable saying why not.
 
         With `missing` "refuse", a missing file is never made: NotFound is raised. "make once" makes it now and refuses
-        later. `lock` is where writers wait; beside the file unless told.
+        later. `lock` is the file that writers lock; by default, it lies beside this one.
         """
         self.path = path
         self._generation = 0  # grows when another file has taken the place of this one
@@ -161,7 +164,7 @@ class Database:
         self._clock = clock
         self._missing = missing
         self._when_opened: list[Callable[[Database], None]] = []
-        self._turns = FileLocks(lock or path.with_name(path.name + ".lock"))
+        self._lock = FileLock(lock or path.with_name(path.name + ".lock"))
         self._reopening = threading.RLock()
         with translate_errors(path):
             self._file = self._open()
@@ -177,59 +180,56 @@ class Database:
                 connection.execute("COMMIT")
 
     @contextmanager
-    def write(self, wait: float = LOCK_TIMEOUT_S) -> Iterator[Write]:
-        """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the turn does not come
-        within `wait` seconds."""
-        with translate_errors(self.path), self._turn(wait) as file:
-            file.writer.set_busy_timeout(min(BUSY, int(wait * 1000)))
+    def write(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[Write]:
+        """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the lock is not
+        free within `timeout_s`."""
+        with translate_errors(self.path), self._hold_file(timeout_s) as file:
+            file.writer.set_busy_timeout(min(BUSY, int(timeout_s * 1000)))
             with transaction(file.writer):
                 yield Write(file.writer, self._clock(), file.generation)
-            if not file.is_in_place():  # asked in our turn: after it, somebody may have closed it
+            if not file.is_in_place():  # checked while holding the lock: later, another thread may have closed it
                 raise Unavailable(f"{self.path.name} was moved away while it was written to. Try again.")
 
     @contextmanager
-    def _turn(self, wait: float) -> Iterator[_File]:
-        """The turn to write into the file that lies there: whoever moved it away had the turn before."""
+    def _hold_file(self, timeout_s: float) -> Iterator[_File]:
+        """Hold the write lock of the file that has this path now: a process that moves a file away holds it, too."""
         for _ in range(MAX_REOPENS):
             file = self._in_place()
-            with self._turns.take(wait):
+            with self._lock.acquire(timeout_s):
                 if file.is_in_place():
                     yield file
                     return
         raise Unavailable(f"{self.path.name} is being moved about. Try again.")
 
     def move(self, target: Path) -> None:
-        """Move the file elsewhere with everything that was written to it, while nobody writes. This object is of no
-        use afterwards. Raises Unavailable, and moves nothing, while somebody reads for long."""
+        """Move the file elsewhere with everything that was written to it, while no process writes. This object is of
+        no use afterwards. Raises Unavailable, and moves nothing, while another process reads for long."""
         with translate_errors(self.path):
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._turn(LOCK_TIMEOUT_S) as file:
+            with self._hold_file(LOCK_TIMEOUT_S) as file:
                 if target.exists():
                     raise Unavailable("There is a file where this one should go. Nothing was changed.")
                 _fold_wal(file.writer)
                 file.close()
-                for left in (_wal(target), _shm(target)):  # of a file that is long gone
-                    left.unlink(missing_ok=True)
+                sibling_files.delete_siblings(target)  # of a file that was deleted
                 # A new file, not the same under another name: processes that still have the old one open share its
                 # locks and its WAL among themselves, and would go on doing so when it comes back.
                 _copy(self.path, target)
-                for left in (self.path, _wal(self.path), _shm(self.path)):
-                    left.unlink(missing_ok=True)
+                sibling_files.delete_database(self.path)
                 sync(target.parent)
                 sync(self.path.parent)
 
     def truncate_wal(self) -> None:
         """Write everything from the WAL into the file, and empty it: it holds pages as they were before a deletion.
         Raises Unavailable while another process reads from it for long."""
-        with translate_errors(self.path), self._turn(LOCK_TIMEOUT_S) as file:
+        with translate_errors(self.path), self._hold_file(LOCK_TIMEOUT_S) as file:
             _fold_wal(file.writer)
 
     def remove(self) -> None:
-        """Delete the file, while nobody writes. This object is of no use afterwards."""
-        with translate_errors(self.path), self._turn(LOCK_TIMEOUT_S) as file:
+        """Delete the file, while no process writes. This object is of no use afterwards."""
+        with translate_errors(self.path), self._hold_file(LOCK_TIMEOUT_S) as file:
             file.close()
-            for left in (self.path, _wal(self.path), _shm(self.path)):
-                left.unlink(missing_ok=True)
+            sibling_files.delete_database(self.path)
 
     def look(self) -> None:
         """Notice whether another file has taken the place of this one, without reading or writing."""
@@ -241,13 +241,13 @@ class Database:
         self._when_opened.append(callback)
         callback(self)
 
-    def close(self, wait: float = LOCK_TIMEOUT_S) -> bool:
-        """Let the write under way finish, then close. False if it does not finish within `wait` seconds.
+    def close(self, timeout_s: float = LOCK_TIMEOUT_S) -> bool:
+        """Let the write under way finish, then close. False if it does not finish within `timeout_s`.
 
-        Whoever reads now reads on, and the next call opens the file again.
+        Reads under way go on, and the next call opens the file again.
         """
         try:
-            with translate_errors(self.path), self._turns.take(wait):
+            with translate_errors(self.path), self._lock.acquire(timeout_s):
                 self._file.close()
         except Unavailable:
             return False
@@ -259,20 +259,20 @@ class Database:
                 if not self._file.is_in_place():
                     self._generation += 1
                     former, self._file = self._file, self._open()
-                    with self._turns.take():  # a write under way in the former file ends first
+                    with self._lock.acquire():  # a write under way in the former file ends first
                         former.close()
                     for callback in self._when_opened:
                         callback(self)
         return self._file
 
     def _open(self) -> _File:
-        for place in (self.path, self._turns.path):
+        for place in (self.path, self._lock.path):
             for folder in reversed([folder for folder in place.parents if not folder.exists()]):
                 folder.mkdir(mode=0o700, exist_ok=True)
-        with self._turns.take():
+        with self._lock.acquire():
             if self._missing == "refuse" and not self.path.exists():
                 raise _gone()
-            make_ready(self.path, self._turns.note())
+            make_ready(self.path, self._lock.note())
         file = _File(self.path, self._durability, self._generation)
         try:
             self._bring_up_to_date(file.writer)
@@ -281,15 +281,15 @@ class Database:
         except BaseException:
             file.close()
             raise
-        with self._turns.take():
-            self._turns.make_note(_identities(self.path))
+        with self._lock.acquire():
+            self._lock.write_note(_identities(self.path))
         return file
 
     def _bring_up_to_date(self, connection: apsw.Connection) -> None:
         if migrations.is_current(connection, self._schema) and connection.pragma("journal_mode") == "wal":
             return
         # WAL mode cannot be switched on while others use the file, so the first one does it alone.
-        with self._turns.take():
+        with self._lock.acquire():
             if not migrations.is_foreign(connection):
                 connection.pragma("journal_mode", "wal")
             migrations.run(connection, self._schema, self._backups, self._clock)
@@ -306,7 +306,7 @@ def _identity(path: Path | str) -> tuple[int, int] | None:
 
 def _identities(path: Path) -> str:
     """Which file this is, and which WAL is its own."""
-    return f"{_identity(path)} {_identity(_wal(path))}"
+    return f"{_identity(path)} {_identity(sibling_files.wal(path))}"
 
 
 def make_ready(path: Path, known: str) -> None:
@@ -316,27 +316,19 @@ def make_ready(path: Path, known: str) -> None:
     since it was last opened (`known`) is set aside. A folder copied as a whole has other identities throughout, and
     keeps its WAL. The file is made here so that only its owner can read it; its WAL takes the same mode.
     """
-    wal = str(_identity(_wal(path)))
+    wal = str(_identity(sibling_files.wal(path)))
     missing = not path.exists()
     replaced = bool(known) and known.endswith(wal) and not known.startswith(str(_identity(path)))
     if missing or (replaced and wal != str(None)):
-        for orphan in (_wal(path), _shm(path)):
-            if orphan.exists():
-                orphan.replace(orphan.with_name(orphan.name + ".orphan"))
+        for log in (sibling_files.wal(path), sibling_files.shm(path)):
+            if log.exists():
+                log.replace(sibling_files.orphan(log))
     if missing:
         path.touch(mode=0o600)
 
 
-def _wal(path: Path) -> Path:
-    return path.with_name(path.name + "-wal")
-
-
-def _shm(path: Path) -> Path:
-    return path.with_name(path.name + "-shm")
-
-
 def _fold_wal(connection: apsw.Connection) -> None:
-    """Write everything from the WAL into the file. Raises BusyError while somebody still reads from the WAL."""
+    """Write everything from the WAL into the file. Raises BusyError while a connection still reads from the WAL."""
     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
     if busy:
         raise apsw.BusyError

@@ -1,4 +1,4 @@
-"""Whether a file is sound: its pages, its indexes of words, its references; and indexes of words made anew."""
+"""Whether a file is sound: its pages, its indexes of words, its references; and indexes of words rebuilt."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.sqlite import migrations
 from memory_mcp.engines.sqlite.connections import connect, sqlite_name
 from memory_mcp.engines.sqlite.database import make_ready, translate_errors
@@ -23,11 +23,11 @@ class Fault:
     """What is wrong with a file, in words."""
 
     message: str
-    index: str | None = None  # the index of words that is to be made anew, if that is all
+    index: str | None = None  # the index of words to be rebuilt, if that is all
 
 
 def check_copy(path: Path, schema: Schema) -> str | None:
-    """What is wrong with a file nobody else uses, quickly looked through; None if nothing is."""
+    """What is wrong with a file that no other process uses, after a quick check; None if nothing is."""
     try:
         with closing(apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
             if wrong := _is_of_another_kind(connection, schema):
@@ -38,11 +38,11 @@ def check_copy(path: Path, schema: Schema) -> str | None:
     return None if found == ["ok"] else f"it is damaged ({found[0]})"
 
 
-def faults(path: Path, schema: Schema, lock: Path) -> Iterator[Fault]:
+def faults(path: Path, schema: Schema, lock_path: Path) -> Iterator[Fault]:
     """All that is wrong with a file that others may be using. Nothing is changed."""
-    turn = FileLocks(lock)
+    lock = FileLock(lock_path)
     try:
-        connection = _connected(path, turn)
+        connection = _connected(path, lock)
     except AppError as exc:
         yield Fault(f"it cannot be opened ({exc.message})")
         return
@@ -50,7 +50,7 @@ def faults(path: Path, schema: Schema, lock: Path) -> Iterator[Fault]:
         if wrong := _is_of_another_kind(connection, schema):
             yield Fault(wrong)
             return
-        if refused := _refusal(connection, schema, turn):
+        if refused := _refusal(connection, schema, lock):
             yield Fault(f"a server cannot use it: {refused}")
             return
         damaged = [text for (text,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})") if text != "ok"]
@@ -59,26 +59,26 @@ def faults(path: Path, schema: Schema, lock: Path) -> Iterator[Fault]:
             yield Fault(text, _named(text, indexes))
         for table, column, *_ in connection.execute("PRAGMA foreign_key_check").fetchall()[:MAX_PROBLEMS]:
             yield Fault(f"row {column} of {table} refers to something that is not there")
-        told = {_named(text, indexes) for text in damaged}
-        with turn.take():  # the check is spelt as a write
-            wrong_ones = {index: _wrong_with(connection, index) for index in indexes if index not in told}
+        reported = {_named(text, indexes) for text in damaged}
+        with lock.acquire():  # the check is spelt as a write
+            wrong_ones = {index: _wrong_with(connection, index) for index in indexes if index not in reported}
         for index, wrong in wrong_ones.items():
             if wrong:
                 yield Fault(f"the index {index} does not fit what it indexes ({wrong})", index)
     except (apsw.BusyError, Unavailable):
-        yield Fault("somebody else holds it: try again")
+        yield Fault("another process holds it: try again")
     except apsw.Error as exc:
         yield Fault(f"it cannot be read through ({exc})")
     finally:
         connection.close()
 
 
-def _refusal(connection: apsw.Connection, schema: Schema, turn: FileLocks) -> str | None:
+def _refusal(connection: apsw.Connection, schema: Schema, lock: FileLock) -> str | None:
     """Why the migrations that a start would run on this file fail; None if they do not. They are undone."""
     if migrations.version(connection) == schema.version:
         return None
     try:
-        with turn.take():
+        with lock.acquire():
             migrations.rehearse(connection, schema)
     except Unusable as exc:
         return exc.message.rstrip(".")
@@ -92,17 +92,17 @@ def word_indexes(connection: apsw.Connection) -> Iterator[str]:
 
 
 def has_its_own_texts(connection: apsw.Connection, index: str) -> bool:
-    """Whether an index can be made anew from a table it names. One without texts needs who knows them."""
+    """Whether an index can be rebuilt from a table it names. One without texts needs the caller to know them."""
     (sql,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (index,)).fetchall()[0]
     return not re.search(r"content\s*=\s*''", str(sql))
 
 
-def make_anew(connection: apsw.Connection, index: str) -> None:
+def rebuild(connection: apsw.Connection, index: str) -> None:
     connection.execute(f"INSERT INTO {index} ({index}) VALUES ('rebuild')").fetchall()
 
 
 def empty(connection: apsw.Connection, indexes: Iterable[str]) -> None:
-    """Take everything out of indexes whose texts somebody else knows."""
+    """Take everything out of indexes whose texts the caller knows."""
     for index in indexes:
         connection.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')").fetchall()
 
@@ -118,19 +118,19 @@ def _wrong_with(connection: apsw.Connection, index: str) -> str | None:
     return None
 
 
-def is_current(path: Path, schema: Schema, lock: Path) -> bool:
+def is_current(path: Path, schema: Schema, lock_path: Path) -> bool:
     """Whether a file can be opened without changing it: it has the schema of this program. Raises Unavailable for one
-    that cannot be read, or whose turn does not come."""
-    with translate_errors(path), closing(_connected(path, FileLocks(lock))) as connection:
+    that cannot be read, or whose lock is not free in time."""
+    with translate_errors(path), closing(_connected(path, FileLock(lock_path))) as connection:
         return migrations.is_current(connection, schema)
 
 
-def _connected(path: Path, turn: FileLocks) -> apsw.Connection:
-    """In its turn, so that no other file's WAL is played into it."""
+def _connected(path: Path, lock: FileLock) -> apsw.Connection:
+    """While holding the lock, so that no other file's WAL is played into it."""
     with translate_errors(path):
-        turn.path.parent.mkdir(mode=0o700, exist_ok=True)
-        with turn.take():
-            make_ready(path, turn.note())
+        lock.path.parent.mkdir(mode=0o700, exist_ok=True)
+        with lock.acquire():
+            make_ready(path, lock.note())
             return connect(path, "full")
 
 

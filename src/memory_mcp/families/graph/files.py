@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from memory_mcp.engines.sqlite import Database, Write
+from memory_mcp.engines.sqlite import Database, Write, sibling_files
 from memory_mcp.families.graph import storage
 from memory_mcp.families.graph.model import Status
 from memory_mcp.families.graph.schema import PROJECT
@@ -130,10 +130,7 @@ def _adopt_files(tx: Write, place: GraphFolder) -> None:
         found = _find(place, project.id, paths[project.id])
         if found and found != target and not target.exists():
             target.parent.mkdir(mode=0o700, exist_ok=True)
-            for ending in ("-journal", "-wal", "-shm", ""):
-                beside = found.with_name(found.name + ending)
-                if beside.exists():
-                    beside.rename(target.with_name(target.name + ending))
+            sibling_files.move_database(found, target)
         if id_ != project.id:
             storage.set_file(tx, project.id, id_, place.relative(target))
 
@@ -181,8 +178,9 @@ def _is_id(text: str) -> bool:
 
 def _remove(path: Path) -> None:
     """A project's file, with all of ours that may lie beside it."""
-    for ending in ("", "-wal", "-shm", "-wal.orphan", "-shm.orphan"):
-        path.with_name(path.name + ending).unlink(missing_ok=True)
+    sibling_files.delete_database(path)
+    for orphan in sibling_files.orphans(path):
+        orphan.unlink(missing_ok=True)
 
 
 def _other(status: Status) -> Status:

@@ -260,7 +260,7 @@ class Notes:
         """One note, which counts as referenced by this. A former version is the note as it was then."""
         note = self.read(caller, id_, include_links=include_links, links_offset=links_offset, version=version)
         try:
-            with self._db(caller).write(wait=TOUCH_SECONDS) as tx:
+            with self._db(caller).write(timeout_s=TOUCH_SECONDS) as tx:
                 note = replace(note, last_referenced_at=notes.touch(tx, id_))
                 namespace = notes.namespaces_of(tx, [id_]).get(id_)
         except Unavailable:  # somebody writes for long: no reason not to answer

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.engines.files.data_directory import make_private_folder
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.errors import Invalid
 from memory_mcp.families.portals import uploads
 
@@ -75,7 +75,7 @@ class ExportFolder:
         Raises Invalid if the quota does not allow it. The lock holds for all servers, so the count stays true.
         """
         make_private_folder(self.path)
-        with FileLocks(self.path).take():
+        with FileLock(self.path).acquire():
             count = sum(1 for _ in _entries(self.path))
             if count + folders + 1 > MAX_ENTRIES:
                 raise self._is_full()

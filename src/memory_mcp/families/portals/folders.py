@@ -14,7 +14,7 @@ from uuid import uuid4
 from memory_mcp.engines.chdb.client import EngineLine, Rules, wait_until_ended
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_directory import make_private_folder
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.families.portals.address import NAME, Address
@@ -53,7 +53,7 @@ class PortalFolder:
             for _ in range(MAX_LOCK_TRIES):
                 with suppress(FileNotFoundError):  # another process is just deleting it
                     make_private_folder(self.path)
-                    held.enter_context(FileLocks(self.path / WRITE_LOCK).take())
+                    held.enter_context(FileLock(self.path / WRITE_LOCK).acquire())
                     break
             else:
                 raise Unavailable("This portal is being deleted. Try again.")
@@ -64,7 +64,7 @@ class PortalFolder:
         """The same for a portal that must exist. Raises NotFound, and creates nothing, if it does not."""
         with ExitStack() as held:
             try:
-                held.enter_context(FileLocks(self.path / WRITE_LOCK).take())
+                held.enter_context(FileLock(self.path / WRITE_LOCK).acquire())
             except FileNotFoundError:
                 raise self.not_found() from None
             if not self.exists():

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 
 from memory_mcp.engines.files.data_directory import make_private_folder
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.rooted_folder import FolderEntry, Outside, Root
 from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.families.portals.model import Piece, Received
@@ -36,7 +36,7 @@ def add(imports: Path, name: str, offset: int, data: str, most: int) -> Received
     make_private_folder(folder)
     if offset == 0:
         delete_expired(folder)
-    with FileLocks(folder).take():  # among all servers: what is counted must still be true when the piece is written
+    with FileLock(folder).acquire():  # among all servers: what is counted must still be true when the piece is written
         _make_room(folder, name, offset + len(piece), most)
         _append(imports, name, offset, piece)
     return Received(f"{UPLOADS}/{name}", offset + len(piece))

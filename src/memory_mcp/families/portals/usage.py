@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from memory_mcp.engines.files import atomic_write
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.portals.model import Usage
@@ -35,7 +35,7 @@ def count_write(folder: Path, now: str) -> None:
 def _change(folder: Path, change: Callable[[Usage], Usage]) -> None:
     with (
         suppress(OSError, Unavailable),
-        FileLocks(folder / LOCK).take(LOCK_TIMEOUT_S),
+        FileLock(folder / LOCK).acquire(LOCK_TIMEOUT_S),
         Root(folder).folder(()) as place,
     ):
         atomic_write.write(place.beside(FILE), json.dumps(asdict(change(read(folder)))).encode(), durable=False)

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_directory import is_data_directory
-from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLocks
+from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLock
 from memory_mcp.engines.files.rename import rename_to_new
 from memory_mcp.engines.files.rooted_folder import FolderEntry, Outside, Root
 from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
@@ -45,7 +45,7 @@ class StoreFolder:
                 self._make()
             if not self.store.folder.is_dir():
                 raise FileNotFoundError
-            held.enter_context(FileLocks(self.store.folder).take(wait))
+            held.enter_context(FileLock(self.store.folder).acquire(wait))
         with held:
             yield
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.engines.files import atomic_write, data_directory
-from memory_mcp.engines.files.lock import FileLocks
+from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.errors import Conflict, NotFound, Unavailable
 from memory_mcp.families.stores import paths, yaml_text
@@ -92,7 +92,7 @@ class Registry:
 
     def _turn(self) -> Any:
         data_directory.make_private_folder(self._folder)
-        return FileLocks(self._folder / f"{NAME}.lock").take()
+        return FileLock(self._folder / f"{NAME}.lock").acquire()
 
     def _paths(self) -> dict[str, object]:
         """What each line says, be it a folder's path or not."""

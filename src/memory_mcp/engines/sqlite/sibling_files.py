@@ -1,0 +1,48 @@
+"""The files that SQLite keeps beside a database: its write-ahead log, the log's index, its rollback journal.
+
+No other module knows their names.
+"""
+
+from pathlib import Path
+
+SUFFIXES = ("-journal", "-wal", "-shm")
+ORPHAN_SUFFIX = ".orphan"  # of a log that was set aside because it belonged to another file
+
+
+def wal(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def shm(path: Path) -> Path:
+    return path.with_name(path.name + "-shm")
+
+
+def siblings(path: Path) -> list[Path]:
+    return [path.with_name(path.name + suffix) for suffix in SUFFIXES]
+
+
+def orphans(path: Path) -> list[Path]:
+    return [orphan(sibling) for sibling in siblings(path)]
+
+
+def orphan(sibling: Path) -> Path:
+    """Where a log is set aside."""
+    return sibling.with_name(sibling.name + ORPHAN_SUFFIX)
+
+
+def delete_siblings(path: Path) -> None:
+    for sibling in siblings(path):
+        sibling.unlink(missing_ok=True)
+
+
+def delete_database(path: Path) -> None:
+    """A file and its siblings. Only while no process has it open."""
+    path.unlink(missing_ok=True)
+    delete_siblings(path)
+
+
+def move_database(path: Path, target: Path) -> None:
+    """A file and its siblings. The file itself comes last: until then, a move that was interrupted can be repeated."""
+    for here, there in zip((*siblings(path), path), (*siblings(target), target), strict=True):
+        if here.exists():
+            here.rename(there)
