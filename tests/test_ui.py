@@ -1,16 +1,20 @@
-"""The web app is committed as it was built. Without Node, the stamp of its sources tells whether that is up to date."""
+"""The web app is committed as built. Without Node, the stamp of its sources shows whether that is up to date."""
 
 import re
 from pathlib import Path
 
-from tools import ui
+from tools import api_types, ui
 
 ADDRESSES = re.compile(rb"https?://([A-Za-z0-9.-]+)")
 WORDS = {b"www.w3.org", b"json-schema.org", b"github.com"}  # names of languages, which nobody asks for anything
 
 
 def test_what_is_committed_was_built_from_these_sources() -> None:
-    assert ui.STAMP.read_text(encoding="utf-8").strip() == ui.digest(), "run `make ui` and commit what it makes"
+    assert ui.STAMP.read_text(encoding="utf-8").strip() == ui.digest(), "run `make ui` and commit its output"
+
+
+def test_the_types_of_the_api_are_those_of_the_server() -> None:
+    assert api_types.is_current(), "run `make ui` and commit its output"
 
 
 def test_the_viewer_is_one_file_that_needs_no_other() -> None:

@@ -4,7 +4,7 @@ import preact from '@preact/preset-vite'
 import { defineConfig } from 'vite'
 import { viteSingleFile } from 'vite-plugin-singlefile'
 
-const OUT = '../src/memory_mcp/web'
+const OUT = process.env.WEB_FOLDER ?? '../src/memory_mcp/web' // another one to compare with
 
 export default defineConfig(({ mode }) =>
   mode === 'viewer'

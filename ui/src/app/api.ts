@@ -3,12 +3,17 @@ import { hasUnsaved } from '../shared/draft'
 import { isSignedOut } from './live'
 
 export class Refused extends Error {
-  constructor(message: string, readonly status: number, readonly word: string) {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly word: string,
+  ) {
     super(message)
   }
 }
 
-const NAMES_A_TOOL = /\b(memory|portal|recall|commit|search|prune|add|get|update|remove|move|list|reindex|create|delete|open|read|switch|restore)_[a-z]/
+const NAMES_A_TOOL =
+  /\b(memory|portal|recall|commit|search|prune|add|get|update|remove|move|list|reindex|create|delete|open|read|switch|restore)_[a-z]/
 
 /** Without the sentences that tell agents which tool to use. */
 function forPeople(text: string): string {
@@ -35,7 +40,11 @@ async function answered(method: string, path: string, body?: unknown, signal?: A
   }
   if (!response.ok) {
     const answer = await response.json().catch(() => ({}))
-    throw new Refused(forPeople(answer.detail ?? answer.message ?? response.statusText), response.status, answer.error ?? '')
+    throw new Refused(
+      forPeople(answer.detail ?? answer.message ?? response.statusText),
+      response.status,
+      answer.error ?? '',
+    )
   }
   return response
 }
@@ -46,7 +55,10 @@ async function ask<T>(method: string, path: string, body?: unknown): Promise<T> 
 }
 
 /** A file that the server makes, under the name that it gives it. */
-export async function download(path: string, signal: AbortSignal): Promise<{ name: string; file: Blob; leftOut: number }> {
+export async function download(
+  path: string,
+  signal: AbortSignal,
+): Promise<{ name: string; file: Blob; leftOut: number }> {
   const response = await answered('POST', path, undefined, signal)
   const name = /filename="([^"]+)"/.exec(response.headers.get('content-disposition') ?? '')?.[1] ?? 'memory.zip'
   return { name, file: await response.blob(), leftOut: Number(response.headers.get('memory-left-out')) }

@@ -74,7 +74,10 @@ export function useChanges(react: () => void, concerns: Concerns = MEMORIES): vo
     let timer = 0
     const { uris, topics = [] } = concerns
     const listener = (change: Change | null) => {
-      const isOurs = !change || (uris && (change.list_changed || change.uris.some(uris))) || change.topics.some((topic) => topics.includes(topic))
+      const isOurs =
+        !change ||
+        (uris && (change.list_changed || change.uris.some(uris))) ||
+        change.topics.some((topic) => topics.includes(topic))
       if (!isOurs || timer) return
       timer = window.setTimeout(() => {
         timer = 0

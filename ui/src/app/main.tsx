@@ -51,13 +51,22 @@ function LazyPortals() {
   const [Page, setPage] = useState<FunctionComponent | null>(null)
   const [trouble, setTrouble] = useState('')
   useEffect(() => {
-    import('./pages/portals').then((module) => setPage(() => module.default), (error) => setTrouble(message(error)))
+    import('./pages/portals').then(
+      (module) => setPage(() => module.default),
+      (error) => setTrouble(message(error)),
+    )
   }, [])
   if (Page) return <Page />
   return (
     <>
       <h1>Portals</h1>
-      {trouble ? <p class="empty" role="alert">{trouble}</p> : <div class="skeleton" />}
+      {trouble ? (
+        <p class="empty" role="alert">
+          {trouble}
+        </p>
+      ) : (
+        <div class="skeleton" />
+      )}
     </>
   )
 }
@@ -74,13 +83,25 @@ function App() {
   }, [called])
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
-      if ((IS_MAC ? event.metaKey : event.ctrlKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === 'k') {
+      if (
+        (IS_MAC ? event.metaKey : event.ctrlKey) &&
+        !event.altKey &&
+        !event.shiftKey &&
+        event.key.toLowerCase() === 'k'
+      ) {
         event.preventDefault()
         setSeeking((was) => !was)
         return
       }
       const target = event.composedPath()[0] as HTMLElement
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || target.closest?.('input, textarea, select, [contenteditable]')) return
+      if (
+        event.defaultPrevented ||
+        event.ctrlKey ||
+        event.metaKey ||
+        event.altKey ||
+        target.closest?.('input, textarea, select, [contenteditable]')
+      )
+        return
       if (event.key === '/') {
         const box = document.querySelector<HTMLInputElement>('[data-search]')
         if (box) box.focus()
@@ -95,23 +116,55 @@ function App() {
   }, [])
   return (
     <div class="shell">
-      <a class="skip" href="#content" onClick={(event) => (event.preventDefault(), document.getElementById('content')?.focus())}>Skip to the content</a>
+      <a
+        class="skip"
+        href="#content"
+        onClick={(event) => (event.preventDefault(), document.getElementById('content')?.focus())}
+      >
+        Skip to the content
+      </a>
       <header>
         <strong>Memory</strong>
         <nav aria-label="Pages">
-          {Object.entries(PAGES).map(([path, [label]]) => <a key={path} href={'/' + path} aria-current={path === name ? 'page' : undefined}>{label}</a>)}
+          {Object.entries(PAGES).map(([path, [label]]) => (
+            <a key={path} href={'/' + path} aria-current={path === name ? 'page' : undefined}>
+              {label}
+            </a>
+          ))}
         </nav>
         <Connection />
-        <button class="link" onClick={() => setSeeking(true)}>Go to… <kbd>{MOD} K</kbd></button>
-        <button class="link" onClick={() => help.current?.showModal()}>Shortcuts <kbd>?</kbd></button>
+        <button class="link" onClick={() => setSeeking(true)}>
+          Go to… <kbd>{MOD} K</kbd>
+        </button>
+        <button class="link" onClick={() => help.current?.showModal()}>
+          Shortcuts <kbd>?</kbd>
+        </button>
       </header>
-      <main id="content" tabIndex={-1} key={shown.value}><Page /></main>
+      <main id="content" tabIndex={-1} key={shown.value}>
+        <Page />
+      </main>
       <dialog ref={help} aria-labelledby="shortcuts">
         <h2 id="shortcuts">Shortcuts</h2>
-        <dl>{SHORTCUTS.map(([keys, what]) => <div key={keys}><dt><kbd>{keys}</kbd></dt><dd>{what}</dd></div>)}</dl>
-        <form method="dialog"><button>Close</button></form>
+        <dl>
+          {SHORTCUTS.map(([keys, what]) => (
+            <div key={keys}>
+              <dt>
+                <kbd>{keys}</kbd>
+              </dt>
+              <dd>{what}</dd>
+            </div>
+          ))}
+        </dl>
+        <form method="dialog">
+          <button>Close</button>
+        </form>
       </dialog>
-      {isSeeking && <Palette pages={Object.entries(PAGES).map(([path, [label]]) => [path, label])} close={() => setSeeking(false)} />}
+      {isSeeking && (
+        <Palette
+          pages={Object.entries(PAGES).map(([path, [label]]) => [path, label])}
+          close={() => setSeeking(false)}
+        />
+      )}
       <Toasts />
     </div>
   )
@@ -125,16 +178,26 @@ function placeName(): string {
 }
 
 function Connection() {
-  if (!isSignedOut.value) return <p class={isLive.value ? 'live on' : 'live'}>{isLive.value ? 'live' : 'not connected'}</p>
+  if (!isSignedOut.value)
+    return <p class={isLive.value ? 'live on' : 'live'}>{isLive.value ? 'live' : 'not connected'}</p>
   const here = '/sign-in?next=' + encodeURIComponent(location.pathname + location.search)
-  return <p class="live" role="status">You are signed out. <a href={here} target={hasUnsaved() ? '_blank' : undefined}>Sign in</a></p> // beside what is being written
+  return (
+    <p class="live" role="status">
+      You are signed out.{' '}
+      <a href={here} target={hasUnsaved() ? '_blank' : undefined}>
+        Sign in
+      </a>
+    </p>
+  ) // beside what is being written
 }
 
 function Missing() {
   return (
     <>
       <h1>There is no such page</h1>
-      <p><a href="/">Home</a></p>
+      <p>
+        <a href="/">Home</a>
+      </p>
     </>
   )
 }

@@ -45,10 +45,24 @@ function inline(text: string, namespace?: string): ComponentChildren[] {
     else if (wiki) {
       const [title, shown] = wiki.split('|')
       parts.push(<a href={to(['memories'], { title, namespace })}>{shown ?? title}</a>)
-    } else if (label) parts.push(/^(https?:|mailto:)/.test(target!) ? <a href={target} rel="noreferrer" target="_blank">{label}</a> : `${label} (${target})`)
+    } else if (label)
+      parts.push(
+        /^(https?:|mailto:)/.test(target!) ? (
+          <a href={target} rel="noreferrer" target="_blank">
+            {label}
+          </a>
+        ) : (
+          `${label} (${target})`
+        ),
+      )
     else if (url) {
       const address = trimmed(url)
-      parts.push(<a href={address} rel="noreferrer" target="_blank">{address}</a>, url.slice(address.length))
+      parts.push(
+        <a href={address} rel="noreferrer" target="_blank">
+          {address}
+        </a>,
+        url.slice(address.length),
+      )
     } else if (tag) parts.push(<a href={to(['memories'], { tag })}>#{tag}</a>)
   }
   parts.push(text.slice(end))
@@ -79,7 +93,12 @@ function items(lines: string[], from: number): [Item[], number] {
       open.at(-1)!.text += '\n' + line.trim()
       continue
     }
-    const item: Item = { indent: found[1]!.replaceAll('\t', '    ').length, number: found[2] ? Number(found[2]) : null, text: found[3]!, inner: [] }
+    const item: Item = {
+      indent: found[1]!.replaceAll('\t', '    ').length,
+      number: found[2] ? Number(found[2]) : null,
+      text: found[3]!,
+      inner: [],
+    }
     while (open.length && (open.length >= DEEPEST || open.at(-1)!.indent + 1 >= item.indent)) {
       const isDeep = open.length >= DEEPEST && open.at(-1)!.indent < item.indent
       open.pop()
@@ -102,23 +121,41 @@ function Items({ of, namespace }: { of: Item[]; namespace?: string }): VNode {
     const task = /^\[([ xX])\]\s/.exec(item.text)
     return (
       <li>
-        {task && <span role="img" aria-label={task[1] === ' ' ? 'to do' : 'done'}>{task[1] === ' ' ? '☐ ' : '☑ '}</span>}
+        {task && (
+          <span role="img" aria-label={task[1] === ' ' ? 'to do' : 'done'}>
+            {task[1] === ' ' ? '☐ ' : '☑ '}
+          </span>
+        )}
         {inline(task ? item.text.slice(4) : item.text, namespace)}
         {item.inner.length > 0 && <Items of={item.inner} namespace={namespace} />}
       </li>
     )
   }
-  return <>{runs.map((run) => (run[0]!.number === null ? <ul>{run.map(drawn)}</ul> : <ol start={run[0]!.number}>{run.map(drawn)}</ol>))}</>
+  return (
+    <>
+      {runs.map((run) =>
+        run[0]!.number === null ? <ul>{run.map(drawn)}</ul> : <ol start={run[0]!.number}>{run.map(drawn)}</ol>,
+      )}
+    </>
+  )
 }
 
-const cells = (line: string) => line.trim().replace(/^\|/, '').replace(/(?<!\\)\|$/, '').split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll('\\|', '|'))
-const isRule = (line: string | undefined) => line !== undefined && line.includes('-') && line.includes('|') && cells(line).every((cell) => /^:?-+:?$/.test(cell))
-const isTable = (lines: string[], at: number) => lines[at]!.includes('|') && isRule(lines[at + 1]) && cells(lines[at]!).length === cells(lines[at + 1]!).length
+const cells = (line: string) =>
+  line
+    .trim()
+    .replace(/^\|/, '')
+    .replace(/(?<!\\)\|$/, '')
+    .split(/(?<!\\)\|/)
+    .map((cell) => cell.trim().replaceAll('\\|', '|'))
+const isRule = (line: string | undefined) =>
+  line !== undefined && line.includes('-') && line.includes('|') && cells(line).every((cell) => /^:?-+:?$/.test(cell))
+const isTable = (lines: string[], at: number) =>
+  lines[at]!.includes('|') && isRule(lines[at + 1]) && cells(lines[at]!).length === cells(lines[at + 1]!).length
 
 function blocks(text: string, namespace?: string): VNode[] {
   const lines = text.replaceAll('\r\n', '\n').split('\n')
   const made: VNode[] = []
-  for (let at = 0; at < lines.length; ) {
+  for (let at = 0; at < lines.length;) {
     const line = lines[at]!
     const take = (pattern: RegExp, isOver: (at: number) => boolean = () => false) => {
       const taken: string[] = []
@@ -131,7 +168,11 @@ function blocks(text: string, namespace?: string): VNode[] {
       const code: string[] = []
       for (at++; at < lines.length && !lines[at]!.startsWith(fence); at++) code.push(lines[at]!)
       at++
-      made.push(<pre tabIndex={0}><code>{code.join('\n')}</code></pre>)
+      made.push(
+        <pre tabIndex={0}>
+          <code>{code.join('\n')}</code>
+        </pre>,
+      )
     } else if (heading) {
       const Heading = HEADINGS[heading[1]!.length - 1]!
       made.push(<Heading>{inline(heading[2]!, namespace)}</Heading>)
@@ -144,7 +185,16 @@ function blocks(text: string, namespace?: string): VNode[] {
       made.push(<Items of={found} namespace={namespace} />)
       at = end
     } else if (/^>/.test(line)) {
-      made.push(<blockquote>{inline(take(/^>/).map((quoted) => quoted.replace(/^>\s?/, '')).join('\n'), namespace)}</blockquote>)
+      made.push(
+        <blockquote>
+          {inline(
+            take(/^>/)
+              .map((quoted) => quoted.replace(/^>\s?/, ''))
+              .join('\n'),
+            namespace,
+          )}
+        </blockquote>,
+      )
     } else if (isTable(lines, at)) {
       const head = cells(line)
       const rows: string[][] = []
@@ -152,13 +202,38 @@ function blocks(text: string, namespace?: string): VNode[] {
       made.push(
         <div class="scroll" tabIndex={0} role="group" aria-label="Table">
           <table>
-            <thead><tr>{head.map((cell) => <th scope="col">{inline(cell, namespace)}</th>)}</tr></thead>
-            <tbody>{rows.map((row) => <tr>{head.map((_, column) => <td>{inline(row[column] ?? '', namespace)}</td>)}</tr>)}</tbody>
+            <thead>
+              <tr>
+                {head.map((cell) => (
+                  <th scope="col">{inline(cell, namespace)}</th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {rows.map((row) => (
+                <tr>
+                  {head.map((_, column) => (
+                    <td>{inline(row[column] ?? '', namespace)}</td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
           </table>
         </div>,
       )
     } else if (!line.trim()) at++
-    else made.push(<p>{inline([lines[at++]!, ...take(/^(?!\s*$|#{1,6}\s|```|~~~|>|\s*[-*+]\s|\s*\d{1,9}[.)]\s)/, (at) => isTable(lines, at))].join('\n'), namespace)}</p>)
+    else
+      made.push(
+        <p>
+          {inline(
+            [
+              lines[at++]!,
+              ...take(/^(?!\s*$|#{1,6}\s|```|~~~|>|\s*[-*+]\s|\s*\d{1,9}[.)]\s)/, (at) => isTable(lines, at)),
+            ].join('\n'),
+            namespace,
+          )}
+        </p>,
+      )
   }
   return made
 }

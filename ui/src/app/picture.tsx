@@ -25,8 +25,8 @@ interface Props {
   label: string
   focus?: string
   lit: string | null // the node that the list points at
-  onHover(id: string | null): void
-  onOpen(id: string): void
+  onHover: (id: string | null) => void
+  onOpen: (id: string) => void
 }
 
 const MARGIN = 40 // around the outermost nodes
@@ -43,7 +43,9 @@ export function Picture({ nodes, edges, label, focus, lit, onHover, onOpen }: Pr
     const css = getComputedStyle(canvas)
     const color = (name: string) => css.getPropertyValue(name).trim()
     const groups = [...new Set(nodes.map((node) => node.group))]
-    const placed = new Map<string, Placed>(nodes.map((node) => [node.id, { ...node, ...before.current.get(node.id), degree: 0, near: new Set() }]))
+    const placed = new Map<string, Placed>(
+      nodes.map((node) => [node.id, { ...node, ...before.current.get(node.id), degree: 0, near: new Set() }]),
+    )
     const links = edges.flatMap((edge) => {
       const source = placed.get(edge.from)
       const target = placed.get(edge.to)
@@ -78,7 +80,8 @@ export function Picture({ nodes, edges, label, focus, lit, onHover, onOpen }: Pr
       panX = (-(left + right) / 2) * zoom
       panY = (-(top + bottom) / 2) * zoom
     }
-    const bound = (axis: 'x' | 'y', sign: number) => sign * all.reduce((most, node) => Math.max(most, sign * node[axis]!), -Infinity)
+    const bound = (axis: 'x' | 'y', sign: number) =>
+      sign * all.reduce((most, node) => Math.max(most, sign * node[axis]!), -Infinity)
     const draw = () => {
       if (isFitted && all.length) fit()
       pen.setTransform(ratio, 0, 0, ratio, 0, 0)
@@ -129,7 +132,13 @@ export function Picture({ nodes, edges, label, focus, lit, onHover, onOpen }: Pr
 
     const at = (event: MouseEvent) => {
       const box = canvas.getBoundingClientRect()
-      return (moving.find((event.clientX - box.x - wide / 2 - panX) / zoom, (event.clientY - box.y - high / 2 - panY) / zoom, 14 / zoom) as Placed | undefined) ?? null
+      return (
+        moving.find(
+          (event.clientX - box.x - wide / 2 - panX) / zoom,
+          (event.clientY - box.y - high / 2 - panY) / zoom,
+          14 / zoom,
+        ) ?? null
+      )
     }
     const hover = (node: Placed | null) => {
       if (node === hovered) return

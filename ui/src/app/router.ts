@@ -55,8 +55,23 @@ export function turn(query: Record<string, string | undefined>, replace = false)
 
 document.addEventListener('click', (event) => {
   const link = (event.target as Element).closest?.('a')
-  if (!link || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || event.defaultPrevented) return
-  if (link.origin !== location.origin || link.target || link.hasAttribute('download') || /^\/(api|sign-in|assets)/.test(link.pathname)) return
+  if (
+    !link ||
+    event.button ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    event.altKey ||
+    event.defaultPrevented
+  )
+    return
+  if (
+    link.origin !== location.origin ||
+    link.target ||
+    link.hasAttribute('download') ||
+    /^\/(api|sign-in|assets)/.test(link.pathname)
+  )
+    return
   event.preventDefault()
   go(link.pathname + link.search)
 })

@@ -2,11 +2,11 @@
 
 export interface Bridge {
   /** Call a tool and get its structured answer. Rejects with the server's own words. */
-  call<T>(tool: string, args: Record<string, unknown>): Promise<T>
+  call: <T>(tool: string, args: Record<string, unknown>) => Promise<T>
   /** Give a file to the person. Resolves to a sentence that says what became of it. */
-  save(name: string, type: string, bytes: Uint8Array<ArrayBuffer>): Promise<string>
+  save: (name: string, type: string, bytes: Uint8Array<ArrayBuffer>) => Promise<string>
   /** In a host that can show a page larger. */
-  setFullscreen?(on: boolean): Promise<void>
+  setFullscreen?: (on: boolean) => Promise<void>
 }
 
 export interface Column {

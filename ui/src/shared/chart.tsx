@@ -13,7 +13,17 @@ const HEIGHT = 200
 
 /** Lines or bars over time (numbers are seconds; `span` is what the axis shows) or over names (texts). The numbers are a table for
  *  who cannot see it. */
-export function Chart({ x, series, label, span }: { x: (number | string)[]; series: Series[]; label: string; span?: [number, number] }) {
+export function Chart({
+  x,
+  series,
+  label,
+  span,
+}: {
+  x: (number | string)[]
+  series: Series[]
+  label: string
+  span?: [number, number]
+}) {
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const at = place.current!
@@ -24,9 +34,21 @@ export function Chart({ x, series, label, span }: { x: (number | string)[]; seri
         width: at.clientWidth || 400,
         height: HEIGHT,
         legend: { show: series.length > 1, live: false },
-        scales: { x: { time: isTime, range: !isTime ? (_, from, to) => [from - 0.5, to + 0.5] : span ? () => span : undefined }, y: { range: (_, from, to) => [Math.min(0, from), (to || 1) * 1.1] } },
+        scales: {
+          x: { time: isTime, range: !isTime ? (_, from, to) => [from - 0.5, to + 0.5] : span ? () => span : undefined },
+          y: { range: (_, from, to) => [Math.min(0, from), (to || 1) * 1.1] },
+        },
         axes: [
-          { stroke: color('--mut'), grid: { show: false }, ...(isTime ? {} : { values: (_: uPlot, marks: number[]) => marks.map((mark) => (Number.isInteger(mark) ? String(x[mark] ?? '').slice(0, 16) : '')) }) },
+          {
+            stroke: color('--mut'),
+            grid: { show: false },
+            ...(isTime
+              ? {}
+              : {
+                  values: (_: uPlot, marks: number[]) =>
+                    marks.map((mark) => (Number.isInteger(mark) ? String(x[mark] ?? '').slice(0, 16) : '')),
+                }),
+          },
           { stroke: color('--mut'), grid: { stroke: color('--line'), width: 1 }, size: 60 },
         ],
         series: [
@@ -36,7 +58,13 @@ export function Chart({ x, series, label, span }: { x: (number | string)[]; seri
             stroke: color(one.color ?? ['--accent', '--ok', '--warn', '--num'][at % 4]!),
             width: 2,
             points: { show: x.length < 3 },
-            ...(one.bars ? { fill: color(one.color ?? '--accent'), paths: uPlot.paths.bars!({ size: [0.7, 60] }), points: { show: false } } : {}),
+            ...(one.bars
+              ? {
+                  fill: color(one.color ?? '--accent'),
+                  paths: uPlot.paths.bars!({ size: [0.7, 60] }),
+                  points: { show: false },
+                }
+              : {}),
           })),
         ],
       },
@@ -60,14 +88,26 @@ export function Chart({ x, series, label, span }: { x: (number | string)[]; seri
             <thead>
               <tr>
                 <th scope="col">{typeof x[0] === 'number' ? 'Time' : 'Name'}</th>
-                {series.map((one) => <th scope="col" class="num" key={one.label}>{one.label}</th>)}
+                {series.map((one) => (
+                  <th scope="col" class="num" key={one.label}>
+                    {one.label}
+                  </th>
+                ))}
               </tr>
             </thead>
             <tbody>
               {x.slice(-200).map((mark, at) => (
                 <tr key={at}>
-                  <td>{typeof mark === 'number' ? new Date(mark * 1000).toISOString().slice(0, 16).replace('T', ' ') : mark}</td>
-                  {series.map((one) => <td class="num" key={one.label}>{one.values[at + Math.max(0, x.length - 200)]}</td>)}
+                  <td>
+                    {typeof mark === 'number'
+                      ? new Date(mark * 1000).toISOString().slice(0, 16).replace('T', ' ')
+                      : mark}
+                  </td>
+                  {series.map((one) => (
+                    <td class="num" key={one.label}>
+                      {one.values[at + Math.max(0, x.length - 200)]}
+                    </td>
+                  ))}
                 </tr>
               ))}
             </tbody>

@@ -12,7 +12,9 @@ export function Copied({ text, label }: { text: string; label: string }) {
   return (
     <div class="copied">
       <pre tabIndex={0}>{text}</pre>
-      <button aria-label={`Copy ${label}`} onClick={copy}>Copy</button>
+      <button aria-label={`Copy ${label}`} onClick={copy}>
+        Copy
+      </button>
     </div>
   )
 }

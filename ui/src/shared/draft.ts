@@ -10,11 +10,11 @@ export interface Draft<T> extends Kept<T> {
   isChanged: boolean
   /** Written before, and found again. */
   isBack: boolean
-  set(draft: T): void
+  set: (draft: T) => void
   /** Start from something else and keep what is written, as after somebody's change was looked at. */
-  rebase(base: T): void
+  rebase: (base: T) => void
   /** After saving, or when it is not wanted: forget what was written. The next base is what is saved now. */
-  forget(base?: T): void
+  forget: (base?: T) => void
 }
 
 const PREFIX = 'draft:'

@@ -5,8 +5,8 @@ interface Question {
   text: string
   no: string
   yes: string
-  act(): void
-  leave(): void
+  act: () => void
+  leave: () => void
 }
 
 // Without autofocus, which the frame of a host refuses: the first button of a dialog gets the focus anyway.
@@ -24,7 +24,12 @@ export function Sure({ title, text, no, yes, act, leave }: Question) {
     <dialog ref={place} aria-labelledby="sure" onClose={leave}>
       <h2 id="sure">{title}</h2>
       <p>{text}</p>
-      <div class="bar"><button onClick={leave}>{no}</button><button class="danger" onClick={go}>{yes}</button></div>
+      <div class="bar">
+        <button onClick={leave}>{no}</button>
+        <button class="danger" onClick={go}>
+          {yes}
+        </button>
+      </div>
     </dialog>
   )
 }

@@ -19,7 +19,8 @@ export function toast(text: string, more: Omit<Toast, 'id' | 'text'> = {}): void
   shown.value = [...shown.value.filter((one) => one.undo), { id: ++count, text, ...more }].slice(-MOST)
 }
 
-export const failed = (error: unknown) => toast(error instanceof Error ? error.message : String(error), { failed: true })
+export const failed = (error: unknown) =>
+  toast(error instanceof Error ? error.message : String(error), { failed: true })
 
 const close = (id: number) => (shown.value = shown.value.filter((one) => one.id !== id))
 
@@ -43,12 +44,14 @@ export function Toasts() {
       onFocusIn={() => setFocused(true)}
       onFocusOut={() => setFocused(false)}
     >
-      {shown.value.map((one) => <Shown key={one.id} now={one} waits={isPointedAt || isFocused} close={() => close(one.id)} />)}
+      {shown.value.map((one) => (
+        <Shown key={one.id} now={one} waits={isPointedAt || isFocused} close={() => close(one.id)} />
+      ))}
     </div>
   )
 }
 
-function Shown({ now, waits, close }: { now: Toast; waits: boolean; close(): void }) {
+function Shown({ now, waits, close }: { now: Toast; waits: boolean; close: () => void }) {
   useEffect(() => {
     if (waits) return
     const timer = setTimeout(close, now.undo ? UNDO_LASTS : LASTS)
@@ -65,8 +68,14 @@ function Shown({ now, waits, close }: { now: Toast; waits: boolean; close(): voi
   return (
     <div class={now.failed ? 'toast failed' : 'toast'}>
       <span id={`toast${now.id}`}>{now.text}</span>
-      {now.undo && <button class="link" aria-describedby={`toast${now.id}`} onClick={undo}>Undo</button>}
-      <button class="link" aria-label="Close this message" aria-describedby={`toast${now.id}`} onClick={close}>×</button>
+      {now.undo && (
+        <button class="link" aria-describedby={`toast${now.id}`} onClick={undo}>
+          Undo
+        </button>
+      )}
+      <button class="link" aria-label="Close this message" aria-describedby={`toast${now.id}`} onClick={close}>
+        ×
+      </button>
     </div>
   )
 }

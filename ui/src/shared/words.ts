@@ -14,7 +14,14 @@ export function bytes(size: number): string {
 export function ago(moment: string | null): string {
   if (!moment) return 'never'
   const seconds = Math.max(0, (Date.now() - Date.parse(moment)) / 1000)
-  const steps: [number, string][] = [[60, 'second'], [60, 'minute'], [24, 'hour'], [30, 'day'], [12, 'month'], [1e9, 'year']]
+  const steps: [number, string][] = [
+    [60, 'second'],
+    [60, 'minute'],
+    [24, 'hour'],
+    [30, 'day'],
+    [12, 'month'],
+    [1e9, 'year'],
+  ]
   let left = seconds
   for (const [size, name] of steps) {
     if (left < size) return name === 'second' ? 'just now' : `${plural(Math.floor(left), name)} ago`

@@ -4,13 +4,21 @@ import type { Bridge, Result, Row, Table, View } from '../shared/bridge'
 import { bytes, cell, message, number, plural } from '../shared/words'
 import { isPlain } from './rows'
 
-function useQuery(bridge: Bridge, portalUri: string, sql: string | null): { rows: Row[] | null; trouble: string | null } {
+function useQuery(
+  bridge: Bridge,
+  portalUri: string,
+  sql: string | null,
+): { rows: Row[] | null; trouble: string | null } {
   const [found, setFound] = useState<{ rows: Row[] | null; trouble: string | null }>({ rows: null, trouble: null })
   useEffect(() => {
     let isWanted = true
     const set = (next: typeof found) => isWanted && setFound(next)
     set({ rows: null, trouble: null })
-    if (sql) bridge.call<Result>('portal_query', { portalUri, sql }).then((result) => set({ rows: result.rows, trouble: null }), (error) => set({ rows: null, trouble: message(error) }))
+    if (sql)
+      bridge.call<Result>('portal_query', { portalUri, sql }).then(
+        (result) => set({ rows: result.rows, trouble: null }),
+        (error) => set({ rows: null, trouble: message(error) }),
+      )
     return () => void (isWanted = false)
   }, [portalUri, sql])
   return found
@@ -28,7 +36,8 @@ export function relations(tables: Table[]): { from: string; to: string }[] {
         if (other === table) continue
         const named = other.name.toLowerCase()
         const isKey = other.columns.some((one) => one.name === 'id' && one.primary)
-        if (base && isKey && [base, base + 's', base + 'es'].includes(named)) found.push({ from: `${table.name}.${column.name}`, to: `${other.name}.id` })
+        if (base && isKey && [base, base + 's', base + 'es'].includes(named))
+          found.push({ from: `${table.name}.${column.name}`, to: `${other.name}.id` })
       }
     }
   }
@@ -45,11 +54,21 @@ export function Schema({ bridge, view, table }: { bridge: Bridge; view: View; ta
       <div class="scroll" tabIndex={0} role="region" aria-label={`Columns of ${table.name}`}>
         <table>
           <thead>
-            <tr><th scope="col">Column</th><th scope="col">Type</th><th scope="col">Key</th></tr>
+            <tr>
+              <th scope="col">Column</th>
+              <th scope="col">Type</th>
+              <th scope="col">Key</th>
+            </tr>
           </thead>
           <tbody>
             {table.columns.map((column) => (
-              <tr key={column.name}><td>{column.name}</td><td><code>{column.type}</code></td><td>{column.primary ? 'sorted by' : ''}</td></tr>
+              <tr key={column.name}>
+                <td>{column.name}</td>
+                <td>
+                  <code>{column.type}</code>
+                </td>
+                <td>{column.primary ? 'sorted by' : ''}</td>
+              </tr>
             ))}
           </tbody>
         </table>
@@ -57,9 +76,17 @@ export function Schema({ bridge, view, table }: { bridge: Bridge; view: View; ta
       {statement ? <pre tabIndex={0}>{cell(statement)}</pre> : null}
       <h2>Relationships</h2>
       {related.length ? (
-        <ul>{related.map((one) => <li key={one.from + one.to}><code>{one.from}</code> points at <code>{one.to}</code></li>)}</ul>
+        <ul>
+          {related.map((one) => (
+            <li key={one.from + one.to}>
+              <code>{one.from}</code> points at <code>{one.to}</code>
+            </li>
+          ))}
+        </ul>
       ) : (
-        <p class="mut">No column is named after another table (such as <code>message_id</code> for <code>messages</code>).</p>
+        <p class="mut">
+          No column is named after another table (such as <code>message_id</code> for <code>messages</code>).
+        </p>
       )}
     </section>
   )
@@ -70,31 +97,77 @@ const moment = (at: string | null | undefined) => at?.slice(0, 16).replace('T', 
 export function Statistics({ bridge, view, table }: { bridge: Bridge; view: View; table: Table | undefined }) {
   const about = useQuery(bridge, view.portalUri, METADATA)
   const known = Object.fromEntries((about.rows ?? []).map((row) => [String(row.key), cell(row.value)]))
-  const changed = (about.rows ?? []).map((row) => String(row.updated_at)).sort().at(-1)
+  const changed = (about.rows ?? [])
+    .map((row) => String(row.updated_at))
+    .sort()
+    .at(-1)
   const { usage } = view.stats
   const most = Math.max(1, ...view.tables.map((one) => one.rows))
   return (
     <section aria-label="Statistics" class="about">
       <dl class="facts">
-        <div><dt>Tables</dt><dd>{number(view.stats.tables)}</dd></div>
-        <div><dt>Rows</dt><dd>{number(view.stats.rows)}</dd></div>
-        <div><dt>On disk</dt><dd>{bytes(view.stats.bytes)}</dd></div>
-        <div><dt>Reads</dt><dd>{number(usage.reads)}</dd></div>
-        <div><dt>Last read</dt><dd>{moment(usage.lastRead)}</dd></div>
-        <div><dt>Writes</dt><dd>{number(usage.writes)}</dd></div>
-        <div><dt>Last write</dt><dd>{moment(usage.lastWrite)}</dd></div>
-        <div><dt>Created</dt><dd>{moment(known['mcp.created_at'])}</dd></div>
-        <div><dt>Schema version</dt><dd>{known['mcp.schema_version'] ?? '–'}</dd></div>
-        <div><dt>Schema changed</dt><dd>{changed?.slice(0, 16) ?? '–'}</dd></div>
+        <div>
+          <dt>Tables</dt>
+          <dd>{number(view.stats.tables)}</dd>
+        </div>
+        <div>
+          <dt>Rows</dt>
+          <dd>{number(view.stats.rows)}</dd>
+        </div>
+        <div>
+          <dt>On disk</dt>
+          <dd>{bytes(view.stats.bytes)}</dd>
+        </div>
+        <div>
+          <dt>Reads</dt>
+          <dd>{number(usage.reads)}</dd>
+        </div>
+        <div>
+          <dt>Last read</dt>
+          <dd>{moment(usage.lastRead)}</dd>
+        </div>
+        <div>
+          <dt>Writes</dt>
+          <dd>{number(usage.writes)}</dd>
+        </div>
+        <div>
+          <dt>Last write</dt>
+          <dd>{moment(usage.lastWrite)}</dd>
+        </div>
+        <div>
+          <dt>Created</dt>
+          <dd>{moment(known['mcp.created_at'])}</dd>
+        </div>
+        <div>
+          <dt>Schema version</dt>
+          <dd>{known['mcp.schema_version'] ?? '–'}</dd>
+        </div>
+        <div>
+          <dt>Schema changed</dt>
+          <dd>{changed?.slice(0, 16) ?? '–'}</dd>
+        </div>
       </dl>
       <h2>By table</h2>
       <table class="bars">
-        <thead><tr><th scope="col">Table</th><th scope="col">Share</th><th scope="col" class="num">Rows</th><th scope="col" class="num">Size</th></tr></thead>
+        <thead>
+          <tr>
+            <th scope="col">Table</th>
+            <th scope="col">Share</th>
+            <th scope="col" class="num">
+              Rows
+            </th>
+            <th scope="col" class="num">
+              Size
+            </th>
+          </tr>
+        </thead>
         <tbody>
           {view.tables.map((one) => (
             <tr key={one.name}>
               <th scope="row">{one.name}</th>
-              <td><span style={{ width: `${(100 * one.rows) / most}%` }} /></td>
+              <td>
+                <span style={{ width: `${(100 * one.rows) / most}%` }} />
+              </td>
               <td class="num">{number(one.rows)}</td>
               <td class="num">{bytes(one.bytes)}</td>
             </tr>
@@ -114,20 +187,44 @@ function Profile({ bridge, portalUri, table }: { bridge: Bridge; portalUri: stri
     `substringUTF8(toString(min(\`${name}\`)), 1, 60) AS a${at}`,
     `substringUTF8(toString(max(\`${name}\`)), 1, 60) AS z${at}`,
   ])
-  const { rows, trouble } = useQuery(bridge, portalUri, plain.length ? `SELECT ${parts.join(', ')} FROM \`${table.name}\`` : null)
+  const { rows, trouble } = useQuery(
+    bridge,
+    portalUri,
+    plain.length ? `SELECT ${parts.join(', ')} FROM \`${table.name}\`` : null,
+  )
   const row = rows?.[0]
   return (
     <>
-      <h2>Columns of {table.name} <span class="mut">({plural(table.rows, 'row')})</span></h2>
-      {trouble && <p class="trouble" role="alert">{trouble}</p>}
+      <h2>
+        Columns of {table.name} <span class="mut">({plural(table.rows, 'row')})</span>
+      </h2>
+      {trouble && (
+        <p class="trouble" role="alert">
+          {trouble}
+        </p>
+      )}
       <div class="scroll" tabIndex={0} role="region" aria-label={`Profile of ${table.name}`}>
         <table>
-          <thead><tr><th scope="col">Column</th><th scope="col" class="num">Null</th><th scope="col" class="num">Distinct, about</th><th scope="col">Least</th><th scope="col">Greatest</th></tr></thead>
+          <thead>
+            <tr>
+              <th scope="col">Column</th>
+              <th scope="col" class="num">
+                Null
+              </th>
+              <th scope="col" class="num">
+                Distinct, about
+              </th>
+              <th scope="col">Least</th>
+              <th scope="col">Greatest</th>
+            </tr>
+          </thead>
           <tbody>
             {plain.map(({ name }, at) => (
               <tr key={name}>
                 <th scope="row">{name}</th>
-                <td class="num">{row ? `${table.rows ? Math.round((100 * Number(row[`n${at}`])) / table.rows) : 0} %` : '…'}</td>
+                <td class="num">
+                  {row ? `${table.rows ? Math.round((100 * Number(row[`n${at}`])) / table.rows) : 0} %` : '…'}
+                </td>
                 <td class="num">{row ? number(Number(row[`u${at}`])) : '…'}</td>
                 <td>{row ? cell(row[`a${at}`]) : '…'}</td>
                 <td>{row ? cell(row[`z${at}`]) : '…'}</td>

@@ -11,8 +11,8 @@ const CHUNK = 100 // rows asked for at once where it scrolls
 interface Loaded {
   total: number | null
   trouble: string | null
-  row(index: number): Row | undefined
-  want(from: number, to: number): void
+  row: (index: number) => Row | undefined
+  want: (from: number, to: number) => void
 }
 
 /** Rows as they are looked at. Answers to a wish that has changed meanwhile are dropped. */
@@ -58,22 +58,40 @@ function useRows(bridge: Bridge, portalUri: string, table: Table, wish: Wish, re
   return { total, trouble, row, want }
 }
 
-const width = (column: Column) => (/Int|Float|Bool/.test(column.type) ? 110 : /UUID|Date/.test(column.type) ? 190 : /JSON|Array/.test(column.type) ? 240 : 260)
+const width = (column: Column) =>
+  /Int|Float|Bool/.test(column.type)
+    ? 110
+    : /UUID|Date/.test(column.type)
+      ? 190
+      : /JSON|Array/.test(column.type)
+        ? 240
+        : 260
 
 interface Props {
   bridge: Bridge
   portalUri: string
   table: Table
   wish: Wish
-  setWish(wish: Wish): void
+  setWish: (wish: Wish) => void
   revision: number
   selected: Map<number, Row>
-  setSelected(rows: Map<number, Row>): void
-  onDelete(): void
+  setSelected: (rows: Map<number, Row>) => void
+  onDelete: () => void
   pages: boolean // a pager instead of scrolling
 }
 
-export function Grid({ bridge, portalUri, table, wish, setWish, revision, selected, setSelected, onDelete, pages }: Props) {
+export function Grid({
+  bridge,
+  portalUri,
+  table,
+  wish,
+  setWish,
+  revision,
+  selected,
+  setSelected,
+  onDelete,
+  pages,
+}: Props) {
   const size = pages ? PAGE : CHUNK
   const rows = useRows(bridge, portalUri, table, wish, revision, size)
   const total = rows.total ?? 0
@@ -106,7 +124,10 @@ export function Grid({ bridge, portalUri, table, wish, setWish, revision, select
 
   const first = shownPage * PAGE
   const shown = pages
-    ? Array.from({ length: Math.max(0, Math.min(PAGE, total - first)) }, (_, at) => ({ index: first + at, start: at * HEIGHT }))
+    ? Array.from({ length: Math.max(0, Math.min(PAGE, total - first)) }, (_, at) => ({
+        index: first + at,
+        start: at * HEIGHT,
+      }))
     : virtual.getVirtualItems().map((item) => ({ index: item.index, start: item.start }))
   const from = shown[0]?.index ?? 0
   const to = (shown.at(-1)?.index ?? -1) + 1
@@ -131,7 +152,14 @@ export function Grid({ bridge, portalUri, table, wish, setWish, revision, select
     if (pages) setShownPage(Math.floor(next / PAGE))
     else virtual.scrollToIndex(next)
   }
-  const steps: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: pages ? PAGE : 20, PageUp: pages ? -PAGE : -20, Home: -1e12, End: 1e12 }
+  const steps: Record<string, number> = {
+    ArrowDown: 1,
+    ArrowUp: -1,
+    PageDown: pages ? PAGE : 20,
+    PageUp: pages ? -PAGE : -20,
+    Home: -1e12,
+    End: 1e12,
+  }
   const onKey = (event: KeyboardEvent) => {
     if (event.target !== event.currentTarget) return
     const step = steps[event.key]
@@ -150,7 +178,9 @@ export function Grid({ bridge, portalUri, table, wish, setWish, revision, select
     const { [name]: _, ...others } = wish.filters
     setWish({ ...wish, filters: value ? { ...others, [name]: value } : others })
   }
-  const columns = { gridTemplateColumns: ['36px', ...table.columns.map((column) => `${width(column)}px`)].join(' ') + ' 1fr' }
+  const columns = {
+    gridTemplateColumns: ['36px', ...table.columns.map((column) => `${width(column)}px`)].join(' ') + ' 1fr',
+  }
   const isFiltered = Boolean(wish.search || Object.keys(wish.filters).length)
   return (
     <>
@@ -167,10 +197,21 @@ export function Grid({ bridge, portalUri, table, wish, setWish, revision, select
         >
           <div role="rowgroup" class="grid-head">
             <div role="row" aria-rowindex={1} class="grid-row" style={columns}>
-              <span role="columnheader"><span class="hidden">Selected</span></span>
+              <span role="columnheader">
+                <span class="hidden">Selected</span>
+              </span>
               {table.columns.map((column) => (
-                <span role="columnheader" key={column.name} aria-sort={wish.sort !== column.name ? 'none' : wish.descending ? 'descending' : 'ascending'}>
-                  <button class="sort" title={column.type} disabled={!isPlain(column)} onClick={() => sort(column.name)}>
+                <span
+                  role="columnheader"
+                  key={column.name}
+                  aria-sort={wish.sort !== column.name ? 'none' : wish.descending ? 'descending' : 'ascending'}
+                >
+                  <button
+                    class="sort"
+                    title={column.type}
+                    disabled={!isPlain(column)}
+                    onClick={() => sort(column.name)}
+                  >
                     {column.name}
                     {wish.sort === column.name && <i aria-hidden="true" class={wish.descending ? 'down' : 'up'} />}
                   </button>
@@ -185,7 +226,11 @@ export function Grid({ bridge, portalUri, table, wish, setWish, revision, select
               ))}
             </div>
           </div>
-          <div role="rowgroup" class="grid-body" style={{ height: `${pages ? shown.length * HEIGHT : virtual.getTotalSize()}px` }}>
+          <div
+            role="rowgroup"
+            class="grid-body"
+            style={{ height: `${pages ? shown.length * HEIGHT : virtual.getTotalSize()}px` }}
+          >
             {shown.map(({ index, start }) => {
               const row = rows.row(index)
               return (
@@ -200,7 +245,15 @@ export function Grid({ bridge, portalUri, table, wish, setWish, revision, select
                   onClick={() => setCurrent(index)}
                 >
                   <span role="gridcell">
-                    {row && <input type="checkbox" tabIndex={-1} aria-label={`Select row ${index + 1}`} checked={selected.has(index)} onChange={() => toggle(index)} />}
+                    {row && (
+                      <input
+                        type="checkbox"
+                        tabIndex={-1}
+                        aria-label={`Select row ${index + 1}`}
+                        checked={selected.has(index)}
+                        onChange={() => toggle(index)}
+                      />
+                    )}
                   </span>
                   {table.columns.map((column) => (
                     <Cell key={column.name} value={row && row[column.name]} isLoading={!row} />
@@ -212,17 +265,39 @@ export function Grid({ bridge, portalUri, table, wish, setWish, revision, select
         </div>
         {rows.total === 0 && (
           <p class="empty">
-            {rows.trouble ? <span role="alert">{rows.trouble} </span> : isFiltered ? 'No rows match. ' : 'This table is empty. Import a file to fill it.'}
-            {(rows.trouble || isFiltered) && <button class="link" onClick={() => setWish(EVERYTHING)}>Clear filters</button>}
+            {rows.trouble ? (
+              <span role="alert">{rows.trouble} </span>
+            ) : isFiltered ? (
+              'No rows match. '
+            ) : (
+              'This table is empty. Import a file to fill it.'
+            )}
+            {(rows.trouble || isFiltered) && (
+              <button class="link" onClick={() => setWish(EVERYTHING)}>
+                Clear filters
+              </button>
+            )}
           </p>
         )}
       </div>
       <div class="pager">
-        {pages && <button disabled={!shownPage} onClick={() => setShownPage(shownPage - 1)} aria-label="Previous page">‹</button>}
+        {pages && (
+          <button disabled={!shownPage} onClick={() => setShownPage(shownPage - 1)} aria-label="Previous page">
+            ‹
+          </button>
+        )}
         <span aria-live="polite">
-          {rows.total === null ? 'Counting…' : pages && total ? `${number(first + 1)}–${number(Math.min(total, first + PAGE))} of ${number(total)}` : `${number(total)} rows`}
+          {rows.total === null
+            ? 'Counting…'
+            : pages && total
+              ? `${number(first + 1)}–${number(Math.min(total, first + PAGE))} of ${number(total)}`
+              : `${number(total)} rows`}
         </span>
-        {pages && <button disabled={first + PAGE >= total} onClick={() => setShownPage(shownPage + 1)} aria-label="Next page">›</button>}
+        {pages && (
+          <button disabled={first + PAGE >= total} onClick={() => setShownPage(shownPage + 1)} aria-label="Next page">
+            ›
+          </button>
+        )}
       </div>
     </>
   )
@@ -231,12 +306,33 @@ export function Grid({ bridge, portalUri, table, wish, setWish, revision, select
 const isSame = (one: Row, other: Row) => one === other || JSON.stringify(one) === JSON.stringify(other)
 
 function Cell({ value, isLoading }: { value: unknown; isLoading: boolean }) {
-  if (isLoading) return <span role="gridcell"><i class="loading" /></span>
-  if (value === null || value === undefined) return <span role="gridcell"><em class="null">null</em></span>
+  if (isLoading)
+    return (
+      <span role="gridcell">
+        <i class="loading" />
+      </span>
+    )
+  if (value === null || value === undefined)
+    return (
+      <span role="gridcell">
+        <em class="null">null</em>
+      </span>
+    )
   const text = cell(value)
-  return <span role="gridcell" class={typeof value === 'number' ? 'num' : ''} title={text.length > 30 ? text.slice(0, 2000) : undefined}>{text.slice(0, 500)}</span>
+  return (
+    <span
+      role="gridcell"
+      class={typeof value === 'number' ? 'num' : ''}
+      title={text.length > 30 ? text.slice(0, 2000) : undefined}
+    >
+      {text.slice(0, 500)}
+    </span>
+  )
 }
 
 function copy(row: Row | undefined, table: Table): void {
-  if (row) void navigator.clipboard?.writeText(table.columns.map((column) => cell(row[column.name])).join('\t')).catch(() => {})
+  if (row)
+    void navigator.clipboard
+      ?.writeText(table.columns.map((column) => cell(row[column.name])).join('\t'))
+      .catch(() => {})
 }

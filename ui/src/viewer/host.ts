@@ -1,5 +1,11 @@
 // The carrier inside a host that shows MCP Apps: JSON-RPC over postMessage, by the official client.
-import { App, applyDocumentTheme, applyHostFonts, applyHostStyleVariables, type McpUiHostContext } from '@modelcontextprotocol/ext-apps'
+import {
+  App,
+  applyDocumentTheme,
+  applyHostFonts,
+  applyHostStyleVariables,
+  type McpUiHostContext,
+} from '@modelcontextprotocol/ext-apps'
 import { signal } from '@preact/signals'
 import * as z from 'zod'
 import type { Bridge, View } from '../shared/bridge'
@@ -33,14 +39,18 @@ function adapt(context: Partial<McpUiHostContext>): void {
 }
 
 export async function connect(): Promise<Bridge> {
-  const app = new App({ name: 'memory-portal-viewer', version: '1' }, { availableDisplayModes: ['inline', 'fullscreen'] }, { autoResize: true })
+  const app = new App(
+    { name: 'memory-portal-viewer', version: '1' },
+    { availableDisplayModes: ['inline', 'fullscreen'] },
+    { autoResize: true },
+  )
   // Before connect: the first notifications come at once.
   app.ontoolinput = (input) => {
     asked.value = String(input.arguments?.portalUri ?? '')
   }
   app.ontoolresult = (answer) => {
     try {
-      opened.value = unwrapped<View>(answer as Answer)
+      opened.value = unwrapped<View>(answer)
     } catch (error) {
       trouble.value = (error as Error).message
     }
@@ -70,7 +80,10 @@ async function save(app: App, name: string, type: string, bytes: Uint8Array<Arra
   const text = isText ? new TextDecoder().decode(bytes) : ''
   if (app.getHostCapabilities()?.downloadFile) {
     const content = isText ? { text } : { blob: encoded(bytes) }
-    const answer = await app.downloadFile({ contents: [{ type: 'resource', resource: { uri: `file:///${name}`, mimeType: type, ...content } }] }, PATIENCE)
+    const answer = await app.downloadFile(
+      { contents: [{ type: 'resource', resource: { uri: `file:///${name}`, mimeType: type, ...content } }] },
+      PATIENCE,
+    )
     if (answer.isError) throw new Error('The host did not save the file.')
     return `Saved ${name}.`
   }

@@ -11,10 +11,19 @@ import './viewer.css'
 function Boot() {
   const [bridge, setBridge] = useState<Bridge | null>(null)
   useEffect(() => {
-    if (window.parent === window) trouble.value = 'This page belongs into a host that shows MCP Apps. In a browser, open the web app and its page Portals.'
+    if (window.parent === window)
+      trouble.value =
+        'This page belongs into a host that shows MCP Apps. In a browser, open the web app and its page Portals.'
     else connect().then(setBridge, (error) => (trouble.value = message(error)))
   }, [])
-  if (trouble.value) return <main><p class="empty" role="alert">{trouble.value}</p></main>
+  if (trouble.value)
+    return (
+      <main>
+        <p class="empty" role="alert">
+          {trouble.value}
+        </p>
+      </main>
+    )
   if (!bridge || !opened.value) {
     return (
       <main class="empty" aria-busy="true">

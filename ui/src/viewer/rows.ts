@@ -24,7 +24,8 @@ export function condition(table: Table, wish: Wish): Asked {
     parameters[name] = value
     return `{${name}:${type}}`
   }
-  const holds = (column: Column, text: string) => `positionCaseInsensitiveUTF8(toString(${quoted(column.name)}), ${bind(text, 'String')}) > 0`
+  const holds = (column: Column, text: string) =>
+    `positionCaseInsensitiveUTF8(toString(${quoted(column.name)}), ${bind(text, 'String')}) > 0`
   for (const column of table.columns) {
     const filter = wish.filters[column.name]?.trim()
     if (!filter) continue
@@ -33,7 +34,8 @@ export function condition(table: Table, wish: Wish): Asked {
     if (filter === 'null') parts.push(`isNull(${name})`)
     else if (filter === '!null') parts.push(`isNotNull(${name})`)
     else if (operator && value !== undefined) {
-      if (isNumber(column) && Number.isFinite(Number(value))) parts.push(`${name} ${operator} ${bind(Number(value), 'Float64')}`)
+      if (isNumber(column) && Number.isFinite(Number(value)))
+        parts.push(`${name} ${operator} ${bind(Number(value), 'Float64')}`)
       else if (isTime(column)) parts.push(`${name} ${operator} parseDateTimeBestEffort(${bind(value, 'String')})`)
       else parts.push(`toString(${name}) ${operator} ${bind(value, 'String')}`)
     } else parts.push(holds(column, filter))
@@ -49,7 +51,8 @@ interface Asked {
 }
 
 /** What a table is sorted by if nobody says otherwise: when its records came about, then its id. Ids of messages are random. */
-const usual = (table: Table) => ['timestamp', 'created_at'].find((name) => table.columns.some((column) => column.name === name && isTime(column)))
+const usual = (table: Table) =>
+  ['timestamp', 'created_at'].find((name) => table.columns.some((column) => column.name === name && isTime(column)))
 
 function order(table: Table, wish: Wish): string {
   const first = wish.sort ?? usual(table)
@@ -75,11 +78,25 @@ export async function count(bridge: Bridge, portalUri: string, table: Table, wis
 }
 
 /** Up to `limit` rows from `offset` on. Long rows come in several answers; one too long for any is cut. */
-export function page(bridge: Bridge, portalUri: string, table: Table, wish: Wish, offset: number, limit: number): Promise<Row[]> {
+export function page(
+  bridge: Bridge,
+  portalUri: string,
+  table: Table,
+  wish: Wish,
+  offset: number,
+  limit: number,
+): Promise<Row[]> {
   return fetched(bridge, portalUri, table, select(table, wish), offset, limit)
 }
 
-async function fetched(bridge: Bridge, portalUri: string, table: Table, { sql, parameters }: Asked, offset: number, limit: number): Promise<Row[]> {
+async function fetched(
+  bridge: Bridge,
+  portalUri: string,
+  table: Table,
+  { sql, parameters }: Asked,
+  offset: number,
+  limit: number,
+): Promise<Row[]> {
   const rows: Row[] = []
   while (rows.length < limit) {
     const bounds = ` LIMIT ${limit - rows.length} OFFSET ${offset + rows.length}`
@@ -93,13 +110,23 @@ async function fetched(bridge: Bridge, portalUri: string, table: Table, { sql, p
 
 export const WAS_CUT = '\u2026 (cut)'
 
-async function cut(bridge: Bridge, portalUri: string, table: Table, sql: string, parameters: Row, offset: number): Promise<Row> {
+async function cut(
+  bridge: Bridge,
+  portalUri: string,
+  table: Table,
+  sql: string,
+  parameters: Row,
+  offset: number,
+): Promise<Row> {
   const most = Math.max(20, Math.floor(40000 / table.columns.length))
-  const columns = table.columns.map((column) => `substringUTF8(toString(${quoted(column.name)}), 1, ${most}) AS ${quoted(column.name)}`)
+  const columns = table.columns.map(
+    (column) => `substringUTF8(toString(${quoted(column.name)}), 1, ${most}) AS ${quoted(column.name)}`,
+  )
   const inner = `SELECT ${columns.join(', ')} FROM (${sql} LIMIT 1 OFFSET ${offset})`
   const found = await bridge.call<Result>('portal_query', { portalUri, sql: inner, parameters })
   const row = found.rows[0] ?? {}
-  for (const [name, value] of Object.entries(row)) if (typeof value === 'string' && value.length >= most) row[name] = value + WAS_CUT
+  for (const [name, value] of Object.entries(row))
+    if (typeof value === 'string' && value.length >= most) row[name] = value + WAS_CUT
   return row
 }
 
@@ -108,21 +135,35 @@ const [KEY, AT] = ['`the key`', '`the place`'] // no column has a space in its n
 const keyOf = (table: Table) => table.columns.find((column) => column.primary)
 
 /** What two rows are told apart by where there is no id. */
-const identity = (table: Table, row: Row) => JSON.stringify(table.columns.filter(isPlain).map((column) => row[column.name] ?? null))
+const identity = (table: Table, row: Row) =>
+  JSON.stringify(table.columns.filter(isPlain).map((column) => row[column.name] ?? null))
 
 /** The rows that go when these do: in a table without an id, all that are equal to one of them, as far as `limit`. */
-export async function together(bridge: Bridge, portalUri: string, table: Table, wish: Wish, rows: Map<number, Row>, limit: number): Promise<Row[]> {
+export async function together(
+  bridge: Bridge,
+  portalUri: string,
+  table: Table,
+  wish: Wish,
+  rows: Map<number, Row>,
+  limit: number,
+): Promise<Row[]> {
   const chosen = [...rows.values()]
   if (keyOf(table)) return chosen
-  const values = table.columns.filter(isPlain).map((column) => `ifNull(concat('=', toString(${quoted(column.name)})), '')`)
+  const values = table.columns
+    .filter(isPlain)
+    .map((column) => `ifNull(concat('=', toString(${quoted(column.name)})), '')`)
   const key = `toString([${values.join(', ')}])`
   const { sql, parameters } = condition(table, wish)
   const numbered = `SELECT ${key} AS ${KEY}, row_number() OVER (${order(table, wish).trim()}) AS ${AT} FROM ${quoted(table.name)}${sql}`
   const places = [...rows.keys()].map((index) => index + 1).join(', ')
-  const asked = { sql: `SELECT * FROM ${quoted(table.name)} WHERE ${key} IN (SELECT ${KEY} FROM (${numbered}) WHERE ${AT} IN (${places}))`, parameters }
+  const asked = {
+    sql: `SELECT * FROM ${quoted(table.name)} WHERE ${key} IN (SELECT ${KEY} FROM (${numbered}) WHERE ${AT} IN (${places}))`,
+    parameters,
+  }
   const found = await fetched(bridge, portalUri, table, asked, 0, limit)
   const there = new Set(found.map((row) => identity(table, row)))
-  if (found.length < limit && chosen.some((row) => !there.has(identity(table, row)))) throw new Error('The table has changed meanwhile. Select the rows again.')
+  if (found.length < limit && chosen.some((row) => !there.has(identity(table, row))))
+    throw new Error('The table has changed meanwhile. Select the rows again.')
   return found
 }
 

@@ -25,21 +25,26 @@ const looks = EditorView.theme({
   '.cm-cursor': { borderLeftColor: 'var(--fg)' },
   '.cm-tooltip': { backgroundColor: 'var(--bg2)', color: 'var(--fg)', border: '1px solid var(--line)' },
   '&.cm-focused': { outline: '2px solid var(--accent)' },
-  '.cm-selectionBackground, &.cm-focused .cm-selectionBackground': { backgroundColor: 'color-mix(in srgb, var(--accent) 25%, transparent)' },
+  '.cm-selectionBackground, &.cm-focused .cm-selectionBackground': {
+    backgroundColor: 'color-mix(in srgb, var(--accent) 25%, transparent)',
+  },
 })
 /** Typing over a selection ourselves: the browser would keep its colours in a style attribute, which a strict policy refuses. */
 const plainReplacing = EditorView.domEventHandlers({
   beforeinput(event, view) {
-    if (event.inputType !== 'insertText' || !event.data || view.state.selection.main.empty || view.composing) return false
+    if (event.inputType !== 'insertText' || !event.data || view.state.selection.main.empty || view.composing)
+      return false
     event.preventDefault()
     view.dispatch(view.state.replaceSelection(event.data), { userEvent: 'input.type', scrollIntoView: true })
     return true
   },
 })
 const ClickHouse = SQLDialect.define({
-  keywords: 'select from where and or not in is null like ilike between order by group having limit offset as asc desc distinct with join inner left right full on using union all case when then else end prewhere array final sample interval exists any',
+  keywords:
+    'select from where and or not in is null like ilike between order by group having limit offset as asc desc distinct with join inner left right full on using union all case when then else end prewhere array final sample interval exists any',
   types: 'String UUID Bool Int64 UInt64 Float64 DateTime64 Date Array Nullable JSON',
-  builtin: 'count sum avg min max uniq quantile countIf sumIf toString toDate toStartOfHour toStartOfDay toStartOfMonth substring length lower upper hasToken hasAnyTokens now round arrayJoin',
+  builtin:
+    'count sum avg min max uniq quantile countIf sumIf toString toDate toStartOfHour toStartOfDay toStartOfMonth substring length lower upper hasToken hasAnyTokens now round arrayJoin',
   backslashEscapes: true,
 })
 
@@ -48,7 +53,7 @@ interface Props {
   portalUri: string
   tables: Table[]
   query: string
-  setQuery(text: string): void
+  setQuery: (text: string) => void
 }
 
 export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
@@ -137,19 +142,41 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
     <section class="sql" aria-label="SQL">
       <div class="editor" ref={place} />
       <div class="bar">
-        <button class="primary" onClick={run} disabled={isBusy}>Run</button>
-        <span class="keys"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span>
-        {result && <span class="mut" role="status">{plural(result.rowCount, 'row')}{result.truncated ? ' and more' : ''} · {number(Math.round(result.elapsedMs))} ms</span>}
+        <button class="primary" onClick={run} disabled={isBusy}>
+          Run
+        </button>
+        <span class="keys">
+          <kbd>Ctrl</kbd> <kbd>Enter</kbd>
+        </span>
+        {result && (
+          <span class="mut" role="status">
+            {plural(result.rowCount, 'row')}
+            {result.truncated ? ' and more' : ''} · {number(Math.round(result.elapsedMs))} ms
+          </span>
+        )}
         <span class="space" />
         {result && isChartable(result) && (
           <div role="group" aria-label="Result as" class="choice">
-            <button aria-pressed={!asChart} onClick={() => setAsChart(false)}>Table</button>
-            <button aria-pressed={asChart} onClick={() => setAsChart(true)}>Chart</button>
+            <button aria-pressed={!asChart} onClick={() => setAsChart(false)}>
+              Table
+            </button>
+            <button aria-pressed={asChart} onClick={() => setAsChart(true)}>
+              Chart
+            </button>
           </div>
         )}
-        {result && ['csv', 'json', 'parquet'].map((format) => <button key={format} onClick={() => save(format)} aria-label={`Export the result as ${format}`}>{format}</button>)}
+        {result &&
+          ['csv', 'json', 'parquet'].map((format) => (
+            <button key={format} onClick={() => save(format)} aria-label={`Export the result as ${format}`}>
+              {format}
+            </button>
+          ))}
       </div>
-      {trouble && <pre class="trouble" role="alert">{trouble}</pre>}
+      {trouble && (
+        <pre class="trouble" role="alert">
+          {trouble}
+        </pre>
+      )}
       {result && (asChart && isChartable(result) ? <ResultChart result={result} /> : <ResultTable result={result} />)}
     </section>
   )
@@ -159,19 +186,29 @@ const isChartable = (result: Result) =>
   result.rows.length > 1 && result.rows.length <= 5000 && numbersOf(result).length > 0
 
 const numbersOf = (result: Result) =>
-  result.columns.slice(1).filter((column) => result.rows.every((row) => row[column.name] === null || typeof row[column.name] === 'number'))
+  result.columns
+    .slice(1)
+    .filter((column) => result.rows.every((row) => row[column.name] === null || typeof row[column.name] === 'number'))
 
 function ResultChart({ result }: { result: Result }) {
   const name = result.columns[0]!.name
   const [x, series] = useMemo(() => {
     const first = result.rows.map((row) => row[name])
-    const times = first.map((value) => (typeof value === 'string' && /^\d{4}-\d\d-\d\d/.test(value) ? Date.parse(value.replace(' ', 'T') + (value.length > 10 ? 'Z' : '')) / 1000 : NaN))
+    const times = first.map((value) =>
+      typeof value === 'string' && /^\d{4}-\d\d-\d\d/.test(value)
+        ? Date.parse(value.replace(' ', 'T') + (value.length > 10 ? 'Z' : '')) / 1000
+        : NaN,
+    )
     const isTime = times.every(Number.isFinite)
     const lines = numbersOf(result).slice(0, 4)
-    const made = lines.map((column) => ({ label: column.name, values: result.rows.map((row) => row[column.name] as number | null), bars: !isTime && lines.length === 1 }))
+    const made = lines.map((column) => ({
+      label: column.name,
+      values: result.rows.map((row) => row[column.name] as number | null),
+      bars: !isTime && lines.length === 1,
+    }))
     return [isTime ? times : first.map(cell), made] as const
   }, [result])
-  return <Chart x={x as (string | number)[]} series={series as never} label={`Chart of ${series.map((one) => one.label).join(', ')} by ${name}`} />
+  return <Chart x={x} series={series} label={`Chart of ${series.map((one) => one.label).join(', ')} by ${name}`} />
 }
 
 function ResultTable({ result }: { result: Result }) {
@@ -179,13 +216,21 @@ function ResultTable({ result }: { result: Result }) {
     <div class="scroll" tabIndex={0} role="region" aria-label="Query result">
       <table>
         <thead>
-          <tr>{result.columns.map((column) => <th scope="col" key={column.name} title={column.type}>{column.name}</th>)}</tr>
+          <tr>
+            {result.columns.map((column) => (
+              <th scope="col" key={column.name} title={column.type}>
+                {column.name}
+              </th>
+            ))}
+          </tr>
         </thead>
         <tbody>
           {result.rows.slice(0, 500).map((row, at) => (
             <tr key={at}>
               {result.columns.map(({ name }) => (
-                <td key={name} class={typeof row[name] === 'number' ? 'num' : ''}>{row[name] === null ? <em class="null">null</em> : cell(row[name]).slice(0, 1000)}</td>
+                <td key={name} class={typeof row[name] === 'number' ? 'num' : ''}>
+                  {row[name] === null ? <em class="null">null</em> : cell(row[name]).slice(0, 1000)}
+                </td>
               ))}
             </tr>
           ))}

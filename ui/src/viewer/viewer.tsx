@@ -24,7 +24,8 @@ const MOST_KEPT = 1000 // rows that Undo writes again
 
 const EVERYTHING_ALLOWED: Permissions = { write: true, delete: true } // the server refuses what is not
 
-const told = ({ table, tab, wish, query }: Place) => JSON.stringify([table, tab, wish.sort, wish.descending, wish.search, wish.filters, query])
+const told = ({ table, tab, wish, query }: Place) =>
+  JSON.stringify([table, tab, wish.sort, wish.descending, wish.search, wish.filters, query])
 
 interface Props {
   bridge: Bridge
@@ -32,7 +33,7 @@ interface Props {
   pages?: boolean
   fullscreen?: boolean // undefined where that is not for us to choose
   place?: Place
-  onPlace?(place: Place, isTyping: boolean): void
+  onPlace?: (place: Place, isTyping: boolean) => void
   revision?: number // grows when another client has changed the portal
   may?: Permissions
 }
@@ -42,7 +43,16 @@ export interface Permissions {
   delete: boolean
 }
 
-export function Viewer({ bridge, first, pages = false, fullscreen, place: start, onPlace, revision: outside = 0, may = EVERYTHING_ALLOWED }: Props) {
+export function Viewer({
+  bridge,
+  first,
+  pages = false,
+  fullscreen,
+  place: start,
+  onPlace,
+  revision: outside = 0,
+  may = EVERYTHING_ALLOWED,
+}: Props) {
   const [view, setView] = useState(first)
   const [place, setPlace] = useState<Place>(start ?? { tab: 'data', wish: EVERYTHING, query: '' })
   const [revision, setRevision] = useState(0)
@@ -53,7 +63,8 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
   const search = useRef<HTMLInputElement>(null)
   const chooser = useRef<HTMLInputElement>(null)
   const uri = view.portalUri
-  const table = view.tables.find((one) => one.name === place.table) ?? view.tables.find((one) => one.rows) ?? view.tables[0]
+  const table =
+    view.tables.find((one) => one.name === place.table) ?? view.tables.find((one) => one.rows) ?? view.tables[0]
 
   const turn = (change: Partial<Place>, isTyping = false) => {
     const next = { ...place, ...change }
@@ -104,7 +115,9 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
     try {
       let deleted = 0
       for (const where of meaning(table!, [...selected.values()])) {
-        deleted += (await bridge.call<{ deleted: number }>('portal_delete', { portalUri: uri, table: table!.name, where })).deleted
+        deleted += (
+          await bridge.call<{ deleted: number }>('portal_delete', { portalUri: uri, table: table!.name, where })
+        ).deleted
       }
       setSelected(new Map())
       await refresh()
@@ -120,7 +133,11 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
   }
   async function dropTable() {
     try {
-      const { deleted } = await bridge.call<{ deleted: number }>('portal_delete', { portalUri: uri, table: table!.name, confirm: true })
+      const { deleted } = await bridge.call<{ deleted: number }>('portal_delete', {
+        portalUri: uri,
+        table: table!.name,
+        confirm: true,
+      })
       setSelected(new Map())
       turn({ table: undefined, wish: EVERYTHING, tab: 'data' }, true)
       await refresh()
@@ -153,31 +170,74 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
     >
       <h1 class="hidden">Portal {uri}</h1>
       {(view.name || view.description) && (
-        <p class="labels">{view.name && <b>{view.name}</b>} {view.description && <span class="mut">{view.description}</span>}</p>
+        <p class="labels">
+          {view.name && <b>{view.name}</b>} {view.description && <span class="mut">{view.description}</span>}
+        </p>
       )}
       <div class="bar">
         <code class="address">{uri}</code>
-        <select aria-label="Table" value={table?.name} onChange={(event) => (setSelected(new Map()), turn({ table: event.currentTarget.value, wish: EVERYTHING }))}>
-          {view.tables.map((one) => <option value={one.name} key={one.name}>{one.name} ({one.rows.toLocaleString('en-US')})</option>)}
+        <select
+          aria-label="Table"
+          value={table?.name}
+          onChange={(event) => (setSelected(new Map()), turn({ table: event.currentTarget.value, wish: EVERYTHING }))}
+        >
+          {view.tables.map((one) => (
+            <option value={one.name} key={one.name}>
+              {one.name} ({one.rows.toLocaleString('en-US')})
+            </option>
+          ))}
         </select>
         <div role="group" aria-label="Show" class="choice">
-          {(Object.keys(TABS) as Tab[]).map((tab) => <button key={tab} aria-pressed={place.tab === tab} onClick={() => turn({ tab })}>{TABS[tab]}</button>)}
+          {(Object.keys(TABS) as Tab[]).map((tab) => (
+            <button key={tab} aria-pressed={place.tab === tab} onClick={() => turn({ tab })}>
+              {TABS[tab]}
+            </button>
+          ))}
         </div>
         <span class="space" />
         {may.write && (
           <>
-            <input ref={chooser} class="hidden" type="file" accept={ACCEPTED} aria-label="File to import" tabIndex={-1} onChange={(event) => (choose(event.currentTarget.files?.[0]), (event.currentTarget.value = ''))} />
+            <input
+              ref={chooser}
+              class="hidden"
+              type="file"
+              accept={ACCEPTED}
+              aria-label="File to import"
+              tabIndex={-1}
+              onChange={(event) => (choose(event.currentTarget.files?.[0]), (event.currentTarget.value = ''))}
+            />
             <button onClick={() => chooser.current?.click()}>Import…</button>
           </>
         )}
-        <select aria-label="Export" value="" onChange={(event) => (save(event.currentTarget.value), (event.currentTarget.value = ''))}>
-          <option value="" disabled>Export…</option>
-          {table && ['csv', 'json', 'parquet'].map((format) => <option key={format} value={format}>{table.name} as {format}</option>)}
-          {view.tables.length > 1 && ['csv', 'json', 'parquet'].map((format) => <option key={format} value={`${format} all`}>all tables as {format} (zip)</option>)}
+        <select
+          aria-label="Export"
+          value=""
+          onChange={(event) => (save(event.currentTarget.value), (event.currentTarget.value = ''))}
+        >
+          <option value="" disabled>
+            Export…
+          </option>
+          {table &&
+            ['csv', 'json', 'parquet'].map((format) => (
+              <option key={format} value={format}>
+                {table.name} as {format}
+              </option>
+            ))}
+          {view.tables.length > 1 &&
+            ['csv', 'json', 'parquet'].map((format) => (
+              <option key={format} value={`${format} all`}>
+                all tables as {format} (zip)
+              </option>
+            ))}
           <option value="db">the whole portal as db</option>
         </select>
         {fullscreen !== undefined && bridge.setFullscreen && (
-          <button aria-label={fullscreen ? 'Leave fullscreen' : 'Fullscreen'} onClick={() => void bridge.setFullscreen!(!fullscreen).catch(failed)}>⤢</button>
+          <button
+            aria-label={fullscreen ? 'Leave fullscreen' : 'Fullscreen'}
+            onClick={() => void bridge.setFullscreen!(!fullscreen).catch(failed)}
+          >
+            ⤢
+          </button>
         )}
       </div>
       {chosen && (
@@ -209,18 +269,49 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
       ) : place.tab === 'data' ? (
         <>
           <div class="bar">
-            <input ref={search} type="search" aria-label="Search all columns" placeholder="Search all columns" value={place.wish.search} onInput={(event) => setWish({ ...place.wish, search: event.currentTarget.value }, true)} />
-            <span class="keys"><kbd>/</kbd></span>
-            {may.delete && selected.size > 0 && <button class="danger" onClick={askToDelete}>Delete {plural(selected.size, 'row')}</button>}
+            <input
+              ref={search}
+              type="search"
+              aria-label="Search all columns"
+              placeholder="Search all columns"
+              value={place.wish.search}
+              onInput={(event) => setWish({ ...place.wish, search: event.currentTarget.value }, true)}
+            />
+            <span class="keys">
+              <kbd>/</kbd>
+            </span>
+            {may.delete && selected.size > 0 && (
+              <button class="danger" onClick={askToDelete}>
+                Delete {plural(selected.size, 'row')}
+              </button>
+            )}
             <span class="space" />
             {may.delete && <DeleteForGood key={table.name} what="table" name={table.name} act={dropTable} />}
           </div>
-          <Grid key={`${table.name} ${pages}`} bridge={bridge} portalUri={uri} table={table} wish={place.wish} setWish={setWish} revision={revision} selected={selected} setSelected={setSelected} onDelete={askToDelete} pages={pages} />
+          <Grid
+            key={`${table.name} ${pages}`}
+            bridge={bridge}
+            portalUri={uri}
+            table={table}
+            wish={place.wish}
+            setWish={setWish}
+            revision={revision}
+            selected={selected}
+            setSelected={setSelected}
+            onDelete={askToDelete}
+            pages={pages}
+          />
         </>
       ) : place.tab === 'schema' ? (
         <Schema bridge={bridge} view={view} table={table} />
       ) : place.tab === 'sql' ? (
-        <Sql bridge={bridge} portalUri={uri} tables={view.tables} query={place.query} setQuery={(query) => turn({ query })} />
+        <Sql
+          bridge={bridge}
+          portalUri={uri}
+          tables={view.tables}
+          query={place.query}
+          setQuery={(query) => turn({ query })}
+        />
       ) : (
         <Statistics bridge={bridge} view={view} table={table} />
       )}
@@ -234,7 +325,15 @@ export function Viewer({ bridge, first, pages = false, fullscreen, place: start,
 export const focus = (element: HTMLElement | null) => element?.focus()
 
 /** A whole table or portal cannot come back, so its name has to be typed. */
-export function DeleteForGood({ what, name, act }: { what: 'table' | 'portal'; name: string; act(): Promise<void> }) {
+export function DeleteForGood({
+  what,
+  name,
+  act,
+}: {
+  what: 'table' | 'portal'
+  name: string
+  act: () => Promise<void>
+}) {
   const [isBusy, setBusy] = useState(false)
   const [isOpen, setOpen] = useState(false)
   const [typed, setTyped] = useState('')
@@ -250,20 +349,49 @@ export function DeleteForGood({ what, name, act }: { what: 'table' | 'portal'; n
     await act()
     setBusy(false)
   }
-  if (!isOpen) return <button ref={opener} class="danger" onClick={() => setOpen(true)}>Delete {what}…</button>
+  if (!isOpen)
+    return (
+      <button ref={opener} class="danger" onClick={() => setOpen(true)}>
+        Delete {what}…
+      </button>
+    )
   return (
-    <div class="bar" role="group" aria-label={`Delete the ${what}`} onKeyDown={(event) => event.key === 'Escape' && close()}>
+    <div
+      class="bar"
+      role="group"
+      aria-label={`Delete the ${what}`}
+      onKeyDown={(event) => event.key === 'Escape' && close()}
+    >
       <label>
         Type <b>{name}</b> to delete {what === 'portal' ? 'it and all its tables' : 'it'} for good{' '}
-        <input ref={focus} value={typed} onInput={(event) => setTyped(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Enter' && void run()} />
+        <input
+          ref={focus}
+          value={typed}
+          onInput={(event) => setTyped(event.currentTarget.value)}
+          onKeyDown={(event) => event.key === 'Enter' && void run()}
+        />
       </label>
-      <button class="danger" disabled={isBusy || typed !== name} onClick={run}>Delete</button>
+      <button class="danger" disabled={isBusy || typed !== name} onClick={run}>
+        Delete
+      </button>
       <button onClick={close}>Keep it</button>
     </div>
   )
 }
 
-function Importing({ bridge, uri, file, close, done }: { bridge: Bridge; uri: string; file: File; close(): void; done(table: string): Promise<void> }) {
+function Importing({
+  bridge,
+  uri,
+  file,
+  close,
+  done,
+}: {
+  bridge: Bridge
+  uri: string
+  file: File
+  close: () => void
+  done: (table: string) => Promise<void>
+}) {
   const [table, setTable] = useState(tableName(file.name))
   const [progress, setProgress] = useState<number | null>(null)
   const [onConflict, setOnConflict] = useState<OnConflict>()
@@ -284,18 +412,35 @@ function Importing({ bridge, uri, file, close, done }: { bridge: Bridge; uri: st
   }
   return (
     <div class="bar panel" role="group" aria-label="Import">
-      <span>{file.name} ({bytes(file.size)})</span>
-      {!isPortal && <label>into the table <input aria-invalid={!isNamed} value={table} onInput={(event) => setTable(event.currentTarget.value)} onKeyDown={(event) => event.key === 'Enter' && start()} /></label>}
+      <span>
+        {file.name} ({bytes(file.size)})
+      </span>
+      {!isPortal && (
+        <label>
+          into the table{' '}
+          <input
+            aria-invalid={!isNamed}
+            value={table}
+            onInput={(event) => setTable(event.currentTarget.value)}
+            onKeyDown={(event) => event.key === 'Enter' && start()}
+          />
+        </label>
+      )}
       <label>
         if a table exists{' '}
-        <select value={onConflict ?? (isPortal ? 'refuse' : 'append')} onChange={(event) => setOnConflict(event.currentTarget.value as OnConflict)}>
+        <select
+          value={onConflict ?? (isPortal ? 'refuse' : 'append')}
+          onChange={(event) => setOnConflict(event.currentTarget.value as OnConflict)}
+        >
           <option value="refuse">refuse</option>
           <option value="append">add the rows</option>
           <option value="replace">replace it</option>
         </select>
       </label>
       {!isNamed && <span class="trouble">letters, digits and _ only, a letter first</span>}
-      <button class="primary" disabled={progress !== null || !isNamed} onClick={start}>Import</button>
+      <button class="primary" disabled={progress !== null || !isNamed} onClick={start}>
+        Import
+      </button>
       <button onClick={close}>Cancel</button>
       {progress !== null && <progress max={1} value={progress} aria-label="Upload" />}
     </div>

@@ -46,8 +46,8 @@ def open_ref(ref: Annotated[str, Query(max_length=4000)], app: TheApp, person: T
 
 
 @mine.get("/overview")
-def home(app: TheApp, person: ThePerson) -> dict[str, Any]:
-    """How much there is, in every family."""
+def home(app: TheApp, person: ThePerson) -> dict[str, dict[str, int | str]]:
+    """The counts of each family by name; of a family that cannot be read, its `error`."""
     return overview(app, person)
 
 

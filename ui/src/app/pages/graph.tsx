@@ -62,18 +62,53 @@ export function Graph() {
     <>
       <h1>Graph</h1>
       <div class="bar">
-        <select aria-label="Graph of" value={project} onChange={(event) => go(to(['graph'], { project: event.currentTarget.value }))}>
+        <select
+          aria-label="Graph of"
+          value={project}
+          onChange={(event) => go(to(['graph'], { project: event.currentTarget.value }))}
+        >
           <option value="">notes</option>
-          {projects.value?.projects.map((one) => <option key={one.id} value={one.name}>{one.name}</option>)}
+          {projects.value?.projects.map((one) => (
+            <option key={one.id} value={one.name}>
+              {one.name}
+            </option>
+          ))}
         </select>
         {note && (
           <>
-            <label>Links away: {depth} <input type="range" min={1} max={3} value={depth} onInput={(event) => turn({ depth: event.currentTarget.value }, true)} /></label>
-            <a class="button" href="/graph">All notes</a>
+            <label>
+              Links away: {depth}{' '}
+              <input
+                type="range"
+                min={1}
+                max={3}
+                value={depth}
+                onInput={(event) => turn({ depth: event.currentTarget.value }, true)}
+              />
+            </label>
+            <a class="button" href="/graph">
+              All notes
+            </a>
           </>
         )}
       </div>
-      <Awaited of={shown}>{(graph) => (graph.nodes.length ? <Seen graph={graph} project={project} note={note} most={most} /> : <p class="empty">{project ? 'This project is empty. An agent fills it with create_entities.' : <>There are no notes yet. <a href="/memories/new">Write one</a> and link it with [[Title]].</>}</p>)}</Awaited>
+      <Awaited of={shown}>
+        {(graph) =>
+          graph.nodes.length ? (
+            <Seen graph={graph} project={project} note={note} most={most} />
+          ) : (
+            <p class="empty">
+              {project ? (
+                'This project is empty. An agent fills it with create_entities.'
+              ) : (
+                <>
+                  There are no notes yet. <a href="/memories/new">Write one</a> and link it with [[Title]].
+                </>
+              )}
+            </p>
+          )
+        }
+      </Awaited>
     </>
   )
 }
@@ -89,27 +124,71 @@ function Seen({ graph: found, project, note, most }: { graph: Shown; project: st
     return found
   }, [graph])
   const listed = graph.nodes.filter((node) => node.title.toLowerCase().includes(search.toLowerCase()))
-  const address = (id: string) => (project ? to(['memories', 'open'], { ref: `graph:${encodeURIComponent(project)}/${encodeURIComponent(id)}` }) : to(['memories', 'note', id]))
+  const address = (id: string) =>
+    project
+      ? to(['memories', 'open'], { ref: `graph:${encodeURIComponent(project)}/${encodeURIComponent(id)}` })
+      : to(['memories', 'note', id])
   const label = `Graph of ${plural(graph.nodes.length, 'node')} and ${plural(graph.edges.length, 'link')}; the list beside it has the same`
   return (
     <div class="split">
       <div>
-        <input class="wide" type="search" data-search aria-label="Filter the list" placeholder="Filter" value={search} onInput={(event) => turn({ filter: event.currentTarget.value }, true)} />
+        <input
+          class="wide"
+          type="search"
+          data-search
+          aria-label="Filter the list"
+          placeholder="Filter"
+          value={search}
+          onInput={(event) => turn({ filter: event.currentTarget.value }, true)}
+        />
         <p class="mut" role="status">
-          {plural(graph.nodes.length, 'node')}{graph.isCut && graph.total ? ` of ${number(graph.total)}` : ''}, {plural(graph.edges.length, 'link')}{graph.isCut ? (project ? '; the best connected' : note ? '; there are more' : '; the last written') : ''}
+          {plural(graph.nodes.length, 'node')}
+          {graph.isCut && graph.total ? ` of ${number(graph.total)}` : ''}, {plural(graph.edges.length, 'link')}
+          {graph.isCut ? (project ? '; the best connected' : note ? '; there are more' : '; the last written') : ''}
         </p>
-        {graph.isCut && !note && (most < MOST ? <p><button onClick={() => turn({ most: String(Math.min(MOST, most + AT_FIRST)) }, true)}>Show more</button></p> : <p class="mut">A picture takes no more. <a href={project ? to(['memories'], { family: 'graph' }) : '/memories'}>Search</a> finds the others.</p>)}
+        {graph.isCut &&
+          !note &&
+          (most < MOST ? (
+            <p>
+              <button onClick={() => turn({ most: String(Math.min(MOST, most + AT_FIRST)) }, true)}>Show more</button>
+            </p>
+          ) : (
+            <p class="mut">
+              A picture takes no more.{' '}
+              <a href={project ? to(['memories'], { family: 'graph' }) : '/memories'}>Search</a> finds the others.
+            </p>
+          ))}
         <ul class="list scrolling" aria-label="Nodes" tabIndex={0}>
           {listed.slice(0, MOST).map((node) => (
-            <li key={node.id} class={node.id === hovered ? 'lit' : ''} onMouseEnter={() => setLit(node.id)} onMouseLeave={() => setLit(null)}>
-              <a href={address(node.id)} onFocus={() => setLit(node.id)} onBlur={() => setLit(null)}>{node.title}</a>{' '}
+            <li
+              key={node.id}
+              class={node.id === hovered ? 'lit' : ''}
+              onMouseEnter={() => setLit(node.id)}
+              onMouseLeave={() => setLit(null)}
+            >
+              <a href={address(node.id)} onFocus={() => setLit(node.id)} onBlur={() => setLit(null)}>
+                {node.title}
+              </a>{' '}
               <span class="mut">{around.get(node.id) ?? 0}</span>{' '}
-              {!project && node.id !== note && <a class="mut" href={to(['graph'], { note: node.id })} aria-label={`Around ${node.title}`}>around</a>}
+              {!project && node.id !== note && (
+                <a class="mut" href={to(['graph'], { note: node.id })} aria-label={`Around ${node.title}`}>
+                  around
+                </a>
+              )}
             </li>
           ))}
         </ul>
       </div>
-      <Picture key={`${project} ${note}`} nodes={graph.nodes} edges={graph.edges} focus={note} label={label} lit={lit} onHover={setHovered} onOpen={(id) => go(address(id))} />
+      <Picture
+        key={`${project} ${note}`}
+        nodes={graph.nodes}
+        edges={graph.edges}
+        focus={note}
+        label={label}
+        lit={lit}
+        onHover={setHovered}
+        onOpen={(id) => go(address(id))}
+      />
     </div>
   )
 }

@@ -34,21 +34,49 @@ export function Home() {
   const [words, days, by] = RANGES[range]!
   const overview = useLoaded(() => get<Overview>('/api/overview'), [], WRITES)
   const analytics = useLoaded(() => get<Analytics>(`/api/mcp/memory/analytics?days=${days}&by=${by}`), [days])
-  const recent = useLoaded(() => get<{ writes: Write[]; incomplete: { family: string; error: string }[] }>('/api/recent?limit=12'), [], WRITES)
+  const recent = useLoaded(
+    () => get<{ writes: Write[]; incomplete: { family: string; error: string }[] }>('/api/recent?limit=12'),
+    [],
+    WRITES,
+  )
   return (
     <>
       <h1>Home</h1>
       <Awaited of={overview}>{(all) => <Totals all={all} />}</Awaited>
       <div class="bar">
         <div role="group" aria-label="How far back" class="choice wrap">
-          {Object.entries(RANGES).map(([name, [shown]]) => <button key={name} aria-pressed={name === range} onClick={() => turn({ range: name === USUAL ? '' : name })}>{shown}</button>)}
+          {Object.entries(RANGES).map(([name, [shown]]) => (
+            <button
+              key={name}
+              aria-pressed={name === range}
+              onClick={() => turn({ range: name === USUAL ? '' : name })}
+            >
+              {shown}
+            </button>
+          ))}
         </div>
       </div>
       <Awaited of={analytics}>
         {(found) => (
           <div class="columns">
-            <Over title="Embedding coverage" over={words} days={days} empty="Nothing in this time. Notes are counted every hour." points={found.coverage} lines={{ total: 'notes', embedded: 'with a vector' }} link={<a href="/settings">Embedder</a>} />
-            <Over title="Calls" over={words} days={days} empty="No calls in this time. Connect a client on the page Keys." points={found.calls} lines={{ calls: 'calls', errors: 'errors' }} link={<a href="/sessions">Sessions</a>} />
+            <Over
+              title="Embedding coverage"
+              over={words}
+              days={days}
+              empty="Nothing in this time. Notes are counted every hour."
+              points={found.coverage}
+              lines={{ total: 'notes', embedded: 'with a vector' }}
+              link={<a href="/settings">Embedder</a>}
+            />
+            <Over
+              title="Calls"
+              over={words}
+              days={days}
+              empty="No calls in this time. Connect a client on the page Keys."
+              points={found.calls}
+              lines={{ calls: 'calls', errors: 'errors' }}
+              link={<a href="/sessions">Sessions</a>}
+            />
             <Top title="Top tags" rows={found.top_tags} empty="No tags yet. Write #tag in a note." />
             <Top title="Top clients" rows={found.top_clients} empty="No client has written a note yet." />
           </div>
@@ -63,14 +91,26 @@ export function Home() {
                 <ul class="list" aria-label="Recent writes">
                   {writes.map((one) => (
                     <li key={one.ref}>
-                      <a href={address(one.ref)}>{one.title}</a> <span class="mut"><a class="quiet" href={to(['memories'], { family: one.family })}>{one.family}</a> · {ago(one.at)}</span>
+                      <a href={address(one.ref)}>{one.title}</a>{' '}
+                      <span class="mut">
+                        <a class="quiet" href={to(['memories'], { family: one.family })}>
+                          {one.family}
+                        </a>{' '}
+                        · {ago(one.at)}
+                      </span>
                     </li>
                   ))}
                 </ul>
-                {incomplete.map((one) => <p class="mut" key={one.family}>{one.family}: {one.error}</p>)}
+                {incomplete.map((one) => (
+                  <p class="mut" key={one.family}>
+                    {one.family}: {one.error}
+                  </p>
+                ))}
               </>
             ) : (
-              <p class="empty">Nothing is kept yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>.</p>
+              <p class="empty">
+                Nothing is kept yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>.
+              </p>
             )
           }
         </Awaited>
@@ -93,7 +133,9 @@ function Totals({ all }: { all: Overview }) {
     <ul class="totals" aria-label="Totals">
       {shown.map(([name, value, address]) => (
         <li key={name}>
-          <a href={address}><b>{typeof value === 'number' ? number(value) : '–'}</b> <span>{name}</span></a>
+          <a href={address}>
+            <b>{typeof value === 'number' ? number(value) : '–'}</b> <span>{name}</span>
+          </a>
         </li>
       ))}
     </ul>
@@ -102,17 +144,46 @@ function Totals({ all }: { all: Overview }) {
 
 type Points = Record<string, number | string>[]
 
-function Over({ title, over, days, empty, points, lines, link }: { title: string; over: string; days: number; empty: string; points: unknown; lines: Record<string, string>; link: preact.VNode }) {
+function Over({
+  title,
+  over,
+  days,
+  empty,
+  points,
+  lines,
+  link,
+}: {
+  title: string
+  over: string
+  days: number
+  empty: string
+  points: unknown
+  lines: Record<string, string>
+  link: preact.VNode
+}) {
   const given = points as Points
   const [x, series] = useMemo(() => {
     const hours = given.map((point) => Date.parse(String(point.hour)) / 1000)
-    return [hours, Object.entries(lines).map(([name, label]) => ({ label, values: given.map((point) => Number(point[name])), color: name === 'errors' ? '--bad' : undefined }))] as const
+    return [
+      hours,
+      Object.entries(lines).map(([name, label]) => ({
+        label,
+        values: given.map((point) => Number(point[name])),
+        color: name === 'errors' ? '--bad' : undefined,
+      })),
+    ] as const
   }, [JSON.stringify(given)])
   const now = Math.ceil(Date.now() / 3_600_000) * 3600
   return (
     <section class="card">
-      <h2>{title} <span class="aside">{link}</span></h2>
-      {given.length ? <Chart x={x as number[]} series={series as never} span={[now - days * 86_400, now]} label={`${title} over ${over}`} /> : <p class="empty">{empty}</p>}
+      <h2>
+        {title} <span class="aside">{link}</span>
+      </h2>
+      {given.length ? (
+        <Chart x={x} series={series} span={[now - days * 86_400, now]} label={`${title} over ${over}`} />
+      ) : (
+        <p class="empty">{empty}</p>
+      )}
     </section>
   )
 }
@@ -129,9 +200,17 @@ function Top({ title, rows, empty }: { title: string; rows: { name: string; coun
               const list = to(['memories'], name === 'web-app' ? { source: 'ui' } : { tag: name })
               return (
                 <tr key={name}>
-                  <th scope="row"><a href={list}>{name}</a></th>
-                  <td><span style={{ width: `${(100 * count) / most}%` }} /></td>
-                  <td class="num"><a class="quiet" href={list} aria-label={`${number(count)} of ${name}`}>{number(count)}</a></td>
+                  <th scope="row">
+                    <a href={list}>{name}</a>
+                  </th>
+                  <td>
+                    <span style={{ width: `${(100 * count) / most}%` }} />
+                  </td>
+                  <td class="num">
+                    <a class="quiet" href={list} aria-label={`${number(count)} of ${name}`}>
+                      {number(count)}
+                    </a>
+                  </td>
                 </tr>
               )
             })}

@@ -41,16 +41,40 @@ interface Found {
 
 async function search(key: string, q: string, family: string, wish: Wish): Promise<Found> {
   const { tag, ...others } = wish
-  if (Object.values(others).some(Boolean) || family === 'notes' || (!q && !family)) return { key, incomplete: [], ...(await notes(q, wish)) }
-  if (q) return { key, next: null, ...(await tool<{ hits: Hit[]; incomplete: [] }>('recall_memories', { query: q, limit: PAGE, ...(family ? { families: [family] } : {}), ...(tag ? { tags: [tag] } : {}) })) }
-  const { writes, incomplete } = await get<{ writes: Write[]; incomplete: [] }>(`/api/recent?limit=100&family=${family}`)
-  return { key, next: null, incomplete, hits: writes.map((one) => ({ family: one.family, ref: one.ref, title: one.title, snippet: '', more: ago(one.at) })) }
+  if (Object.values(others).some(Boolean) || family === 'notes' || (!q && !family))
+    return { key, incomplete: [], ...(await notes(q, wish)) }
+  if (q)
+    return {
+      key,
+      next: null,
+      ...(await tool<{ hits: Hit[]; incomplete: [] }>('recall_memories', {
+        query: q,
+        limit: PAGE,
+        ...(family ? { families: [family] } : {}),
+        ...(tag ? { tags: [tag] } : {}),
+      })),
+    }
+  const { writes, incomplete } = await get<{ writes: Write[]; incomplete: [] }>(
+    `/api/recent?limit=100&family=${family}`,
+  )
+  return {
+    key,
+    next: null,
+    incomplete,
+    hits: writes.map((one) => ({ family: one.family, ref: one.ref, title: one.title, snippet: '', more: ago(one.at) })),
+  }
 }
 
 async function notes(q: string, wish: Wish, after = ''): Promise<Pick<Found, 'hits' | 'next'>> {
   const asked = Object.entries({ q, after, limit: String(PAGE), ...wish }).filter(([, value]) => value)
   const page = await get<{ notes: Slim[]; next: string | null }>('/api/notes?' + new URLSearchParams(asked))
-  const hits = page.notes.map((note) => ({ family: 'notes', ref: noteRef(note.id), title: note.title, snippet: note.snippet, more: note.updated_at ? `${note.namespace} · ${ago(note.updated_at)}` : '' }))
+  const hits = page.notes.map((note) => ({
+    family: 'notes',
+    ref: noteRef(note.id),
+    title: note.title,
+    snippet: note.snippet,
+    more: note.updated_at ? `${note.namespace} · ${ago(note.updated_at)}` : '',
+  }))
   return { hits, next: page.next }
 }
 
@@ -59,20 +83,28 @@ export function Memories() {
   if (part === 'new') return <NewNote />
   if (part === 'note' && id) return <NotePage key={id} id={id} />
   if (part === 'open') return <Opened key={where.value.query.ref} reference={where.value.query.ref ?? ''} />
-  if (where.value.query.title) return <ByTitle key={where.value.query.title} title={where.value.query.title} namespace={where.value.query.namespace} />
+  if (where.value.query.title)
+    return (
+      <ByTitle key={where.value.query.title} title={where.value.query.title} namespace={where.value.query.namespace} />
+    )
   return <Searching />
 }
 
 /** The note that has a title, first of all in the namespace of the note that names it. */
 async function titled(title: string, namespace: string | undefined): Promise<Slim | undefined> {
-  const find = async (asked: Record<string, string>) => (await get<{ notes: Slim[] }>('/api/notes?' + new URLSearchParams({ title, limit: '1', ...asked }))).notes[0]
+  const find = async (asked: Record<string, string>) =>
+    (await get<{ notes: Slim[] }>('/api/notes?' + new URLSearchParams({ title, limit: '1', ...asked }))).notes[0]
   return (namespace && (await find({ namespace }))) || find({})
 }
 
 /** A [[Title]]: the note that has it, or a new one. */
 function ByTitle({ title, namespace }: { title: string; namespace: string | undefined }) {
   useEffect(() => {
-    titled(title, namespace).then((found) => go(found ? to(['memories', 'note', found.id]) : to(['memories', 'new'], { called: title, namespace }), true), failed)
+    titled(title, namespace).then(
+      (found) =>
+        go(found ? to(['memories', 'note', found.id]) : to(['memories', 'new'], { called: title, namespace }), true),
+      failed,
+    )
   }, [])
   return <h1>{title}</h1>
 }
@@ -92,7 +124,11 @@ function Searching() {
     return () => clearTimeout(timer)
   }, [typed])
   const move = (event: KeyboardEvent) => {
-    if ((event.key !== 'ArrowDown' && event.key !== 'ArrowUp') || (event.target as Element).matches('select, [type=date]')) return
+    if (
+      (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') ||
+      (event.target as Element).matches('select, [type=date]')
+    )
+      return
     const links = [...(list.current?.querySelectorAll<HTMLAnchorElement>('a.hit') ?? [])]
     const at = links.indexOf(document.activeElement as HTMLAnchorElement)
     const next = event.key === 'ArrowDown' ? at + 1 : at - 1
@@ -106,27 +142,60 @@ function Searching() {
       <div class="bar heading">
         <h1>Memories</h1>
         <span class="space" />
-        <a class="button primary" href="/memories/new">New note</a>
+        <a class="button primary" href="/memories/new">
+          New note
+        </a>
       </div>
       <div onKeyDown={move}>
         <div class="bar" role="search">
-          <input ref={box} data-search class="wide" type="search" aria-label="Search everything" placeholder="Search everything: words or a question" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+          <input
+            ref={box}
+            data-search
+            class="wide"
+            type="search"
+            aria-label="Search everything"
+            placeholder="Search everything: words or a question"
+            value={typed}
+            onInput={(event) => setTyped(event.currentTarget.value)}
+          />
           <select aria-label="Family" value={family} onChange={(event) => turn({ family: event.currentTarget.value })}>
             <option value="">all families</option>
-            {FAMILIES.map((name) => <option key={name} value={name}>{name}</option>)}
+            {FAMILIES.map((name) => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
           </select>
         </div>
         <Filters wish={wish} />
         <Awaited of={found}>
           {(now) => (
             <div ref={list}>
-              {now.incomplete.map((one) => <p class="mut" key={one.family}>{one.family}: {one.error}</p>)}
+              {now.incomplete.map((one) => (
+                <p class="mut" key={one.family}>
+                  {one.family}: {one.error}
+                </p>
+              ))}
               {now.hits.length ? (
                 <Hits key={now.key} now={now} more={(after) => notes(q, wish, after)} />
               ) : isNarrowed ? (
-                <p class="empty">Nothing found. <button class="link" onClick={() => { setTyped(''); go('/memories') }}>Clear the search</button></p>
+                <p class="empty">
+                  Nothing found.{' '}
+                  <button
+                    class="link"
+                    onClick={() => {
+                      setTyped('')
+                      go('/memories')
+                    }}
+                  >
+                    Clear the search
+                  </button>
+                </p>
               ) : (
-                <p class="empty">Nothing is kept yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>.</p>
+                <p class="empty">
+                  Nothing is kept yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>
+                  .
+                </p>
               )}
             </div>
           )}
@@ -137,7 +206,7 @@ function Searching() {
 }
 
 /** What was found stays where it is while one reads; what others add waits until it is asked for. */
-function Hits({ now, more }: { now: Found; more(after: string): Promise<Pick<Found, 'hits' | 'next'>> }) {
+function Hits({ now, more }: { now: Found; more: (after: string) => Promise<Pick<Found, 'hits' | 'next'>> }) {
   const [shown, setShown] = useState({ hits: now.hits, next: now.next })
   const list = useRef<HTMLUListElement>(null)
   const newest = new Map(now.hits.map((hit) => [hit.ref, hit]))
@@ -158,18 +227,29 @@ function Hits({ now, more }: { now: Found; more(after: string): Promise<Pick<Fou
   }
   return (
     <>
-      <p role="status" class="news">{added > 0 && <button onClick={showNew}>{plural(added, 'new', 'new')} – show</button>}</p>
+      <p role="status" class="news">
+        {added > 0 && <button onClick={showNew}>{plural(added, 'new', 'new')} – show</button>}
+      </p>
       <ul class="hits" ref={list} aria-label="Found">
         {kept.map((hit) => (
           <li key={hit.ref}>
             <a class="hit" href={address(hit.ref)}>
-              <b>{hit.title}</b> <span class="mut">{hit.family}{hit.why ? ` · found by ${hit.why}` : ''}{hit.more ? ` · ${hit.more}` : ''}</span>
+              <b>{hit.title}</b>{' '}
+              <span class="mut">
+                {hit.family}
+                {hit.why ? ` · found by ${hit.why}` : ''}
+                {hit.more ? ` · ${hit.more}` : ''}
+              </span>
               <span class="snippet">{hit.snippet}</span>
             </a>
           </li>
         ))}
       </ul>
-      {shown.next && <p><button onClick={showMore}>Show more</button></p>}
+      {shown.next && (
+        <p>
+          <button onClick={showMore}>Show more</button>
+        </p>
+      )}
     </>
   )
 }
@@ -182,9 +262,13 @@ function Opened({ reference }: { reference: string }) {
   const project = decoded(/^graph:([^/]+)\//.exec(reference)?.[1] ?? '')
   return (
     <>
-      <p><a href="/memories">Memories</a></p>
+      <p>
+        <a href="/memories">Memories</a>
+      </p>
       <h1>{title}</h1>
-      <p class="mut"><code>{reference}</code></p>
+      <p class="mut">
+        <code>{reference}</code>
+      </p>
       <Awaited of={found}>
         {(value) => (
           <>
@@ -193,7 +277,11 @@ function Opened({ reference }: { reference: string }) {
           </>
         )}
       </Awaited>
-      {project && <p><a href={to(['graph'], { project })}>See it in the graph of {project}</a></p>}
+      {project && (
+        <p>
+          <a href={to(['graph'], { project })}>See it in the graph of {project}</a>
+        </p>
+      )}
     </>
   )
 }

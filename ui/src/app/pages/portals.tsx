@@ -52,16 +52,34 @@ function All() {
           found.length ? (
             <div class="scroll" tabIndex={0} role="region" aria-label="Portals">
               <table>
-                <thead><tr><th scope="col">Portal</th><th scope="col">Tables</th><th scope="col" class="num">Rows</th><th scope="col" class="num">Size</th></tr></thead>
+                <thead>
+                  <tr>
+                    <th scope="col">Portal</th>
+                    <th scope="col">Tables</th>
+                    <th scope="col" class="num">
+                      Rows
+                    </th>
+                    <th scope="col" class="num">
+                      Size
+                    </th>
+                  </tr>
+                </thead>
                 <tbody>
                   {found.map((one) => (
                     <tr key={one.uri}>
                       <td>
                         <a href={to(['portals', ...one.uri.replace('mem://', '').split('/')])}>{one.name || one.uri}</a>
-                        {one.name && <div><code class="mut">{one.uri}</code></div>}
+                        {one.name && (
+                          <div>
+                            <code class="mut">{one.uri}</code>
+                          </div>
+                        )}
                         {one.description && <span class="snippet">{one.description}</span>}
                       </td>
-                      <td>{one.tables.slice(0, 8).join(', ')}{one.tables.length > 8 ? ` and ${plural(one.tables.length - 8, 'more', 'more')}` : ''}</td>
+                      <td>
+                        {one.tables.slice(0, 8).join(', ')}
+                        {one.tables.length > 8 ? ` and ${plural(one.tables.length - 8, 'more', 'more')}` : ''}
+                      </td>
                       <td class="num">{number(one.rows)}</td>
                       <td class="num">{bytes(one.bytes)}</td>
                     </tr>
@@ -70,7 +88,10 @@ function All() {
               </table>
             </div>
           ) : (
-            <p class="empty">There is no portal yet. An agent makes one when it is asked to keep a table{may.write ? '; or make one of a file, below' : ''}.</p>
+            <p class="empty">
+              There is no portal yet. An agent makes one when it is asked to keep a table
+              {may.write ? '; or make one of a file, below' : ''}.
+            </p>
           )
         }
       </Awaited>
@@ -102,10 +123,34 @@ function NewPortal() {
   }
   return (
     <form class="card bar" aria-label="New portal" onSubmit={make}>
-      <label>New portal <input required value={name} placeholder="shop/orders" pattern="[^\/]+(\/[^\/]+)?" title="A name, or namespace/name" onInput={(event) => setName(event.currentTarget.value.trim())} /></label>
-      <label>of a file <input required type="file" accept={ACCEPTED} onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)} /></label>
-      <button class="primary" disabled={isBusy}>Import</button>
-      {trouble && <p class="trouble" role="alert">{trouble}</p>}
+      <label>
+        New portal{' '}
+        <input
+          required
+          value={name}
+          placeholder="shop/orders"
+          pattern="[^\/]+(\/[^\/]+)?"
+          title="A name, or namespace/name"
+          onInput={(event) => setName(event.currentTarget.value.trim())}
+        />
+      </label>
+      <label>
+        of a file{' '}
+        <input
+          required
+          type="file"
+          accept={ACCEPTED}
+          onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
+        />
+      </label>
+      <button class="primary" disabled={isBusy}>
+        Import
+      </button>
+      {trouble && (
+        <p class="trouble" role="alert">
+          {trouble}
+        </p>
+      )}
     </form>
   )
 }
@@ -126,8 +171,25 @@ function OnePortal({ uri }: { uri: string }) {
   if (portal === null && view.value) return <Gone uri={uri} />
   return (
     <>
-      {portal && view.value ? <Heading key={uri} portal={portal} may={may} /> : <p><a href="/portals">Portals</a></p>}
-      <Awaited of={view}>{(found) => <Viewer bridge={bridge} first={found} place={place()} onPlace={remember} revision={listed.value?.revision} may={may} />}</Awaited>
+      {portal && view.value ? (
+        <Heading key={uri} portal={portal} may={may} />
+      ) : (
+        <p>
+          <a href="/portals">Portals</a>
+        </p>
+      )}
+      <Awaited of={view}>
+        {(found) => (
+          <Viewer
+            bridge={bridge}
+            first={found}
+            place={place()}
+            onPlace={remember}
+            revision={listed.value?.revision}
+            may={may}
+          />
+        )}
+      </Awaited>
     </>
   )
 }
@@ -140,9 +202,13 @@ async function find(uri: string): Promise<Portal | null> {
 function Gone({ uri }: { uri: string }) {
   return (
     <>
-      <p><a href="/portals">Portals</a></p>
+      <p>
+        <a href="/portals">Portals</a>
+      </p>
       <h1>Portal {uri}</h1>
-      <p class="empty" role="alert">This portal was deleted.</p>
+      <p class="empty" role="alert">
+        This portal was deleted.
+      </p>
     </>
   )
 }
@@ -167,9 +233,15 @@ function Heading({ portal, may }: { portal: Portal; may: Permissions }) {
   return (
     <>
       <div class="bar">
-        <p><a href="/portals">Portals</a></p>
+        <p>
+          <a href="/portals">Portals</a>
+        </p>
         <span class="space" />
-        {may.write && !isEditing && <button ref={opener} onClick={() => setEditing(true)}>Edit name…</button>}
+        {may.write && !isEditing && (
+          <button ref={opener} onClick={() => setEditing(true)}>
+            Edit name…
+          </button>
+        )}
         {may.delete && <DeleteForGood what="portal" name={address} act={deletePortal} />}
       </div>
       {isEditing && <EditLabels portal={portal} close={close} />}
@@ -178,7 +250,7 @@ function Heading({ portal, may }: { portal: Portal; may: Permissions }) {
 }
 
 /** Saves what was changed and nothing else: the rest may be newer than what is shown. */
-function EditLabels({ portal, close }: { portal: Portal; close(): void }) {
+function EditLabels({ portal, close }: { portal: Portal; close: () => void }) {
   const kept = useDraft<Labels>(`portal:${portal.uri}`, { name: portal.name, description: portal.description })
   const [isBusy, setBusy] = useState(false)
   const [trouble, setTrouble] = useState('')
@@ -194,18 +266,51 @@ function EditLabels({ portal, close }: { portal: Portal; close(): void }) {
       leave()
       toast('Saved')
     } catch (error) {
-      setTrouble(message(error).replace(/^portalName\b/, 'Name').replace(/^portalDescription\b/, 'Description'))
+      setTrouble(
+        message(error)
+          .replace(/^portalName\b/, 'Name')
+          .replace(/^portalDescription\b/, 'Description'),
+      )
       setBusy(false)
     }
   }
   return (
-    <form class="card stack" aria-label="Name and description" onSubmit={save} onKeyDown={(event) => event.key === 'Escape' && leave()}>
-      <label>Name <input ref={focus} maxLength={MAX_NAME_CHARS} value={draft.name} placeholder={portal.uri} onInput={(event) => kept.set({ ...draft, name: event.currentTarget.value })} /></label>
-      <label>Description <input maxLength={MAX_DESCRIPTION_CHARS} value={draft.description} onInput={(event) => kept.set({ ...draft, description: event.currentTarget.value })} /></label>
-      {trouble && <p class="trouble" role="alert">{trouble}</p>}
+    <form
+      class="card stack"
+      aria-label="Name and description"
+      onSubmit={save}
+      onKeyDown={(event) => event.key === 'Escape' && leave()}
+    >
+      <label>
+        Name{' '}
+        <input
+          ref={focus}
+          maxLength={MAX_NAME_CHARS}
+          value={draft.name}
+          placeholder={portal.uri}
+          onInput={(event) => kept.set({ ...draft, name: event.currentTarget.value })}
+        />
+      </label>
+      <label>
+        Description{' '}
+        <input
+          maxLength={MAX_DESCRIPTION_CHARS}
+          value={draft.description}
+          onInput={(event) => kept.set({ ...draft, description: event.currentTarget.value })}
+        />
+      </label>
+      {trouble && (
+        <p class="trouble" role="alert">
+          {trouble}
+        </p>
+      )}
       <div class="bar">
-        <button class="primary" disabled={isBusy}>{isBusy ? 'Saving…' : 'Save'}</button>
-        <button type="button" onClick={leave}>Cancel</button>
+        <button class="primary" disabled={isBusy}>
+          {isBusy ? 'Saving…' : 'Save'}
+        </button>
+        <button type="button" onClick={leave}>
+          Cancel
+        </button>
       </div>
     </form>
   )
@@ -223,7 +328,11 @@ async function write(uri: string, base: Labels, draft: Labels): Promise<void> {
 
 function place(): Place {
   const { table, tab, sort, search = '', query = '', ...rest } = where.value.query
-  const filters = Object.fromEntries(Object.entries(rest).filter(([name]) => name.startsWith('is.')).map(([name, value]) => [name.slice(3), value]))
+  const filters = Object.fromEntries(
+    Object.entries(rest)
+      .filter(([name]) => name.startsWith('is.'))
+      .map(([name, value]) => [name.slice(3), value]),
+  )
   return {
     table,
     tab: tab && tab in TABS ? (tab as Tab) : 'data',
@@ -237,6 +346,16 @@ function remember({ table, tab, wish, query }: Place, isTyping: boolean): void {
   const filters = Object.fromEntries(Object.entries(wish.filters).map(([name, value]) => ['is.' + name, value]))
   const sort = wish.sort && (wish.descending ? '-' : '') + wish.sort
   const height = scrollY
-  go(to(where.value.path, { table, tab: tab === 'data' ? undefined : tab, sort, search: wish.search, query, ...filters }), isTyping)
+  go(
+    to(where.value.path, {
+      table,
+      tab: tab === 'data' ? undefined : tab,
+      sort,
+      search: wish.search,
+      query,
+      ...filters,
+    }),
+    isTyping,
+  )
   scrollTo(0, height)
 }

@@ -17,7 +17,9 @@ interface Session {
 }
 
 export function Sessions() {
-  const sessions = useLoaded(() => get<{ sessions: Session[] }>('/api/mcp/sessions'), [], { topics: ['clients', 'keys'] })
+  const sessions = useLoaded(() => get<{ sessions: Session[] }>('/api/mcp/sessions'), [], {
+    topics: ['clients', 'keys'],
+  })
   useMinutes()
   async function disconnect(session: Session) {
     try {
@@ -36,25 +38,54 @@ export function Sessions() {
           found.length ? (
             <div class="scroll" tabIndex={0} role="region" aria-label="Connected clients">
               <table>
-                <thead><tr><th scope="col">Client</th><th scope="col">Transport</th><th scope="col">Key</th><th scope="col">Address</th><th scope="col">Since</th><th scope="col">Last call</th><th scope="col" class="num">Calls</th><th scope="col"><span class="hidden">Disconnect</span></th></tr></thead>
+                <thead>
+                  <tr>
+                    <th scope="col">Client</th>
+                    <th scope="col">Transport</th>
+                    <th scope="col">Key</th>
+                    <th scope="col">Address</th>
+                    <th scope="col">Since</th>
+                    <th scope="col">Last call</th>
+                    <th scope="col" class="num">
+                      Calls
+                    </th>
+                    <th scope="col">
+                      <span class="hidden">Disconnect</span>
+                    </th>
+                  </tr>
+                </thead>
                 <tbody>
                   {found.map((one) => (
                     <tr key={one.id}>
-                      <th scope="row">{one.client || 'without a name'} <span class="mut">{one.version}</span></th>
-                      <td>{one.transport} <span class="mut">{one.protocol_version}</span></td>
+                      <th scope="row">
+                        {one.client || 'without a name'} <span class="mut">{one.version}</span>
+                      </th>
+                      <td>
+                        {one.transport} <span class="mut">{one.protocol_version}</span>
+                      </td>
                       <td>{one.key_name ?? '–'}</td>
                       <td>{one.ip ?? '–'}</td>
                       <td>{ago(one.started_at)}</td>
                       <td>{ago(one.last_call_at)}</td>
                       <td class="num">{number(one.calls)}</td>
-                      <td><button class="danger" aria-label={`Disconnect ${one.client || one.id}`} onClick={() => disconnect(one)}>Disconnect</button></td>
+                      <td>
+                        <button
+                          class="danger"
+                          aria-label={`Disconnect ${one.client || one.id}`}
+                          onClick={() => disconnect(one)}
+                        >
+                          Disconnect
+                        </button>
+                      </td>
                     </tr>
                   ))}
                 </tbody>
               </table>
             </div>
           ) : (
-            <p class="empty">No client is connected. <a href="/keys">Connect one</a>.</p>
+            <p class="empty">
+              No client is connected. <a href="/keys">Connect one</a>.
+            </p>
           )
         }
       </Awaited>

@@ -47,14 +47,24 @@ export function Settings() {
       <h1>Settings</h1>
       <section class="card bar">
         <h2>You</h2>
-        <Awaited of={me}>{(person) => <span>Signed in as <b>{person.name}</b>, plan {person.plan}</span>}</Awaited>
+        <Awaited of={me}>
+          {(person) => (
+            <span>
+              Signed in as <b>{person.name}</b>, plan {person.plan}
+            </span>
+          )}
+        </Awaited>
         <span class="space" />
         <button onClick={signOut}>Sign out</button>
       </section>
       <section class="card bar">
         <h2>Looks</h2>
         <div role="group" aria-label="Theme" class="choice">
-          {THEMES.map((theme) => <button key={theme} aria-pressed={chosen.value === theme} onClick={() => choose(theme)}>{theme}</button>)}
+          {THEMES.map((theme) => (
+            <button key={theme} aria-pressed={chosen.value === theme} onClick={() => choose(theme)}>
+              {theme}
+            </button>
+          ))}
         </div>
       </section>
       <Embedding />
@@ -81,12 +91,27 @@ function Embedding() {
         {(now) => (
           <>
             <p>
-              {now.enabled ? <>Notes are found by meaning, with <b>{now.backend_name ?? 'a model that is not loaded yet'}</b>{now.backend_dim ? ` (${now.backend_dim} dimensions)` : ''}.</> : <>Notes are found by words only. <code>memory-mcp models pull</code> gets the built-in embedder.</>}
+              {now.enabled ? (
+                <>
+                  Notes are found by meaning, with <b>{now.backend_name ?? 'a model that is not loaded yet'}</b>
+                  {now.backend_dim ? ` (${now.backend_dim} dimensions)` : ''}.
+                </>
+              ) : (
+                <>
+                  Notes are found by words only. <code>memory-mcp models pull</code> gets the built-in embedder.
+                </>
+              )}
             </p>
             <p>
-              <label>{number(now.total_with_embedding)} of {number(now.total)} notes have their vector{now.queue_size ? `; ${number(now.queue_size)} wait` : ''} <progress max={Math.max(1, now.total)} value={now.total_with_embedding} /></label>
+              <label>
+                {number(now.total_with_embedding)} of {number(now.total)} notes have their vector
+                {now.queue_size ? `; ${number(now.queue_size)} wait` : ''}{' '}
+                <progress max={Math.max(1, now.total)} value={now.total_with_embedding} />
+              </label>
             </p>
-            <button disabled={!now.enabled || !now.total} onClick={reindex}>Make all vectors anew</button>
+            <button disabled={!now.enabled || !now.total} onClick={reindex}>
+              Make all vectors anew
+            </button>
           </>
         )}
       </Awaited>
@@ -105,7 +130,8 @@ function Downloads({ mayBackUp }: { mayBackUp: boolean }) {
     try {
       const { name, file, leftOut } = await download(`/api/${what}`, stopping.signal)
       save(name, file)
-      if (leftOut) failed(`${name} (${bytes(file.size)}) lacks ${plural(leftOut, 'thing')} that could not be read. It says which.`)
+      if (leftOut)
+        failed(`${name} (${bytes(file.size)}) lacks ${plural(leftOut, 'thing')} that could not be read. It says which.`)
       else toast(`${name} is downloaded (${bytes(file.size)})`)
     } catch (error) {
       if (stopping.signal.aborted) toast('Cancelled. Nothing was kept.')
@@ -117,26 +143,47 @@ function Downloads({ mayBackUp }: { mayBackUp: boolean }) {
     <section class="card downloads">
       <h2>Take it along</h2>
       <p>
-        All that you keep, as markdown, JSON lines, Parquet and CSV in one zip. <code>memory-mcp import memory-mcp FILE</code> takes it in again, here or elsewhere.
+        All that you keep, as markdown, JSON lines, Parquet and CSV in one zip.{' '}
+        <code>memory-mcp import memory-mcp FILE</code> takes it in again, here or elsewhere.
       </p>
-      <div class="bar"><button disabled={making !== null} onClick={() => fetchFile('export')}>Download my memories</button></div>
+      <div class="bar">
+        <button disabled={making !== null} onClick={() => fetchFile('export')}>
+          Download my memories
+        </button>
+      </div>
       {mayBackUp && (
         <>
           <p>
-            A backup of the whole server: of every user, with former versions and the hashes of keys and passwords. Keep it safe. <code>memory-mcp restore FILE</code> puts it in place.
+            A backup of the whole server: of every user, with former versions and the hashes of keys and passwords. Keep
+            it safe. <code>memory-mcp restore FILE</code> puts it in place.
           </p>
-          <div class="bar"><button disabled={making !== null} onClick={() => fetchFile('backup')}>Download a backup of everything</button></div>
+          <div class="bar">
+            <button disabled={making !== null} onClick={() => fetchFile('backup')}>
+              Download a backup of everything
+            </button>
+          </div>
         </>
       )}
       <p role="status">
-        {making && <><progress aria-label="Making the file" /> {making === 'backup' ? 'The backup is being made…' : 'Your memories are being packed…'} <button class="link" onClick={() => leaving.current?.abort()}>Cancel</button></>}
+        {making && (
+          <>
+            <progress aria-label="Making the file" />{' '}
+            {making === 'backup' ? 'The backup is being made…' : 'Your memories are being packed…'}{' '}
+            <button class="link" onClick={() => leaving.current?.abort()}>
+              Cancel
+            </button>
+          </>
+        )}
       </p>
     </section>
   )
 }
 
 function Audit() {
-  const log = useLoaded(() => get<{ entries: Entry[] }>('/api/mcp/audit?limit=50'), [], { ...MEMORIES, topics: ['keys', 'stores'] })
+  const log = useLoaded(() => get<{ entries: Entry[] }>('/api/mcp/audit?limit=50'), [], {
+    ...MEMORIES,
+    topics: ['keys', 'stores'],
+  })
   return (
     <section class="card">
       <h2>What happened</h2>
@@ -145,8 +192,24 @@ function Audit() {
           entries.length ? (
             <div class="scroll" tabIndex={0} role="region" aria-label="Audit log">
               <table>
-                <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Client</th><th scope="col">Address</th></tr></thead>
-                <tbody>{entries.map((entry) => <tr key={entry.id}><td title={entry.at}>{ago(entry.at)}</td><td>{entry.action}</td><td>{entry.client || '–'}</td><td>{entry.ip ?? '–'}</td></tr>)}</tbody>
+                <thead>
+                  <tr>
+                    <th scope="col">When</th>
+                    <th scope="col">What</th>
+                    <th scope="col">Client</th>
+                    <th scope="col">Address</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {entries.map((entry) => (
+                    <tr key={entry.id}>
+                      <td title={entry.at}>{ago(entry.at)}</td>
+                      <td>{entry.action}</td>
+                      <td>{entry.client || '–'}</td>
+                      <td>{entry.ip ?? '–'}</td>
+                    </tr>
+                  ))}
+                </tbody>
               </table>
             </div>
           ) : (

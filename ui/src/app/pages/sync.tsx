@@ -38,7 +38,11 @@ const TELLS: Record<string, (namespace: string) => string> = {
 
 export function Sync() {
   const status = useLoaded(() => get<Status>('/api/mcp/sync/status'), [], { topics: ['sync'], ...MEMORIES })
-  const namespaces = useLoaded(() => tool<{ namespaces: { namespace: string; count: number }[] }>('memory_list_namespaces'), [], MEMORIES)
+  const namespaces = useLoaded(
+    () => tool<{ namespaces: { namespace: string; count: number }[] }>('memory_list_namespaces'),
+    [],
+    MEMORIES,
+  )
   useMinutes()
   const [secret, setSecret] = useState<string | null>(null)
   const linked = (made: string | null) => (setSecret(made), status.again())
@@ -64,7 +68,7 @@ export function Sync() {
   )
 }
 
-function Linking({ linked }: { linked(secret: string | null): void }) {
+function Linking({ linked }: { linked: (secret: string | null) => void }) {
   const [trouble, setTrouble] = useState('')
   const [isAsking, setAsking] = useState(false)
   const [sealing, setSealing] = useState('none')
@@ -91,11 +95,16 @@ function Linking({ linked }: { linked(secret: string | null): void }) {
     <form class="card stack" aria-label="Link a hub" onSubmit={link}>
       <h2>Link a hub</h2>
       <p>
-        On the computer that is the hub, run <code>memory-mcp hub --port 8766 --data-dir ~/hub</code>, and make a key there with{' '}
-        <code>memory-mcp keys create --name laptop --data-dir ~/hub</code>. Nothing is sent until you enable a namespace.
+        On the computer that is the hub, run <code>memory-mcp hub --port 8766 --data-dir ~/hub</code>, and make a key
+        there with <code>memory-mcp keys create --name laptop --data-dir ~/hub</code>. Nothing is sent until you enable
+        a namespace.
       </p>
-      <label>Address <input name="url" type="url" required placeholder="as the hub prints it" /></label>
-      <label>Key <input name="key" type="password" autocomplete="off" required placeholder="mmcp_…" /></label>
+      <label>
+        Address <input name="url" type="url" required placeholder="as the hub prints it" />
+      </label>
+      <label>
+        Key <input name="key" type="password" autocomplete="off" required placeholder="mmcp_…" />
+      </label>
       <label>
         Encryption{' '}
         <select value={sealing} onChange={(event) => setSealing(event.currentTarget.value)}>
@@ -104,32 +113,48 @@ function Linking({ linked }: { linked(secret: string | null): void }) {
           <option value="other">with the secret of my other computers</option>
         </select>
       </label>
-      {sealing === 'other' && <label>Secret <input name="secret" type="password" autocomplete="off" required placeholder="mms_…" /></label>}
-      <p><button class="primary" disabled={isAsking}>{isAsking ? 'Asking the hub…' : 'Link'}</button></p>
-      {trouble && <p class="trouble" role="alert">{trouble}</p>}
+      {sealing === 'other' && (
+        <label>
+          Secret <input name="secret" type="password" autocomplete="off" required placeholder="mms_…" />
+        </label>
+      )}
+      <p>
+        <button class="primary" disabled={isAsking}>
+          {isAsking ? 'Asking the hub…' : 'Link'}
+        </button>
+      </p>
+      {trouble && (
+        <p class="trouble" role="alert">
+          {trouble}
+        </p>
+      )}
     </form>
   )
 }
 
-function Secret({ text, close }: { text: string; close(): void }) {
+function Secret({ text, close }: { text: string; close: () => void }) {
   return (
     <section class="card once" aria-label="Your secret">
       <h2>The secret for your other computers</h2>
       <p class="warn">This is the only time you see it. Nobody can read the hub’s copy without it.</p>
       <Copied text={text} label="the secret" />
-      <p><button onClick={close}>I have stored it</button></p>
+      <p>
+        <button onClick={close}>I have stored it</button>
+      </p>
     </section>
   )
 }
 
-function Hub({ status, again }: { status: Status; again(): void }) {
+function Hub({ status, again }: { status: Status; again: () => void }) {
   const [isBusy, setBusy] = useState(false)
   const [isSure, setSure] = useState(false)
   async function sync() {
     setBusy(true)
     try {
       const done = await post<{ pushed: number; pulled: number; left: number }>('/api/mcp/sync/now')
-      toast(`${number(done.pushed)} sent, ${number(done.pulled)} taken in${done.left ? `, ${number(done.left)} left` : ''}.`)
+      toast(
+        `${number(done.pushed)} sent, ${number(done.pulled)} taken in${done.left ? `, ${number(done.left)} left` : ''}.`,
+      )
     } catch (error) {
       failed(error)
     } finally {
@@ -148,14 +173,43 @@ function Hub({ status, again }: { status: Status; again(): void }) {
   return (
     <section class="card" aria-label="The hub">
       <dl class="pairs">
-        <div><dt>Hub</dt><dd>{status.url} {status.encrypted ? <span class="mut">encrypted</span> : <span class="mut">can read the notes</span>}</dd></div>
-        <div><dt>This node</dt><dd><code>{status.node}</code></dd></div>
-        <div><dt>In step</dt><dd>{status.synced_at ? ago(status.synced_at) : 'not yet'}</dd></div>
+        <div>
+          <dt>Hub</dt>
+          <dd>
+            {status.url}{' '}
+            {status.encrypted ? <span class="mut">encrypted</span> : <span class="mut">can read the notes</span>}
+          </dd>
+        </div>
+        <div>
+          <dt>This node</dt>
+          <dd>
+            <code>{status.node}</code>
+          </dd>
+        </div>
+        <div>
+          <dt>In step</dt>
+          <dd>{status.synced_at ? ago(status.synced_at) : 'not yet'}</dd>
+        </div>
       </dl>
-      {status.error && <p class="trouble" role="status">{status.error}</p>}
+      {status.error && (
+        <p class="trouble" role="status">
+          {status.error}
+        </p>
+      )}
       <p class="bar">
-        {isSure && <Sure title="Unlink this hub?" text="Nothing is synced any more. Notes stay, here and at the hub; link it again to go on." no="Keep it" yes="Unlink" act={unlink} leave={() => setSure(false)} />}
-        <button class="primary" disabled={isBusy} onClick={sync}>{isBusy ? 'Syncing…' : 'Sync now'}</button>
+        {isSure && (
+          <Sure
+            title="Unlink this hub?"
+            text="Nothing is synced any more. Notes stay, here and at the hub; link it again to go on."
+            no="Keep it"
+            yes="Unlink"
+            act={unlink}
+            leave={() => setSure(false)}
+          />
+        )}
+        <button class="primary" disabled={isBusy} onClick={sync}>
+          {isBusy ? 'Syncing…' : 'Sync now'}
+        </button>
         <button onClick={() => setSure(true)}>Unlink</button>
       </p>
     </section>
@@ -168,13 +222,30 @@ function SetAside({ records }: { records: Status['set_aside'] }) {
   return (
     <section class="card" aria-label="Set aside">
       <h2>Set aside</h2>
-      <p class="trouble">{records.length === 1 ? 'A note at the hub' : `${number(records.length)} notes at the hub`} could not be taken in. Resync asks the hub for {records.length === 1 ? 'it' : 'them'} again, as after an update of this program.</p>
-      <ul>{records.map((one, at) => <li key={at}><code>{one.id || 'a record without an id'}</code> {one.reason}</li>)}</ul>
+      <p class="trouble">
+        {records.length === 1 ? 'A note at the hub' : `${number(records.length)} notes at the hub`} could not be taken
+        in. Resync asks the hub for {records.length === 1 ? 'it' : 'them'} again, as after an update of this program.
+      </p>
+      <ul>
+        {records.map((one, at) => (
+          <li key={at}>
+            <code>{one.id || 'a record without an id'}</code> {one.reason}
+          </li>
+        ))}
+      </ul>
     </section>
   )
 }
 
-function Namespaces({ status, there, again }: { status: Status; there: { namespace: string; count: number }[]; again(): void }) {
+function Namespaces({
+  status,
+  there,
+  again,
+}: {
+  status: Status
+  there: { namespace: string; count: number }[]
+  again: () => void
+}) {
   const known = new Map(status.namespaces.map((one) => [one.namespace, one]))
   const names = [...new Set([...known.keys(), ...there.map((one) => one.namespace)])].sort()
   async function tell(verb: string, namespace: string) {
@@ -195,28 +266,85 @@ function Namespaces({ status, there, again }: { status: Status; there: { namespa
   }
   return (
     <>
-      {clearing !== null && <Sure title={`Clear the state of ${clearing}?`} text="What is known about syncing it is forgotten, and it is synced no more. Its notes stay, here and at the hub." no="Keep it" yes="Clear state" act={() => void tell('clear-state', clearing)} leave={() => setClearing(null)} />}
+      {clearing !== null && (
+        <Sure
+          title={`Clear the state of ${clearing}?`}
+          text="What is known about syncing it is forgotten, and it is synced no more. Its notes stay, here and at the hub."
+          no="Keep it"
+          yes="Clear state"
+          act={() => void tell('clear-state', clearing)}
+          leave={() => setClearing(null)}
+        />
+      )}
       {names.length ? (
         <div class="scroll" tabIndex={0} role="region" aria-label="Namespaces">
           <table>
-            <thead><tr><th scope="col">Namespace</th><th scope="col">Synced</th><th scope="col" class="num">Notes</th><th scope="col" class="num">To send</th><th scope="col" class="num">To take in</th><th scope="col">Last sent</th><th scope="col">Last asked</th><th scope="col"><span class="hidden">What to do</span></th></tr></thead>
+            <thead>
+              <tr>
+                <th scope="col">Namespace</th>
+                <th scope="col">Synced</th>
+                <th scope="col" class="num">
+                  Notes
+                </th>
+                <th scope="col" class="num">
+                  To send
+                </th>
+                <th scope="col" class="num">
+                  To take in
+                </th>
+                <th scope="col">Last sent</th>
+                <th scope="col">Last asked</th>
+                <th scope="col">
+                  <span class="hidden">What to do</span>
+                </th>
+              </tr>
+            </thead>
             <tbody>
               {names.map((name) => {
                 const one = known.get(name)
                 return (
                   <tr key={name}>
-                    <th scope="row">{name}{one?.refused.map((why) => <p class="trouble" key={why}>{why}</p>)}</th>
+                    <th scope="row">
+                      {name}
+                      {one?.refused.map((why) => (
+                        <p class="trouble" key={why}>
+                          {why}
+                        </p>
+                      ))}
+                    </th>
                     <td>{one?.enabled ? 'yes' : one ? 'not for now' : 'no'}</td>
-                    <td class="num">{number(one?.notes ?? there.find((other) => other.namespace === name)?.count ?? 0)}</td>
+                    <td class="num">
+                      {number(one?.notes ?? there.find((other) => other.namespace === name)?.count ?? 0)}
+                    </td>
                     <td class="num">{one ? number(one.outbox) : '–'}</td>
                     <td class="num">{one ? number(one.to_pull) : '–'}</td>
                     <td>{one?.pushed_at ? ago(one.pushed_at) : '–'}</td>
                     <td>{one?.pulled_at ? ago(one.pulled_at) : '–'}</td>
                     <td>
                       <div class="bar">
-                        {one?.enabled ? <button aria-label={`Disable ${name}`} onClick={() => tell('disable', name)}>Disable</button> : <button aria-label={`Enable ${name}`} onClick={() => tell('enable', name)}>Enable</button>}
-                        {one && <button aria-label={`Resync ${name}`} onClick={() => tell('resync', name)}>Resync</button>}
-                        {one && <button class="danger" aria-label={`Clear state of ${name}`} onClick={() => setClearing(name)}>Clear state</button>}
+                        {one?.enabled ? (
+                          <button aria-label={`Disable ${name}`} onClick={() => tell('disable', name)}>
+                            Disable
+                          </button>
+                        ) : (
+                          <button aria-label={`Enable ${name}`} onClick={() => tell('enable', name)}>
+                            Enable
+                          </button>
+                        )}
+                        {one && (
+                          <button aria-label={`Resync ${name}`} onClick={() => tell('resync', name)}>
+                            Resync
+                          </button>
+                        )}
+                        {one && (
+                          <button
+                            class="danger"
+                            aria-label={`Clear state of ${name}`}
+                            onClick={() => setClearing(name)}
+                          >
+                            Clear state
+                          </button>
+                        )}
                       </div>
                     </td>
                   </tr>
@@ -229,7 +357,9 @@ function Namespaces({ status, there, again }: { status: Status; there: { namespa
         <p class="empty">There are no notes yet. Enable a namespace that another computer has:</p>
       )}
       <form class="card bar" aria-label="Another namespace" onSubmit={add}>
-        <label>Another namespace <input name="namespace" required maxLength={128} placeholder="default" /></label>
+        <label>
+          Another namespace <input name="namespace" required maxLength={128} placeholder="default" />
+        </label>
         <button>Enable</button>
       </form>
     </>
