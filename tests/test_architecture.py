@@ -12,26 +12,26 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
     {"__init__", "errors", "caller", "clock", "cancellation", "changes", "names", "logs", "settings", "peers"},
     {"engines.__init__", "engines.files", "engines.isolation", "engines.sqlite", "engines.chdb"},
     {"search", "embedding", "access", "sessions", "sync", "clients"},
-    {"families.__init__", "families.family"},
+    {"families.__init__", "families.family", "families.context", "families.maintenance"},
     FAMILIES,
     {"families.recall", "importers", "maintenance"},  # they span the families
+    {"families.registry"},
     {"app"},
     {"server"},
     {"cli", "__main__"},
 )
 APART = FAMILIES | {"families.recall", "importers", "maintenance"}  # none of them imports another of its layer
-TYPES_ONLY = {("families.family", "app"), ("families.recall", "app")}  # under TYPE_CHECKING
 IN_FAMILIES = {  # the modules of each, which may import those before them
-    "vault": "model storage schema operations resources tools",
+    "vault": "model storage schema operations resources maintenance family tools",
     "notes": "model storage schema embedding_queue markdown result_limits transactions replica vector_search "
-    "note_search operations resources prompts tools",
+    "note_search operations resources prompts maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry operations "
-    "tools",
-    "graph": "model storage adoption schema answers exchange files operations picture tools",
+    "maintenance family tools",
+    "graph": "model storage adoption schema answers exchange files operations picture maintenance family tools",
     "portals": "model address allowed_folders answers downloads folders inference storage cross_portal_query journal "
     "limits import_context archive_imports text_files inspection uploads exports usage portal_registry zip_files "
-    "record_imports transfers operations search_texts resources tools",
-    "recall": "model background operations index finders latest overview references tools",
+    "record_imports transfers operations opening search_texts resources maintenance family tools",
+    "recall": "model background operations index latest overview references tools family",
 }
 READERS = {  # of importers, one for each foreign format
     *("server_memory", "mcp_memory_service", "basic_memory", "anthropic_memory", "mem0", "chatgpt", "claude"),
@@ -54,11 +54,10 @@ class Module:
     def part(self) -> str:
         return _part(self.names)
 
-    def imports(self, *, types_only: bool = False) -> set[str]:
-        """What it imports when it runs, or only for types."""
+    def imports(self) -> set[str]:
+        """What it imports, when it runs or for types."""
         tree = ast.parse(self.path.read_text(encoding="utf-8"))
-        typing = {id(node) for block in ast.walk(tree) if _is_for_types(block) for node in ast.walk(block)}
-        return {name for node in ast.walk(tree) if (id(node) in typing) == types_only for name in _imported(node)}
+        return {name for node in ast.walk(tree) for name in _imported(node)}
 
 
 def _imported(node: ast.AST) -> Iterator[str]:
@@ -66,10 +65,6 @@ def _imported(node: ast.AST) -> Iterator[str]:
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def _is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def _part(names: tuple[str, ...]) -> str:
@@ -94,8 +89,6 @@ def test_imports_point_to_earlier_layers() -> None:
         for module in MODULES:
             if module.part in layer:
                 assert not own_parts(module.imports()) & later, module.path
-                types = {(module.part, part) for part in own_parts(module.imports(types_only=True)) & later}
-                assert types <= TYPES_ONLY, module.path
 
 
 def test_families_and_what_spans_them_do_not_import_their_like() -> None:

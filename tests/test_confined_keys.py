@@ -16,8 +16,8 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner
 
-from memory_mcp.app import CONFINABLE, FAMILIES
 from memory_mcp.cli.main import cli
+from memory_mcp.families.registry import CONFINABLE, FAMILIES
 from tests.conftest import ERAS
 from tests.test_tenants import (
     ADDRESSES,

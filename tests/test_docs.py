@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.app import FAMILIES
 from memory_mcp.errors import CODES, HUB_CODES, KEY_CODES
+from memory_mcp.families.registry import FAMILIES
 from memory_mcp.settings import SECRETS, Settings, env_name, flag
 from memory_mcp.sync.protocol import CLOCK_AHEAD, FORKED, OTHER_SECRET
 

@@ -22,9 +22,9 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from memory_mcp.app import FAMILIES
 from memory_mcp.caller import Scope
 from memory_mcp.cli.main import cli
+from memory_mcp.families.registry import FAMILIES
 from tests.conftest import ERAS
 from tests.server.test_http import events_of
 from tests.wire import HELLO, Http, http_server, modern_meta

@@ -16,9 +16,9 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic import TypeAdapter
 
-from memory_mcp.app import FAMILIES
 from memory_mcp.changes import Change
 from memory_mcp.families.family import Tool
+from memory_mcp.families.registry import FAMILIES
 from memory_mcp.server import rest, schemas
 
 UI = Path(__file__).parents[1] / "ui"

@@ -10,12 +10,12 @@ from typing import Any
 import apsw
 
 from memory_mcp.access import server_db
-from memory_mcp.app import FAMILIES
 from memory_mcp.engines.sqlite.migrations import Schema
 from memory_mcp.errors import CODES, HUB_CODES, KEY_CODES
 from memory_mcp.families.family import Prompt, Tool
 from memory_mcp.families.graph import schema as graph_schema
 from memory_mcp.families.notes import schema as notes_schema
+from memory_mcp.families.registry import FAMILIES
 from memory_mcp.families.stores import schema as stores_schema
 from memory_mcp.families.vault import schema as vault_schema
 from memory_mcp.server import schemas

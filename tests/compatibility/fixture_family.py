@@ -14,7 +14,7 @@ TEMPLATE = "test://template/{id}/data"
 IDS = ("1", "12", "123")  # what completion knows of the template
 
 
-def list_page(call: Call, position: str | None) -> ResourcePage:
+def list_page(call: Call[None], position: str | None) -> ResourcePage:
     return ResourcePage(
         (
             Listed(STATIC_TEXT, "static-text", "A text that never changes.", "text/plain"),
@@ -24,7 +24,7 @@ def list_page(call: Call, position: str | None) -> ResourcePage:
     )
 
 
-def read(call: Call, uri: str) -> Document:
+def read(call: Call[None], uri: str) -> Document:
     if uri == STATIC_TEXT:
         return Document(uri, "This is the content of the static text resource.", "text/plain")
     if uri == WATCHED:
@@ -36,12 +36,13 @@ def read(call: Call, uri: str) -> Document:
     raise NotFound("No resource has this address.")
 
 
-def complete(call: Call, name: str, value: str) -> list[str]:
+def complete(call: Call[None], name: str, value: str) -> list[str]:
     return [id_ for id_ in IDS if name == "id" and id_.startswith(value)]
 
 
-fixtures = Family(
+fixtures = Family[None](
     name="fixtures",
+    open=lambda context: None,
     purpose="what the conformance suite calls by name",
     errors="tool-result",
     uri_prefixes=("test://",),
@@ -63,19 +64,19 @@ class Said:
 
 
 @fixtures.tool(Nothing, answers=Said, title="Simple text", needs=Scope.READ)
-def test_simple_text(call: Call, asked: Nothing) -> Said:
+def test_simple_text(call: Call[None], asked: Nothing) -> Said:
     """Answer with a text."""
     return Said("This is a simple text response for testing.")
 
 
 @fixtures.tool(Nothing, answers=Said, title="Error", needs=Scope.READ)
-def test_error_handling(call: Call, asked: Nothing) -> Said:
+def test_error_handling(call: Call[None], asked: Nothing) -> Said:
     """Refuse, always."""
     raise Invalid("This tool intentionally returns an error for testing")
 
 
 @fixtures.tool(Nothing, answers=Said, title="Progress", needs=Scope.READ)
-def test_tool_with_progress(call: Call, asked: Nothing) -> Said:
+def test_tool_with_progress(call: Call[None], asked: Nothing) -> Said:
     """Report progress three times, from the thread that rooms work in."""
     for done in (0, 50, 100):
         call.progress(done, 100, f"Completed step {done} of 100")

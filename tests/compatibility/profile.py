@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from memory_mcp import logs, settings
 from memory_mcp.app import App, open_app
+from memory_mcp.families.family import OpenFamily
 from memory_mcp.server import http, http_server, request_context, startup_message
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.sdk import Context
@@ -84,7 +85,11 @@ def run(port: int, data_dir: str) -> None:
     warnings.simplefilter("ignore", MCPDeprecationWarning)  # the suite still asks for logging and sampling
     with open_app(chosen) as product:
         # First, so that the first tool in the list takes no arguments: one scenario calls whatever comes first.
-        app = replace(product, families={fixtures.name: fixtures, **product.families})
+        app = replace(
+            product,
+            families={fixtures.name: fixtures, **product.families},
+            opened={**product.opened, fixtures.name: OpenFamily(fixtures, None)},
+        )
         listening = http_server.bound(chosen)
         sys.stdout.write(startup_message.text(chosen, listening.getsockname()[1], None, None))
         sys.stdout.flush()

@@ -15,7 +15,7 @@ INTO = {"notes": "default", "stores": "moved", "graph": "memory"}
 
 
 def move(app: App, format_: Format, path: Path, *, dry_run: bool = False) -> Report:
-    return app.moving_in.move(ME, ImportPlan(format_, path, INTO[FORMATS[format_]], dry_run))
+    return app.importers.move(ME, ImportPlan(format_, path, INTO[FORMATS[format_]], dry_run))
 
 
 def outcome(report: Report) -> tuple[int, int, int, int]:

@@ -61,9 +61,9 @@ def test_an_export_taken_in_elsewhere_knows_what_was_changed_here(app: App, tmp_
     move(app, "mem0", file)
     move(app, "mem0", kept_json(file, memories("one", "two!")))
     app.notes.update(ME, Author(), notes(app)["one"].id, Revision(content="one, as I say"))
-    Export(app, ME).run(tmp_path / "out")
+    Export(app.opened, ME).run(tmp_path / "out")
     with opened(tmp_path / "elsewhere") as other:
-        assert read_export(other, ME, tmp_path / "out").left_out == []
+        assert read_export(other.opened, ME, tmp_path / "out").left_out == []
         report = move(other, "mem0", kept_json(file, memories("one?", "two?")))
         assert (report.kept, report.updated) == (1, 1)
         assert set(notes(other)) == {"one, as I say", "two?"}

@@ -17,14 +17,17 @@ from typing import Any
 import apsw
 import pytest
 
+from memory_mcp.app.maintenance import database_kinds
 from memory_mcp.engines.files import atomic_write, data_dir_lock
 from memory_mcp.errors import AppError, Conflict, Invalid, Unavailable, Unusable
+from memory_mcp.families.registry import FAMILIES
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance import archive, finish_restore
-from memory_mcp.maintenance.layout import CACHES
 from memory_mcp.maintenance.model import ManifestEntry
 from tests.maintenance.house import LOCAL, answer, fill, furnish, opened, run, state, tree, upkeep_of
 from tests.wire import Stdio, environment
+
+KINDS = database_kinds(FAMILIES.values())
 
 Change = Callable[[dict[str, bytes], dict[str, Any]], object]
 
@@ -174,13 +177,14 @@ def test_an_empty_data_directory(tmp_path: Path) -> None:
 
 
 def test_every_file_that_a_server_makes_is_kept_or_known_to_heal(furnished: Path, tmp_path: Path) -> None:
-    """Whoever adds a file must say which it is: upkeep/layout.py."""
+    """A new kind of file says which it is: DatabaseKind."""
     data_dir = furnished
     with upkeep_of(data_dir) as upkeep:
         upkeep.backup.make(tmp_path / "b.zip")
     kept = set(zipfile.ZipFile(tmp_path / "b.zip").namelist())
+    caches = {kind.file for kind in KINDS if kind.is_cache}
     for path in data_dir.rglob("*.db"):
-        assert path.relative_to(data_dir).as_posix() in kept or path.name in CACHES
+        assert path.relative_to(data_dir).as_posix() in kept or path.name in caches
 
 
 def test_a_file_that_is_no_backup_is_not_overwritten(tmp_path: Path) -> None:
@@ -375,7 +379,7 @@ def test_a_wrong_bit_is_noticed_or_changes_nothing(made: Path, tmp_path: Path) -
     ],
 )
 def test_where_a_part_may_go(path: str, kind: Any, allowed: bool) -> None:
-    assert archive.is_allowed(ManifestEntry(path, kind, 1, "")) is allowed
+    assert archive.is_allowed(ManifestEntry(path, kind, 1, ""), KINDS) is allowed
 
 
 def test_a_list_of_contents_that_unpacks_to_far_more_is_not_read(furnished: Path, tmp_path: Path) -> None:

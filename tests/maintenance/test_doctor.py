@@ -11,8 +11,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+from memory_mcp.families.maintenance import Finding
 from memory_mcp.families.notes.model import NoteQuery
-from memory_mcp.maintenance.model import Finding
 from tests.maintenance.house import LOCAL, PORTAL, answer, furnish, opened, run, upkeep_of
 
 

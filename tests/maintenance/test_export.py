@@ -45,15 +45,15 @@ def test_everything_is_there_as_open_formats(tmp_path: Path) -> None:
     assert f"content of {other.user}" in (tmp_path / "theirs" / "vault.jsonl").read_text()
 
     with opened(tmp_path / "new") as app:
-        tried = read_export(app, LOCAL, out, dry_run=True)
+        tried = read_export(app.opened, LOCAL, out, dry_run=True)
         assert list(app.vault.everything(LOCAL)) == []
-        taken = read_export(app, LOCAL, out)
+        taken = read_export(app.opened, LOCAL, out)
         assert tried.left_out == taken.left_out == []
         assert (tried.new, tried.known) == (taken.new, taken.known)
         what = {"memories", "notes", "links", "files", "projects", "entities", "observations", "relations", "portals"}
         assert {name for name, count in taken.new.items() if count} == what
-        once_more = read_export(app, LOCAL, out, dry_run=True)
-        again = read_export(app, LOCAL, out)
+        once_more = read_export(app.opened, LOCAL, out, dry_run=True)
+        again = read_export(app.opened, LOCAL, out)
         assert sum(again.new.values()) == 0
         assert again.left_out == []
         assert once_more == again
@@ -123,10 +123,10 @@ def test_a_note_comes_back_to_the_letter(tmp_path: Path, content: str) -> None:
             Author(),
             NewNote(content, title="a/b: *c* ..", namespace="ns/../x", folder="f//.g/..", tags=("yes", "1")),
         )
-        Export(app, LOCAL).run(tmp_path / "out")
+        Export(app.opened, LOCAL).run(tmp_path / "out")
     assert not {path for path in tree(tmp_path / "out") if ".." in path.split("/")}
     with opened(tmp_path / "two") as app:
-        taken = read_export(app, LOCAL, tmp_path / "out")
+        taken = read_export(app.opened, LOCAL, tmp_path / "out")
         assert taken.left_out == []
         back = app.notes.read(LOCAL, note.id)
     assert (back.content, back.title, back.namespace, back.folder, back.tags, back.created_at) == (
@@ -138,13 +138,13 @@ def test_a_note_comes_back_to_the_letter(tmp_path: Path, content: str) -> None:
 def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
     furnish(tmp_path / "data")
     with opened(tmp_path / "data") as app:
-        Export(app, LOCAL).run(tmp_path / "out")
+        Export(app.opened, LOCAL).run(tmp_path / "out")
         [(memory, _)] = app.vault.everything(LOCAL)
         (tmp_path / "out" / "vault.jsonl").write_text(
             json.dumps({**vars(memory), "content": "another"}) + "\nrubbish\n[]\n" + json.dumps({"key": 1}) + "\n"
         )
         (tmp_path / "out" / "notes" / "bad.md").write_text("no front matter")
-        taken = read_export(app, LOCAL, tmp_path / "out")
+        taken = read_export(app.opened, LOCAL, tmp_path / "out")
         assert [(memory, None)] == [(memory, None) for memory, _ in app.vault.everything(LOCAL)]
     assert [one.path for one in taken.left_out] == ["vault.jsonl:2", "vault.jsonl:3", "vault.jsonl:4", "notes/bad.md"]
     assert taken.new.get("memories", 0) == 0
@@ -154,7 +154,7 @@ def test_a_dry_run_says_what_the_run_does_with_what_is_only_half_right(tmp_path:
     furnish(tmp_path / "data")
     out = tmp_path / "out"
     with opened(tmp_path / "data") as app:
-        Export(app, LOCAL).run(out)
+        Export(app.opened, LOCAL).run(out)
     [memory] = (out / "vault.jsonl").read_bytes().splitlines()
     said = json.loads(memory)
     lines = [memory, memory, b"\xff\xfe", json.dumps({**said, "key": "when", "created_at": "yesterday"}).encode()]
@@ -169,8 +169,8 @@ def test_a_dry_run_says_what_the_run_does_with_what_is_only_half_right(tmp_path:
     with opened(tmp_path / "new") as app:
         app.graph.add_graph(LOCAL, "old", [NewEntity("mine", "thing")], [])
         app.graph.archive_project(LOCAL, "old")
-        tried = read_export(app, LOCAL, out, dry_run=True)
-        taken = read_export(app, LOCAL, out)
+        tried = read_export(app.opened, LOCAL, out, dry_run=True)
+        taken = read_export(app.opened, LOCAL, out)
         times = {memory.key: memory.created_at for memory, _ in app.vault.everything(LOCAL)}
     assert (tried.new, tried.known) == (taken.new, taken.known)
     assert [one.path for one in tried.left_out] == [one.path for one in taken.left_out]
@@ -186,12 +186,12 @@ def test_a_dry_run_says_what_the_run_does_with_what_is_only_half_right(tmp_path:
 def test_a_file_of_a_store_is_taken_in_up_to_the_size_that_stores_read(tmp_path: Path) -> None:
     furnish(tmp_path / "data")
     with opened(tmp_path / "data") as app:
-        Export(app, LOCAL).run(tmp_path / "out")
+        Export(app.opened, LOCAL).run(tmp_path / "out")
         (tmp_path / "out" / "stores" / "ours" / "large.md").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
         (tmp_path / "out" / "stores" / "ours" / "picture.png").write_bytes(b"\x89PNG\xff")
         (tmp_path / "out" / "stores" / "empty").mkdir()
         for dry_run in (True, False):
-            taken = read_export(app, LOCAL, tmp_path / "out", dry_run=dry_run)
+            taken = read_export(app.opened, LOCAL, tmp_path / "out", dry_run=dry_run)
             assert [one.path for one in taken.left_out] == ["stores/ours/large.md"]
             assert taken.new["files"] == 1
     assert (tmp_path / "data" / "stores" / "ours" / "picture.png").read_bytes() == b"\x89PNG\xff"
@@ -204,13 +204,13 @@ def test_refusals(tmp_path: Path) -> None:
     (tmp_path / "newer" / "export.json").write_text('{"format": "memory-mcp-export/2"}')
     with opened(tmp_path / "data") as app:
         with pytest.raises(Conflict):
-            Export(app, LOCAL).run(tmp_path / "full")
+            Export(app.opened, LOCAL).run(tmp_path / "full")
         with pytest.raises(NotFound):
-            read_export(app, LOCAL, tmp_path / "full")
+            read_export(app.opened, LOCAL, tmp_path / "full")
         with pytest.raises(Invalid, match="does not know"):
-            read_export(app, LOCAL, tmp_path / "newer")
+            read_export(app.opened, LOCAL, tmp_path / "newer")
         stranger = Caller("nobody", ALL_SCOPES, LOCAL.families)
-        done = Export(app, stranger).run(tmp_path / "empty")
+        done = Export(app.opened, stranger).run(tmp_path / "empty")
     assert set(done.counts.values()) == {0}
     assert run("export", tmp_path / "x", "--user", "nobody", "--data-dir", tmp_path / "data").returncode == 1
 

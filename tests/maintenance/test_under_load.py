@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from memory_mcp.engines.files.file_tree import Tree
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.families.graph.model import Entity
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance.backup import AT_MOST
-from memory_mcp.maintenance.file_tree import Tree
 from tests.maintenance.house import LOCAL, PORTAL, fill, opened, run, upkeep_of
 from tests.wire import Stdio, environment
 

@@ -15,7 +15,7 @@ from mcp_types import PromptReference
 from memory_mcp.app import App
 from memory_mcp.caller import Scope
 from memory_mcp.errors import Conflict
-from memory_mcp.families.family import Arguments, Call, Family, Prompt, PromptArgument
+from memory_mcp.families.family import Arguments, Call, Family, OpenFamily, Prompt, PromptArgument
 from memory_mcp.families.vault import storage
 from memory_mcp.server.protocol import McpServer, instructions
 from tests.conftest import connected
@@ -33,9 +33,10 @@ class Done:
 
 
 @pytest.fixture
-def workshop() -> Family:
-    family = Family(
+def workshop() -> Family[None]:
+    family = Family[None](
         name="workshop",
+        open=lambda context: None,
         purpose="trying the door",
         errors="tool-result",
         uri_prefixes=("workshop://",),
@@ -52,28 +53,33 @@ def workshop() -> Family:
     )
 
     @family.tool(Nothing, answers=Done, title="Step", needs=Scope.READ)
-    def step(call: Call, asked: Nothing) -> Done:
+    def step(call: Call[None], asked: Nothing) -> Done:
         """Report progress three times."""
         for number in range(3):
             call.progress(number + 1, 3, f"step {number + 1}")
         return Done(3)
 
     @family.tool(Nothing, answers=Done, title="Refuse", needs=Scope.WRITE)
-    def refuse(call: Call, asked: Nothing) -> Done:
+    def refuse(call: Call[None], asked: Nothing) -> Done:
         """Refuse."""
         raise Conflict("Taken. Choose another.", name="x")
 
     @family.tool(Nothing, answers=Done, title="Break", needs=Scope.WRITE)
-    def fall_apart(call: Call, asked: Nothing) -> Done:
+    def fall_apart(call: Call[None], asked: Nothing) -> Done:
         """Have a bug."""
         raise RuntimeError("/home/someone/secret.db")
 
     return family
 
 
+def _with(app: App, workshop: Family[None]) -> App:
+    opened = {**app.opened, workshop.name: OpenFamily(workshop, None)}
+    return replace(app, families={**app.families, workshop.name: workshop}, opened=opened)
+
+
 @pytest.fixture
-async def door(app: App, workshop: Family) -> McpServer:
-    return McpServer(replace(app, families={**app.families, "workshop": workshop}))
+async def door(app: App, workshop: Family[None]) -> McpServer:
+    return McpServer(_with(app, workshop))
 
 
 async def test_progress_reaches_the_client(client: Client) -> None:
@@ -86,18 +92,18 @@ async def test_progress_reaches_the_client(client: Client) -> None:
     assert heard == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
 
 
-async def test_a_cancelled_call_is_told_so(app: App, workshop: Family, era: str) -> None:
+async def test_a_cancelled_call_is_told_so(app: App, workshop: Family[None], era: str) -> None:
     started, noticed = threading.Event(), threading.Event()
 
     @workshop.tool(Nothing, answers=Done, title="Wait", needs=Scope.READ)
-    def wait(call: Call, asked: Nothing) -> Done:
+    def wait(call: Call[None], asked: Nothing) -> Done:
         """Wait until somebody cancels."""
         started.set()
         if call.cancelled.wait(10):
             noticed.set()
         return Done(0)
 
-    door = McpServer(replace(app, families={"workshop": workshop}))
+    door = McpServer(_with(app, workshop))
     async with connected(door, mode=era) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "wait", {})
         await anyio.to_thread.run_sync(started.wait, 10)
@@ -178,6 +184,6 @@ async def test_an_unknown_tool_prompt_or_method_is_an_error_of_the_protocol(clie
     assert tool.value.error.code == prompt.value.error.code == -32602
 
 
-def test_the_instructions_name_only_the_families_switched_on(app: App, workshop: Family) -> None:
+def test_the_instructions_name_only_the_families_switched_on(app: App, workshop: Family[None]) -> None:
     assert "vault" in instructions(app.families.values())
     assert "vault" not in instructions([workshop])

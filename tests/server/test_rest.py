@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from memory_mcp.app import FAMILIES
+from memory_mcp.families.registry import FAMILIES
 from tests.wire import COMMAND, HELLO, MODERN, Http, Stdio, environment, http_server, modern_meta
 
 COOKIE = "memory_mcp_sign_in"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from memory_mcp.app import FAMILIES
 from memory_mcp.caller import Scope
+from memory_mcp.families.registry import FAMILIES
 
 SCHEMAS = Path(__file__).parents[1] / "tool_schemas"
 

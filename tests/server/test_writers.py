@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from memory_mcp.app import FAMILIES
 from memory_mcp.caller import Scope
+from memory_mcp.families.registry import FAMILIES
 from tests.wire import COMMAND, Http, environment, http_server
 
 SECRET = "xyzzy"

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp import settings
-from memory_mcp.app import FAMILIES, App, open_app
+from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.families.notes.model import Author, NewNote
+from memory_mcp.families.registry import FAMILIES
 from tests.web.conftest import Site
 
 DAYS = 30

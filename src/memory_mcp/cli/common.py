@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from memory_mcp import settings
-from memory_mcp.app import Access, App, Maintenance, open_access, open_app, open_upkeep
+from memory_mcp.app import Access, App, Maintenance, open_access, open_app, open_maintenance
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.errors import AppError
 
@@ -63,12 +63,12 @@ def opened_app(data_dir: Path | None, new_files_dir: Path | None = None) -> Iter
 
 
 @contextmanager
-def opened_upkeep(data_dir: Path | None) -> Iterator[Maintenance]:
+def opened_maintenance(data_dir: Path | None) -> Iterator[Maintenance]:
     """What looks after the files themselves."""
     with usage():
         chosen = settings.load({"data_dir": data_dir}).settings
-    with open_upkeep(chosen) as upkeep:
-        yield upkeep
+    with open_maintenance(chosen) as maintenance:
+        yield maintenance
 
 
 def caller_for(app: App, local: Caller, user: str) -> Caller:

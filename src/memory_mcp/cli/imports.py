@@ -64,7 +64,7 @@ def take_in(path: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, 
         watched(as_json) as tell,
         unpacked(path) as folder,
     ):
-        taken = read_export(app, caller_for(app, local, user), folder, dry_run=dry_run, tell=tell)
+        taken = read_export(app.opened, caller_for(app, local, user), folder, dry_run=dry_run, tell=tell)
     if as_json:
         print_json({"format": OURS, "dry_run": dry_run, **taken.shown()})
     else:
@@ -85,7 +85,7 @@ def run(move: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = L
         opened_app(chosen, new_files_dir) as (app, local),
         watched(as_json) as tell,
     ):
-        report = app.moving_in.move(
+        report = app.importers.move(
             caller_for(app, local, user), move, lambda count: tell(f"Reading {move.path.name}", count, None)
         )
     if as_json:

@@ -9,10 +9,10 @@ from rich.table import Table
 
 from memory_mcp.access import Key
 from memory_mcp.access.keys import lifetime
-from memory_mcp.app import FAMILIES, confinable
 from memory_mcp.caller import LOCAL_USER, parse_scopes
 from memory_mcp.cli.common import AsJson, DataDir, opened_access, print_json, split_names, usage
 from memory_mcp.errors import Invalid
+from memory_mcp.families.registry import FAMILIES, confinable
 
 cli = typer.Typer(help="Keys that let clients in over HTTP.", no_args_is_help=True)
 

@@ -4,7 +4,20 @@ from typing import Annotated
 import typer
 
 from memory_mcp import __version__
-from memory_mcp.cli import config, connect, graph, imports, keys, memories, models, portal, stores, sync, upkeep, users
+from memory_mcp.cli import (
+    config,
+    connect,
+    graph,
+    imports,
+    keys,
+    maintenance,
+    memories,
+    models,
+    portal,
+    stores,
+    sync,
+    users,
+)
 from memory_mcp.cli.common import report_errors
 
 cli = typer.Typer(
@@ -26,11 +39,11 @@ cli.add_typer(stores.cli, name="stores")
 cli.add_typer(graph.cli, name="graph")
 cli.add_typer(portal.cli, name="portal")
 cli.add_typer(sync.cli, name="sync")
-cli.command("backup")(upkeep.backup)
-cli.command("restore")(upkeep.restore)
-cli.command("doctor")(upkeep.doctor)
-cli.command("export")(upkeep.export)
-cli.command("migrate")(upkeep.migrate)
+cli.command("backup")(maintenance.backup)
+cli.command("restore")(maintenance.restore)
+cli.command("doctor")(maintenance.doctor)
+cli.command("export")(maintenance.export)
+cli.command("migrate")(maintenance.migrate)
 cli.command("import", epilog=imports.EXAMPLES)(imports.import_memories)
 cli.command("config", context_settings=config.CONTEXT, add_help_option=False)(config.show)
 cli.command("connect", epilog=connect.EPILOG)(connect.connect)

@@ -10,17 +10,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from memory_mcp.app import App
 from memory_mcp.caller import Caller
 from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, split_names, usage
 from memory_mcp.clock import new_id
 from memory_mcp.errors import Invalid
-from memory_mcp.families.family import Call
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.notes.operations import note_uri
 from memory_mcp.families.recall.model import Recalled, RecallHit, RecallQuery
 from memory_mcp.families.recall.overview import overview
-from memory_mcp.families.recall.references import opened
+from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.stores.model import Metadata, ref_of
 from memory_mcp.families.vault.model import NewMemory, uri_of
 from memory_mcp.sessions import Connection, Session
@@ -105,7 +103,7 @@ def show(
     Example: memory-mcp show memory://vault/deploy-steps
     """
     with opened_app(data_dir) as (app, caller):
-        found = _plain(opened(_call(app, caller), ref))
+        found = _plain(open_reference(app.opened, caller, _session(caller), ref))
     if as_json or not (isinstance(found, dict) and isinstance(found.get("content"), str)):
         print_json(found)
         return
@@ -115,7 +113,7 @@ def show(
 def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show how much there is in every family."""
     with opened_app(data_dir) as (app, caller):
-        found = overview(app, caller)
+        found = overview(app.opened, caller)
         place = app.settings.data_dir
     if as_json:
         print_json({"data_dir": place, "families": found})
@@ -148,10 +146,6 @@ def _print_hit(console: Console, hit: RecallHit) -> None:
 
 def _session(caller: Caller) -> Session:
     return Session(new_id(), Connection(caller.user, new_id()))
-
-
-def _call(app: App, caller: Caller) -> Call:
-    return Call(app, caller, _session(caller))
 
 
 def _plain(value: Any) -> Any:

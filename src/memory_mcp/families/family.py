@@ -1,7 +1,8 @@
-"""What a room offers to the doors: tools, prompts, resources and completions, as plain values that know no protocol.
+"""A family, declared as plain values that know no protocol: its tools, prompts, resources and completions, and what
+search, Home and maintenance need of it.
 
-Everything a tool needs at its entry (scope, argument bounds) and its exit (result shape, how errors are told) is
-declared here and done once, by the door.
+Everything a tool needs at its entry (scope, argument bounds) and its exit (result shape, how errors are encoded) is
+declared here and done once, by the server.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 from urllib.parse import unquote
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
@@ -21,7 +22,9 @@ from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.names import check_readable
 
 if TYPE_CHECKING:
-    from memory_mcp.app import App
+    from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+    from memory_mcp.families.context import Context
+    from memory_mcp.families.maintenance import FamilyMaintenance
     from memory_mcp.sessions import Session
 
 TOKEN_BUDGET = 20_000  # what one answer may cost a model
@@ -56,14 +59,17 @@ class Arguments(BaseModel):
 
 
 A = TypeVar("A", bound=Arguments)
+Ops = TypeVar("Ops")
+"""What a family can do: the object that its `open` returns, such as a Vault."""
 Progress = Callable[[float, float | None, str | None], None]
 
 
 @dataclass(frozen=True)
-class Call:
-    """One call on its way in: who makes it, in which session, and a line back."""
+class Call(Generic[Ops]):
+    """One call of a family's tool, resource or completion: who makes it, in which session, and where to report
+    progress."""
 
-    app: App
+    operations: Ops  # of the tool's own family
     caller: Caller
     session: Session
     progress: Progress = lambda done, total, message: None
@@ -72,27 +78,50 @@ class Call:
 
 @dataclass(frozen=True)
 class Tool:
-    name: str
-    title: str
-    description: str
+    run: Callable[[Call[Any], Any], Any]  # its name is the tool's name, its docstring what the model reads
     family: str
+    title: str
     needs: Scope
     arguments: type[Arguments]
     returns: type[Any]
-    run: Callable[[Call, Any], Any]
-    reads_only: bool  # of what is kept here
-    changes_nothing: bool  # anywhere: no file is made either
     destructive: bool
     idempotent: bool
+    makes_files: bool  # although it changes nothing of what is stored
     spec_name: str | None  # what its specification calls it, where that is no name for every client
     steers: bool  # it changes what later calls of its session mean
-    meta: Mapping[str, Any]
     spells_out_answers: bool  # in tools/list; docs/tools.md always does
     spells_out_bounds: bool
-    app_only: bool = False  # for a page that a host shows (MCP Apps), not for its model
-    summary: Callable[[Any], str] | None = None  # the answer in a line for people, beside the answer itself
-    audit: Callable[[Any, Any], Mapping[str, Any]] | None = None  # of arguments and answer, what the audit log keeps
-    without_read: frozenset[str] | None = None  # what a caller who may not read sees of the answer; None: all of it
+    app_only: bool  # for a page that a host shows (MCP Apps), not for its model
+    summary: Callable[[Any], str] | None  # the answer in a line for people, beside the answer itself
+    audit: Callable[[Any, Any], Mapping[str, Any]] | None
+    """Of arguments and answer, the details that the audit log keeps of a deletion. None: its arguments, which must not
+    hold what was deleted."""
+    without_read: frozenset[str] | None
+    """For a tool whose answer shows what was stored before: the fields, such as ids and times, that a caller without
+    read_memory gets, beside those that the call itself sets. None: all of them."""
+    own_meta: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+    @property
+    def description(self) -> str:
+        return " ".join((self.run.__doc__ or "").split())
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return {"family": self.family, "scope": self.needs.value, **self.own_meta}
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether it changes nothing of what is stored here."""
+        return self.needs is Scope.READ
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Anywhere: it makes no file either."""
+        return self.reads_only and not self.makes_files
 
     @property
     def deletes(self) -> bool:
@@ -187,6 +216,30 @@ class Group:
 Groups = Callable[[Caller], Iterable[Group]]
 """All that a family keeps for a caller."""
 
+Purge = Callable[[Caller, str], None]
+"""Of a caller and the name of a group that texts were deleted from."""
+
+
+@dataclass(frozen=True)
+class TextQuery:
+    """What one search over everything looks for in a family."""
+
+    query: str
+    tags: tuple[str, ...]
+    limit: int
+
+
+@dataclass(frozen=True)
+class Match:
+    """What one family found, before it is ranked among the others' matches."""
+
+    ref: str
+    title: str
+    snippet: str
+    score: float
+    cosine: float | None
+    lexical: float | None
+
 
 @dataclass(frozen=True)
 class ResourcePage:
@@ -194,29 +247,52 @@ class ResourcePage:
     next_position: str | None = None  # where the next page starts; None on the last
 
 
-def _nothing_to_read(call: Call, uri: str) -> Document:
+def _read_nothing(call: Call[Any], uri: str) -> Document:
     raise NotFound("No resource has this address. resources/list shows what there is.")
 
 
 @dataclass(frozen=True)
-class Family:
-    """A room's offering. `errors` says how its specification wants errors told."""
+class Family(Generic[Ops]):
+    """What a family offers. `errors` says how its specification wants errors encoded."""
 
     name: str
     purpose: str  # one line in the server's instructions
     errors: Literal["json-rpc", "tool-result"]
     uri_prefixes: tuple[str, ...]  # which resources are this family's
+    open: Callable[[Context], Ops]  # a file that it opens is closed by the context
+    databases: tuple[DatabaseKind, ...] = ()  # the SQLite files it keeps, and its caches
     spells_out_answers: bool = False  # its specification prescribes the output schemas; others are kept short
     spells_out_bounds: bool = False  # tools/list says of its arguments what may not be empty, and what is off
     is_confinable: bool = False  # it keeps to the namespace of a caller who is confined to one
     tools: dict[str, Tool] = field(default_factory=dict)
     prompts: tuple[Prompt, ...] = ()
     templates: tuple[Template, ...] = ()
-    list_resources: Callable[[Call, str | None], ResourcePage] = lambda call, position: ResourcePage(())
-    read_resource: Callable[[Call, str], Document] = _nothing_to_read
-    watched: Callable[[Call, str], str | None] = lambda call, uri: None
-    """The address under which changes of a resource are told; None if the caller may not learn of them."""
-    complete: Callable[[Call, str, str], Sequence[str]] = lambda call, name, value: ()  # an argument's values
+    list_resources: Callable[[Call[Ops], str | None], ResourcePage] = lambda call, position: ResourcePage(())
+    read_resource: Callable[[Call[Ops], str], Document] = _read_nothing
+    watched: Callable[[Call[Ops], str], str | None] = lambda call, uri: None
+    """The address under which changes of a resource are published; None if the caller may not learn of them."""
+    complete: Callable[[Call[Ops], str, str], Sequence[str]] = lambda call, name, value: ()  # an argument's values
+
+    maintenance: Callable[[], FamilyMaintenance[Ops]] | None = None  # export, import, checks: loaded when needed
+
+    # The life of a server
+    prepare: Callable[[Ops, Sequence[str]], None] | None = None
+    """Done before the first call, with the users there are. If it raises Unavailable, the other families serve."""
+    start: Callable[[Ops], None] | None = None  # work in the background
+    stop: Callable[[Ops], None] | None = None
+    housekeeping: Callable[[Ops], None] | None = None  # done every minute by a server over HTTP
+
+    # Home, references, and one search over everything
+    counts: Callable[[Ops, Caller], Mapping[str, int]] | None = None
+    """How much is stored, by what it is. None of it is read for that."""
+    last_writes: Callable[[Ops, Caller, int], Iterable[LastWrite]] | None = None  # as many as wanted, the last first
+    reference_form: str | None = None  # how its references look, such as stores:STORE/PATH
+    is_reference: Callable[[str], bool] = lambda ref: False  # whether a text is one, beside addresses of resources
+    open_reference: Callable[[Call[Ops], str], Any] | None = None  # what it names; None: as the resource is read
+    groups: Callable[[Ops, Caller], Iterable[Group]] | None = None  # the texts that recall copies into its index
+    search: Callable[[Call[Ops], TextQuery], Iterable[Match]] | None = None  # what recall finds without copies
+    on_purge: Callable[[Ops, Purge], None] | None = None
+    """Have a function called once texts are deleted that must not stay in recall's index until its next search."""
 
     def tool(
         self,
@@ -235,45 +311,40 @@ class Family:
         without_read: Iterable[str] | None = None,
         audit: Callable[[A, Any], Mapping[str, Any]] | None = None,
         **meta: Any,
-    ) -> Callable[[Callable[[Call, A], Any]], Callable[[Call, A], Any]]:
-        """Offer a function as a tool. Its name is the tool's name, its docstring what the model reads.
+    ) -> Callable[[Callable[[Call[Ops], A], Any]], Callable[[Call[Ops], A], Any]]:
+        """Offer a function as a tool. Tool says what each option means."""
 
-        `without_read` is for a tool whose answer shows what was stored before: the fields, such as ids and times, that
-        a caller without read_memory gets. Fields the call itself sets are shown as well. `audit` gives the details that
-        the audit log keeps of a deletion, where its arguments hold what was deleted.
-        """
-
-        def offer(run: Callable[[Call, A], Any]) -> Callable[[Call, A], Any]:
+        def offer(run: Callable[[Call[Ops], A], Any]) -> Callable[[Call[Ops], A], Any]:
             self.tools[run.__name__] = Tool(
-                name=run.__name__,
-                title=title,
-                description=" ".join((run.__doc__ or "").split()),
-                family=self.name,
-                needs=needs,
-                arguments=arguments,
-                returns=answers,
-                run=run,
-                reads_only=needs is Scope.READ,
-                changes_nothing=needs is Scope.READ and not makes_files,
+                *(run, self.name, title, needs, arguments, answers),
                 destructive=destructive,
                 idempotent=idempotent,
+                makes_files=makes_files,
                 spec_name=spec_name,
                 steers=steers,
-                meta={"family": self.name, "scope": needs.value, **meta},
                 spells_out_answers=self.spells_out_answers,
                 spells_out_bounds=self.spells_out_bounds,
                 app_only=app_only,
                 summary=summary,
                 audit=audit,
                 without_read=None if without_read is None else frozenset(without_read),
+                own_meta=meta,
             )
             return run
 
         return offer
 
 
+@dataclass(frozen=True)
+class OpenFamily(Generic[Ops]):
+    """A family, and what it can do with the files it has opened."""
+
+    family: Family[Ops]
+    operations: Ops
+
+
 def position_number(position: str | None) -> int:
-    """A position that is a number; 0 at the start. Raises Invalid for a cursor somebody made up."""
+    """A position that is a number; 0 at the start. Raises Invalid for another cursor than ours."""
     if not is_number(position or "0"):
         raise bad_cursor()
     return int(position or 0)

@@ -11,18 +11,20 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from memory_mcp.engines.files.file_tree import LeftOut
+from memory_mcp.engines.sqlite.database_kind import LOCKS, DatabaseKind
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.portals.address import NAME as PORTAL_NAME
 from memory_mcp.families.stores.paths import STORE
-from memory_mcp.maintenance.layout import KEPT, PROJECTS, USERS, is_id
-from memory_mcp.maintenance.model import Elsewhere, Kind, LeftOut, Manifest, ManifestEntry
+from memory_mcp.maintenance.layout import KEPT, USERS
+from memory_mcp.maintenance.model import Elsewhere, Kind, Manifest, ManifestEntry
 
 LIST = "manifest.json"
 FORMAT = "memory-mcp-backup/"
@@ -34,14 +36,7 @@ AT_ONCE = 1024 * 1024
 USUAL = (1980, 1, 1, 0, 0, 0)  # the time of every part: when it was made stands in the list
 
 _USER = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_DATABASES: dict[str, Kind] = {
-    "server.db": "server",
-    "hub.db": "hub",
-    "_meta.db": "registry",
-    "memory.db": "vault",
-    "notes.db": "notes",
-}
-_NOT_FOR_FILES = {*PROJECTS, USERS, "portals", "servers", "locks", "backups", "elsewhere"}
+_NOT_FOR_FILES = {USERS, "portals", "servers", LOCKS, "backups", "elsewhere"}
 
 
 class DamagedBackup(Invalid):
@@ -111,8 +106,9 @@ class ArchiveReader:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[ArchiveReader]:
-    """Raises DamagedBackup for anything that is no whole backup of a version this program knows."""
+def opened(path: Path, kinds: Sequence[DatabaseKind]) -> Iterator[ArchiveReader]:
+    """A backup with databases of these kinds. Raises DamagedBackup unless it is whole and of a version this program
+    knows."""
     try:
         archive = zipfile.ZipFile(path)
     except FileNotFoundError as exc:
@@ -122,7 +118,7 @@ def opened(path: Path) -> Iterator[ArchiveReader]:
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as exc:
         raise DamagedBackup(f"{path.name} is no backup, or not all of it is there. Nothing was changed.") from exc
     with archive:
-        yield ArchiveReader(archive, _manifest(archive))
+        yield ArchiveReader(archive, _manifest(archive, kinds))
 
 
 def is_backup(path: Path) -> bool:
@@ -134,7 +130,7 @@ def is_backup(path: Path) -> bool:
         return False
 
 
-def _manifest(archive: zipfile.ZipFile) -> Manifest:
+def _manifest(archive: zipfile.ZipFile, kinds: Sequence[DatabaseKind]) -> Manifest:
     said = _said(archive)
     _check_version(said.get("format"))
     seal = said.pop("seal", None)
@@ -151,7 +147,7 @@ def _manifest(archive: zipfile.ZipFile) -> Manifest:
             tuple(LeftOut(**one) for one in said["left_out"]),
             tuple(Elsewhere(**one) for one in said["elsewhere"]),
         )
-        _check_names(archive, manifest)
+        _check_names(archive, manifest, kinds)
     except (KeyError, TypeError, AttributeError) as exc:
         raise DamagedBackup("This backup's list of contents cannot be read. Nothing was changed.") from exc
     return manifest
@@ -191,7 +187,7 @@ def _check_version(format_: object) -> None:
         )
 
 
-def _check_names(archive: zipfile.ZipFile, manifest: Manifest) -> None:
+def _check_names(archive: zipfile.ZipFile, manifest: Manifest, kinds: Sequence[DatabaseKind]) -> None:
     """Raises DamagedBackup unless the parts are those listed, and each goes where such a part may."""
     names, listed = archive.namelist(), [entry.path for entry in manifest.files]
     if len(set(listed)) != len(listed) or sorted([*listed, LIST]) != sorted(names):
@@ -202,34 +198,35 @@ def _check_names(archive: zipfile.ZipFile, manifest: Manifest) -> None:
             raise DamagedBackup(f"This backup holds a store {one.name!r}, which no backup does. Nothing was changed.")
     folders = {parent for path in listed for parent in PurePosixPath(path).parents}
     for entry in manifest.files:
-        if PurePosixPath(entry.path) in folders or not is_allowed(entry):
+        if PurePosixPath(entry.path) in folders or not is_allowed(entry, kinds):
             raise DamagedBackup(f"This backup holds {entry.path!r}, which no backup does. Nothing was changed.")
         if archive.getinfo(entry.path).file_size != entry.size:
             raise DamagedBackup(f"{entry.path} in this backup is damaged. Nothing was changed.")
 
 
-def is_allowed(entry: ManifestEntry) -> bool:
+def is_allowed(entry: ManifestEntry, kinds: Sequence[DatabaseKind]) -> bool:
     """Whether a part may have this name: it stays in the data directory, and its kind belongs there."""
+    databases = {kind.name: kind for kind in kinds if not kind.is_cache}
     parts = entry.path.split("/")
     if not all(map(_is_plain, parts)) or not _is_count(entry.size) or not _is_count(entry.modified_ns or 0):
         return False
     if entry.kind == "elsewhere":
         return parts[0] == "elsewhere" and len(parts) >= 4 and bool(_USER.fullmatch(parts[1]))
     if parts[0] == USERS:
-        if len(parts) < 3 or not _USER.fullmatch(parts[1]) or entry.kind in ("server", "hub"):
+        is_shared = entry.kind in databases and databases[entry.kind].is_shared
+        if len(parts) < 3 or not _USER.fullmatch(parts[1]) or is_shared:
             return False
         parts = parts[2:]
     match entry.kind:
         case "portal":
             name = parts[-1].removesuffix(".db")
             return len(parts) == 3 and parts[0] == "portals" and all(map(PORTAL_NAME.fullmatch, (parts[1], name)))
-        case "project":
-            return len(parts) == 2 and parts[0] in PROJECTS and is_id(parts[1].removesuffix(".db"))
         case "file":
+            taken = _NOT_FOR_FILES.union(*(kind.folders for kind in kinds))
             is_hidden = parts[0].startswith(".") or parts[0].startswith("before-restore-")
-            return parts[0] not in _NOT_FOR_FILES and not is_hidden if len(parts) > 1 else parts[0] in KEPT
+            return parts[0] not in taken and not is_hidden if len(parts) > 1 else parts[0] in KEPT
         case _:
-            return len(parts) == 1 and _DATABASES.get(parts[0]) == entry.kind
+            return entry.kind in databases and databases[entry.kind].has_name(parts)
 
 
 def _is_count(number: object) -> bool:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,19 +12,21 @@ from pathlib import Path
 from memory_mcp import __version__
 from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engines.files.atomic_write import sync
+from memory_mcp.engines.files.file_tree import LeftOut, Tree
 from memory_mcp.engines.files.lock import FileLock
+from memory_mcp.engines.files.staging import staging, writing_to
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.sqlite.integrity import check_copy
 from memory_mcp.engines.sqlite.snapshot import Snapshot, moment
 from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable, Unusable
+from memory_mcp.families.maintenance import DatabaseFile, Tenant
 from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.stores.folders import StoreFolder
 from memory_mcp.families.stores.model import Store
 from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
-from memory_mcp.maintenance.file_tree import Tree
-from memory_mcp.maintenance.layout import KEPT, STORES, DatabaseFile, Kinds, Layout, Tenant
-from memory_mcp.maintenance.model import BackedUp, Elsewhere, LeftOut, ManifestEntry, Tell, quietly
-from memory_mcp.maintenance.staging import staging, writing_to
+from memory_mcp.maintenance.layout import KEPT, STORES, Layout
+from memory_mcp.maintenance.model import BackedUp, Elsewhere, ManifestEntry, Tell, quietly
 
 AT_MOST = 0.25  # seconds that one turn is waited for while others are held
 PAUSE = 0.1  # seconds in which everybody may write, before it is tried again
@@ -53,9 +55,8 @@ class _Stores:
 class Backup:
     """Makes backups of one data directory."""
 
-    def __init__(self, layout: Layout, kinds: Kinds, portals: Portals, clock: Clock) -> None:
+    def __init__(self, layout: Layout, portals: Portals, clock: Clock) -> None:
         self._layout = layout
-        self._kinds = kinds
         self._portals = portals
         self._clock = clock
 
@@ -133,14 +134,13 @@ class Backup:
         found.trees = [copied.get((tree.folder, tree.name), tree) for tree in found.trees]
         return found
 
-    @staticmethod
-    def _add_store(found: _Stores, tenant: Tenant, store: Store, folder: Path) -> None:
+    def _add_store(self, found: _Stores, tenant: Tenant, store: Store, folder: Path) -> None:
         if not store.folder.is_dir():
             if not store.is_ours:
                 found.left_out.append(LeftOut(f"{tenant.prefix}{store.name}", f"{store.folder} is not there"))
             return
         found.waiting.setdefault(store.folder.resolve(), store)
-        inside = _inside(tenant, store)
+        inside = _inside(tenant, store, self._layout.kinds)
         if inside is None:
             name = f"elsewhere/{tenant.user}/{store.name}"
             found.elsewhere.append(Elsewhere(tenant.user, store.name, str(store.folder), name))
@@ -185,11 +185,14 @@ class Backup:
         with ExitStack() as turns:
             cut = _Cut("")
             tenants = self._layout.tenants()
-            registries = [self._layout.registry(tenant) for tenant in tenants]
-            self._pin([self._layout.server_file(), self._layout.hub_file(), *registries], cut, turns, pinned)
+            kinds = self._layout.kept_kinds.values()
+            first = [kind for kind in kinds if kind.is_locked_first]
             for tenant in tenants:
-                # Looked for in the registry's turn: nobody makes, moves or deletes a project now.
-                self._pin([*self._layout.memories(tenant), *self._layout.projects(tenant)], cut, turns, pinned)
+                self._pin(self._layout.databases(tenant, first), cut, turns, pinned)
+            for tenant in tenants:
+                # Looked for while the registries are locked: no server makes, moves or deletes a project now.
+                rest = [kind for kind in kinds if not kind.is_locked_first]
+                self._pin(self._layout.databases(tenant, rest), cut, turns, pinned)
                 self._keep_plain(tenant, cut, turns, folder)
             cut.stores = self._stores(folder, before=stores.trees)  # there may be more by now
             for store in cut.stores.waiting.values():
@@ -202,10 +205,8 @@ class Backup:
         return cut
 
     @staticmethod
-    def _pin(files: Sequence[DatabaseFile], cut: _Cut, turns: ExitStack, pinned: ExitStack) -> None:
+    def _pin(files: Iterable[DatabaseFile], cut: _Cut, turns: ExitStack, pinned: ExitStack) -> None:
         for file in files:
-            if not file.path.exists():
-                continue
             file.lock.parent.mkdir(mode=0o700, exist_ok=True)
             lock = FileLock(file.lock)
             _take(turns, lock.acquire(AT_MOST))
@@ -239,18 +240,17 @@ class Backup:
             copy = folder / "copy.db"
             try:
                 seen.copy(copy, partial(tell, file.name))
-                if wrong := check_copy(copy, self._kinds.schemas[file.kind]):
+                if wrong := check_copy(copy, file.kind.schema):
                     left_out.append(LeftOut(file.name, f"{wrong}; see memory-mcp doctor"))
                 else:
-                    writing.add(copy, file.name, file.kind, seen.version)
+                    writing.add(copy, file.name, file.kind.name, seen.version)
             except AppError as exc:
                 left_out.append(LeftOut(file.name, exc.message))
             finally:
                 copy.unlink(missing_ok=True)
         return left_out
 
-    @staticmethod
-    def _add_files(writing: archive.ArchiveWriter, cut: _Cut, trees: Sequence[Tree], tell: Tell) -> list[LeftOut]:
+    def _add_files(self, writing: archive.ArchiveWriter, cut: _Cut, trees: Sequence[Tree], tell: Tell) -> list[LeftOut]:
         for copy, name in cut.plain:
             writing.add(copy, name, "file")
         seen: set[str] = set()  # a store may lie in another, and all in stores/
@@ -262,7 +262,7 @@ class Backup:
                 continue
             seen.add(name)
             entry = ManifestEntry(name, "elsewhere" if tree.markdown_only else "file", 0, "")
-            if archive.is_allowed(entry):
+            if archive.is_allowed(entry, self._layout.kinds):
                 writing.add(copy, name, entry.kind)
             else:
                 left_out.append(LeftOut(name, "a backup holds no file of this name"))
@@ -290,14 +290,14 @@ def _tree(source: Path, folder: Path, name: str, *, markdown_only: bool) -> Tree
     return Tree(source, folder / "trees" / name, name, markdown_only)
 
 
-def _inside(tenant: Tenant, store: Store) -> str | None:
+def _inside(tenant: Tenant, store: Store, kinds: Sequence[DatabaseKind]) -> str | None:
     """The name of a store's folder in the archive if it lies in the tenant's own and nothing else of ours does."""
     folder, top = store.folder.resolve(), tenant.folder.resolve()
     if not folder.is_relative_to(top):
         return None
     name = folder.relative_to(top).as_posix()
     probe = ManifestEntry(f"{tenant.prefix}{name}/x", "file", 0, "")
-    return f"{tenant.prefix}{name}" if name != "." and archive.is_allowed(probe) else None
+    return f"{tenant.prefix}{name}" if name != "." and archive.is_allowed(probe, kinds) else None
 
 
 def _check_target(target: Path) -> None:

@@ -7,7 +7,8 @@ from typing import Literal
 
 from memory_mcp.engines.sqlite import Database, integrity
 from memory_mcp.errors import AppError
-from memory_mcp.maintenance.layout import DatabaseFile, Kinds, Layout
+from memory_mcp.families.maintenance import DatabaseFile
+from memory_mcp.maintenance.layout import Layout
 
 
 @dataclass(frozen=True)
@@ -21,22 +22,21 @@ class MigrationResult:
 
 
 class MigrationRun:
-    def __init__(self, layout: Layout, kinds: Kinds, open_file: Callable[..., Database]) -> None:
+    def __init__(self, layout: Layout, open_file: Callable[..., Database]) -> None:
         self._layout = layout
-        self._kinds = kinds
         self._open = open_file
 
     def run(self) -> Iterator[MigrationResult]:
         """All files of all users. A copy of each that changes goes to backups/ first; one that fails is left."""
-        for file in self._layout.databases():
-            yield self._migrated(file)
+        for tenant in self._layout.tenants():
+            yield from map(self._migrate, self._layout.databases(tenant))
 
-    def _migrated(self, file: DatabaseFile) -> MigrationResult:
-        schema = self._kinds.schemas[file.kind]
+    def _migrate(self, file: DatabaseFile) -> MigrationResult:
+        schema = file.kind.schema
         try:
             if integrity.is_current(file.path, schema, file.lock):
                 return MigrationResult(file.name, "current", schema.version)
-            with closing(self._open(file.path, schema=schema, missing="refuse", lock=file.lock)) as db, db.read():
+            with closing(self._open(file.kind, file.path, missing="refuse", lock=file.lock)) as db, db.read():
                 pass  # opening it was all
         except AppError as exc:
             return MigrationResult(file.name, "refused", schema.version, exc.message)

@@ -1,11 +1,13 @@
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
-Kind = Literal["server", "hub", "registry", "vault", "notes", "project", "file", "portal", "elsewhere"]
-"""What an entry of a backup is: one of six kinds of SQLite files, a file as it stands, a portal in one file, or a file
-of a store that lies outside of the data directory."""
+from memory_mcp.engines.files.file_tree import LeftOut
+from memory_mcp.families.maintenance import Finding
+
+Kind = str
+"""What an entry of a backup is: the name of a DatabaseKind, or 'file' for a file as it is, 'portal' for a portal in one
+file, 'elsewhere' for a file of a store outside of the data directory."""
 
 Tell = Callable[[str, int, int], None]
 """Told of work under way: what it is, how much is done, of how much."""
@@ -27,14 +29,6 @@ class ManifestEntry:
     modified_ns: int | None = (
         None  # when a file as it stands was last changed: stores go by that where nothing else is said
     )
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """What could not be kept, and why."""
-
-    path: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -80,17 +74,6 @@ class Restored:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing a doctor looked at and what became of it."""
-
-    check: str  # such as 'database', 'permissions'
-    place: str  # relative to the data directory where it lies in there
-    state: Literal["notice", "problem", "repaired"]
-    message: str
-    repairable: bool = False
-
-
-@dataclass(frozen=True)
 class Diagnosis:
     checked: Mapping[str, int]  # how many of what
     findings: tuple[Finding, ...]
@@ -105,19 +88,3 @@ class Exported:
     folder: Path
     counts: Mapping[str, int]
     left_out: tuple[LeftOut, ...] = ()
-
-
-@dataclass
-class ImportResult:
-    """What came of taking an export back in."""
-
-    new: dict[str, int] = field(default_factory=dict)
-    known: dict[str, int] = field(default_factory=dict)  # there already, and left as it is
-    left_out: list[LeftOut] = field(default_factory=list)
-
-    def count(self, what: str, *, new: bool, by: int = 1) -> None:
-        counts = self.new if new else self.known
-        counts[what] = counts.get(what, 0) + by
-
-    def shown(self) -> dict[str, Any]:
-        return {"new": self.new, "known": self.known, "left_out": [vars(one) for one in self.left_out]}

@@ -17,6 +17,7 @@ from memory_mcp.engines.chdb import frames
 from memory_mcp.engines.files.atomic_write import sync
 from memory_mcp.engines.files.data_dir_lock import LOCK, RESTORING, exclusive
 from memory_mcp.engines.sqlite import sibling_files
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.sqlite.integrity import check_copy
 from memory_mcp.errors import AppError, Invalid, Unavailable, Unusable
 from memory_mcp.families.portals.address import Address
@@ -24,7 +25,7 @@ from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
-from memory_mcp.maintenance.layout import STORES, USERS, Kinds, Layout
+from memory_mcp.maintenance.layout import STORES, USERS, Layout
 from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry, Restored, Tell, quietly
 from memory_mcp.sync import LINK_FILE
 
@@ -44,13 +45,10 @@ _BESIDE = ("", *sibling_files.SUFFIXES, ".lock")  # what belongs to a SQLite fil
 class Restore:
     """Restores backups into one data directory."""
 
-    def __init__(
-        self, layout: Layout, kinds: Kinds, portals: Portals, clock: Clock, former_vault: Path | None = None
-    ) -> None:
+    def __init__(self, layout: Layout, portals: Portals, clock: Clock, former_vault: Path | None = None) -> None:
         """`layout` is what it is to be; the vault's file that is there now may lie elsewhere, at `former_vault`."""
         self._layout = layout
         self._former_vault = former_vault or layout.vault_path
-        self._kinds = kinds
         self._portals = portals
         self._clock = clock
 
@@ -60,41 +58,35 @@ class Restore:
         Raises Invalid, and changes nothing, unless every part of the backup is as it was made and of a version this
         program knows; Unavailable, and changes nothing, while servers run on the data directory.
         """
+        data_dir = self._layout.data_dir
         with (
-            archive.opened(file) as reading,
-            exclusive(self._layout.data_dir, WAITING),
-            _translate_errors(self._layout.data_dir),
+            archive.opened(file, self._layout.kinds) as reading,
+            exclusive(data_dir, WAITING),
+            _translate_errors(data_dir),
         ):
-            finish_restore(self._layout.data_dir)  # of another, that was killed
-            clear_abandoned(self._layout.data_dir)
-            staged = self._layout.data_dir / f"{STAGED}{secrets.token_hex(6)}"  # an engine goes by its folder's name
+            finish_restore(data_dir)  # of another, that was killed
+            clear_abandoned(data_dir)
+            staged = data_dir / f"{STAGED}{secrets.token_hex(6)}"  # an engine goes by its folder's name
             try:
                 notices = self._stage(reading, staged, tell)
                 self._dismiss_engines()
             except BaseException:
                 shutil.rmtree(staged, ignore_errors=True)
                 raise
-            aside = self._layout.data_dir / f"{ASIDE}{self._clock():%Y%m%dT%H%M%S%f}"
-            leaving = (self._former_vault, self._layout.vault_path)
-            had_something = bool(_movable(self._layout.data_dir)) or any(path.exists() for path in leaving)
-            swap = _Swap(
-                self._layout.data_dir,
-                staged.name,
-                aside.name,
-                self._outer(self._layout.vault_path),
-                self._outer(self._former_vault),
-                "aside",
-            )
-            swap.note()  # from here on, what is staged is needed, whatever happens
-            swap.finish()
-        return Restored(
-            self._layout.data_dir,
-            len(reading.manifest.files),
-            reading.manifest.cut_at,
-            aside if had_something else None,
-            tuple(notices),
-            reading.manifest.left_out,
-        )
+            aside = self._swap(staged)
+        manifest = reading.manifest
+        return Restored(data_dir, len(manifest.files), manifest.cut_at, aside, tuple(notices), manifest.left_out)
+
+    def _swap(self, staged: Path) -> Path | None:
+        """Put what is staged in the place of what is there. Returns where that is now; None if there was nothing."""
+        data_dir, vaults = self._layout.data_dir, (self._layout.vault_path, self._former_vault)
+        aside = data_dir / f"{ASIDE}{self._clock():%Y%m%dT%H%M%S%f}"
+        had_something = bool(_movable(data_dir)) or any(path.exists() for path in vaults)
+        outer, former = map(self._outer, vaults)
+        swap = _Swap(data_dir, staged.name, aside.name, outer, former, "aside")
+        swap.note()  # from here on, what is staged is needed, whatever happens
+        swap.finish()
+        return aside if had_something else None
 
     def _outer(self, vault: Path) -> str:
         return str(vault) if vault != self._layout.data_dir / "memory.db" else ""
@@ -117,8 +109,8 @@ class Restore:
             target = staged / entry.path
             _make_folders(target.parent, staged)
             reading.take_out(entry, target)
-            if entry.kind in self._kinds.schemas:
-                self._check_database(entry, target)
+            if kind := self._layout.kept_kinds.get(entry.kind):
+                _check_database(entry, target, kind)
         self._stage_portals([entry for entry in manifest.files if entry.kind == "portal"], staged, tell)
         notices = [*self._settled_vault(staged), *(self._placed(one, staged) for one in manifest.elsewhere)]
         for folder in sorted((staged / "elsewhere").glob("**/"), reverse=True):
@@ -154,10 +146,6 @@ class Restore:
                 f"The disk has {free // 1_000_000} MB free, and this backup needs {(needed + SPARE) // 1_000_000}. "
                 "Nothing was changed."
             )
-
-    def _check_database(self, entry: ManifestEntry, path: Path) -> None:
-        if wrong := check_copy(path, self._kinds.schemas[entry.kind]):
-            raise Invalid(f"{entry.path} in this backup cannot be used: {wrong}. Nothing was changed.")
 
     def _stage_portals(self, entries: list[ManifestEntry], staged: Path, tell: Tell) -> None:
         for number, entry in enumerate(entries):
@@ -199,6 +187,11 @@ class Restore:
         registry.add(one.name, f"{STORES}/{one.name}")
         (tenant / "stores.yaml.lock").unlink(missing_ok=True)
         return f"The folder of the store {one.name!r}, {one.folder}, is not here; it is in {STORES}/{one.name} now."
+
+
+def _check_database(entry: ManifestEntry, path: Path, kind: DatabaseKind) -> None:
+    if wrong := check_copy(path, kind.schema):
+        raise Invalid(f"{entry.path} in this backup cannot be used: {wrong}. Nothing was changed.")
 
 
 @dataclass(frozen=True)

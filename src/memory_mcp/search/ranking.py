@@ -19,6 +19,8 @@ COMMON_FROM = 1000  # memories from which on such a word is left out when rarer 
 
 COSINE_WEIGHT, LEXICAL_WEIGHT, IMPORTANCE_WEIGHT = 0.55, 0.35, 0.10  # the notes spec's blend
 
+DEFAULT_IMPORTANCE = 0.5  # of a text that says nothing about its own
+
 UNRELATED = 0.25  # the cosine part of a note that is as near to a question as any other
 PER_Z = 0.06  # what each deviation above that adds
 PER_CONTEXT_Z = 0.06  # and each of the note taken together with the one before it

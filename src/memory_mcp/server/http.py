@@ -145,7 +145,7 @@ class HttpServer:
         self.mcp.start_telling()
         app = self._app
         http_server.allow_threads(app.settings)
-        chores = (
+        chores: tuple[Callable[[], None], ...] = (
             app.sessions.end_the_idle,
             app.sessions.clear_the_dead,
             app.sessions.delete_expired,
@@ -153,7 +153,7 @@ class HttpServer:
             app.clients.clear_the_dead,
             app.analytics.write_down,
             app.access.limits.tidy,
-            app.portals.transfers.delete_expired_exports,
+            *app.housekeeping(),
         )
         async with self._manager.run(), anyio.create_task_group() as tasks:
             tasks.start_soon(_repeat, min(HOUSEKEEPING, app.settings.session_idle / 4), chores)

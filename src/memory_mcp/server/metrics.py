@@ -75,7 +75,7 @@ class Metrics:
     def _text(self) -> bytes:
         self._clients.set(len(self._app.clients.here()))
         self._queue.set(self._app.notes.waiting_for_vectors())
-        outbox, lag = self._app.syncing.behind()
+        outbox, lag = self._app.sync_worker.behind()
         self._unsynced.set(outbox)
         self._lag.set(lag)
         return generate_latest(self._registry)

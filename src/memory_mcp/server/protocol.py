@@ -60,13 +60,13 @@ class _Server(Server[Any]):
 
 
 class McpServer:
-    """Everything an MCP client can ask of the server. The rooms decide; this speaks the protocol."""
+    """Everything an MCP client can ask of the server. The families decide; this speaks the protocol."""
 
     def __init__(self, app: App) -> None:
         self.app = app
         self.listeners = Listeners(app.settings.max_user_streams)
         self.connected = ConnectedClients(app.clients)
-        self.running = ToolCalls()
+        self.running = ToolCalls(app.access.audit, app.changes)
         self.running.on_call.append(_count(app))
         self.end_session: Callable[[str], None] = lambda session_id: None  # of Streamable HTTP with a handshake
         self._tools = {name: tool for family in app.families.values() for name, tool in family.tools.items()}
@@ -166,7 +166,7 @@ class McpServer:
         except Exception:  # noqa: BLE001  # the border: a bug is logged whole and told to nobody
             return results.refusal(self.app.families[tool.family], results.failure(tool.name))
 
-    def _answer(self, call: Call, tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
+    def _answer(self, call: Call[Any], tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
         """A tool call from its raw arguments to its result, all of it in a thread: both may be long."""
         return results.result(tool, self.running.run(call, tool, given), call.caller, given)
 
@@ -180,7 +180,7 @@ class McpServer:
             return await self._resource_page(ctx, families, params.cursor if params else None)
 
     async def _resource_page(
-        self, ctx: Context, families: list[Family], cursor: str | None
+        self, ctx: Context, families: list[Family[Any]], cursor: str | None
     ) -> types.ListResourcesResult:
         """A page of one family; the cursor says which family and where in it."""
         names = [family.name for family in families]
@@ -318,13 +318,13 @@ class McpServer:
 
     # Who is asking
 
-    def _readable(self, ctx: Context) -> list[Family]:
+    def _readable(self, ctx: Context) -> list[Family[Any]]:
         caller = request_context.caller(ctx)
         if Scope.READ not in caller.scopes:
             return []
         return [family for name, family in self.app.families.items() if name in caller.families]
 
-    def _family_of(self, ctx: Context, uri: str) -> Family:
+    def _family_of(self, ctx: Context, uri: str) -> Family[Any]:
         for family in self._readable(ctx):
             if uri.startswith(family.uri_prefixes):
                 return family
@@ -385,7 +385,7 @@ class McpServer:
         wire.exit_stack.callback(self.connected.tell_soon)
         self._count_call(ctx)
 
-    # Running rooms
+    # Running a family's code
 
     async def _run(self, ctx: Context, family: str, work: Callable[..., T], *rest: Any, reads: bool = True) -> T:
         """Run a family's synchronous code in a thread, with a way back for progress and cancellation.
@@ -394,13 +394,14 @@ class McpServer:
         """
         caller, cancelled = request_context.caller(ctx), threading.Event()
         progress = partial(_progress, asyncio.get_running_loop(), ctx)
-        call = Call(self.app, caller, request_context.session(ctx, self.app.sessions), progress, cancelled)
+        operations = self.app.opened[family].operations
+        call = Call(operations, caller, request_context.session(ctx, self.app.sessions), progress, cancelled)
         disconnect = disconnect_of(ctx.request.scope) if ctx.request is not None else None
         try:
             with anyio.CancelScope() as scope, disconnect.calling(scope.cancel) if disconnect else nullcontext():
                 self._under_way[cancelled] = scope if reads else None
                 workers = self.pools.pool(reads=reads)
-                return await workers.run(partial(_in_session, call, work, *rest), user=caller.user, family=family)
+                return await workers.run(partial(self._in_session, call, work, *rest), user=caller.user, family=family)
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -408,6 +409,10 @@ class McpServer:
             self._under_way.pop(cancelled, None)
         cancelled.set()
         raise Unavailable("The server stops, or the client has closed its connection. Try again.", retry_after=1)
+
+    def _in_session(self, call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
+        self.app.sessions.join(call.caller.user, call.session)
+        return work(call, *rest)
 
     def cancel_calls(self) -> None:
         """Ask every call under way to stop: the server ends. A call that only reads is answered now; a write in its
@@ -418,7 +423,7 @@ class McpServer:
                 scope.cancel()
 
 
-def _completes(family: Family, ref: types.ResourceTemplateReference | types.PromptReference) -> bool:
+def _completes(family: Family[Any], ref: types.ResourceTemplateReference | types.PromptReference) -> bool:
     if isinstance(ref, types.PromptReference):
         return any(prompt.name == ref.name for prompt in family.prompts)
     return any(template.uri_template == ref.uri for template in family.templates)
@@ -428,7 +433,7 @@ def _no_such_resource(uri: str) -> NotFound:
     return NotFound("No resource has this address. resources/list shows what there is.", uri=uri)
 
 
-def instructions(families: Iterable[Family]) -> str:
+def instructions(families: Iterable[Family[Any]]) -> str:
     """What a model is told once: which family is for what."""
     lines = [f"- {family.name}: {family.purpose}." for family in families]
     return "\n".join(
@@ -440,17 +445,12 @@ def instructions(families: Iterable[Family]) -> str:
     )
 
 
-def _in_session(call: Call, work: Callable[..., T], *rest: Any) -> T:
-    call.app.sessions.join(call.caller.user, call.session)
-    return work(call, *rest)
-
-
 def visible(text: str) -> str:
     """A name on one line: control characters, and those that change the direction of text, become escapes."""
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def _write_prompt(call: Call, prompt: Prompt, given: Mapping[str, str] | None) -> str:
+def _write_prompt(call: Call[Any], prompt: Prompt, given: Mapping[str, str] | None) -> str:
     return prompt.write(arguments.parse_prompt(prompt, given))
 
 

@@ -43,7 +43,7 @@ def is_narrowed(tool: Tool, caller: Caller) -> bool:
     return tool.without_read is not None and Scope.READ not in caller.scopes
 
 
-def refusal(family: Family, error: AppError) -> types.CallToolResult:
+def refusal(family: Family[Any], error: AppError) -> types.CallToolResult:
     """The family's way of saying no. Raises for families whose specification wants a JSON-RPC error."""
     if family.errors == "json-rpc":
         raise rpc_error(error)

@@ -1,4 +1,4 @@
-"""Running a tool, whichever door it was called through."""
+"""Running a tool, whichever way it was called."""
 
 import json
 import logging
@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.access import AuditEvent
+from memory_mcp.access import Audit, AuditEvent
+from memory_mcp.changes import Changes
 from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.families.family import Call, Tool
 from memory_mcp.server import arguments
@@ -28,14 +29,16 @@ class FinishedCall:
 
 
 class ToolCalls:
-    """The one entry of every tool call: scope, arguments, the tool itself, and who is told that it is over."""
+    """The one entry of every tool call: scope, arguments, the tool itself, and what happens when it is over."""
 
-    def __init__(self) -> None:
+    def __init__(self, audit: Audit, changes: Changes) -> None:
+        self._audit = audit
+        self._changes = changes
         self.on_call: list[Callable[[FinishedCall], None]] = []
 
-    def run(self, call: Call, tool: Tool, given: Mapping[str, Any] | None) -> Any:
-        """From raw arguments to the answer. Raises AppError. What is deleted is said in the audit log, and
-        pages of the web app are told which family was written to."""
+    def run(self, call: Call[Any], tool: Tool, given: Mapping[str, Any] | None) -> Any:
+        """From raw arguments to the answer. Raises AppError. The audit log records what is deleted, and pages of the
+        web app are notified which family was written to."""
         began = time.perf_counter()
         error: str | None = Unavailable.code  # unless it turns out otherwise
         try:
@@ -48,24 +51,23 @@ class ToolCalls:
             raise
         finally:
             called = FinishedCall(tool.name, call.caller.user, time.perf_counter() - began, error)
-            for tell in self.on_call:
-                tell(called)
+            for notify in self.on_call:
+                notify(called)
         if tool.deletes:
-            _audit(call, tool, tool.audit(asked, answer) if tool.audit else _arguments(given))
+            self._record(call, tool, tool.audit(asked, answer) if tool.audit else _arguments(given))
         if not tool.reads_only:
-            call.app.changes.tell_pages(call.caller.user, tool.family)
+            self._changes.tell_pages(call.caller.user, tool.family)
         return answer
+
+    def _record(self, call: Call[Any], tool: Tool, details: Mapping[str, Any]) -> None:
+        """It is deleted by now: an audit log that cannot be written does not bring it back."""
+        event = AuditEvent(tool.name, call.caller.key_id, call.session.client, call.caller.ip, details)
+        try:
+            self._audit.say(call.caller.user, event)
+        except Unavailable as exc:
+            log.warning("A deletion by %s is missing in the audit log: %s", tool.name, exc.message)
 
 
 def _arguments(given: Mapping[str, Any] | None) -> dict[str, Any]:
     said = json.dumps(given or {}, ensure_ascii=False)
     return {"arguments": given} if len(said) <= MAX_AUDITED_CHARS else {"arguments_begin": said[:MAX_AUDITED_CHARS]}
-
-
-def _audit(call: Call, tool: Tool, details: Mapping[str, Any]) -> None:
-    """It is gone by now: a log that cannot be written does not bring it back."""
-    event = AuditEvent(tool.name, call.caller.key_id, call.session.client, call.caller.ip, details)
-    try:
-        call.app.access.audit.say(call.caller.user, event)
-    except Unavailable as exc:
-        log.warning("A deletion by %s is missing in the audit log: %s", tool.name, exc.message)

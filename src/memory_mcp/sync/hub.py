@@ -10,6 +10,7 @@ from memory_mcp.access import Limits
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import new_id
 from memory_mcp.engines.sqlite import Database, Read, Write, migrations
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, RateLimited, Unavailable
 from memory_mcp.sync.protocol import (
     CLOCK_AHEAD,
@@ -25,6 +26,7 @@ from memory_mcp.sync.records import Record, as_json, at_most, check_size, check_
 from memory_mcp.sync.storage import hub as storage
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4348)  # "MMCH"
+FILE = DatabaseKind("hub", SCHEMA, "hub.db", is_shared=True, is_locked_first=True)
 PUSHES_A_MINUTE = 120  # of one user
 
 

@@ -16,7 +16,7 @@ from memory_mcp import settings
 from memory_mcp.app import App, open_access
 from memory_mcp.caller import LOCAL_USER, Scope
 from memory_mcp.errors import Invalid
-from memory_mcp.families.notes.tools import notes
+from memory_mcp.families.notes.family import notes
 from memory_mcp.server import arguments
 from tests.families.notes.calls import call, create, delete, file, update
 from tests.wire import HELLO, Http, Stdio, http_server

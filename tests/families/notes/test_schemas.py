@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.app import FAMILIES
+from memory_mcp.families.registry import FAMILIES
 from tests.wire import Stdio
 
 TOOLS = FAMILIES["notes"].tools

@@ -9,16 +9,17 @@ from typing import Any
 import apsw
 import pytest
 
-from memory_mcp.app import FAMILIES, App
+from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.engines.sqlite import database
 from memory_mcp.engines.sqlite.connections import connect
 from memory_mcp.families.graph.model import NewEntity
 from memory_mcp.families.recall.latest import latest
 from memory_mcp.families.recall.overview import overview
+from memory_mcp.families.registry import FAMILIES
 from memory_mcp.families.stores.model import Metadata
 from memory_mcp.families.vault.model import NewMemory
-from memory_mcp.server.rest.tools import call_of
+from memory_mcp.server.rest.tools import session_of
 from tests.conftest import Clock
 from tests.families.notes.calls import write
 
@@ -57,7 +58,7 @@ def cost(monkeypatch: pytest.MonkeyPatch) -> Cost:
 def home(app: App) -> tuple[Any, ...]:
     """What the page asks for: /api/overview, /api/mcp/memory/analytics and /api/recent."""
     totals = app.notes.totals(ME)
-    return overview(app, ME), totals, app.analytics.history(LOCAL_USER, 30), latest(app, ME, 12)
+    return overview(app.opened, ME), totals, app.analytics.history(LOCAL_USER, 30), latest(app.opened, ME, 12)
 
 
 def costs(app: App, cost: Cost) -> Cost:
@@ -79,7 +80,7 @@ def test_home_costs_no_more_with_many_notes(app: App, clock: Clock, cost: Cost) 
     fill(app, clock, MANY)
     with_many = costs(app, cost)
 
-    assert overview(app, ME)["notes"]["notes"] == MANY
+    assert overview(app.opened, ME)["notes"]["notes"] == MANY
     assert with_many.statements == with_few.statements
     assert len(with_many.statements) < 40
     assert with_many.steps < 1.1 * with_few.steps
@@ -91,14 +92,14 @@ def test_what_other_families_keep_is_counted_and_not_read(app: App, cost: Cost) 
     keep(app, range(FEW, 3 * FEW))
     with_many = costs(app, cost)
 
-    found = overview(app, ME)
+    found = overview(app.opened, ME)
     assert (found["vault"]["memories"], found["stores"]["memories"], found["graph"]["entities"]) == (3 * FEW,) * 3
     assert with_many.statements == with_few.statements
     assert not [sql for sql in with_many.statements if "content" in sql and "notes" not in sql]
 
 
 def keep(app: App, numbers: range) -> None:
-    session = call_of(app, ME).session
+    session = session_of(app, ME)
     if not numbers.start:
         app.graph.create_project(ME, session, "p", "")
     app.graph.create_entities(ME, session, "p", [NewEntity(f"e{number}", "thing", ()) for number in numbers])

@@ -297,7 +297,7 @@ def test_a_year_of_three_digits_prunes_nothing(app: App) -> None:
     from memory_mcp.families.vault.tools import PruneMemory, prune_memory
 
     remember(app, "k", "c")
-    call = Call(app, ME, HERE)
+    call = Call(app.vault, ME, HERE)
     assert prune_memory(call, PruneMemory(scope="vault", older_than="0999-01-01")).pruned_count == 0
 
 

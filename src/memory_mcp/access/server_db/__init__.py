@@ -3,5 +3,7 @@
 from pathlib import Path
 
 from memory_mcp.engines.sqlite import migrations
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4353)  # "MMCS"
+FILE = DatabaseKind("server", SCHEMA, "server.db", is_shared=True, is_locked_first=True)

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from memory_mcp.engines.sqlite import Database, Read, Write, migrations
+from memory_mcp.engines.sqlite import Database, Write, migrations
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.families.graph import adoption, storage
 
 _HERE = Path(__file__).parent
@@ -19,12 +20,19 @@ def index_when_opened(db: Database) -> None:
         storage.index_all(writing)
 
 
-def is_indexed(tx: Read) -> bool:
-    """Whether everything can be found by its words."""
-    return storage.is_indexed(tx)
-
-
-def index_anew(tx: Write) -> None:
+def rebuild_index(tx: Write) -> None:
     """Fill an index of words that is empty."""
     storage.forget_index(tx)
     storage.index_all(tx)
+
+
+REGISTRY_FILE = DatabaseKind("registry", REGISTRY, "_meta.db", is_locked_first=True)
+PROJECT_FILE = DatabaseKind(
+    "project",
+    PROJECT,
+    ".db",
+    folders=("projects", "archive"),
+    is_indexed=storage.is_indexed,
+    rebuild_index=rebuild_index,
+    on_open=index_when_opened,
+)

@@ -4,8 +4,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from memory_mcp.caller import Scope
-from memory_mcp.families.family import READABLE, Arguments, Call, Family, Whole
+from memory_mcp.families.family import READABLE, Arguments, Call, Whole
 from memory_mcp.families.graph.answers import Skip
+from memory_mcp.families.graph.family import graph as graph
 from memory_mcp.families.graph.model import (
     Created,
     DeletedCount,
@@ -19,21 +20,13 @@ from memory_mcp.families.graph.model import (
     Projects,
     Related,
 )
+from memory_mcp.families.graph.operations import Graph
 
 # What is looked up needs no lower bound: nothing has an empty name.
 Name = Annotated[str, Field(max_length=512)]  # of a project; other programs make projects too
 EntityName = Annotated[str, Field(max_length=512)]
 Text = Annotated[str, Field(min_length=1, max_length=1024 * 1024)]
 Kind = Annotated[str, Field(min_length=1, max_length=128)]
-
-graph = Family(
-    name="graph",
-    purpose="a knowledge graph per project: create_project or switch_project first (or name the `project` in each "
-    "call), then create_entities, add_observations, create_relations; search_nodes, open_nodes, read_graph",
-    errors="tool-result",
-    uri_prefixes=(),
-    spells_out_bounds=True,
-)
 
 
 def _spelled_out(default: Any) -> dict[str, Any]:
@@ -49,9 +42,9 @@ class ListProjects(Arguments):
 
 
 @graph.tool(ListProjects, answers=Projects, title="List projects", needs=Scope.READ, idempotent=True)
-def list_projects(call: Call, asked: ListProjects) -> Projects:
+def list_projects(call: Call[Graph], asked: ListProjects) -> Projects:
     """List projects by status."""
-    return call.app.graph.projects(call.caller, None if asked.status == "all" else asked.status)
+    return call.operations.projects(call.caller, None if asked.status == "all" else asked.status)
 
 
 class CreateProject(Arguments):
@@ -60,9 +53,9 @@ class CreateProject(Arguments):
 
 
 @graph.tool(CreateProject, answers=Project, title="Create a project", needs=Scope.WRITE, steers=True)
-def create_project(call: Call, asked: CreateProject) -> Project:
+def create_project(call: Call[Graph], asked: CreateProject) -> Project:
     """Create a project with a graph of its own, and make it this session's active one."""
-    return call.app.graph.create_project(call.caller, call.session, asked.name, asked.description)
+    return call.operations.create_project(call.caller, call.session, asked.name, asked.description)
 
 
 class SwitchProject(Arguments):
@@ -70,9 +63,9 @@ class SwitchProject(Arguments):
 
 
 @graph.tool(SwitchProject, answers=ProjectNews, title="Switch project", needs=Scope.READ, idempotent=True, steers=True)
-def switch_project(call: Call, asked: SwitchProject) -> ProjectNews:
+def switch_project(call: Call[Graph], asked: SwitchProject) -> ProjectNews:
     """Make a project this session's active one."""
-    return call.app.graph.switch_project(call.caller, call.session, asked.name)
+    return call.operations.switch_project(call.caller, call.session, asked.name)
 
 
 class NothingAsked(Arguments):
@@ -80,9 +73,9 @@ class NothingAsked(Arguments):
 
 
 @graph.tool(NothingAsked, answers=ProjectNews, title="Current project", needs=Scope.READ, idempotent=True)
-def get_current_project(call: Call, asked: NothingAsked) -> ProjectNews:
+def get_current_project(call: Call[Graph], asked: NothingAsked) -> ProjectNews:
     """The session's active project, if any."""
-    return call.app.graph.current_project(call.caller, call.session)
+    return call.operations.current_project(call.caller, call.session)
 
 
 class ArchiveProject(Arguments):
@@ -97,9 +90,9 @@ class ArchiveProject(Arguments):
     steers=True,
     without_read=("message",),
 )
-def archive_project(call: Call, asked: ArchiveProject) -> ProjectNews:
+def archive_project(call: Call[Graph], asked: ArchiveProject) -> ProjectNews:
     """Put a project away with its data. restore_project brings it back."""
-    return call.app.graph.archive_project(call.caller, asked.name)
+    return call.operations.archive_project(call.caller, asked.name)
 
 
 class DeleteProject(Arguments):
@@ -115,9 +108,9 @@ class DeleteProject(Arguments):
     steers=True,
     without_read=("message",),
 )
-def delete_project(call: Call, asked: DeleteProject) -> ProjectNews:
+def delete_project(call: Call[Graph], asked: DeleteProject) -> ProjectNews:
     """Delete a project and all its data for good."""
-    return call.app.graph.delete_project(call.caller, asked.name)
+    return call.operations.delete_project(call.caller, asked.name)
 
 
 class RestoreProject(Arguments):
@@ -131,9 +124,9 @@ class RestoreProject(Arguments):
     needs=Scope.WRITE,
     without_read=("id", "name", "status", "created_at", "updated_at"),
 )
-def restore_project(call: Call, asked: RestoreProject) -> Project:
+def restore_project(call: Call[Graph], asked: RestoreProject) -> Project:
     """Bring an archived project back."""
-    return call.app.graph.restore_project(call.caller, asked.name)
+    return call.operations.restore_project(call.caller, asked.name)
 
 
 # What a project knows. Each of these works in the active project unless it names another.
@@ -159,10 +152,10 @@ class CreateEntities(InProject):
 
 
 @graph.tool(CreateEntities, answers=Created, title="Create entities", needs=Scope.WRITE, idempotent=True)
-def create_entities(call: Call, asked: CreateEntities) -> Created:
+def create_entities(call: Call[Graph], asked: CreateEntities) -> Created:
     """Create entities. Names that exist are skipped: add_observations adds to them."""
     new = [NewEntity(one.name, one.entity_type, tuple(one.observations)) for one in asked.entities]
-    return call.app.graph.create_entities(call.caller, call.session, asked.project, new)
+    return call.operations.create_entities(call.caller, call.session, asked.project, new)
 
 
 class ObservationsToAdd(Arguments):
@@ -175,10 +168,10 @@ class AddObservations(InProject):
 
 
 @graph.tool(AddObservations, answers=Observed, title="Add observations", needs=Scope.WRITE, idempotent=True)
-def add_observations(call: Call, asked: AddObservations) -> Observed:
+def add_observations(call: Call[Graph], asked: AddObservations) -> Observed:
     """Add facts to entities that exist."""
     facts = [Facts(one.entity_name, tuple(one.contents)) for one in asked.observations]
-    return call.app.graph.add_observations(call.caller, call.session, asked.project, facts)
+    return call.operations.add_observations(call.caller, call.session, asked.project, facts)
 
 
 class RelationNamed(Arguments):
@@ -202,9 +195,9 @@ class CreateRelations(InProject):
 
 
 @graph.tool(CreateRelations, answers=Related, title="Create relations", needs=Scope.LINK, idempotent=True)
-def create_relations(call: Call, asked: CreateRelations) -> Related:
+def create_relations(call: Call[Graph], asked: CreateRelations) -> Related:
     """Relate entities that exist."""
-    return call.app.graph.create_relations(call.caller, call.session, asked.project, _ties(asked.relations))
+    return call.operations.create_relations(call.caller, call.session, asked.project, _ties(asked.relations))
 
 
 class SearchNodes(InProject):
@@ -215,9 +208,9 @@ class SearchNodes(InProject):
 
 
 @graph.tool(SearchNodes, answers=Nodes, title="Search nodes", needs=Scope.READ, idempotent=True)
-def search_nodes(call: Call, asked: SearchNodes) -> Nodes:
+def search_nodes(call: Call[Graph], asked: SearchNodes) -> Nodes:
     """Find entities by names, types and observations; best first, with their relations."""
-    return call.app.graph.search(call.caller, call.session, asked.project, asked.query.strip(), asked.limit)
+    return call.operations.search(call.caller, call.session, asked.project, asked.query.strip(), asked.limit)
 
 
 class OpenNodes(InProject):
@@ -227,10 +220,10 @@ class OpenNodes(InProject):
 
 
 @graph.tool(OpenNodes, answers=Nodes, title="Open nodes", needs=Scope.READ, idempotent=True)
-def open_nodes(call: Call, asked: OpenNodes) -> Nodes:
+def open_nodes(call: Call[Graph], asked: OpenNodes) -> Nodes:
     """Get entities by their exact names, with their relations."""
     skip = Skip(asked.skip_observations, asked.skip_relations)
-    return call.app.graph.open_nodes(call.caller, call.session, asked.project, asked.names, skip)
+    return call.operations.open_nodes(call.caller, call.session, asked.project, asked.names, skip)
 
 
 class ReadGraph(InProject):
@@ -238,9 +231,9 @@ class ReadGraph(InProject):
 
 
 @graph.tool(ReadGraph, answers=Nodes, title="Read the graph", needs=Scope.READ, idempotent=True)
-def read_graph(call: Call, asked: ReadGraph) -> Nodes:
+def read_graph(call: Call[Graph], asked: ReadGraph) -> Nodes:
     """Read the whole graph, a page at a time. Prefer search_nodes."""
-    return call.app.graph.read_graph(call.caller, call.session, asked.project, asked.offset)
+    return call.operations.read_graph(call.caller, call.session, asked.project, asked.offset)
 
 
 class DeleteEntities(InProject):
@@ -250,9 +243,9 @@ class DeleteEntities(InProject):
 @graph.tool(
     DeleteEntities, answers=DeletedCount, title="Delete entities", needs=Scope.DELETE, destructive=True, idempotent=True
 )
-def delete_entities(call: Call, asked: DeleteEntities) -> DeletedCount:
+def delete_entities(call: Call[Graph], asked: DeleteEntities) -> DeletedCount:
     """Delete entities with their observations and relations."""
-    return call.app.graph.delete_entities(call.caller, call.session, asked.project, asked.names)
+    return call.operations.delete_entities(call.caller, call.session, asked.project, asked.names)
 
 
 class ObservationsToDelete(Arguments):
@@ -274,10 +267,10 @@ class DeleteObservations(InProject):
     destructive=True,
     idempotent=True,
 )
-def delete_observations(call: Call, asked: DeleteObservations) -> DeletedCount:
+def delete_observations(call: Call[Graph], asked: DeleteObservations) -> DeletedCount:
     """Delete observations by their exact text."""
     facts = [Facts(one.entity_name, tuple(one.observations)) for one in asked.deletions]
-    return call.app.graph.delete_observations(call.caller, call.session, asked.project, facts)
+    return call.operations.delete_observations(call.caller, call.session, asked.project, facts)
 
 
 class DeleteRelations(InProject):
@@ -287,6 +280,6 @@ class DeleteRelations(InProject):
 @graph.tool(
     DeleteRelations, answers=DeletedCount, title="Delete relations", needs=Scope.LINK, destructive=True, idempotent=True
 )
-def delete_relations(call: Call, asked: DeleteRelations) -> DeletedCount:
+def delete_relations(call: Call[Graph], asked: DeleteRelations) -> DeletedCount:
     """Delete relations."""
-    return call.app.graph.delete_relations(call.caller, call.session, asked.project, _ties(asked.relations))
+    return call.operations.delete_relations(call.caller, call.session, asked.project, _ties(asked.relations))

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from memory_mcp.families.family import LEFT_OUT, Notice
+from memory_mcp.search.ranking import DEFAULT_IMPORTANCE
 
 Source = Literal["mcp", "ui", "import", "sync"]
 Mode = Literal["hybrid", "lexical", "semantic"]
 
-DEFAULT_IMPORTANCE = 0.5
 MAX_METADATA_BYTES = 1024 * 1024  # bytes
 ARCHIVED = "archived"  # the tag of a note that was deleted softly
 SYSTEM_TAGS = ("mcp", "memory")

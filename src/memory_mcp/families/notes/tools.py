@@ -6,8 +6,8 @@ from pydantic import Field
 from memory_mcp.caller import Scope
 from memory_mcp.clock import instant, is_date, precise_stamp
 from memory_mcp.errors import Invalid
-from memory_mcp.families.family import AS_WHOLE, READABLE, Arguments, Call, Family
-from memory_mcp.families.notes import prompts, resources
+from memory_mcp.families.family import AS_WHOLE, READABLE, Arguments, Call
+from memory_mcp.families.notes.family import notes as notes
 from memory_mcp.families.notes.model import (
     ARCHIVED,
     Author,
@@ -29,7 +29,7 @@ from memory_mcp.families.notes.model import (
     Unlinked,
     tag_key,
 )
-from memory_mcp.families.notes.operations import client_tag
+from memory_mcp.families.notes.operations import Notes, client_tag
 from memory_mcp.names import hidden_character
 
 Id = Annotated[str, Field(min_length=1, max_length=64)]
@@ -47,22 +47,6 @@ Limit = Annotated[int, Field(ge=1, le=100), AS_WHOLE]
 Count = Annotated[int, Field(ge=1, le=10**12), AS_WHOLE]
 Offset = Annotated[int, Field(ge=0, le=10**6), AS_WHOLE]
 
-notes = Family(
-    name="notes",
-    purpose="linked notes in namespaces, found by words and by meaning: memory_search first, memory_create what will "
-    "matter, memory_link or [[Title]] to connect; memory_update with supersedes when something has changed",
-    errors="tool-result",
-    spells_out_bounds=True,
-    is_confinable=True,
-    uri_prefixes=resources.PREFIXES,
-    prompts=prompts.PROMPTS,
-    templates=resources.TEMPLATES,
-    list_resources=resources.list_page,
-    read_resource=resources.read,
-    watched=resources.watched,
-    complete=resources.complete,
-)
-
 
 class MemorySearch(Arguments):
     query: Text = Field("", description="Words or a question. May be empty with a filter: newest first.")
@@ -78,7 +62,7 @@ class MemorySearch(Arguments):
 
 
 @notes.tool(MemorySearch, answers=NoteHits, title="Search notes", needs=Scope.READ, idempotent=True)
-def memory_search(call: Call, asked: MemorySearch) -> NoteHits:
+def memory_search(call: Call[Notes], asked: MemorySearch) -> NoteHits:
     """Find notes by meaning, words and importance. Best first, with a score and its parts."""
     chosen = Filter(
         namespace=_namespace(asked.namespace),
@@ -89,7 +73,7 @@ def memory_search(call: Call, asked: MemorySearch) -> NoteHits:
         created_before=_moment("created_before", asked.created_before, whole_day=True),
     )
     question = NoteQuery(asked.query.strip(), chosen, asked.search_mode, asked.limit, asked.offset)
-    return call.app.notes.search(call.caller, question)
+    return call.operations.search(call.caller, question)
 
 
 class MemoryGet(Arguments):
@@ -100,9 +84,9 @@ class MemoryGet(Arguments):
 
 
 @notes.tool(MemoryGet, answers=Note, title="Get a note", needs=Scope.READ, idempotent=True)
-def memory_get(call: Call, asked: MemoryGet) -> Note:
+def memory_get(call: Call[Notes], asked: MemoryGet) -> Note:
     """One note in full, optionally with its links. Moves it to the top of memory_recent."""
-    return call.app.notes.get(
+    return call.operations.get(
         call.caller,
         asked.id,
         include_links=asked.include_links,
@@ -128,7 +112,7 @@ class MemoryCreate(Arguments):
 
 
 @notes.tool(MemoryCreate, answers=Note, title="Create a note", needs=Scope.WRITE, without_read=OWN_FACTS)
-def memory_create(call: Call, asked: MemoryCreate) -> Note:
+def memory_create(call: Call[Notes], asked: MemoryCreate) -> Note:
     """Keep a new note. `similar` in the answer names notes that say nearly the same: consider updating those."""
     new = NewNote(
         content=asked.content,
@@ -141,7 +125,7 @@ def memory_create(call: Call, asked: MemoryCreate) -> Note:
         expires_at=_moment("expires_at", asked.expires_at),
         supersedes=tuple(asked.supersedes),
     )
-    return call.app.notes.create(call.caller, _author(call), new)
+    return call.operations.create(call.caller, _author(call), new)
 
 
 class MemoryUpdate(Arguments):
@@ -168,7 +152,7 @@ class MemoryUpdate(Arguments):
     idempotent=True,
     without_read=OWN_FACTS,
 )
-def memory_update(call: Call, asked: MemoryUpdate) -> Note:
+def memory_update(call: Call[Notes], asked: MemoryUpdate) -> Note:
     """Change some fields of a note. The former version is kept (memory_get with version)."""
     if asked.model_fields_set <= {"id"}:
         raise Invalid("Nothing to change. Give at least one field beside id.", field="id")
@@ -185,7 +169,7 @@ def memory_update(call: Call, asked: MemoryUpdate) -> Note:
         expires_at="" if asked.expires_at == "" else _moment("expires_at", asked.expires_at),
         supersedes=tuple(asked.supersedes),
     )
-    return call.app.notes.update(call.caller, _author(call), asked.id, revision)
+    return call.operations.update(call.caller, _author(call), asked.id, revision)
 
 
 class MemoryDelete(Arguments):
@@ -194,9 +178,9 @@ class MemoryDelete(Arguments):
 
 
 @notes.tool(MemoryDelete, answers=Deleted, title="Delete a note", needs=Scope.DELETE, destructive=True, idempotent=True)
-def memory_delete(call: Call, asked: MemoryDelete) -> Deleted:
+def memory_delete(call: Call[Notes], asked: MemoryDelete) -> Deleted:
     """Archive a note (#archived, importance 0) so that it no longer surfaces, or delete it for good."""
-    return call.app.notes.delete(call.caller, asked.id, soft=asked.soft)
+    return call.operations.delete(call.caller, asked.id, soft=asked.soft)
 
 
 class MemoryLink(Arguments):
@@ -206,15 +190,15 @@ class MemoryLink(Arguments):
 
 
 @notes.tool(MemoryLink, answers=Linked, title="Link notes", needs=Scope.LINK, idempotent=True)
-def memory_link(call: Call, asked: MemoryLink) -> Linked:
+def memory_link(call: Call[Notes], asked: MemoryLink) -> Linked:
     """Link one note to another. Answers how many links are new."""
-    return call.app.notes.link(call.caller, asked.source_id, asked.target_id, bidirectional=asked.bidirectional)
+    return call.operations.link(call.caller, asked.source_id, asked.target_id, bidirectional=asked.bidirectional)
 
 
 @notes.tool(MemoryLink, answers=Unlinked, title="Unlink notes", needs=Scope.LINK, destructive=True, idempotent=True)
-def memory_unlink(call: Call, asked: MemoryLink) -> Unlinked:
+def memory_unlink(call: Call[Notes], asked: MemoryLink) -> Unlinked:
     """Remove a link between notes. A [[Title]] in a body stays a link."""
-    return call.app.notes.unlink(call.caller, asked.source_id, asked.target_id, bidirectional=asked.bidirectional)
+    return call.operations.unlink(call.caller, asked.source_id, asked.target_id, bidirectional=asked.bidirectional)
 
 
 class MemoryListNamespaces(Arguments):
@@ -222,9 +206,9 @@ class MemoryListNamespaces(Arguments):
 
 
 @notes.tool(MemoryListNamespaces, answers=Namespaces, title="List namespaces", needs=Scope.READ, idempotent=True)
-def memory_list_namespaces(call: Call, asked: MemoryListNamespaces) -> Namespaces:
+def memory_list_namespaces(call: Call[Notes], asked: MemoryListNamespaces) -> Namespaces:
     """Every namespace with its number of notes."""
-    return call.app.notes.namespaces(call.caller, asked.offset)
+    return call.operations.namespaces(call.caller, asked.offset)
 
 
 class MemoryListTags(Arguments):
@@ -234,9 +218,9 @@ class MemoryListTags(Arguments):
 
 
 @notes.tool(MemoryListTags, answers=TagCounts, title="List tags", needs=Scope.READ, idempotent=True)
-def memory_list_tags(call: Call, asked: MemoryListTags) -> TagCounts:
+def memory_list_tags(call: Call[Notes], asked: MemoryListTags) -> TagCounts:
     """Every tag with its number of notes, the most used first."""
-    return call.app.notes.tags(call.caller, _namespace(asked.namespace), asked.min_count, asked.offset)
+    return call.operations.tags(call.caller, _namespace(asked.namespace), asked.min_count, asked.offset)
 
 
 class MemoryRecent(Arguments):
@@ -246,9 +230,9 @@ class MemoryRecent(Arguments):
 
 
 @notes.tool(MemoryRecent, answers=Recent, title="Recent notes", needs=Scope.READ, idempotent=True)
-def memory_recent(call: Call, asked: MemoryRecent) -> Recent:
+def memory_recent(call: Call[Notes], asked: MemoryRecent) -> Recent:
     """The notes last read with memory_get, then those last written."""
-    return call.app.notes.recent(call.caller, Filter(_namespace(asked.namespace)), asked.limit, asked.offset)
+    return call.operations.recent(call.caller, Filter(_namespace(asked.namespace)), asked.limit, asked.offset)
 
 
 class MemoryNeighbors(Arguments):
@@ -258,9 +242,9 @@ class MemoryNeighbors(Arguments):
 
 
 @notes.tool(MemoryNeighbors, answers=Neighbourhood, title="Neighbours of a note", needs=Scope.READ, idempotent=True)
-def memory_neighbors(call: Call, asked: MemoryNeighbors) -> Neighbourhood:
+def memory_neighbors(call: Call[Notes], asked: MemoryNeighbors) -> Neighbourhood:
     """The notes linked with a note, in either direction, up to `depth` links away."""
-    return call.app.notes.neighbours(call.caller, asked.id, asked.depth, asked.offset)
+    return call.operations.neighbours(call.caller, asked.id, asked.depth, asked.offset)
 
 
 class MemoryStats(Arguments):
@@ -268,12 +252,12 @@ class MemoryStats(Arguments):
 
 
 @notes.tool(MemoryStats, answers=Stats, title="Statistics of notes", needs=Scope.READ, idempotent=True)
-def memory_stats(call: Call, asked: MemoryStats) -> Stats:
+def memory_stats(call: Call[Notes], asked: MemoryStats) -> Stats:
     """What there is: totals, top tags and clients, average importance."""
-    return call.app.notes.stats(call.caller, _namespace(asked.namespace))
+    return call.operations.stats(call.caller, _namespace(asked.namespace))
 
 
-def _author(call: Call) -> Author:
+def _author(call: Call[Notes]) -> Author:
     source: Source = "ui" if call.caller.is_person else "mcp"
     return Author(source, client_tag(call.session.client), call.session.id)
 

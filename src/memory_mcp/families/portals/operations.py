@@ -29,6 +29,7 @@ from memory_mcp.families.portals.transfers import Transfers
 
 log = logging.getLogger(__name__)
 
+NAMES_OTHERS = "portal.json names other tables than it has"
 MAX_NESTING = 64  # levels of types in a column of an answer
 MAX_VALUE_LEVELS = 100  # of objects and lists in a value of an answer: JSON parsers refuse many more
 MAX_COLUMNS = 1000  # of an answer
@@ -59,7 +60,7 @@ class Portals:
     ) -> None:
         """`folder_of` is where a user's data lies. The other folders are for the local user, beside imports/ and
         exports/ in there."""
-        self._most_rows = limits["limit"] - 1
+        self.max_rows = limits["limit"] - 1
         self._lines = EngineLines(limits, rules)
         self._joins = joins
         self.on_delete: list[Callable[[Caller, Address], None]] = []  # called once something has been deleted
@@ -234,7 +235,7 @@ class Portals:
             {c.name: _readable(value, c.type, "sql") for c, value in zip(columns, row, strict=True)}
             for row in found["data"]
         ]
-        shown = fitting(rows[: self._most_rows])
+        shown = fitting(rows[: self.max_rows])
         truncated = found["isCut"] or len(shown) < len(rows)
         notice = (
             "There is more. Ask for less at a time: LIMIT and OFFSET, WHERE, fewer columns, substring(text, 1, 1000)."
@@ -360,7 +361,7 @@ class Portals:
             return [f"it cannot be opened ({exc})"]
         described = folder.described()
         if described is not None and [one.name for one in described.tables] != [one.name for one in tables]:
-            faults.append("portal.json names other tables than it has")
+            faults.append(NAMES_OTHERS)
         return faults
 
     def describe_again(self, folder: PortalFolder) -> None:

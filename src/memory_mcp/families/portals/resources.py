@@ -11,7 +11,7 @@ from memory_mcp.families.family import Call, Document, Listed, ResourcePage, Tem
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.model import VIEWER, Table
-from memory_mcp.families.portals.operations import fitting, stats
+from memory_mcp.families.portals.operations import Portals, fitting, stats
 
 MIME = "application/vnd.mcp.memory+json"
 VIEWER_MIME = "text/html;profile=mcp-app"
@@ -29,9 +29,9 @@ TEMPLATES = (
 )
 
 
-def list_page(call: Call, position: str | None) -> ResourcePage:
+def list_page(call: Call[Portals], position: str | None) -> ResourcePage:
     start = position_number(position)
-    folders = call.app.portals.all(call.caller)
+    folders = call.operations.all(call.caller)
     shown = folders[start : start + PAGE]
     following = str(start + PAGE) if len(folders) > start + PAGE else None
     listed = [_listed(folder) for folder in shown]
@@ -54,7 +54,7 @@ def _listed(folder: PortalFolder) -> Listed:
     return Listed(uri, uri.removeprefix("mem://"), description, MIME, about, labels.name or None)
 
 
-def read(call: Call, uri: str) -> Document:
+def read(call: Call[Portals], uri: str) -> Document:
     """Raises NotFound for a portal or table that is not there."""
     if uri == VIEWER:
         return Document(uri, VIEWER_PAGE.read_text(encoding="utf-8"), VIEWER_MIME, VIEWER_META)
@@ -65,10 +65,10 @@ def read(call: Call, uri: str) -> Document:
             raise
         raise NotFound("No portal has this address. resources/list shows what there is.") from exc
     if address.table is None:
-        about = _about(*call.app.portals.described(call.caller, address))
+        about = _about(*call.operations.described(call.caller, address))
         return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about})
-    most = min(page.limit, call.app.settings.portal_rows)
-    rows, is_cut = call.app.portals.page(call.caller, address, replace(page, limit=most + 1))
+    most = min(page.limit, call.operations.max_rows)
+    rows, is_cut = call.operations.page(call.caller, address, replace(page, limit=most + 1))
     shown = fitting(rows[:most])
     meta: dict[str, Any] = {"memory": {"rows": len(shown), "offset": page.offset}}
     if is_cut or len(shown) < len(rows):  # a row that is too long alone is passed over
@@ -76,7 +76,7 @@ def read(call: Call, uri: str) -> Document:
     return Document(uri, json.dumps(shown, ensure_ascii=False), "application/json", meta)
 
 
-def watched(call: Call, uri: str) -> str | None:
+def watched(call: Call[Portals], uri: str) -> str | None:
     if uri == VIEWER:
         return VIEWER  # which never changes
     try:
@@ -85,11 +85,11 @@ def watched(call: Call, uri: str) -> str | None:
         return None
 
 
-def complete(call: Call, name: str, value: str) -> list[str]:
+def complete(call: Call[Portals], name: str, value: str) -> list[str]:
     """Namespaces and portals that there are."""
     if name not in ("namespace", "portal"):
         return []
-    found = {getattr(folder.address, name) for folder in call.app.portals.all(call.caller)}
+    found = {getattr(folder.address, name) for folder in call.operations.all(call.caller)}
     return sorted(one for one in found if one.startswith(value))
 
 

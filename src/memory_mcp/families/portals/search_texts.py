@@ -18,7 +18,7 @@ MAX_TITLE_CHARS = 80
 
 
 class PortalTexts:
-    """One portal, read when somebody asks."""
+    """One portal, read when its texts are wanted."""
 
     def __init__(self, portals: Portals, caller: Caller, folder: PortalFolder) -> None:
         self._portals = portals
@@ -53,12 +53,15 @@ class PortalTexts:
                 yield key, Text(f"{address.portal_uri}/{table.name}", title, content, name=table.name)
 
 
+def group_name(address: Address) -> str:
+    return f"{address.namespace}/{address.portal}"
+
+
 def groups(portals: Portals, caller: Caller) -> Iterator[Group]:
     for folder in portals.all(caller):
         texts = PortalTexts(portals, caller, folder)
-        name = f"{folder.address.namespace}/{folder.address.portal}"
         with suppress(FileNotFoundError):  # gone by now
-            yield Group(name, texts.versions, texts.texts, folder.version())
+            yield Group(group_name(folder.address), texts.versions, texts.texts, folder.version())
 
 
 def _is_text(column: Column) -> bool:

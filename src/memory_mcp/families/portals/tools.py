@@ -4,9 +4,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from memory_mcp.caller import Scope
-from memory_mcp.families.family import AS_WHOLE, Arguments, Call, Family
-from memory_mcp.families.portals import resources
+from memory_mcp.families.family import AS_WHOLE, Arguments, Call
 from memory_mcp.families.portals.answers import Deleted, Result, View
+from memory_mcp.families.portals.family import portals as portals
 from memory_mcp.families.portals.model import (
     MAX_DESCRIPTION_CHARS,
     MAX_NAME_CHARS,
@@ -19,6 +19,7 @@ from memory_mcp.families.portals.model import (
     Received,
     Written,
 )
+from memory_mcp.families.portals.operations import Portals
 from memory_mcp.names import check_readable
 
 MAX_BASE64_CHARS = 1_400_000  # characters of base64: 1 MiB
@@ -30,20 +31,6 @@ FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
 
 PortalName = Annotated[str, Field(max_length=MAX_NAME_CHARS), AfterValidator(check_readable)]
 PortalDescription = Annotated[str, Field(max_length=MAX_DESCRIPTION_CHARS), AfterValidator(check_readable)]
-
-portals = Family(
-    name="portals",
-    purpose="tables and SQL, a portal at mem://namespace/portal: portal_write records, portal_query with one SELECT, "
-    "portal_import and portal_export files",
-    errors="tool-result",
-    is_confinable=True,
-    uri_prefixes=("mem://", VIEWER),
-    templates=resources.TEMPLATES,
-    list_resources=resources.list_page,
-    read_resource=resources.read,
-    watched=resources.watched,
-    complete=resources.complete,
-)
 
 
 class InPortal(Arguments):
@@ -58,9 +45,9 @@ class Write(InPortal):
 
 
 @portals.tool(Write, answers=Written, title="Write records", needs=Scope.WRITE, spec_name="memory/write")
-def portal_write(call: Call, asked: Write) -> Written:
+def portal_write(call: Call[Portals], asked: Write) -> Written:
     """Add records to a table, all or none. Makes what is missing: portal, table, columns."""
-    return call.app.portals.write(call.caller, asked.uri, asked.table, asked.data, asked.name, asked.description)
+    return call.operations.write(call.caller, asked.uri, asked.table, asked.data, asked.name, asked.description)
 
 
 class Query(InPortal):
@@ -71,9 +58,9 @@ class Query(InPortal):
 @portals.tool(
     Query, answers=Result, title="Query a portal", needs=Scope.READ, idempotent=True, spec_name="memory/query"
 )
-def portal_query(call: Call, asked: Query) -> Result:
+def portal_query(call: Call[Portals], asked: Query) -> Result:
     """Query a portal's tables with SQL."""
-    return call.app.portals.query(call.caller, asked.uri, asked.sql, asked.parameters, call.cancelled)
+    return call.operations.query(call.caller, asked.uri, asked.sql, asked.parameters, call.cancelled)
 
 
 class Delete(InPortal):
@@ -99,9 +86,9 @@ def _audit(asked: Delete, deleted: Deleted) -> dict[str, Any]:
     spec_name="memory/delete",
     audit=_audit,
 )
-def portal_delete(call: Call, asked: Delete) -> Deleted:
+def portal_delete(call: Call[Portals], asked: Delete) -> Deleted:
     """Delete matching records, a whole table, or a portal."""
-    return call.app.portals.delete(call.caller, asked.uri, asked.table, asked.where, confirm=asked.confirm)
+    return call.operations.delete(call.caller, asked.uri, asked.table, asked.where, confirm=asked.confirm)
 
 
 class Import(InPortal):
@@ -115,9 +102,9 @@ class Import(InPortal):
 
 
 @portals.tool(Import, answers=Imported, title="Import a file", needs=Scope.WRITE, spec_name="memory/import")
-def portal_import(call: Call, asked: Import) -> Imported:
+def portal_import(call: Call[Portals], asked: Import) -> Imported:
     """Import a file's records, all or none; db brings whole tables."""
-    return call.app.portals.transfers.import_file(
+    return call.operations.transfers.import_file(
         call.caller,
         asked.uri,
         asked.source,
@@ -145,9 +132,9 @@ class Export(InPortal):
     makes_files=True,
     spec_name="memory/export",
 )
-def portal_export(call: Call, asked: Export) -> Exported:
+def portal_export(call: Call[Portals], asked: Export) -> Exported:
     """Export a table, a query's result or all tables (zip); db is the whole portal in one file."""
-    return call.app.portals.transfers.export_file(
+    return call.operations.transfers.export_file(
         call.caller,
         asked.uri,
         asked.destination,
@@ -185,9 +172,9 @@ def _in_a_line(view: View) -> str:
     summary=_in_a_line,
     **SHOWN_BY_THE_VIEWER,
 )
-def portal_view(call: Call, asked: InPortal) -> View:
+def portal_view(call: Call[Portals], asked: InPortal) -> View:
     """Show a portal's tables and sizes."""
-    return call.app.portals.view(call.caller, asked.uri)
+    return call.operations.view(call.caller, asked.uri)
 
 
 # For the viewer alone: a page in a host reaches no disk and no network but through tools
@@ -212,10 +199,10 @@ class Upload(Arguments):
     app_only=True,
     ui=FOR_THE_VIEWER,
 )
-def portal_upload(call: Call, asked: Upload) -> Received:
+def portal_upload(call: Call[Portals], asked: Upload) -> Received:
     """Take in a file piece by piece, for portal_import, which deletes it. What nobody imports is gone after an hour;
     ten such files can wait at a time."""
-    return call.app.portals.transfers.receive(call.caller, asked.name, asked.offset, asked.data)
+    return call.operations.transfers.receive(call.caller, asked.name, asked.offset, asked.data)
 
 
 class Download(Arguments):
@@ -232,6 +219,6 @@ class Download(Arguments):
     app_only=True,
     ui=FOR_THE_VIEWER,
 )
-def portal_download(call: Call, asked: Download) -> Piece:
+def portal_download(call: Call[Portals], asked: Download) -> Piece:
     """Give an exported file piece by piece. Exports to downloads/ are gone after an hour."""
-    return call.app.portals.transfers.hand_over(call.caller, asked.destination, asked.offset)
+    return call.operations.transfers.hand_over(call.caller, asked.destination, asked.offset)

@@ -12,11 +12,10 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from memory_mcp.caller import Caller
 from memory_mcp.errors import AppError, Unavailable, Unusable
-from memory_mcp.families.family import Group, Groups, Text
+from memory_mcp.families.family import Group, Groups, Match, Text, TextQuery
 from memory_mcp.families.notes import Notes
 from memory_mcp.families.notes.model import Author, Filter, NewNote
 from memory_mcp.families.notes.model import NoteQuery as NotesQuestion
-from memory_mcp.families.recall.model import Match, RecallQuery
 
 AT_ONCE = 200  # texts in one transaction
 MAX_BATCH_CHARS = 1_000_000  # characters of those together, unless one has more
@@ -49,14 +48,14 @@ class Index:
         except _Restarted:
             self._follow(caller, family, groups)
 
-    def search(self, caller: Caller, family: str, question: RecallQuery, limit: int) -> list[Match]:
+    def search(self, caller: Caller, family: str, wanted: TextQuery) -> list[Match]:
         copies, user = self._copies, caller.user
         if self._followed.get((user, family), copies.file[user]) != copies.file[user]:
             raise Unavailable(ANEW)
         # The namespaces of the copies are groups, such as portals/NAMESPACE/PORTAL.
         within = None if caller.confined_to is None else f"{family}/{caller.confined_to}/"
-        chosen = Filter(folder=family, tags=question.tags, namespace_prefix=within)
-        asked = NotesQuestion(question.query, chosen, limit=limit)
+        chosen = Filter(folder=family, tags=wanted.tags, namespace_prefix=within)
+        asked = NotesQuestion(wanted.query, chosen, limit=wanted.limit)
         found, _ = copies.use(self._notes.hits, caller.unconfined(), asked)
         # One may be gone by now: a text that changes gets another copy.
         known = copies.use(self._notes.metadata, caller.unconfined(), [hit.id for hit in found])

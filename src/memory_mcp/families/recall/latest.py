@@ -1,16 +1,13 @@
 """What was written last, over every family."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.errors import AppError
-from memory_mcp.families.family import LastWrite
-
-if TYPE_CHECKING:
-    from memory_mcp.app import App
+from memory_mcp.families.family import LastWrite, OpenFamily
 
 
 @dataclass(frozen=True)
@@ -19,30 +16,24 @@ class Latest:
     incomplete: dict[str, str]  # why a family could not be read
 
 
-def latest(app: "App", caller: Caller, limit: int, only: str | None = None) -> Latest:
-    """Of all families, or of one. One that cannot be read keeps no other from being."""
-    asking: dict[str, Callable[[], list[LastWrite]]] = {
-        "vault": lambda: app.vault.last_written(caller, limit),
-        "notes": lambda: app.notes.last_written(caller, limit),
-        "stores": lambda: app.stores.last_written(caller, limit),
-        "graph": lambda: app.graph.last_written(caller, limit),
-        "portals": lambda: app.portals.last_written(caller),
-    }
+def latest(families: Mapping[str, OpenFamily[Any]], caller: Caller, limit: int, only: str | None = None) -> Latest:
+    """Of all families, or of one. One that cannot be read does not keep the others from being read."""
     writes: list[tuple[str, LastWrite]] = []
     incomplete = {}
-    for family, ask in asking.items():
-        if family in caller.families and only in (None, family):
+    for name, one in families.items():
+        if one.family.last_writes and name in caller.families and only in (None, name):
             try:
-                writes += [(family, LastWrite(one.ref, one.title, _at(one))) for one in ask()]
+                found = one.family.last_writes(one.operations, caller, limit)
+                writes += [(name, LastWrite(write.ref, write.title, _at(write))) for write in found]
             except AppError as exc:
-                incomplete[family] = exc.public_message
+                incomplete[name] = exc.public_message
     writes.sort(key=lambda written: written[1].at, reverse=True)
     return Latest(writes[:limit], incomplete)
 
 
-def _at(one: LastWrite) -> str:
+def _at(write: LastWrite) -> str:
     """All in one form, so that they can be compared."""
     try:
-        return precise_stamp(instant(one.at))
+        return precise_stamp(instant(write.at))
     except ValueError:  # a file may say anything of itself
         return ""

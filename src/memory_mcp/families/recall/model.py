@@ -14,18 +14,6 @@ class RecallQuery:
     limit: int = 10
 
 
-@dataclass(frozen=True)
-class Match:
-    """What one family found, before it is ranked among the others' matches."""
-
-    ref: str
-    title: str
-    snippet: str
-    score: float
-    cosine: float | None
-    lexical: float | None
-
-
 # Answers go over the wire as they stand.
 
 

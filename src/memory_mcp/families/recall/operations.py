@@ -9,9 +9,9 @@ from functools import partial
 from memory_mcp.caller import Caller
 from memory_mcp.embedding import EmbeddingWorker
 from memory_mcp.errors import AppError, Invalid
-from memory_mcp.families.family import within_budget
+from memory_mcp.families.family import Match, TextQuery, within_budget
 from memory_mcp.families.recall.background import BackgroundIndexer, Follow, begun
-from memory_mcp.families.recall.model import Incomplete, Match, Recalled, RecallHit, RecallQuery
+from memory_mcp.families.recall.model import Incomplete, Recalled, RecallHit, RecallQuery
 from memory_mcp.search import ranking
 from memory_mcp.sessions import Session
 
@@ -30,7 +30,7 @@ BEHIND = "Its newest memories are still being indexed; ask again in a while."
 SLOW = "It took too long; ask it alone."
 FAILED = "The server failed here, and its log says why."
 
-Find = Callable[[Caller, Session, RecallQuery, int], list[Match]]
+Find = Callable[[Caller, Session, TextQuery], list[Match]]
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ class Recall:
 
     def stop(self) -> None:
         """Give up what is being indexed; the next search goes on with it."""
+        self.worker.stop()
         self._stop()
         for follower in self._followers.values():
             follower.join(STOP_SECONDS)
@@ -96,8 +97,8 @@ class Recall:
             return _Part(None, SLOW)
         try:
             behind = self._followed(family, caller, began + FOLLOWING)
-            limit = max(AT_LEAST, question.limit)
-            return _Part(self._find[family](caller, session, question, limit), behind)
+            wanted = TextQuery(question.query, question.tags, max(AT_LEAST, question.limit))
+            return _Part(self._find[family](caller, session, wanted), behind)
         except Exception as exc:  # noqa: BLE001  # one broken family must not take the others down
             return _Part(None, _told(family, exc))
         finally:

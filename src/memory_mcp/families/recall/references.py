@@ -1,49 +1,31 @@
 """Opening what a `ref` names, of whichever family."""
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote
-from uuid import UUID
 
-from memory_mcp.caller import Scope
+from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import NotFound
-from memory_mcp.families.family import Call
-from memory_mcp.families.notes.operations import note_uri
-
-NO_REF = (
-    "Nothing has the address {ref!r}. `memory-mcp search` shows such as memory://note/ID, memory://vault/KEY, "
-    "stores:STORE/PATH, graph:PROJECT/ENTITY or mem://NAMESPACE/PORTAL/TABLE."
-)
+from memory_mcp.families.family import Call, Family, OpenFamily
+from memory_mcp.sessions import Session
 
 
-def opened(call: Call, ref: str) -> Any:
-    """What it holds, as its family shows it. Raises NotFound."""
-    call.caller.require(Scope.READ)
-    kind, _, rest = ref.partition(":")
-    place, _, name = rest.partition("/")
-    if kind == "stores" and name and kind in call.caller.families and kind in call.caller.families:
-        return asdict(call.app.stores.get(call.caller, place, unquote(name), include_expired=True))
-    if kind == "graph" and name and kind in call.caller.families and kind in call.caller.families:
-        return _entity(call, unquote(place), unquote(name))
-    uri = note_uri(ref) if _is_id(ref) else ref
-    for family in call.app.families.values():
-        if family.name in call.caller.families and uri.startswith(family.uri_prefixes):
-            return json.loads(family.read_resource(call, uri).text)
-    raise NotFound(NO_REF.format(ref=ref), ref=ref)
+def open_reference(families: Mapping[str, OpenFamily[Any]], caller: Caller, session: Session, ref: str) -> Any:
+    """What it names, as its family shows it. Raises NotFound."""
+    caller.require(Scope.READ)
+    for name, one in families.items():
+        if name in caller.families and _is_of(one.family, ref):
+            call = Call(one.operations, caller, session)
+            if one.family.open_reference:
+                return one.family.open_reference(call, ref)
+            return json.loads(one.family.read_resource(call, ref).text)
+    raise NotFound(f"Nothing has the address {ref!r}. `memory-mcp search` shows such as {_forms(families)}.", ref=ref)
 
 
-def _entity(call: Call, project: str, name: str) -> Any:
-    from memory_mcp.families.graph.answers import Skip
-
-    found = call.app.graph.open_nodes(call.caller, call.session, project, [name], Skip())
-    if not found.entities:
-        raise NotFound(f"The project {project!r} has no entity called {name!r}.", ref=f"graph:{project}/{name}")
-    return found
+def _is_of(family: Family[Any], ref: str) -> bool:
+    return ref.startswith(family.uri_prefixes) or family.is_reference(ref)
 
 
-def _is_id(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False
+def _forms(families: Mapping[str, OpenFamily[Any]]) -> str:
+    *first, last = [one.family.reference_form for one in families.values() if one.family.reference_form]
+    return f"{', '.join(first)} or {last}"

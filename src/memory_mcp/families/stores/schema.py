@@ -3,5 +3,7 @@
 from pathlib import Path
 
 from memory_mcp.engines.sqlite import migrations
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D434D)  # "MMCM"
+STORES_CACHE = DatabaseKind("stores", SCHEMA, "stores.db", is_cache=True)

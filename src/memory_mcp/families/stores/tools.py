@@ -5,7 +5,8 @@ from pydantic import Field
 from memory_mcp.caller import Scope
 from memory_mcp.clock import last_instant, short_stamp
 from memory_mcp.errors import Invalid
-from memory_mcp.families.family import AS_WHOLE, READABLE, Arguments, Call, Family, Whole
+from memory_mcp.families.family import AS_WHOLE, READABLE, Arguments, Call, Whole
+from memory_mcp.families.stores.family import stores as stores
 from memory_mcp.families.stores.model import (
     Added,
     Category,
@@ -19,6 +20,7 @@ from memory_mcp.families.stores.model import (
     Removed,
     Updated,
 )
+from memory_mcp.families.stores.operations import Stores
 
 StoreName = Annotated[str, Field(min_length=1, max_length=64)]
 Path = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -26,14 +28,6 @@ Text = Annotated[str, Field(min_length=1, max_length=1024 * 1024)]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128), READABLE]], Field(max_length=64)]
 Citations = Annotated[list[Annotated[str, Field(min_length=1, max_length=2048)]], Field(max_length=100)]
 Moment = Annotated[str, Field(max_length=64)]
-
-stores = Family(
-    name="stores",
-    purpose="markdown files that a person reads, edits and commits, by store and path: add_memory, get_memory, "
-    "update_memory, list_memories, cortex_get_recent_memories",
-    errors="json-rpc",
-    uri_prefixes=(),
-)
 
 
 class InStore(Arguments):
@@ -53,10 +47,10 @@ class AddMemory(InStore):
 
 
 @stores.tool(AddMemory, answers=Added, title="Add a memory", needs=Scope.WRITE)
-def add_memory(call: Call, asked: AddMemory) -> Added:
+def add_memory(call: Call[Stores], asked: AddMemory) -> Added:
     """Write a new markdown memory. A missing store or category is made."""
     said = Metadata(tags=asked.tags, expires_at=_moment(asked.expires_at), citations=asked.citations)
-    return call.app.stores.add(call.caller, asked.store, asked.path, asked.content, said)
+    return call.operations.add(call.caller, asked.store, asked.path, asked.content, said)
 
 
 class GetMemory(AtPath):
@@ -64,9 +58,9 @@ class GetMemory(AtPath):
 
 
 @stores.tool(GetMemory, answers=Memory, title="Get a memory", needs=Scope.READ, idempotent=True)
-def get_memory(call: Call, asked: GetMemory) -> Memory:
+def get_memory(call: Call[Stores], asked: GetMemory) -> Memory:
     """Read a memory with its metadata."""
-    return call.app.stores.get(call.caller, asked.store, asked.path, include_expired=asked.include_expired)
+    return call.operations.get(call.caller, asked.store, asked.path, include_expired=asked.include_expired)
 
 
 class UpdateMemory(AtPath):
@@ -78,16 +72,16 @@ class UpdateMemory(AtPath):
 
 
 @stores.tool(UpdateMemory, answers=Updated, title="Update a memory", needs=Scope.WRITE, idempotent=True)
-def update_memory(call: Call, asked: UpdateMemory) -> Updated:
+def update_memory(call: Call[Stores], asked: UpdateMemory) -> Updated:
     """Change a memory's content or metadata; what is not given stays."""
     change = FileChange(asked.content, asked.tags, _moment(asked.expires_at), asked.clear_expiry, asked.citations)
-    return call.app.stores.update(call.caller, asked.store, asked.path, change)
+    return call.operations.update(call.caller, asked.store, asked.path, change)
 
 
 @stores.tool(AtPath, answers=Removed, title="Remove a memory", needs=Scope.DELETE, destructive=True)
-def remove_memory(call: Call, asked: AtPath) -> Removed:
+def remove_memory(call: Call[Stores], asked: AtPath) -> Removed:
     """Delete a memory."""
-    return call.app.stores.remove(call.caller, asked.store, asked.path)
+    return call.operations.remove(call.caller, asked.store, asked.path)
 
 
 class MoveMemory(InStore):
@@ -96,9 +90,9 @@ class MoveMemory(InStore):
 
 
 @stores.tool(MoveMemory, answers=Moved, title="Move a memory", needs=Scope.WRITE)
-def move_memory(call: Call, asked: MoveMemory) -> Moved:
+def move_memory(call: Call[Stores], asked: MoveMemory) -> Moved:
     """Move or rename a memory."""
-    return call.app.stores.move(call.caller, asked.store, asked.from_path, asked.to_path)
+    return call.operations.move(call.caller, asked.store, asked.from_path, asked.to_path)
 
 
 class InCategory(InStore):
@@ -111,9 +105,9 @@ class ListMemories(InCategory):
 
 
 @stores.tool(ListMemories, answers=Category, title="List memories", needs=Scope.READ, idempotent=True)
-def list_memories(call: Call, asked: ListMemories) -> Category:
+def list_memories(call: Call[Stores], asked: ListMemories) -> Category:
     """List a category's memories and subcategories; without a category, the top level."""
-    return call.app.stores.look_into(
+    return call.operations.look_into(
         call.caller, asked.store, asked.category, asked.offset, include_expired=asked.include_expired
     )
 
@@ -127,15 +121,15 @@ def list_memories(call: Call, asked: ListMemories) -> Category:
     idempotent=True,
     without_read=("store", "pruned_count"),
 )
-def prune_memories(call: Call, asked: InStore) -> Pruned:
+def prune_memories(call: Call[Stores], asked: InStore) -> Pruned:
     """Delete all expired memories of a store."""
-    return call.app.stores.prune(call.caller, asked.store)
+    return call.operations.prune(call.caller, asked.store)
 
 
 @stores.tool(InStore, answers=Reindexed, title="Reindex a store", needs=Scope.WRITE, idempotent=True)
-def reindex_store(call: Call, asked: InStore) -> Reindexed:
+def reindex_store(call: Call[Stores], asked: InStore) -> Reindexed:
     """Rebuild a store's category indexes from its files."""
-    return call.app.stores.reindex(
+    return call.operations.reindex(
         call.caller, asked.store, lambda done, total: call.progress(done, total, f"{done} of {total} files read")
     )
 
@@ -145,9 +139,9 @@ class RecentMemories(InCategory):
 
 
 @stores.tool(RecentMemories, answers=Recent, title="Recent memories", needs=Scope.READ, idempotent=True)
-def cortex_get_recent_memories(call: Call, asked: RecentMemories) -> Recent:
+def cortex_get_recent_memories(call: Call[Stores], asked: RecentMemories) -> Recent:
     """The memories updated last, whole, from a store or a category and all below it."""
-    return call.app.stores.recent(
+    return call.operations.recent(
         call.caller, asked.store, asked.category, asked.limit, include_expired=asked.include_expired
     )
 

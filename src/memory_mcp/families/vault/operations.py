@@ -64,6 +64,10 @@ class Vault:
         """Open the local user's file now, so that a damaged or newer one is reported at the start."""
         self._tenants.database(LOCAL_USER)
 
+    def name_session(self, session: Session, name: str) -> Session:
+        """Name the session of a connection, for every later call that names none."""
+        return self._sessions.choose(session, name)
+
     def commit(self, caller: Caller, session: Session, memory: NewMemory) -> Committed:
         """Store or replace one memory, findable at once. Raises Invalid for a vector that does not fit."""
         if memory.embedding is not None:

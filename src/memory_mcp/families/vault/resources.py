@@ -16,7 +16,7 @@ from memory_mcp.families.family import (
     position_number,
 )
 from memory_mcp.families.vault.model import VAULT_URI, Range, session_uri, uri_of
-from memory_mcp.families.vault.operations import MemoryPage
+from memory_mcp.families.vault.operations import MemoryPage, Vault
 
 PAGE = 100  # entries on one page of resources/list
 MAX_MEMORIES = 1000  # memories in one reading
@@ -29,7 +29,7 @@ TEMPLATES = (
 )
 
 
-def list_page(call: Call, position: str | None) -> ResourcePage:
+def list_page(call: Call[Vault], position: str | None) -> ResourcePage:
     """The vault, this session, then one entry per vault memory in the order they were first written."""
     first = (
         []
@@ -39,29 +39,29 @@ def list_page(call: Call, position: str | None) -> ResourcePage:
             Listed(session_uri(call.session.id), "session", "All memories of this session."),
         ]
     )
-    rows = call.app.vault.keys_after(call.caller, position_number(position), PAGE + 1)
+    rows = call.operations.keys_after(call.caller, position_number(position), PAGE + 1)
     entries = [Listed(uri_of(key), key) for _, key in rows[:PAGE]]
     return ResourcePage([*first, *entries], str(rows[PAGE - 1][0]) if len(rows) > PAGE else None)
 
 
-def read(call: Call, uri: str) -> Document:
+def read(call: Call[Vault], uri: str) -> Document:
     """Raises NotFound for whatever is not there, another session's memories included."""
     address, _, query = uri.partition("?")
     if address == VAULT_URI:
         wanted = _range(query)
-        return _array(uri, address, wanted, call.app.vault.page(call.caller, wanted))
+        return _array(uri, address, wanted, call.operations.page(call.caller, wanted))
     if address.startswith(f"{VAULT_URI}/"):
-        memory = call.app.vault.get(call.caller, decoded(address.removeprefix(f"{VAULT_URI}/")))
+        memory = call.operations.get(call.caller, decoded(address.removeprefix(f"{VAULT_URI}/")))
         return Document(uri, json.dumps(asdict(memory), ensure_ascii=False))
     if address.startswith("memory://session/"):
         if decoded(address.removeprefix("memory://session/")) != call.session.id:
             raise NotFound("There is no such session here. Yours is in resources/list.")
         wanted = _range(query)
-        return _array(uri, address, wanted, call.app.vault.session_page(call.caller, call.session, wanted))
+        return _array(uri, address, wanted, call.operations.session_page(call.caller, call.session, wanted))
     raise NotFound("No resource has this address. resources/list shows what there is.")
 
 
-def watched(call: Call, uri: str) -> str | None:
+def watched(call: Call[Vault], uri: str) -> str | None:
     """The vault, any memory in it, also one that is still to come, and the caller's own session, however spelled."""
     address, _, _ = uri.partition("?")
     if address == VAULT_URI:
@@ -74,9 +74,9 @@ def watched(call: Call, uri: str) -> str | None:
     return None
 
 
-def complete(call: Call, name: str, value: str) -> list[str]:
+def complete(call: Call[Vault], name: str, value: str) -> list[str]:
     if name == "key":
-        return call.app.vault.keys_starting(call.caller, value, COMPLETIONS + 1)
+        return call.operations.keys_starting(call.caller, value, COMPLETIONS + 1)
     if name == "session_id" and call.session.id.startswith(value):
         return [call.session.id]
     return []

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from memory_mcp.engines.sqlite import Database, Read, Write, migrations
+from memory_mcp.engines.sqlite import Database, migrations
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.families.vault import storage
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4356)  # "MMCV"
@@ -17,11 +18,12 @@ def index_when_opened(db: Database) -> None:
         storage.index_all(writing)
 
 
-def is_indexed(tx: Read) -> bool:
-    """Whether everything can be found by its words."""
-    return storage.is_indexed(tx)
-
-
-def index_anew(tx: Write) -> None:
-    """Fill indexes of words that are empty."""
-    storage.index_all(tx)
+VAULT_FILE = DatabaseKind(
+    "vault",
+    SCHEMA,
+    "memory.db",
+    is_at_db_path=True,
+    is_indexed=storage.is_indexed,
+    rebuild_index=storage.index_all,
+    on_open=index_when_opened,
+)

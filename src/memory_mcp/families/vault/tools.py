@@ -5,8 +5,8 @@ from pydantic import Field
 from memory_mcp.caller import Scope
 from memory_mcp.clock import instant, stamp
 from memory_mcp.errors import Invalid
-from memory_mcp.families.family import READABLE, Arguments, Call, Family, Whole
-from memory_mcp.families.vault import resources
+from memory_mcp.families.family import READABLE, Arguments, Call, Whole
+from memory_mcp.families.vault.family import vault as vault
 from memory_mcp.families.vault.model import (
     Committed,
     Joined,
@@ -18,6 +18,7 @@ from memory_mcp.families.vault.model import (
     Pruned,
     Pruning,
 )
+from memory_mcp.families.vault.operations import Vault
 
 Text = Annotated[str, Field(max_length=1024 * 1024)]
 Key = Annotated[str, Field(min_length=1, max_length=512)]
@@ -26,21 +27,6 @@ NewKey = Annotated[Key, READABLE]
 NewTags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128), READABLE]], Field(max_length=64)]
 Vector = Annotated[list[float], Field(max_length=65536)]
 """Its exact length is a setting, so the operation checks it and says what it should be."""
-
-vault = Family(
-    name="vault",
-    purpose="facts under a key, kept for good (scope 'vault') or as this session's scratchpad (scope 'session'): "
-    "commit_memory, search_memories, prune_memory; set_session_id names the session",
-    errors="json-rpc",
-    uri_prefixes=("memory://vault", "memory://session/"),
-    spells_out_answers=True,
-    spells_out_bounds=True,
-    templates=resources.TEMPLATES,
-    list_resources=resources.list_page,
-    read_resource=resources.read,
-    watched=resources.watched,
-    complete=resources.complete,
-)
 
 
 class CommitMemory(Arguments):
@@ -60,11 +46,11 @@ class CommitMemory(Arguments):
     idempotent=True,
     capability="CommitMemory",
 )
-def commit_memory(call: Call, asked: CommitMemory) -> Committed:
+def commit_memory(call: Call[Vault], asked: CommitMemory) -> Committed:
     """Store a memory entry in the session (volatile) or vault (persistent) scope. Upserts on key collision."""
     embedding = None if asked.embedding is None else tuple(asked.embedding)
     memory = NewMemory(asked.scope, asked.key, asked.content, _each_once(asked.tags), embedding)
-    return call.app.vault.commit(call.caller, call.session, memory)
+    return call.operations.commit(call.caller, call.session, memory)
 
 
 class SearchMemories(Arguments):
@@ -85,12 +71,12 @@ class SearchMemories(Arguments):
     idempotent=True,
     capability="SearchMemory",
 )
-def search_memories(call: Call, asked: SearchMemories) -> MemoryHits:
+def search_memories(call: Call[Vault], asked: SearchMemories) -> MemoryHits:
     """Search memories by text query, tags, or both. Returns ranked results. Semantic ranking used if embeddings are
     present and a query_embedding is provided."""
     embedding = None if asked.query_embedding is None else tuple(asked.query_embedding)
     question = MemoryQuery(asked.query.strip(), asked.scope, _each_once(asked.tags), embedding, asked.limit)
-    return call.app.vault.search(call.caller, call.session, question)
+    return call.operations.search(call.caller, call.session, question)
 
 
 class PruneMemory(Arguments):
@@ -113,11 +99,11 @@ class PruneMemory(Arguments):
     idempotent=True,
     capability="PruneMemory",
 )
-def prune_memory(call: Call, asked: PruneMemory) -> Pruned:
+def prune_memory(call: Call[Vault], asked: PruneMemory) -> Pruned:
     """Delete memory entries. Can target a specific key, or bulk-delete by age, tags or scope; filters combine with
     AND. The vault is never pruned without a filter."""
     pruning = Pruning(asked.scope, asked.key, _moment(asked.older_than), _each_once(asked.tags))
-    return call.app.vault.prune(call.caller, call.session, pruning)
+    return call.operations.prune(call.caller, call.session, pruning)
 
 
 class SetSessionId(Arguments):
@@ -133,10 +119,10 @@ class SetSessionId(Arguments):
     steers=True,
     capability="CommitMemory",
 )
-def set_session_id(call: Call, asked: SetSessionId) -> Joined:
+def set_session_id(call: Call[Vault], asked: SetSessionId) -> Joined:
     """Name the session of this connection. Session memories are kept under this name and seen by every connection
     that uses it."""
-    return Joined(call.app.sessions.choose(call.session, asked.session_id).id)
+    return Joined(call.operations.name_session(call.session, asked.session_id).id)
 
 
 def _each_once(tags: list[str]) -> tuple[str, ...]:

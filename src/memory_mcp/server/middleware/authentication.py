@@ -12,9 +12,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp.access import REQUESTS_A_MINUTE, Key, KeyRefused, Keys
-from memory_mcp.app import CONFINABLE
 from memory_mcp.caller import Caller
 from memory_mcp.errors import AppError, Forbidden
+from memory_mcp.families.registry import CONFINABLE
 from memory_mcp.server import connections
 from memory_mcp.server.middleware.pace import RefusalPace
 from memory_mcp.server.request_context import CALLER, ip_of

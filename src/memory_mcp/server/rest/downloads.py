@@ -116,7 +116,7 @@ def _export(app: App, person: Caller, target: Path, tell: Tell) -> int:
     from memory_mcp.maintenance.exports import Export  # a server at its start has no use for it
     from memory_mcp.maintenance.zip_file import pack
 
-    done = Export(app, person).run(target.with_name("export"), tell)
+    done = Export(app.opened, person).run(target.with_name("export"), tell)
     pack(done.folder, target, tell)
     return len(done.left_out)
 
@@ -146,7 +146,7 @@ async def _handed(request: Request, app: App, person: Caller, what: str, make: M
 
 
 def _made(app: App, person: Caller, what: str, make: Make, tell: Tell, downloads: Downloads) -> Handed:
-    from memory_mcp.maintenance.staging import staging, writing_to
+    from memory_mcp.engines.files.staging import staging, writing_to
 
     with ExitStack() as until_sent:
         until_sent.enter_context(downloads.turn(person.user))

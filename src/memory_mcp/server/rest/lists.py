@@ -122,7 +122,7 @@ def recent_writes(
 ) -> WritesShown:
     """What was written last, in every family."""
     person.require(Scope.READ)
-    found = latest(app, person, limit, family)
+    found = latest(app.opened, person, limit, family)
     return WritesShown(
         writes=[WriteShown(family=family, **vars(one)) for family, one in found.writes],
         incomplete=[Unread(family=family, error=why) for family, why in found.incomplete.items()],

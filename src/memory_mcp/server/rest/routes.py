@@ -7,8 +7,9 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from memory_mcp.access import User
 from memory_mcp.access.keys import lifetime
 from memory_mcp.access.usage import by_the_day
-from memory_mcp.app import App, confinable
+from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Scope, parse_scopes
+from memory_mcp.families.registry import confinable
 from memory_mcp.server.fair_routes import AddressRoute
 from memory_mcp.server.rest.authentication import (
     Cookie,

@@ -1,18 +1,21 @@
 """What goes in and out over REST."""
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_mcp.access import AuditRecord, IssuedKey, Key, Plan
 from memory_mcp.access.keys import LIFETIME, MAX_NAME_CHARS, MAX_NAMESPACE_CHARS, NAMESPACE, READABLE
-from memory_mcp.app import CONFINABLE
 from memory_mcp.caller import Scope
 from memory_mcp.families.portals.folders import PortalFolder
+from memory_mcp.families.registry import CONFINABLE, FAMILIES
 from memory_mcp.server.arguments import MAX_FIELD_BYTES
 from memory_mcp.sessions import Client, Transport
 
-FamilyName = Literal["vault", "notes", "stores", "graph", "portals", "recall"]
+if TYPE_CHECKING:
+    FamilyName = str
+else:
+    FamilyName = Literal[tuple(FAMILIES)]
 
 
 BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"

@@ -102,7 +102,7 @@ def link(asked: LinkAsked, app: TheApp, person: ThePerson) -> Linked:
     """Choose the hub. The server asks it first; nothing is sent until a namespace is enabled."""
     _require_owner(person)
     made = app.sync.link(person.user, asked.url, asked.key, secret=asked.secret, encrypt=asked.encrypt)
-    app.syncing.try_again(person.user)
+    app.sync_worker.try_again(person.user)
     return Linked(url=made.url, encrypted=bool(made.secret), secret=made.secret if asked.encrypt else None)
 
 
@@ -149,7 +149,7 @@ def now(app: TheApp, person: ThePerson) -> Exchanged:
 def _told(app: App, person: Caller, verb: Callable[[Sync, str, str], None], namespace: str) -> SyncStatus:
     require(person, "notes", Scope.WRITE)
     verb(app.sync, person.user, namespace)
-    app.syncing.wake(person.user)
+    app.sync_worker.wake(person.user)
     return SyncStatus.of(app.sync.status(person.user))
 
 

@@ -1,6 +1,5 @@
 """Every tool for the web app, as its person: what an agent can do, its owner can."""
 
-import threading
 from typing import Annotated, Any
 
 from fastapi import Body, Path, Query, Request
@@ -10,7 +9,7 @@ from memory_mcp.caller import Caller
 from memory_mcp.errors import NotFound
 from memory_mcp.families.family import Call
 from memory_mcp.families.recall.overview import overview
-from memory_mcp.families.recall.references import opened
+from memory_mcp.families.recall.references import open_reference
 from memory_mcp.server import results
 from memory_mcp.server.disconnects import DISCONNECT
 from memory_mcp.server.rest.authentication import TheApp, ThePerson, tool_named
@@ -35,25 +34,31 @@ def call_tool(
     if tool is None:
         raise NotFound(f"Unknown tool: {name}. docs/tools.md and tools/list name those there are.")
     running: ToolCalls = request.app.state.running
-    answer = running.run(call_of(app, person, request.scope[DISCONNECT].event), tool, arguments)
+    call = Call(
+        app.opened[tool.family].operations,
+        person,
+        session_of(app, person),
+        cancelled=request.scope[DISCONNECT].event,
+    )
+    answer = running.run(call, tool, arguments)
     return results.shown(tool, answer, person, arguments)
 
 
 @mine.get("/open", responses=refusals(404, 422))
 def open_ref(ref: Annotated[str, Query(max_length=4000)], app: TheApp, person: ThePerson) -> Any:
     """What a `ref` of recall_memories names."""
-    return opened(call_of(app, person), ref)
+    return open_reference(app.opened, person, session_of(app, person), ref)
 
 
 @mine.get("/overview")
 def home(app: TheApp, person: ThePerson) -> dict[str, dict[str, int | str]]:
     """The counts of each family by name; of a family that cannot be read, its `error`."""
-    return overview(app, person)
+    return overview(app.opened, person)
 
 
-def call_of(app: App, person: Caller, cancelled: threading.Event | None = None) -> Call:
+def session_of(app: App, person: Caller) -> Session:
     """A person's session in the web app lasts as one of the era without connections does."""
     connection = app.sessions.sessionless(person, WEB_APP)
     session = Session(connection.chosen_session or connection.own_session, connection, WEB_APP)
     app.sessions.join(person.user, session)
-    return Call(app, person, session, cancelled=cancelled or threading.Event())
+    return session

@@ -6,5 +6,7 @@ access/ and sessions/ own its tables.
 from pathlib import Path
 
 from memory_mcp.engines.sqlite import migrations
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D434C)  # "MMCL"
+FILE = DatabaseKind("live", SCHEMA, "live.db", is_shared=True, is_cache=True)

@@ -11,12 +11,19 @@ from pathlib import Path
 from memory_mcp.engines.files import data_directory
 from memory_mcp.engines.files.atomic_write import UNFINISHED
 from memory_mcp.engines.files.rooted_folder import Root
-from memory_mcp.maintenance.model import LeftOut
-from memory_mcp.maintenance.staging import PREFIX
+from memory_mcp.engines.files.staging import PREFIX
 
 MARKDOWN = ".md"
 UNSETTLED = 50_000_000  # nanoseconds after its last change in which a file may change again without a trace in its time
 Signature = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What could not be copied, and why."""
+
+    path: str
+    why: str
 
 
 @dataclass

@@ -10,12 +10,24 @@ import typer
 from rich.console import Console
 
 from memory_mcp import settings
-from memory_mcp.app import FAMILIES, open_upkeep
+from memory_mcp.app import open_maintenance
 from memory_mcp.caller import LOCAL_USER
-from memory_mcp.cli.common import AsJson, DataDir, caller_for, opened_app, opened_upkeep, print_json, usage, watched
+from memory_mcp.cli.common import (
+    AsJson,
+    DataDir,
+    caller_for,
+    opened_app,
+    opened_maintenance,
+    print_json,
+    usage,
+    watched,
+)
+from memory_mcp.engines.files.file_tree import LeftOut
 from memory_mcp.errors import AppError
+from memory_mcp.families.maintenance import Finding
+from memory_mcp.families.registry import FAMILIES
 from memory_mcp.maintenance.exports import Export
-from memory_mcp.maintenance.model import Diagnosis, Finding, LeftOut
+from memory_mcp.maintenance.model import Diagnosis
 
 COLOURS = {"notice": "cyan", "problem": "red", "repaired": "green"}
 
@@ -29,8 +41,8 @@ def backup(
 
     It holds every write that was acknowledged before it began. Example: memory-mcp backup ~/memory.zip
     """
-    with opened_upkeep(data_dir) as upkeep, watched(as_json) as tell:
-        made = upkeep.backup.make(file, tell)
+    with opened_maintenance(data_dir) as maintenance, watched(as_json) as tell:
+        made = maintenance.backup.make(file, tell)
     if as_json:
         print_json({**vars(made), "left_out": [vars(one) for one in made.left_out]})
     else:
@@ -51,8 +63,8 @@ def restore(
     """
     with usage():
         chosen, former_vault = settings_for_restoring({"data_dir": data_dir})
-    with open_upkeep(chosen, alone=True, former_vault=former_vault) as upkeep, watched(as_json) as tell:
-        done = upkeep.restore.run(file, tell)
+    with open_maintenance(chosen, alone=True, former_vault=former_vault) as maintenance, watched(as_json) as tell:
+        done = maintenance.restore.run(file, tell)
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
         return
@@ -76,8 +88,8 @@ def doctor(
     Leaves with 0 if all is well or mended, with 1 if problems are left.
     """
     chosen, trouble = _settings(data_dir)
-    with open_upkeep(chosen) as upkeep, watched(as_json) as tell:
-        found = upkeep.doctor.look(repair=repair, tell=tell)
+    with open_maintenance(chosen) as maintenance, watched(as_json) as tell:
+        found = maintenance.doctor.look(repair=repair, tell=tell)
     found = Diagnosis({"settings": 1, **found.checked}, (*trouble, *found.findings))
     if as_json:
         shown = [vars(one) for one in found.findings]
@@ -93,8 +105,8 @@ def migrate(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
     A copy of each file that changes goes to backups/ first.
     """
-    with opened_upkeep(data_dir) as upkeep:
-        done = list(upkeep.migrating.run())
+    with opened_maintenance(data_dir) as maintenance:
+        done = list(maintenance.migration.run())
     if as_json:
         print_json({"files": [vars(one) for one in done]})
     else:
@@ -118,7 +130,7 @@ def export(
     """
     with opened_app(data_dir) as (app, local), watched(as_json) as tell:
         everything = replace(caller_for(app, local, user), families=frozenset(FAMILIES))
-        done = Export(app, everything).run(folder, tell)
+        done = Export(app.opened, everything).run(folder, tell)
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
     else:

@@ -1,0 +1,19 @@
+"""Where the parts are put together: the only code that constructs them."""
+
+from memory_mcp.app.access import Access, open_access
+from memory_mcp.app.composition import App, embedding_options, open_app
+from memory_mcp.app.hub import HubApp, open_hub
+from memory_mcp.app.maintenance import Maintenance, backup_of, open_maintenance
+
+__all__ = [
+    "Access",
+    "App",
+    "HubApp",
+    "Maintenance",
+    "backup_of",
+    "embedding_options",
+    "open_access",
+    "open_app",
+    "open_hub",
+    "open_maintenance",
+]

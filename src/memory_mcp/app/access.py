@@ -1,0 +1,96 @@
+"""Users, keys and what else decides who may use a server."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from memory_mcp.access import Audit, Keys, Limits, SignIns, Users, delete_folder, folder_of, server_db
+from memory_mcp.clock import Clock, utc_now
+from memory_mcp.engines.files import data_dir_lock, data_directory
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+from memory_mcp.families.context import open_database
+from memory_mcp.sessions import Servers, addresses, live_db
+from memory_mcp.settings import Settings
+from memory_mcp.sync import hub as hubs
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who may use a server, without what they use it for."""
+
+    users: Users
+    keys: Keys
+    sign_ins: SignIns
+    limits: Limits
+    audit: Audit
+    folder_of: Callable[[str], Path]
+    forget: Callable[[str], None]  # delete all that a further user stores here
+    addresses: Callable[[], list[str]]  # where running servers are reached over HTTP
+
+
+@dataclass(frozen=True)
+class ServerFiles:
+    """The server's own databases."""
+
+    server: Database
+    live: Database
+
+
+@contextmanager
+def open_access(settings: Settings) -> Iterator[Access]:
+    """Users and keys alone: a damaged vault must not keep anyone from revoking one."""
+    with ExitStack() as stack:
+        files = open_server_files(settings, utc_now, stack)
+        yield create_access(settings, files, utc_now)
+
+
+def open_server_files(settings: Settings, clock: Clock, stack: ExitStack) -> ServerFiles:
+    """Use the data directory until the stack is closed, and open the server's own files in it."""
+    stack.enter_context(use_data_dir(settings.data_dir))
+    data_directory.prepare(settings.data_dir)
+
+    def opened(kind: DatabaseKind) -> Database:
+        return stack.enter_context(closing(open_database(settings, clock, kind, settings.data_dir / kind.file)))
+
+    return ServerFiles(opened(server_db.FILE), opened(live_db.FILE))
+
+
+@contextmanager
+def use_data_dir(data_dir: Path) -> Iterator[None]:
+    """Hold the data directory as one of its users, after a restore that was killed has been finished."""
+    while True:
+        with data_dir_lock.shared(data_dir):
+            if not (data_dir / data_dir_lock.RESTORING).exists():
+                yield
+                return
+        from memory_mcp.maintenance import finish_restore  # a server that starts does not need it
+
+        with data_dir_lock.exclusive(data_dir, data_dir_lock.LOCK_TIMEOUT_S):
+            finish_restore(data_dir)
+
+
+def create_access(
+    settings: Settings, files: ServerFiles, clock: Clock, publish_keys: Callable[[str], None] = lambda user: None
+) -> Access:
+    audit, limits = Audit(files.server), Limits(files.live)
+    return Access(
+        users=Users(files.server, audit),
+        keys=Keys(files.server, audit, clock, publish_keys),
+        sign_ins=SignIns(files.server, limits, audit, clock),
+        limits=limits,
+        audit=audit,
+        folder_of=partial(folder_of, settings.data_dir),
+        forget=partial(_forget, settings, clock),
+        addresses=partial(addresses, files.live, Servers(settings.data_dir / "servers")),
+    )
+
+
+def _forget(settings: Settings, clock: Clock, user: str) -> None:
+    path = settings.data_dir / hubs.FILE.file
+    if path.exists():
+        with closing(open_database(settings, clock, hubs.FILE, path)) as records:
+            hubs.forget(records, user)
+    delete_folder(settings.data_dir, user)

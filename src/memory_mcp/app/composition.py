@@ -1,0 +1,256 @@
+"""A server's parts, put together."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from memory_mcp.access.usage import Analytics, Coverage
+from memory_mcp.app.access import Access, ServerFiles, create_access, open_server_files
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.changes import Changes
+from memory_mcp.clock import Clock, utc_now
+from memory_mcp.embedding import Embedders, Options, model_files
+from memory_mcp.errors import Unavailable
+from memory_mcp.families import registry
+from memory_mcp.families.context import Context
+from memory_mcp.families.family import Family, OpenFamily
+from memory_mcp.families.graph import Graph
+from memory_mcp.families.notes import Notes
+from memory_mcp.families.portals.operations import Portals
+from memory_mcp.families.recall import Recall
+from memory_mcp.families.stores import Stores
+from memory_mcp.families.vault import Vault
+from memory_mcp.importers import Importers
+from memory_mcp.peers import Peers
+from memory_mcp.sessions import Clients, Servers, Sessions
+from memory_mcp.settings import Settings
+from memory_mcp.sync import LINK_FILE, Sync, SyncWorker
+
+log = logging.getLogger(__name__)
+Ops = TypeVar("Ops")
+
+
+@dataclass(frozen=True)
+class App:
+    """All that a server, or a command, works with."""
+
+    settings: Settings
+    families: dict[str, Family[Any]]  # by name: those that are switched on
+    opened: dict[str, OpenFamily[Any]]  # by name: all of them
+    importers: Importers
+    access: Access
+    sessions: Sessions
+    clients: Clients
+    servers: Servers
+    analytics: Analytics
+    changes: Changes
+    peers: Peers
+    sync: Sync
+    sync_worker: SyncWorker
+
+    # What routes and commands of one family call
+
+    @property
+    def vault(self) -> Vault:
+        return self._operations("vault", Vault)
+
+    @property
+    def notes(self) -> Notes:
+        return self._operations("notes", Notes)
+
+    @property
+    def stores(self) -> Stores:
+        return self._operations("stores", Stores)
+
+    @property
+    def graph(self) -> Graph:
+        return self._operations("graph", Graph)
+
+    @property
+    def portals(self) -> Portals:
+        return self._operations("portals", Portals)
+
+    @property
+    def recall(self) -> Recall:
+        return self._operations("recall", Recall)
+
+    def _operations(self, name: str, kind: type[Ops]) -> Ops:
+        operations: Ops = self.opened[name].operations
+        return operations
+
+    def start(self) -> None:
+        """Begin what a server does beside answering."""
+        self._prepare()
+        _delete_stale_sessions(self.sessions)
+        for name in self.families:
+            one = self.opened[name]
+            if one.family.start:
+                one.family.start(one.operations)
+        if "notes" in self.families:
+            self.changes.listen(self.sync_worker.follow)
+            self.sync_worker.start()
+
+    def housekeeping(self) -> Iterator[Callable[[], None]]:
+        """What families want done every minute."""
+        for one in self.opened.values():
+            if one.family.housekeeping:
+                yield partial(one.family.housekeeping, one.operations)
+
+    def _prepare(self) -> None:
+        users = [LOCAL_USER, *_further_users(self.settings.data_dir)]
+        for name in self.families:
+            one = self.opened[name]
+            try:
+                if one.family.prepare:
+                    one.family.prepare(one.operations, users)
+            except Unavailable as exc:
+                log.error("The family %s is unavailable. %s `memory-mcp doctor` says more.", name, exc.message)  # noqa: TRY400  # no bug
+
+    def stop(self) -> None:
+        """End the work in the background and the sessions, and publish the last changes, however the process ends."""
+        families = [partial(one.family.stop, one.operations) for one in self.opened.values() if one.family.stop]
+        steps: tuple[Callable[[], object], ...] = (
+            self.sync_worker.stop,
+            *families,
+            self.sessions.close_all,
+            self.clients.close,
+            self.servers.close,
+            self.analytics.write_down,
+            self.changes.close,
+            self.peers.close,
+        )
+        for step in steps:
+            try:
+                step()
+            except Unavailable as exc:
+                log.warning("Left undone at the end: %s", exc.message)
+
+
+@contextmanager
+def open_app(
+    settings: Settings,
+    *,
+    clock: Clock = utc_now,
+    serving: bool = True,
+    new_files_dir: Path | None = None,
+    families: dict[str, Family[Any]] = registry.FAMILIES,
+) -> Iterator[App]:
+    """Open everything a server needs, and close it. Raises AppError that says what to mend.
+
+    The command line opens it without `serving`: then nothing happens in the background. Databases that are missing are
+    created in `new_files_dir`, if it is given, and not in the data directory.
+    """
+    served = registry.chosen(families, settings.families)
+    with ExitStack() as stack:
+        files = open_server_files(settings, clock, stack)
+        changes, peers = Changes(), Peers(settings.data_dir / "servers")
+        servers = Servers(settings.data_dir / "servers")
+        changes.listen(peers.tell)
+        context = Context(
+            settings,
+            clock,
+            sessions=_create_sessions(settings, files, servers),
+            changes=changes,
+            embedders=Embedders(embedding_options(settings)),
+            closing=stack,
+            served=frozenset(served),
+            new_files_dir=new_files_dir,
+        )
+        _open_families(context, families)
+        app = _create_app(context, files, served, servers, peers)
+        stack.callback(app.stop)
+        if serving:
+            app.start()
+        yield app
+
+
+def _open_families(context: Context, families: Mapping[str, Family[Any]]) -> None:
+    """Each opens itself, with those before it at hand."""
+    for name, family in families.items():
+        context.opened[name] = OpenFamily(family, family.open(context))
+
+
+def _create_app(
+    context: Context, files: ServerFiles, served: dict[str, Family[Any]], servers: Servers, peers: Peers
+) -> App:
+    settings, changes, opened = context.settings, context.changes, context.opened
+    notes: Notes = opened["notes"].operations
+    sync = Sync(context.folder_of, notes.replica, tell=partial(changes.tell_pages, topic="sync"))
+    return App(
+        settings=settings,
+        families=served,
+        opened=opened,
+        importers=Importers(notes, opened["stores"].operations, opened["graph"].operations, settings.data_dir),
+        access=create_access(settings, files, context.clock, partial(changes.tell_pages, topic="keys")),
+        sessions=context.sessions,
+        clients=Clients(
+            files.live,
+            servers,
+            end_sessions=context.sessions.close,
+            ask_others_to_look=peers.ask_to_look,
+            tell=partial(changes.tell_pages, topic="clients"),
+            clock=context.clock,
+        ),
+        servers=servers,
+        analytics=Analytics(files.server, partial(_coverage, notes), context.clock),
+        changes=changes,
+        peers=peers,
+        sync=sync,
+        sync_worker=SyncWorker(sync, partial(_linked_users, settings.data_dir), settings.sync_seconds),
+    )
+
+
+def _create_sessions(settings: Settings, files: ServerFiles, servers: Servers) -> Sessions:
+    return Sessions(
+        files.server,
+        servers,
+        persist=settings.session_persist,
+        persist_days=settings.session_persist_days,
+        idle_seconds=settings.session_idle,
+    )
+
+
+def embedding_options(settings: Settings) -> Options:
+    return Options(
+        kind=settings.embedder,
+        model=settings.embed_model,
+        ollama_host=settings.ollama_host,
+        openai_base_url=settings.openai_base_url,
+        openai_api_key=settings.openai_api_key,
+        model_folder=settings.models_dir or model_files.default_folder(),
+    )
+
+
+def _further_users(data_dir: Path) -> list[str]:
+    """Users beside the local one: those who have a folder."""
+    return [folder.name for folder in (data_dir / "users").glob("[!.]*")]
+
+
+def _linked_users(data_dir: Path) -> list[str]:
+    """The users who sync."""
+    others = sorted(path.parent.name for path in data_dir.glob(f"users/*/{LINK_FILE}"))
+    return [*([LOCAL_USER] if (data_dir / LINK_FILE).exists() else []), *others]
+
+
+def _coverage(notes: Notes, user: str) -> Coverage | None:
+    """How many of a user's notes have a vector; None if there is no file of notes, or it cannot be read now."""
+    caller = Caller(user, ALL_SCOPES, frozenset({"notes"}))
+    if not notes.has_file(caller):
+        return None
+    try:
+        totals = notes.totals(caller)
+    except Unavailable:
+        return None
+    return Coverage(totals.kept, totals.embedded)
+
+
+def _delete_stale_sessions(sessions: Sessions) -> None:
+    try:
+        sessions.clear_the_dead()
+        sessions.delete_expired()
+    except Unavailable as exc:  # other servers are busy; one of them, or the next to start, will do it
+        log.warning("Could not clean up after stopped servers, will try again: %s", exc.message)

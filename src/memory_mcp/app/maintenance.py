@@ -1,0 +1,93 @@
+"""What people do with all of a data directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.access import folder_of, server_db
+from memory_mcp.app.access import use_data_dir
+from memory_mcp.app.composition import App, embedding_options
+from memory_mcp.changes import Changes
+from memory_mcp.clock import Clock, utc_now
+from memory_mcp.families import registry
+from memory_mcp.families.context import open_database
+from memory_mcp.families.family import Family
+from memory_mcp.families.portals.opening import create_portals
+from memory_mcp.sessions import live_db
+from memory_mcp.settings import Settings
+from memory_mcp.sync import hub as hubs
+
+if TYPE_CHECKING:
+    from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+    from memory_mcp.maintenance import Backup, Doctor, Layout, MigrationRun, Restore
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    backup: Backup
+    restore: Restore
+    doctor: Doctor
+    migration: MigrationRun
+
+
+@contextmanager
+def open_maintenance(
+    settings: Settings,
+    *,
+    alone: bool = False,
+    former_vault: Path | None = None,
+    clock: Clock = utc_now,
+    families: dict[str, Family[Any]] = registry.FAMILIES,
+) -> Iterator[Maintenance]:
+    """What works on the files themselves. It opens none of them, so that damaged ones are no obstacle.
+
+    `alone` is for restoring, which makes sure itself that no other process uses the data directory; `former_vault` is
+    where the vault's file is that it replaces, if not where the settings say.
+    """
+    from memory_mcp import maintenance  # a server that starts does not need it
+
+    layout = _layout(settings, families.values())
+    open_file = partial(open_database, settings, clock)
+    with ExitStack() as stack:
+        if not alone:
+            stack.enter_context(use_data_dir(settings.data_dir))
+        portals = stack.enter_context(
+            closing(create_portals(settings, partial(folder_of, settings.data_dir), Changes(), clock))
+        )
+        yield Maintenance(
+            backup=maintenance.Backup(layout, portals, clock),
+            restore=maintenance.Restore(layout, portals, clock, former_vault),
+            doctor=maintenance.Doctor(
+                layout,
+                families.values(),
+                settings,
+                clock,
+                open_file=open_file,
+                embedding=embedding_options(settings),
+            ),
+            migration=maintenance.MigrationRun(layout, open_file),
+        )
+
+
+def backup_of(app: App, clock: Clock = utc_now) -> Backup:
+    """What makes backups of everything, in a server that runs."""
+    from memory_mcp import maintenance
+
+    families = [one.family for one in app.opened.values()]
+    return maintenance.Backup(_layout(app.settings, families), app.portals, clock)
+
+
+def _layout(settings: Settings, families: Iterable[Family[Any]]) -> Layout:
+    from memory_mcp import maintenance
+
+    return maintenance.Layout(settings.data_dir, settings.vault_path, database_kinds(families))
+
+
+def database_kinds(families: Iterable[Family[Any]]) -> tuple[DatabaseKind, ...]:
+    """Every kind of SQLite file in a data directory: the server's own, a hub's, and those that families declare."""
+    return (server_db.FILE, live_db.FILE, hubs.FILE, *(kind for family in families for kind in family.databases))

@@ -1,0 +1,55 @@
+"""Kinds of SQLite files. A family declares those it keeps, and the server its own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from memory_mcp.engines.sqlite.database import Database, Read, Write
+from memory_mcp.engines.sqlite.migrations import Schema
+
+LOCKS = "locks"  # the folder with the locks of files in subfolders
+
+
+@dataclass(frozen=True)
+class DatabaseKind:
+    """Files of one schema: one for each user, one for all, or one for each thing that a user has."""
+
+    name: str  # what the manifest of a backup calls it
+    schema: Schema
+    file: str  # its name in a user's folder and in a backup; of several in `folders`, how each name ends
+    folders: tuple[str, ...] = ()
+    """Subfolders of a user's folder with any number of files, each named by a UUID."""
+    is_shared: bool = False  # one file for all users
+    is_cache: bool = False  # created again if it is missing, so no backup holds it
+    is_locked_first: bool = False  # servers write other files while they hold its lock
+    is_at_db_path: bool = False  # the setting db_path says where the local user's is
+    is_indexed: Callable[[Read], bool] | None = None  # whether its indexes of words hold everything
+    rebuild_index: Callable[[Write], None] | None = None  # fill its indexes of words, which are empty
+    on_open: Callable[[Database], None] | None = None  # done each time that a server opens a file
+
+    def paths(self, folder: Path) -> list[Path]:
+        """Where its files are in a user's folder. A single one may be missing."""
+        if not self.folders:
+            return [folder / self.file]
+        found = (path for name in self.folders for path in sorted((folder / name).glob(f"*{self.file}")))
+        return [path for path in found if is_id(path.name.removesuffix(self.file))]
+
+    def lock(self, folder: Path, path: Path) -> Path:
+        """Where the writers of one of its files in a user's folder wait."""
+        if not self.folders:
+            return path.with_name(f"{path.name}.lock")
+        return folder / LOCKS / f"{path.name.removesuffix(self.file)}.lock"
+
+    def has_name(self, parts: Sequence[str]) -> bool:
+        """Whether a file of this kind may have this path below a user's folder."""
+        if not self.folders:
+            return list(parts) == [self.file]
+        return len(parts) == 2 and parts[0] in self.folders and is_id(parts[1].removesuffix(self.file))
+
+
+def is_id(text: str) -> bool:
+    try:
+        return text == str(UUID(text))
+    except ValueError:
+        return False

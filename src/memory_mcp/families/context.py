@@ -1,0 +1,101 @@
+"""What a family gets to open itself with."""
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from memory_mcp.access import Tenants, folder_of
+from memory_mcp.changes import Changes
+from memory_mcp.clock import Clock
+from memory_mcp.embedding import Embedders
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.sqlite.database import Missing
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+from memory_mcp.errors import Unavailable
+from memory_mcp.families.family import OpenFamily
+from memory_mcp.sessions import Sessions
+from memory_mcp.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+class _Closes(Protocol):
+    def close(self) -> object: ...
+
+
+C = TypeVar("C", bound=_Closes)
+
+
+@dataclass(frozen=True)
+class Context:
+    settings: Settings
+    clock: Clock
+    sessions: Sessions
+    changes: Changes
+    embedders: Embedders
+    closing: ExitStack  # closed when the server stops
+    served: frozenset[str]  # the names of the families that are switched on
+    opened: dict[str, OpenFamily[Any]] = field(default_factory=dict)  # by name: the families before this one
+    new_files_dir: Path | None = None  # where missing databases are created, if not in the data directory
+
+    def folder_of(self, user: str) -> Path:
+        return folder_of(self.settings.data_dir, user)
+
+    def close_later(self, thing: C) -> C:
+        self.closing.callback(thing.close)
+        return thing
+
+    def before_close(self, work: Callable[[], object]) -> None:
+        """Do this at the end, before what was opened until now is closed."""
+        self.closing.callback(_attempt, work)
+
+    def tenants(self, kind: DatabaseKind) -> Tenants:
+        """A file of this kind for each user, opened at first use and closed at the end."""
+        local = self.settings.vault_path if kind.is_at_db_path else self.settings.data_dir / kind.file
+        return self.close_later(Tenants(self.settings.data_dir, local, partial(self._open_tenant, kind)))
+
+    def open_file(
+        self, kind: DatabaseKind, path: Path, *, missing: Missing = "make", lock: Path | None = None
+    ) -> Database:
+        """Raises Unavailable for a file that is damaged or of a newer version."""
+        db = open_database(self.settings, self.clock, kind, path, missing=missing, lock=lock)
+        if kind.on_open:
+            db.whenever_opened(kind.on_open)
+        return db
+
+    def _open_tenant(self, kind: DatabaseKind, path: Path) -> Database:
+        if self.new_files_dir is not None and not path.exists():
+            path = self.new_files_dir / path.name
+        return self.open_file(kind, path)
+
+
+def _attempt(work: Callable[[], object]) -> None:
+    try:
+        work()
+    except Unavailable as exc:
+        log.warning("Left undone at the end: %s", exc.message)
+
+
+def open_database(
+    settings: Settings,
+    clock: Clock,
+    kind: DatabaseKind,
+    path: Path,
+    *,
+    missing: Missing = "make",
+    lock: Path | None = None,
+) -> Database:
+    """Open a file as it is, without what its family does whenever a server opens it."""
+    return Database(
+        path,
+        kind.schema,
+        backups=settings.data_dir / "backups",
+        durability="normal" if kind.is_cache else settings.durability,
+        clock=clock,
+        missing=missing,
+        lock=lock,
+    )

@@ -1,0 +1,74 @@
+"""The graph as a family: how it is opened, and what search over everything, Home and references need of it."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from memory_mcp.caller import Caller
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.errors import NotFound
+from memory_mcp.families.context import Context
+from memory_mcp.families.family import Call, Family
+from memory_mcp.families.graph.answers import Skip
+from memory_mcp.families.graph.operations import Graph
+from memory_mcp.families.graph.schema import PROJECT_FILE, REGISTRY_FILE
+
+if TYPE_CHECKING:
+    from memory_mcp.families.maintenance import FamilyMaintenance
+
+PREFIX = "graph:"
+
+
+def _open(context: Context) -> Graph:
+    registries = context.tenants(REGISTRY_FILE)
+    graph = context.close_later(Graph(registries, partial(_open_project, context), context.sessions, context.changes))
+    context.before_close(graph.tidying.now)
+    return graph
+
+
+def _open_project(context: Context, path: Path, lock: Path, make: bool) -> Database:
+    return context.open_file(PROJECT_FILE, path, missing="make once" if make else "refuse", lock=lock)
+
+
+def _counts(graph: Graph, caller: Caller) -> dict[str, int]:
+    sizes = list(graph.counts(caller))
+    return {"projects": len(sizes), "entities": sum(sizes)}
+
+
+def _is_reference(ref: str) -> bool:
+    return ref.startswith(PREFIX) and bool(ref.partition("/")[2])
+
+
+def _open_reference(call: Call[Graph], ref: str) -> Any:
+    project, _, name = map(unquote, ref.removeprefix(PREFIX).partition("/"))
+    found = call.operations.open_nodes(call.caller, call.session, project, [name], Skip())
+    if not found.entities:
+        raise NotFound(f"The project {project!r} has no entity called {name!r}.", ref=f"{PREFIX}{project}/{name}")
+    return found
+
+
+def _load_maintenance() -> "FamilyMaintenance[Graph]":
+    from memory_mcp.families.graph.maintenance import MAINTENANCE  # a server that starts does without
+
+    return MAINTENANCE
+
+
+graph = Family[Graph](
+    name="graph",
+    purpose="a knowledge graph per project: create_project or switch_project first (or name the `project` in each "
+    "call), then create_entities, add_observations, create_relations; search_nodes, open_nodes, read_graph",
+    errors="tool-result",
+    uri_prefixes=(),
+    open=_open,
+    maintenance=_load_maintenance,
+    databases=(REGISTRY_FILE, PROJECT_FILE),
+    spells_out_bounds=True,
+    prepare=lambda graph, users: graph.open_local(),
+    counts=_counts,
+    last_writes=Graph.last_written,
+    reference_form="graph:PROJECT/ENTITY",
+    is_reference=_is_reference,
+    open_reference=_open_reference,
+    groups=Graph.groups,
+)

@@ -1,0 +1,251 @@
+"""What maintenance needs of a family: export, import, and the checks of the doctor.
+
+Each family has it in a module of its own, which is loaded when it is needed: a server that starts does without.
+"""
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+import yaml
+
+from memory_mcp.caller import Caller
+from memory_mcp.clock import Clock
+from memory_mcp.engines.files import compressed
+from memory_mcp.engines.files.file_tree import LeftOut
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+from memory_mcp.errors import AppError, Invalid
+from memory_mcp.settings import Settings
+
+MAX_NAME_CHARS = 60  # of a title or folder in a file's name
+MAX_FILE_BYTES = 10 * 1024 * 1024  # of a file that is read whole
+BY_BACKUP = "Put a backup in its place: memory-mcp restore."
+
+Ops = TypeVar("Ops")
+
+
+# Export
+
+
+class ExportFolder:
+    """The folder that one user's memory is exported to."""
+
+    def __init__(self, path: Path, caller: Caller) -> None:
+        self.path = path
+        self.caller = caller
+        self.left_out: list[LeftOut] = []
+
+    def make(self, *names: str) -> Path:
+        """A folder in it, made if it is missing."""
+        folder = self.path.joinpath(*names)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def leave_out(self, path: str, why: str) -> None:
+        self.left_out.append(LeftOut(path, why))
+
+
+def write_text(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8", newline="") as out:
+        out.write(text)
+
+
+def write_lines(path: Path, objects: Iterable[dict[str, Any]]) -> int:
+    """A file of JSON lines. Returns how many there are."""
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    count = 0
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        for one in objects:
+            out.write(json.dumps(one, ensure_ascii=False) + "\n")
+            count += 1
+    return count
+
+
+def file_name(text: str) -> str:
+    """A part of a path that every system takes."""
+    plain = re.sub(r"[^\w .,()+@=-]", "_", unicodedata.normalize("NFC", text))
+    plain = re.sub(r"\s+", " ", plain)[:MAX_NAME_CHARS].strip(" .")
+    while len(plain.encode()) > 3 * MAX_NAME_CHARS:
+        plain = plain[:-1]
+    return plain or "_"
+
+
+# Import
+
+
+@dataclass
+class ImportResult:
+    """What came of importing an export."""
+
+    new: dict[str, int] = field(default_factory=dict)
+    known: dict[str, int] = field(default_factory=dict)  # there already, and left as it is
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    def count(self, what: str, *, new: bool, by: int = 1) -> None:
+        counts = self.new if new else self.known
+        counts[what] = counts.get(what, 0) + by
+
+    def leave_out(self, path: str, why: str) -> None:
+        self.left_out.append(LeftOut(path, why))
+
+    def shown(self) -> dict[str, Any]:
+        return {"new": self.new, "known": self.known, "left_out": [vars(one) for one in self.left_out]}
+
+
+class ImportFolder:
+    """An export that is imported. What is new is added, what is there already stays as it is."""
+
+    def __init__(self, path: Path, caller: Caller, *, dry_run: bool) -> None:
+        self.path = path
+        self.caller = caller
+        self.dry_run = dry_run
+        self.result = ImportResult()
+        self._seen: set[tuple[str, ...]] = set()
+
+    def lines(self, *names: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The objects of a file of JSON lines, each with where it stands. None if there is no such file."""
+        path = self.path.joinpath(*names)
+        with self.one(self.shown(path)), suppress(FileNotFoundError), path.open("rb") as file:
+            for number, line in enumerate(compressed.lines(file), start=1):
+                place = f"{self.shown(path)}:{number}"
+                with self.one(place):
+                    fields = json.loads(line.decode())
+                    if not isinstance(fields, dict):
+                        raise Invalid("it is no JSON object")
+                    yield place, fields
+
+    def one(self, place: str) -> AbstractContextManager[None]:
+        """For one thing of many: if it cannot be imported, that is noted, and the others are."""
+        return _One(self.result, place)
+
+    def is_first(self, *thing: str) -> bool:
+        """Whether it did not come before in this export."""
+        is_first = thing not in self._seen
+        self._seen.add(thing)
+        return is_first
+
+    def has_seen(self, *thing: str) -> bool:
+        return thing in self._seen
+
+    def shown(self, path: Path) -> str:
+        return path.relative_to(self.path).as_posix()
+
+
+class _One(AbstractContextManager[None]):
+    def __init__(self, result: ImportResult, place: str) -> None:
+        self._result = result
+        self._place = place
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, exc: object, trace: object) -> bool:
+        if isinstance(exc, AppError):
+            self._result.leave_out(self._place, exc.message)
+        elif isinstance(exc, (ValueError, KeyError, TypeError, OSError, RecursionError, yaml.YAMLError)):
+            self._result.leave_out(self._place, f"it is not as an export has it ({exc})")
+        else:
+            return False
+        return True
+
+
+def text_of(fields: dict[str, Any], name: str) -> str:
+    """Raises KeyError, TypeError or ValueError unless it is a text."""
+    if not isinstance(fields[name], str):
+        raise TypeError(name)
+    fields[name].encode()  # no halves of surrogate pairs
+    return str(fields[name])
+
+
+def read_small(path: Path) -> bytes:
+    """A small file. Raises Invalid for a large one."""
+    with path.open("rb") as file:
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise Invalid(f"It is over {MAX_FILE_BYTES} bytes long.", code="too_large")
+    return content
+
+
+# Checks
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing the doctor looked at and what became of it."""
+
+    check: str  # such as 'database', 'permissions'
+    place: str  # relative to the data directory if it is in there
+    state: Literal["notice", "problem", "repaired"]
+    message: str
+    repairable: bool = False
+
+
+@dataclass(frozen=True)
+class DatabaseFile:
+    path: Path
+    name: str  # below the data directory and in a backup, with slashes
+    kind: DatabaseKind
+    lock: Path  # where its writers wait
+
+
+@dataclass(frozen=True)
+class Tenant:
+    user: str
+    folder: Path
+    prefix: str  # in front of its files' names in a backup
+
+    def files(self, kind: DatabaseKind) -> Iterator[DatabaseFile]:
+        """Those in its folder. A single file may be missing."""
+        for path in kind.paths(self.folder):
+            name = f"{self.prefix}{path.relative_to(self.folder).as_posix()}"
+            yield DatabaseFile(path, name, kind, kind.lock(self.folder, path))
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """One look of the doctor at everything that families keep."""
+
+    settings: Settings
+    clock: Clock
+    tenants: list[Tenant]
+    repair: bool  # whether to mend what is safe to mend
+    open_file: Callable[..., Database]
+    checked: Counter[str] = field(default_factory=Counter)  # how many of what
+
+    def open(self, file: DatabaseFile) -> "closing[Database]":
+        """Raises AppError if it cannot be opened."""
+        return closing(self.open_file(file.kind, file.path, missing="refuse", lock=file.lock))
+
+    def mend(self, finding: Finding, mend: Callable[[], None]) -> Finding:
+        """Mend what was found, if that is wanted. Returns what became of it."""
+        if not self.repair:
+            return Finding(finding.check, finding.place, "problem", finding.message, repairable=True)
+        try:
+            mend()
+        except (AppError, OSError, StillWrong) as exc:
+            return Finding(finding.check, finding.place, "problem", f"{finding.message}; mending it failed ({exc})")
+        return Finding(finding.check, finding.place, "repaired", finding.message, repairable=True)
+
+
+class StillWrong(Exception):
+    """Mending did not help."""
+
+
+# Declared by a family
+
+
+@dataclass(frozen=True)
+class FamilyMaintenance(Generic[Ops]):
+    exports: dict[str, Callable[[Ops, ExportFolder], int]] = field(default_factory=dict)
+    """By what it writes, such as 'notes' and 'links'. Returns how many."""
+    imports: dict[str, Callable[[Ops, ImportFolder], None]] = field(default_factory=dict)
+    check: Callable[[Inspection], Iterable[Finding]] = lambda inspection: ()
+    """Beside its SQLite files, which are checked as declared."""
+    leftovers: Callable[[Path], Iterable[Path]] = lambda folder: ()
+    """In a user's folder, what a process may have left unfinished that was killed."""

@@ -1,0 +1,82 @@
+"""Notes as a family: how they are opened, and what search over everything, Home and references need of them."""
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.caller import Caller
+from memory_mcp.engines.sqlite.database_kind import is_id
+from memory_mcp.families.context import Context
+from memory_mcp.families.family import Call, Family, Match, TextQuery
+from memory_mcp.families.notes import prompts, resources
+from memory_mcp.families.notes.model import Filter, NoteQuery
+from memory_mcp.families.notes.operations import Notes, note_uri
+from memory_mcp.families.notes.schema import NOTES_FILE
+
+if TYPE_CHECKING:
+    from memory_mcp.families.maintenance import FamilyMaintenance
+
+
+def _open(context: Context) -> Notes:
+    notes = Notes(context.tenants(NOTES_FILE), context.changes, context.embedders)
+    context.before_close(notes.tidying.now)
+    return notes
+
+
+def _counts(notes: Notes, caller: Caller) -> dict[str, int]:
+    totals = notes.totals(caller)
+    return {
+        "notes": totals.notes,
+        "namespaces": totals.namespaces,
+        "embedded": totals.embedded,
+        "waiting": totals.waiting,
+    }
+
+
+def _open_reference(call: Call[Notes], ref: str) -> Any:
+    """A note's id alone names it, too."""
+    return json.loads(resources.read(call, note_uri(ref) if is_id(ref) else ref).text)
+
+
+def _search(call: Call[Notes], wanted: TextQuery) -> Iterator[Match]:
+    """Notes have an index of meanings of their own."""
+    question = NoteQuery(wanted.query, Filter(tags=wanted.tags), limit=wanted.limit)
+    found, _ = call.operations.hits(call.caller, question)
+    for hit in found:
+        reasons = hit.score_breakdown
+        yield Match(note_uri(hit.id), hit.title, hit.snippet, hit.score, reasons.cosine, reasons.lexical)
+
+
+def _load_maintenance() -> "FamilyMaintenance[Notes]":
+    from memory_mcp.families.notes.maintenance import MAINTENANCE  # a server that starts does without
+
+    return MAINTENANCE
+
+
+notes = Family[Notes](
+    name="notes",
+    purpose="linked notes in namespaces, found by words and by meaning: memory_search first, memory_create what will "
+    "matter, memory_link or [[Title]] to connect; memory_update with supersedes when something has changed",
+    errors="tool-result",
+    uri_prefixes=resources.PREFIXES,
+    open=_open,
+    maintenance=_load_maintenance,
+    databases=(NOTES_FILE,),
+    spells_out_bounds=True,
+    is_confinable=True,
+    prompts=prompts.PROMPTS,
+    templates=resources.TEMPLATES,
+    list_resources=resources.list_page,
+    read_resource=resources.read,
+    watched=resources.watched,
+    complete=resources.complete,
+    prepare=lambda notes, users: notes.open_local(),
+    start=lambda notes: notes.worker.start(),
+    stop=lambda notes: notes.worker.stop(),
+    counts=_counts,
+    last_writes=Notes.last_written,
+    reference_form="memory://note/ID",
+    is_reference=is_id,
+    open_reference=_open_reference,
+    search=_search,
+)

@@ -1,0 +1,153 @@
+"""Exporting and importing notes: a markdown file for each, and a list of their links."""
+
+from typing import Any, get_args
+from uuid import UUID
+
+import yaml
+
+from memory_mcp.clock import instant, precise_stamp, utc_now
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families.maintenance import (
+    ExportFolder,
+    FamilyMaintenance,
+    ImportFolder,
+    file_name,
+    read_small,
+    text_of,
+    write_lines,
+    write_text,
+)
+from memory_mcp.families.notes.model import Note, Source, Tag
+from memory_mcp.families.notes.operations import Notes
+from memory_mcp.search.ranking import DEFAULT_IMPORTANCE
+
+FOLDER, LINKS = "notes", "links.jsonl"
+LINK_FIELDS = ("source_id", "target_id", "kind", "created_at")
+
+
+def _export(notes: Notes, target: ExportFolder) -> int:
+    count = 0
+    for note, tags, has_own_title in notes.everything(target.caller):
+        folders = map(file_name, filter(None, note.folder.split("/")))
+        folder = target.make(FOLDER, file_name(note.namespace), *folders)
+        path = folder / f"{file_name(note.title)}-{note.id[:8]}.md"
+        if path.exists():
+            path = folder / f"{file_name(note.title)}-{note.id}.md"
+        write_text(path, note_file(note, tags, has_own_title=has_own_title))
+        count += 1
+    return count
+
+
+def _export_links(notes: Notes, target: ExportFolder) -> int:
+    found = (dict(zip(LINK_FIELDS, link, strict=True)) for link in notes.every_link(target.caller))
+    return write_lines(target.path / FOLDER / LINKS, found)
+
+
+def note_file(note: Note, tags: list[Tag], *, has_own_title: bool) -> str:
+    """A note as a markdown file. `read_note` reads it again, to the letter."""
+    fields: dict[str, Any] = {
+        "id": note.id,
+        "title": note.title if has_own_title else None,
+        "namespace": note.namespace,
+        "folder": note.folder or None,
+        "tags": [tag.name for tag in tags if tag.origin == "user"] or None,
+        "importance": note.importance,
+        "metadata": note.metadata or None,
+        "source": note.source,
+        "client": note.client,
+        "created_at": note.created_at,
+        "updated_at": note.updated_at,
+        "last_referenced_at": note.last_referenced_at,
+        "expires_at": note.expires_at,
+        "archived": note.archived or None,
+        "version": note.version,
+    }
+    front = yaml.safe_dump(
+        {name: value for name, value in fields.items() if value is not None}, allow_unicode=True, sort_keys=False
+    )
+    return f"---\n{front}---\n\n{note.content}\n"
+
+
+def _import(notes: Notes, source: ImportFolder) -> None:
+    """A note is known by its id."""
+    for path in sorted((source.path / FOLDER).rglob("*.md")):
+        with source.one(source.shown(path)):
+            note, tags, has_own_title = read_note(read_small(path).decode())
+            is_new = notes.take_in(source.caller, note, tags, has_own_title=has_own_title, dry_run=source.dry_run)
+            is_new = source.is_first("note", note.id) and is_new
+            source.result.count("notes", new=is_new)
+
+
+def _import_links(notes: Notes, source: ImportFolder) -> None:
+    caller = source.caller
+    there = {(source_id, target_id, kind) for source_id, target_id, kind, _ in notes.every_link(caller)}
+    for place, fields in source.lines(FOLDER, LINKS):
+        with source.one(place):
+            if fields["kind"] not in ("link", "supersedes"):
+                raise Invalid(f"no link is a {fields['kind']!r}")
+            link = text_of(fields, "source_id"), text_of(fields, "target_id"), str(fields["kind"])
+            if source.dry_run:
+                _check_ends(notes, source, *link[:2])
+                is_new = source.is_first("link", *link) and link not in there
+            else:
+                is_new = notes.take_in_link(caller, *link)
+            source.result.count("links", new=is_new)
+
+
+def _check_ends(notes: Notes, source: ImportFolder, source_id: str, target_id: str) -> None:
+    """Raises as importing a link between two notes does, which may be about to come."""
+    if source_id == target_id:
+        raise Invalid("a note cannot be linked to itself")
+    for id_ in (source_id, target_id):
+        if not source.has_seen("note", id_) and not notes.has(source.caller, id_):
+            raise NotFound(f"there is no note {id_}")
+
+
+def read_note(text: str) -> tuple[Note, list[str], bool]:
+    """A note out of its markdown file, the user's tags, and whether its title is its own. Raises ValueError."""
+    fields, content = _front_matter(text)
+    now = precise_stamp(utc_now())
+    source: Source = fields["source"] if fields.get("source") in get_args(Source) else "import"
+    tags = [str(tag) for tag in fields.get("tags") or ()]
+    note = Note(
+        id=str(UUID(str(fields["id"]))),
+        user_id="",
+        namespace=str(fields.get("namespace") or "default"),
+        title=str(fields.get("title") or ""),
+        content=content.removesuffix("\n"),
+        folder=str(fields.get("folder") or ""),
+        tags=tags,
+        importance=min(1.0, max(0.0, float(fields.get("importance", DEFAULT_IMPORTANCE)))),
+        metadata=dict(fields.get("metadata") or {}),
+        source=source,
+        client=fields.get("client"),
+        created_at=_time(fields, "created_at") or now,
+        updated_at=_time(fields, "updated_at") or now,
+        last_referenced_at=_time(fields, "last_referenced_at"),
+        archived=bool(fields.get("archived")),
+        expires_at=_time(fields, "expires_at"),
+        superseded_by=None,
+        version=max(1, int(fields.get("version", 1))),
+    )
+    return note, tags, bool(fields.get("title"))
+
+
+def _front_matter(text: str) -> tuple[dict[str, Any], str]:
+    if not text.startswith("---\n"):
+        raise ValueError("no front matter")
+    front, mark, content = text[4:].partition("\n---\n\n")
+    if not mark:
+        raise ValueError("front matter without an end")
+    fields = yaml.safe_load(front)
+    if not isinstance(fields, dict):
+        raise TypeError("front matter")
+    return fields, content
+
+
+def _time(fields: dict[str, Any], name: str) -> str | None:
+    return precise_stamp(instant(str(fields[name]))) if fields.get(name) else None
+
+
+MAINTENANCE = FamilyMaintenance[Notes](
+    exports={"notes": _export, "links": _export_links}, imports={"notes": _import, "links": _import_links}
+)

@@ -1,0 +1,84 @@
+"""Portals as a family: how they are opened, and what search over everything and Home need of them."""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from memory_mcp.caller import Caller
+from memory_mcp.engines.chdb import sandbox
+from memory_mcp.families.context import Context
+from memory_mcp.families.family import Family, LastWrite, Purge
+from memory_mcp.families.portals import resources, search_texts
+from memory_mcp.families.portals.address import Address
+from memory_mcp.families.portals.model import VIEWER
+from memory_mcp.families.portals.opening import create_portals
+from memory_mcp.families.portals.operations import Portals
+
+if TYPE_CHECKING:
+    from memory_mcp.families.maintenance import FamilyMaintenance
+
+log = logging.getLogger(__name__)
+
+
+def _open(context: Context) -> Portals:
+    return context.close_later(create_portals(context.settings, context.folder_of, context.changes, context.clock))
+
+
+def _prepare(portals: Portals, users: Sequence[str]) -> None:
+    if lacks := sandbox.missing():
+        log.warning(
+            "This system lacks %s. The engines of portals are confined by their SQL policy and role alone; "
+            "portal_sandbox = required refuses to run them so.",
+            " and ".join(lacks),
+        )
+    portals.remove_leftovers(users)
+
+
+def _counts(portals: Portals, caller: Caller) -> dict[str, int]:
+    described = [portals.described(caller, folder.address)[1] for folder in portals.all(caller)]
+    return {
+        "portals": len(described),
+        "tables": sum(len(tables) for tables in described),
+        "rows": sum(table.rows for tables in described for table in tables),
+    }
+
+
+def _last_writes(portals: Portals, caller: Caller, limit: int) -> list[LastWrite]:
+    return portals.last_written(caller)
+
+
+def _on_purge(portals: Portals, purge: Purge) -> None:
+    def purge_copies(caller: Caller, address: Address) -> None:
+        purge(caller, search_texts.group_name(address))
+
+    portals.on_delete.append(purge_copies)
+
+
+def _load_maintenance() -> "FamilyMaintenance[Portals]":
+    from memory_mcp.families.portals.maintenance import MAINTENANCE  # a server that starts does without
+
+    return MAINTENANCE
+
+
+portals = Family[Portals](
+    name="portals",
+    purpose="tables and SQL, a portal at mem://namespace/portal: portal_write records, portal_query with one SELECT, "
+    "portal_import and portal_export files",
+    errors="tool-result",
+    uri_prefixes=("mem://", VIEWER),
+    open=_open,
+    maintenance=_load_maintenance,
+    is_confinable=True,
+    templates=resources.TEMPLATES,
+    list_resources=resources.list_page,
+    read_resource=resources.read,
+    watched=resources.watched,
+    complete=resources.complete,
+    prepare=_prepare,
+    housekeeping=lambda portals: portals.transfers.delete_expired_exports(),
+    counts=_counts,
+    last_writes=_last_writes,
+    reference_form="mem://NAMESPACE/PORTAL/TABLE",
+    groups=search_texts.groups,
+    on_purge=_on_purge,
+)

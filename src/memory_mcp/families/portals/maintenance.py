@@ -1,0 +1,105 @@
+"""Exporting, importing and checking portals."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from memory_mcp.access import folder_of
+from memory_mcp.changes import Changes
+from memory_mcp.engines.chdb import client as engine
+from memory_mcp.engines.files.atomic_write import UNFINISHED
+from memory_mcp.errors import AppError, Invalid
+from memory_mcp.families.maintenance import (
+    BY_BACKUP,
+    ExportFolder,
+    FamilyMaintenance,
+    Finding,
+    ImportFolder,
+    Inspection,
+)
+from memory_mcp.families.portals.address import NAME, Address
+from memory_mcp.families.portals.folders import PORTALS, PortalFolder, PortalFolders
+from memory_mcp.families.portals.model import Format
+from memory_mcp.families.portals.opening import create_portals
+from memory_mcp.families.portals.operations import NAMES_OTHERS, Portals
+
+TABLE_FORMATS: tuple[Format, ...] = ("parquet", "csv")
+
+
+def _export(portals: Portals, target: ExportFolder) -> int:
+    folders = portals.all(target.caller)
+    for folder in folders:
+        _export_portal(portals, folder, target)
+    return len(folders)
+
+
+def _export_portal(portals: Portals, portal: PortalFolder, target: ExportFolder) -> None:
+    address = portal.address
+    name = f"{PORTALS}/{address.namespace}/{address.portal}"
+    try:
+        copy = target.make(PORTALS, address.namespace) / f"{address.portal}.db"
+        tables = portals.transfers.back_up(portal, copy)
+    except AppError as exc:
+        target.leave_out(f"{name}.db", exc.message)
+        return
+    inside = target.make(PORTALS, address.namespace, address.portal)
+    for table in tables:
+        for format_ in TABLE_FORMATS:
+            path = inside / f"{table.name}.{format_}"
+            try:
+                portals.transfers.export_to(portal, table.name, path, format_)
+            except AppError as exc:
+                target.leave_out(f"{name}/{path.name}", exc.message)
+
+
+def _import(portals: Portals, source: ImportFolder) -> None:
+    """A portal is known by its address."""
+    there = {portal.address for portal in portals.all(source.caller)}
+    for path in sorted((source.path / PORTALS).glob("*/*.db")):
+        with source.one(source.shown(path)):
+            address = Address(path.parent.name, path.stem)
+            if not (NAME.fullmatch(address.namespace) and NAME.fullmatch(address.portal)):
+                raise Invalid("no portal has such a name")
+            is_new = address not in there
+            if is_new and not source.dry_run:
+                portals.transfers.take_in(source.caller, address, path)
+            source.result.count("portals", new=is_new)
+
+
+def _check(inspection: Inspection) -> Iterator[Finding]:
+    found = [
+        (f"{tenant.prefix}{PORTALS}/{portal.address.namespace}/{portal.address.portal}", portal)
+        for tenant in inspection.tenants
+        for portal in PortalFolders(tenant.folder).all()
+    ]
+    if not found:
+        return
+    if not engine.is_installed():
+        yield Finding("portal", PORTALS, "problem", "chDB is not installed: pip install 'memory-mcp[portals]'")
+        return
+    folders = partial(folder_of, inspection.settings.data_dir)
+    with (
+        closing(Changes()) as changes,
+        closing(create_portals(inspection.settings, folders, changes, inspection.clock)) as portals,
+    ):
+        for place, portal in found:
+            inspection.checked["portals"] += 1
+            faults = portals.faults(portal)
+            if faults == [NAMES_OTHERS]:
+                finding = Finding("portal", place, "problem", NAMES_OTHERS)
+                yield inspection.mend(finding, partial(portals.describe_again, portal))
+                continue
+            for fault in faults:
+                yield Finding("portal", place, "problem", f"{fault}. {BY_BACKUP}")
+
+
+def _leftovers(folder: Path) -> Iterator[Path]:
+    for portal in PortalFolders(folder).all():
+        yield from portal.path.glob(f".*{UNFINISHED}")
+        yield from (portal.path / "staging").glob("*")
+
+
+MAINTENANCE = FamilyMaintenance[Portals](
+    exports={"portals": _export}, imports={"portals": _import}, check=_check, leftovers=_leftovers
+)

@@ -1,0 +1,43 @@
+"""The portals of a data directory, as the settings want them."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from memory_mcp.changes import Changes
+from memory_mcp.clock import Clock
+from memory_mcp.engines.chdb.process import Rules
+from memory_mcp.families.portals.limits import ImportLimits
+from memory_mcp.families.portals.operations import Portals
+from memory_mcp.settings import Settings
+
+
+def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes: Changes, clock: Clock) -> Portals:
+    """It opens no file before one is used, so that maintenance can work with damaged portals."""
+    limits = {
+        "max_execution_time": settings.portal_seconds,
+        "limit": settings.portal_rows + 1,  # one more, to see whether there is more
+        "max_memory_usage": settings.portal_memory,
+        "max_threads": min(settings.portal_threads, os.cpu_count() or 1),
+    }
+    return Portals(
+        folder_of,
+        changes,
+        clock,
+        limits=limits,
+        rules=Rules(sandbox=settings.portal_sandbox, max_engines=settings.portal_engines),
+        import_folders=[Path(name).expanduser() for name in settings.import_dirs],
+        export_folders=[Path(name).expanduser() for name in settings.export_dirs],
+        import_limits=ImportLimits(
+            file_bytes=settings.import_bytes,
+            rows=settings.import_rows,
+            expanded_bytes=settings.import_expanded_bytes,
+            memory_bytes=settings.import_memory,
+            seconds=settings.import_seconds,
+        ),
+        largest_export=settings.export_bytes,
+        export_quota=settings.export_quota,
+        export_days=settings.export_days,
+        urls=settings.portal_urls,
+        joins=settings.portal_joins,
+    )

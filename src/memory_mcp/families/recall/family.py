@@ -1,0 +1,75 @@
+"""Recall as a family. It spans the others, which declare what it searches."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from memory_mcp.caller import Caller
+from memory_mcp.changes import Changes
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+from memory_mcp.families.context import Context
+from memory_mcp.families.family import Call, Family, Groups, Match, OpenFamily, TextQuery
+from memory_mcp.families.notes import Notes
+from memory_mcp.families.notes import schema as notes_schema
+from memory_mcp.families.recall.index import Index
+from memory_mcp.families.recall.operations import Recall
+from memory_mcp.families.recall.tools import add_tools
+from memory_mcp.sessions import Session
+
+RECALL_CACHE = DatabaseKind("recall", notes_schema.SCHEMA, "recall.db", is_cache=True)
+
+
+def recall_over(families: Iterable[Family[Any]]) -> Family[Recall]:
+    """One search over these families."""
+    recall = Family[Recall](
+        name="recall",
+        purpose="one search over all of the above; start here when you do not know where something is kept",
+        errors="tool-result",
+        uri_prefixes=(),
+        open=_open,
+        databases=(RECALL_CACHE,),
+        is_confinable=True,
+        start=lambda recall: recall.worker.start(),
+        stop=Recall.stop,
+    )
+    add_tools(recall, [family.name for family in families if family.groups or family.search])
+    return recall
+
+
+def _open(context: Context) -> Recall:
+    """Over those families that are switched on, in their order."""
+    copies = Notes(context.tenants(RECALL_CACHE), context.close_later(Changes()), context.embedders)
+    index = Index(copies)
+    groups = {name: found for name, one in context.opened.items() if (found := _groups(one))}
+    for name, one in context.opened.items():
+        if name in groups and one.family.on_purge:
+            one.family.on_purge(one.operations, partial(_purge, index, name, groups[name]))
+    served = {name: one for name, one in context.opened.items() if name in context.served}
+    return Recall(
+        find={
+            name: partial(_find, index if name in groups else None, one)
+            for name, one in served.items()
+            if name in groups or one.family.search
+        },
+        follow={name: partial(index.follow, family=name, groups=groups[name]) for name in served if name in groups},
+        worker=copies.worker,
+        stop=index.stop,
+    )
+
+
+def _groups(one: OpenFamily[Any]) -> Groups | None:
+    return partial(one.family.groups, one.operations) if one.family.groups else None
+
+
+def _find(
+    index: Index | None, one: OpenFamily[Any], caller: Caller, session: Session, wanted: TextQuery
+) -> list[Match]:
+    """By the copies of a family's texts, and what the family finds itself."""
+    found = index.search(caller, one.family.name, wanted) if index else []
+    if one.family.search:
+        found += one.family.search(Call(one.operations, caller, session), wanted)
+    return sorted(found, key=lambda match: -match.score)[: wanted.limit]
+
+
+def _purge(index: Index, family: str, groups: Groups, caller: Caller, group: str) -> None:
+    index.purge(caller.unconfined(), group, family=family, groups=groups)

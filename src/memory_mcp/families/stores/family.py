@@ -1,0 +1,65 @@
+"""Stores as a family: how they are opened, and what search over everything, Home and references need of them."""
+
+import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from memory_mcp.caller import Caller
+from memory_mcp.families.context import Context
+from memory_mcp.families.family import Call, Family
+from memory_mcp.families.stores.operations import Stores
+from memory_mcp.families.stores.schema import STORES_CACHE
+from memory_mcp.settings import default_data_dir
+
+if TYPE_CHECKING:
+    from memory_mcp.families.maintenance import FamilyMaintenance
+
+REFERENCE = re.compile(r"stores:([^/]*)/(.+)", re.DOTALL)
+
+
+def _open(context: Context) -> Stores:
+    return Stores(
+        context.tenants(STORES_CACHE),
+        context.clock,
+        durable=context.settings.durability == "full",
+        data_dirs=[default_data_dir(program) for program in ("memory-mcp", "memory-mcp-hub")],
+    )
+
+
+def _counts(stores: Stores, caller: Caller) -> dict[str, int]:
+    sizes = list(stores.counts(caller))
+    return {"stores": len(sizes), "memories": sum(sizes)}
+
+
+def _is_reference(ref: str) -> bool:
+    return REFERENCE.fullmatch(ref) is not None
+
+
+def _open_reference(call: Call[Stores], ref: str) -> Any:
+    store, path = REFERENCE.fullmatch(ref).groups()  # type: ignore[union-attr]  # _is_reference has looked
+    return asdict(call.operations.get(call.caller, store, unquote(path), include_expired=True))
+
+
+def _load_maintenance() -> "FamilyMaintenance[Stores]":
+    from memory_mcp.families.stores.maintenance import MAINTENANCE  # a server that starts does without
+
+    return MAINTENANCE
+
+
+stores = Family[Stores](
+    name="stores",
+    purpose="markdown files that a person reads, edits and commits, by store and path: add_memory, get_memory, "
+    "update_memory, list_memories, cortex_get_recent_memories",
+    errors="json-rpc",
+    uri_prefixes=(),
+    open=_open,
+    maintenance=_load_maintenance,
+    databases=(STORES_CACHE,),
+    counts=_counts,
+    last_writes=Stores.last_written,
+    reference_form="stores:STORE/PATH",
+    is_reference=_is_reference,
+    open_reference=_open_reference,
+    groups=Stores.groups,
+)

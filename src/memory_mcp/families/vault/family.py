@@ -1,0 +1,67 @@
+"""The vault as a family: how it is opened, and what search over everything, Home and references need of it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from memory_mcp.caller import Caller
+from memory_mcp.families.context import Context
+from memory_mcp.families.family import Call, Family, Match, TextQuery
+from memory_mcp.families.vault import resources
+from memory_mcp.families.vault.model import MemoryQuery, session_uri
+from memory_mcp.families.vault.operations import Vault
+from memory_mcp.families.vault.schema import VAULT_FILE
+from memory_mcp.search import ranking, snippets
+
+if TYPE_CHECKING:
+    from memory_mcp.families.maintenance import FamilyMaintenance
+
+
+def _open(context: Context) -> Vault:
+    files = context.tenants(VAULT_FILE)
+    vault = Vault(files, context.sessions, context.changes, dimensions=context.settings.embedding_dim)
+    context.before_close(vault.tidying.now)
+    return vault
+
+
+def _counts(vault: Vault, caller: Caller) -> dict[str, int]:
+    return {"memories": vault.count(caller)}
+
+
+def _search(call: Call[Vault], wanted: TextQuery) -> Iterator[Match]:
+    """The scratchpad of this session, by its words: recall's index has no copies of it."""
+    scratchpad = MemoryQuery(wanted.query, "session", wanted.tags, limit=wanted.limit)
+    for hit in call.operations.search(call.caller, call.session, scratchpad).results:
+        snippet = snippets.around(hit.content, wanted.query) or snippets.beginning(hit.content)
+        score = ranking.score(None, hit.relevance, ranking.DEFAULT_IMPORTANCE)
+        yield Match(session_uri(call.session.id), hit.key, snippet, score, None, hit.relevance)
+
+
+def _load_maintenance() -> "FamilyMaintenance[Vault]":
+    from memory_mcp.families.vault.maintenance import MAINTENANCE  # a server that starts does without
+
+    return MAINTENANCE
+
+
+vault = Family[Vault](
+    name="vault",
+    purpose="facts under a key, kept for good (scope 'vault') or as this session's scratchpad (scope 'session'): "
+    "commit_memory, search_memories, prune_memory; set_session_id names the session",
+    errors="json-rpc",
+    uri_prefixes=("memory://vault", "memory://session/"),
+    open=_open,
+    maintenance=_load_maintenance,
+    databases=(VAULT_FILE,),
+    spells_out_answers=True,
+    spells_out_bounds=True,
+    templates=resources.TEMPLATES,
+    list_resources=resources.list_page,
+    read_resource=resources.read,
+    watched=resources.watched,
+    complete=resources.complete,
+    prepare=lambda vault, users: vault.open_local(),
+    counts=_counts,
+    last_writes=Vault.last_written,
+    reference_form="memory://vault/KEY",
+    groups=Vault.groups,
+    search=_search,
+)
