@@ -1,4 +1,4 @@
-"""The HTTP door: Streamable HTTP at /mcp, legacy SSE at /mcp/sse, REST, /metrics, /healthz and pages, on one port."""
+"""The HTTP server: Streamable HTTP at /mcp, legacy SSE at /mcp/sse, REST, /metrics, /healthz and pages, on one port."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp import __version__
@@ -45,7 +45,7 @@ HOUSEKEEPING = 60.0  # seconds between two looks for idle sessions and dead serv
 
 def run(app: App) -> None:
     """Serve until told to stop. Raises Invalid if this address must not be served this way."""
-    _refuse_open_doors(app)
+    _refuse_unprotected_address(app)
     settings = app.settings
     listening = http_server.bound(settings)
     port = listening.getsockname()[1]
@@ -53,61 +53,66 @@ def run(app: App) -> None:
     app.clients.serve_at(settings.public_url or f"http://{settings.url_host}:{port}")
     sys.stdout.write(startup_message.text(settings, port, new_key, _first_sign_in(app)))
     sys.stdout.flush()
-    door = HttpServer(app)
-    http_server.Server(http_server.config(door.app, settings), door.close_streams).run(sockets=[listening])
-    door.mcp.pools.writing.drain(shutdown.MAX_WRITE_S)
+    server = HttpServer(app)
+    http_server.Server(http_server.config(server.app, settings), server.close_streams).run(sockets=[listening])
+    server.mcp.pools.writing.drain(shutdown.MAX_WRITE_S)
 
 
 class HttpServer:
     """The whole HTTP side as one ASGI application."""
 
-    def __init__(self, app: App, door: McpServer | None = None) -> None:
-        settings = app.settings
-        hosts = [*LOOPBACK, settings.url_host, *settings.allowed_hosts]
-        if settings.public_host:
-            hosts.append(settings.public_host)
+    def __init__(self, app: App, mcp: McpServer | None = None) -> None:
         self._app = app
-        self.mcp = door or McpServer(app)
+        self.mcp = mcp or McpServer(app)
         self.mcp.end_session = self._end_session
         self._manager = StreamableHTTPSessionManager(
-            app=self.mcp.server, session_idle_timeout=settings.session_idle, max_sessions=None
+            app=self.mcp.server, session_idle_timeout=app.settings.session_idle, max_sessions=None
         )
         self._sse = SseServerTransport("/mcp/messages")
         self._sse_lines: set[anyio.CancelScope] = set()
         self._ending: set[asyncio.Task[None]] = set()
-        metrics = Metrics(app, self.mcp.pools)
-        self.mcp.running.on_call.append(metrics.count)
-        self.app = FastAPI(
+        self._metrics = Metrics(app, self.mcp.pools)
+        self.mcp.running.on_call.append(self._metrics.count)
+        self.app = self._create_asgi_app()
+
+    def _create_asgi_app(self) -> FastAPI:
+        asgi = FastAPI(
             title="Memory MCP",
             version=__version__,
             description="What a person signed in to the web app can do beside MCP itself.",
             openapi_url="/api/openapi.json",
             docs_url=None,
             redoc_url=None,
-            routes=[
-                Route("/mcp", McpEndpoint(StreamableHTTPASGIApp(self._manager), self.mcp.open_sessions)),
-                Route("/mcp/sse", _Asgi(self._serve_sse), methods=["GET"]),
-                Route("/mcp/messages", _Asgi(self._sse.handle_post_message)),
-                Route("/healthz", http_server.health, methods=["GET"]),
-                Route("/metrics", metrics.answer, methods=["GET"]),
-                *pages.routes(),
-            ],
-            middleware=self._middleware(hosts),
+            routes=self._routes(),
+            middleware=self._middleware(),
             exception_handlers=http_server.REFUSALS | {404: pages.missing},
             lifespan=self._lifespan,
         )
-        self.app.state.app = app
-        self.app.state.pools = self.mcp.pools
-        self.app.state.routers = rest.ROUTERS
-        self.app.state.listeners = self.mcp.listeners
-        self.app.state.running = self.mcp.running
-        self.app.state.downloads = rest.downloads.Downloads()
+        asgi.state.app = self._app
+        asgi.state.pools = self.mcp.pools
+        asgi.state.routers = rest.ROUTERS
+        asgi.state.listeners = self.mcp.listeners
+        asgi.state.running = self.mcp.running
+        asgi.state.downloads = rest.downloads.Downloads()
         for router in rest.ROUTERS:
-            self.app.include_router(router)
-        self.app.openapi = partial(rest.describe, self.app)  # type: ignore[method-assign]  # as its docs say
+            asgi.include_router(router)
+        asgi.openapi = partial(rest.describe, asgi)  # type: ignore[method-assign]  # as its docs say
+        return asgi
 
-    def _middleware(self, hosts: list[str]) -> list[Middleware]:
+    def _routes(self) -> list[BaseRoute]:
+        return [
+            Route("/mcp", McpEndpoint(StreamableHTTPASGIApp(self._manager), self.mcp.open_sessions)),
+            Route("/mcp/sse", _Asgi(self._serve_sse), methods=["GET"]),
+            Route("/mcp/messages", _Asgi(self._sse.handle_post_message)),
+            Route("/healthz", http_server.health, methods=["GET"]),
+            Route("/metrics", self._metrics.answer, methods=["GET"]),
+            *pages.routes(),
+        ]
+
+    def _middleware(self) -> list[Middleware]:
         app = self._app
+        public = [app.settings.public_host] if app.settings.public_host else []
+        hosts = [*LOOPBACK, app.settings.url_host, *app.settings.allowed_hosts, *public]
         return [
             Middleware(ErrorFormatMiddleware),
             Middleware(OriginMiddleware, hosts=hosts, public_url=app.settings.public_url),
@@ -132,7 +137,7 @@ class HttpServer:
         ]
 
     async def close_streams(self) -> None:
-        """Tell every open stream that this is the end, so that nobody waits for a client to leave."""
+        """End every open stream, so that the server does not wait for a client to leave."""
         self.mcp.listeners.close()
         self.mcp.cancel_calls()
         self.app.state.downloads.closing = True
@@ -162,7 +167,7 @@ class HttpServer:
             tasks.cancel_scope.cancel()
 
     def _hang_up(self) -> None:
-        """End the streams of clients whose key opens nothing any more, and of those somebody wants disconnected."""
+        """End the streams of clients whose key opens nothing any more, and of those that a user wants disconnected."""
         clients = self._app.clients
         by_key = [client for client in clients.here() if client.key_id]
         if by_key:
@@ -248,7 +253,7 @@ def _origins(hosts: list[str]) -> str:
     return rf"(?i)https?://({'|'.join(map(re.escape, hosts))})(:\d+)?"
 
 
-def _refuse_open_doors(app: App) -> None:
+def _refuse_unprotected_address(app: App) -> None:
     settings = app.settings
     is_reached_from_elsewhere = settings.public_url or settings.allowed_hosts or settings.forwarded_allow_ips
     if settings.auth == "none" and (not is_loopback(settings.host) or is_reached_from_elsewhere):
