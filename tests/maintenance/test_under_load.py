@@ -16,7 +16,7 @@ from memory_mcp.engines.files.file_tree import Tree
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.families.graph.model import Entity
 from memory_mcp.families.vault.model import NewMemory
-from memory_mcp.maintenance.backup import AT_MOST
+from memory_mcp.maintenance.backup import LOCK_WAIT_S
 from tests.maintenance.house import LOCAL, PORTAL, fill, opened, run, upkeep_of
 from tests.wire import Stdio, environment
 
@@ -190,7 +190,7 @@ def test_nobody_waits_for_a_backup_that_waits_for_somebody_else(tmp_path: Path) 
                 time.sleep(0.05)
             assert not under_way.done()
         assert under_way.result().left_out == ()
-    assert max(waits) < 8 * AT_MOST, waits  # far less than the turn was held for
+    assert max(waits) < 8 * LOCK_WAIT_S, waits  # far less than the turn was held for
 
 
 def test_a_store_that_is_registered_while_a_backup_begins_is_in_it(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Folder that holds everything.", show_default="the user data folder"),
 ]
-Tell = Callable[[str, int, int | None], None]
-"""Told of work under way: what it is, how much is done, of how much."""
+ReportProgress = Callable[[str, int, int | None], None]
+"""Called during long work: what is being done, how much of it is done, of how much."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -77,8 +77,8 @@ def caller_for(app: App, local: Caller, user: str) -> Caller:
 
 
 @contextmanager
-def watched(as_json: bool) -> Iterator[Tell]:
-    """A bar for each kind of work, where somebody watches. `whole` is None where nobody knows how much there is."""
+def watched(as_json: bool) -> Iterator[ReportProgress]:
+    """A bar for each kind of work on a terminal. `whole` is None where it is not known how much there is."""
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
         yield lambda what, done, whole: None
@@ -87,12 +87,12 @@ def watched(as_json: bool) -> Iterator[Tell]:
     with Progress(*columns, console=console, transient=True) as progress:
         tasks: dict[str, TaskID] = {}
 
-        def tell(what: str, done: int, whole: int | None) -> None:
+        def report_progress(what: str, done: int, whole: int | None) -> None:
             if what not in tasks:
                 tasks[what] = progress.add_task(what, total=whole)
             progress.update(tasks[what], completed=done, total=whole)
 
-        yield tell
+        yield report_progress
 
 
 def split_names(text: str) -> list[str]:

@@ -61,10 +61,12 @@ def take_in(path: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, 
     with (
         _directories(dry_run, data_dir) as (chosen, new_files_dir),
         opened_app(chosen, new_files_dir) as (app, local),
-        watched(as_json) as tell,
+        watched(as_json) as report_progress,
         unpacked(path) as folder,
     ):
-        taken = read_export(app.opened, caller_for(app, local, user), folder, dry_run=dry_run, tell=tell)
+        taken = read_export(
+            app.opened, caller_for(app, local, user), folder, dry_run=dry_run, report_progress=report_progress
+        )
     if as_json:
         print_json({"format": OURS, "dry_run": dry_run, **taken.shown()})
     else:
@@ -83,10 +85,10 @@ def run(move: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = L
     with (
         _directories(move.dry_run, data_dir) as (chosen, new_files_dir),
         opened_app(chosen, new_files_dir) as (app, local),
-        watched(as_json) as tell,
+        watched(as_json) as report_progress,
     ):
         report = app.importers.move(
-            caller_for(app, local, user), move, lambda count: tell(f"Reading {move.path.name}", count, None)
+            caller_for(app, local, user), move, lambda count: report_progress(f"Reading {move.path.name}", count, None)
         )
     if as_json:
         print_json(asdict(report))

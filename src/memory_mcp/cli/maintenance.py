@@ -41,13 +41,13 @@ def backup(
 
     It holds every write that was acknowledged before it began. Example: memory-mcp backup ~/memory.zip
     """
-    with opened_maintenance(data_dir) as maintenance, watched(as_json) as tell:
-        made = maintenance.backup.make(file, tell)
+    with opened_maintenance(data_dir) as maintenance, watched(as_json) as report_progress:
+        made = maintenance.backup.make(file, report_progress)
     if as_json:
         print_json({**vars(made), "left_out": [vars(one) for one in made.left_out]})
     else:
         typer.echo(f"{made.file}: {made.files} files, {_size(made.bytes)}, as of {made.cut_at}.")
-    _tell_left_out(made.left_out)
+    _print_left_out(made.left_out)
     if made.left_out:
         raise typer.Exit(1)
 
@@ -63,8 +63,11 @@ def restore(
     """
     with usage():
         chosen, former_vault = settings_for_restoring({"data_dir": data_dir})
-    with open_maintenance(chosen, alone=True, former_vault=former_vault) as maintenance, watched(as_json) as tell:
-        done = maintenance.restore.run(file, tell)
+    with (
+        open_maintenance(chosen, alone=True, former_vault=former_vault) as maintenance,
+        watched(as_json) as report_progress,
+    ):
+        done = maintenance.restore.run(file, report_progress)
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
         return
@@ -75,7 +78,7 @@ def restore(
         typer.echo(notice)
     if done.left_out:
         typer.echo("The backup was made without these:", err=True)
-        _tell_left_out(done.left_out)
+        _print_left_out(done.left_out)
 
 
 def doctor(
@@ -88,8 +91,8 @@ def doctor(
     Leaves with 0 if all is well or mended, with 1 if problems are left.
     """
     chosen, trouble = _settings(data_dir)
-    with open_maintenance(chosen) as maintenance, watched(as_json) as tell:
-        found = maintenance.doctor.look(repair=repair, tell=tell)
+    with open_maintenance(chosen) as maintenance, watched(as_json) as report_progress:
+        found = maintenance.doctor.look(repair=repair, report_progress=report_progress)
     found = Diagnosis({"settings": 1, **found.checked}, (*trouble, *found.findings))
     if as_json:
         shown = [vars(one) for one in found.findings]
@@ -128,15 +131,15 @@ def export(
 
     The folder's README.md says what is what.
     """
-    with opened_app(data_dir) as (app, local), watched(as_json) as tell:
+    with opened_app(data_dir) as (app, local), watched(as_json) as report_progress:
         everything = replace(caller_for(app, local, user), families=frozenset(FAMILIES))
-        done = Export(app.opened, everything).run(folder, tell)
+        done = Export(app.opened, everything).run(folder, report_progress)
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
     else:
         counted = ", ".join(f"{count} {what}" for what, count in done.counts.items())
         typer.echo(f"{done.folder}: {counted}.")
-    _tell_left_out(done.left_out)
+    _print_left_out(done.left_out)
     if done.left_out:
         raise typer.Exit(1)
 
@@ -183,7 +186,7 @@ def _show(found: Diagnosis, *, repair: bool) -> None:
         typer.echo(f"{len(found.problems)} problems are left.")
 
 
-def _tell_left_out(left_out: tuple[LeftOut, ...]) -> None:
+def _print_left_out(left_out: tuple[LeftOut, ...]) -> None:
     for one in left_out:
         typer.echo(f"Left out: {one.path} ({one.why})", err=True)
 

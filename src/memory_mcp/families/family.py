@@ -210,7 +210,7 @@ class Group:
     """By the key of each text, something that changes whenever the text does. May take a while."""
     texts: Callable[[Sequence[str]], Iterable[Text | None]]
     """The texts of some keys; None of one that is gone by now."""
-    version: str | None = None  # that of the whole group, where it can be told without looking at each
+    version: str | None = None  # that of the whole group, where it is known without looking at each
 
 
 Groups = Callable[[Caller], Iterable[Group]]

@@ -26,11 +26,11 @@ from memory_mcp.families.stores.model import Store
 from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
 from memory_mcp.maintenance.layout import KEPT, STORES, Layout
-from memory_mcp.maintenance.model import BackedUp, Elsewhere, ManifestEntry, Tell, quietly
+from memory_mcp.maintenance.model import BackedUp, Elsewhere, ManifestEntry, ReportProgress, report_nothing
 
-AT_MOST = 0.25  # seconds that one turn is waited for while others are held
-PAUSE = 0.1  # seconds in which everybody may write, before it is tried again
-LOCK_TIMEOUT_S = 60.0  # seconds until it is given up
+LOCK_WAIT_S = 0.25  # for one lock while others are held
+RETRY_INTERVAL_S = 0.1  # in which servers may write, before it is tried again
+LOCK_TIMEOUT_S = 60.0  # until it is given up
 
 
 @dataclass
@@ -47,7 +47,7 @@ class _Cut:
 @dataclass
 class _Stores:
     trees: list[Tree] = field(default_factory=list)
-    waiting: dict[Path, Store] = field(default_factory=dict)  # each folder once: nobody waits for himself
+    waiting: dict[Path, Store] = field(default_factory=dict)  # each folder once: its lock is acquired once
     elsewhere: list[Elsewhere] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ class Backup:
         self._portals = portals
         self._clock = clock
 
-    def make(self, target: Path, tell: Tell = quietly) -> BackedUp:
+    def make(self, target: Path, report_progress: ReportProgress = report_nothing) -> BackedUp:
         """Write everything to a file: all of it, or the file is what it was before. Where something must be left out, a
         former backup stays, and the new one gets a name beside it.
 
@@ -74,12 +74,12 @@ class Backup:
             part = folder / "backup.zip"
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 writing = archive.ArchiveWriter(file)
-                left_out = self._add_portals(writing, folder, tell)
+                left_out = self._add_portals(writing, folder, report_progress)
                 stores = self._stores(folder)
-                self._copy_trees(stores.trees, tell)
+                self._copy_trees(stores.trees, report_progress)
                 with self._cut(stores, folder) as cut:
-                    left_out += [*cut.left_out, *self._add_databases(writing, cut, folder, tell)]
-                left_out += self._add_files(writing, cut, cut.stores.trees, tell)
+                    left_out += [*cut.left_out, *self._add_databases(writing, cut, folder, report_progress)]
+                left_out += self._add_files(writing, cut, cut.stores.trees, report_progress)
                 elsewhere = cut.stores.elsewhere
                 manifest = writing.finish(f"memory-mcp {__version__}", began_at, cut.at, left_out, elsewhere)
                 file.flush()
@@ -95,12 +95,14 @@ class Backup:
 
     # Portals
 
-    def _add_portals(self, writing: archive.ArchiveWriter, folder: Path, tell: Tell) -> list[LeftOut]:
+    def _add_portals(
+        self, writing: archive.ArchiveWriter, folder: Path, report_progress: ReportProgress
+    ) -> list[LeftOut]:
         """One that cannot be kept keeps nothing else from it."""
         left_out = []
         portals = [(tenant, one) for tenant in self._layout.tenants() for one in self._layout.portals(tenant)]
         for number, (tenant, portal) in enumerate(portals):
-            tell("portals", number, len(portals))
+            report_progress("portals", number, len(portals))
             name = self._layout.portal_name(tenant, portal)
             copy = folder / "portal.tar"
             try:
@@ -110,14 +112,14 @@ class Backup:
                 left_out.append(LeftOut(name, exc.message))
             finally:
                 copy.unlink(missing_ok=True)
-        tell("portals", len(portals), len(portals))
+        report_progress("portals", len(portals), len(portals))
         return left_out
 
     # Stores
 
     def _stores(self, folder: Path, before: Sequence[Tree] = ()) -> _Stores:
-        """The folders of files there are, and whose turns are to be waited for. Copies that were made before are
-        gone on with."""
+        """The folders of files there are, and whose locks are needed. Copies that were made before are
+        brought up to date."""
         found = _Stores()
         for tenant in self._layout.tenants():
             ours = tenant.folder / STORES  # all of it, also what is not registered any more
@@ -149,55 +151,55 @@ class Backup:
             found.trees.append(_tree(store.folder, folder, inside, markdown_only=False))
 
     @staticmethod
-    def _copy_trees(trees: Sequence[Tree], tell: Tell) -> None:
+    def _copy_trees(trees: Sequence[Tree], report_progress: ReportProgress) -> None:
         for number, tree in enumerate(trees):
-            tell("stores", number, len(trees))
+            report_progress("stores", number, len(trees))
             tree.follow()
-        tell("stores", len(trees), len(trees))
+        report_progress("stores", len(trees), len(trees))
 
     # The moment
 
     @contextmanager
     def _cut(self, stores: _Stores, folder: Path) -> Iterator[_Cut]:
-        """Everybody's turn is taken, everything looked at, and all turns are given back. Writers wait for that long:
+        """All locks are acquired, everything is looked at, and all locks are released. Writers wait for that long:
         a file in SQLite takes about a millisecond, however large, and each file of a store a look at its time. What was
         looked at can be read for as long as the block takes.
 
-        Whoever has a turn for long is not waited for while others wait for us: all turns are given back, and it is
-        tried again. Raises Unavailable if that goes on for LOCK_TIMEOUT_S.
+        If another process holds a lock for long, the others do not wait for us meanwhile: all locks are released, and
+        it is tried again. Raises Unavailable if that goes on for LOCK_TIMEOUT_S.
         """
         _allow_many_files()
         until = time.monotonic() + LOCK_TIMEOUT_S
         with ExitStack() as pinned:
             while True:
                 try:
-                    cut = self._looked_at(stores, folder, pinned)
+                    cut = self._look(stores, folder, pinned)
                     break
                 except _Late as exc:
                     pinned.close()
                     if time.monotonic() > until:
                         raise Unavailable(exc.message) from exc
-                    time.sleep(PAUSE)
+                    time.sleep(RETRY_INTERVAL_S)
             yield cut
 
-    def _looked_at(self, stores: _Stores, folder: Path, pinned: ExitStack) -> _Cut:
-        """The order of the turns is the one in which servers take them, so that nobody waits in a circle."""
-        with ExitStack() as turns:
+    def _look(self, stores: _Stores, folder: Path, pinned: ExitStack) -> _Cut:
+        """Locks are acquired in the order in which servers acquire them, so that there is no deadlock."""
+        with ExitStack() as locks:
             cut = _Cut("")
             tenants = self._layout.tenants()
             kinds = self._layout.kept_kinds.values()
             first = [kind for kind in kinds if kind.is_locked_first]
             for tenant in tenants:
-                self._pin(self._layout.databases(tenant, first), cut, turns, pinned)
+                self._pin(self._layout.databases(tenant, first), cut, locks, pinned)
             for tenant in tenants:
                 # Looked for while the registries are locked: no server makes, moves or deletes a project now.
                 rest = [kind for kind in kinds if not kind.is_locked_first]
-                self._pin(self._layout.databases(tenant, rest), cut, turns, pinned)
-                self._keep_plain(tenant, cut, turns, folder)
+                self._pin(self._layout.databases(tenant, rest), cut, locks, pinned)
+                self._keep_plain(tenant, cut, locks, folder)
             cut.stores = self._stores(folder, before=stores.trees)  # there may be more by now
             for store in cut.stores.waiting.values():
                 with suppress(NotFound):  # its folder is gone: nothing to wait for
-                    _take(turns, StoreFolder(store, durable=False).turn(AT_MOST))
+                    _acquire(locks, StoreFolder(store, durable=False).turn(LOCK_WAIT_S))
             for tree in cut.stores.trees:
                 tree.follow()
             cut.left_out += cut.stores.left_out
@@ -205,20 +207,20 @@ class Backup:
         return cut
 
     @staticmethod
-    def _pin(files: Iterable[DatabaseFile], cut: _Cut, turns: ExitStack, pinned: ExitStack) -> None:
+    def _pin(files: Iterable[DatabaseFile], cut: _Cut, locks: ExitStack, pinned: ExitStack) -> None:
         for file in files:
             file.lock.parent.mkdir(mode=0o700, exist_ok=True)
             lock = FileLock(file.lock)
-            _take(turns, lock.acquire(AT_MOST))
+            _acquire(locks, lock.acquire(LOCK_WAIT_S))
             try:
                 cut.files.append((file, pinned.enter_context(moment(file.path, lock.note()))))
             except AppError as exc:
                 cut.left_out.append(LeftOut(file.name, exc.message))
 
     @staticmethod
-    def _keep_plain(tenant: Tenant, cut: _Cut, turns: ExitStack, folder: Path) -> None:
+    def _keep_plain(tenant: Tenant, cut: _Cut, locks: ExitStack, folder: Path) -> None:
         if (tenant.folder / "stores.yaml").exists():
-            _take(turns, FileLock(tenant.folder / "stores.yaml.lock").acquire(AT_MOST))
+            _acquire(locks, FileLock(tenant.folder / "stores.yaml.lock").acquire(LOCK_WAIT_S))
         for name in KEPT:
             path, copy = tenant.folder / name, folder / f"{tenant.user}-{name}"
             try:
@@ -234,12 +236,14 @@ class Backup:
 
     # After it
 
-    def _add_databases(self, writing: archive.ArchiveWriter, cut: _Cut, folder: Path, tell: Tell) -> list[LeftOut]:
+    def _add_databases(
+        self, writing: archive.ArchiveWriter, cut: _Cut, folder: Path, report_progress: ReportProgress
+    ) -> list[LeftOut]:
         left_out = []
         for file, seen in cut.files:
             copy = folder / "copy.db"
             try:
-                seen.copy(copy, partial(tell, file.name))
+                seen.copy(copy, partial(report_progress, file.name))
                 if wrong := check_copy(copy, file.kind.schema):
                     left_out.append(LeftOut(file.name, f"{wrong}; see memory-mcp doctor"))
                 else:
@@ -250,14 +254,16 @@ class Backup:
                 copy.unlink(missing_ok=True)
         return left_out
 
-    def _add_files(self, writing: archive.ArchiveWriter, cut: _Cut, trees: Sequence[Tree], tell: Tell) -> list[LeftOut]:
+    def _add_files(
+        self, writing: archive.ArchiveWriter, cut: _Cut, trees: Sequence[Tree], report_progress: ReportProgress
+    ) -> list[LeftOut]:
         for copy, name in cut.plain:
             writing.add(copy, name, "file")
         seen: set[str] = set()  # a store may lie in another, and all in stores/
         left_out: list[LeftOut] = []
         files = [(tree, *file) for tree in trees for file in tree.files()]
         for number, (tree, copy, name) in enumerate(files):
-            tell("files", number, len(files))
+            report_progress("files", number, len(files))
             if name in seen:
                 continue
             seen.add(name)
@@ -266,18 +272,18 @@ class Backup:
                 writing.add(copy, name, entry.kind)
             else:
                 left_out.append(LeftOut(name, "a backup holds no file of this name"))
-        tell("files", len(files), len(files))
+        report_progress("files", len(files), len(files))
         return [*left_out, *(one for tree in trees for one in tree.left_out)]
 
 
 class _Late(Unavailable):
-    """A turn did not come soon."""
+    """Another process holds a lock for too long."""
 
 
-def _take(turns: ExitStack, turn: AbstractContextManager[None]) -> None:
-    """Hold a turn with all the others. Raises _Late if it does not come soon."""
+def _acquire(locks: ExitStack, lock: AbstractContextManager[None]) -> None:
+    """Hold a lock with all the others. Raises _Late if another process holds it for long."""
     try:
-        turns.enter_context(turn)
+        locks.enter_context(lock)
     except Unusable:
         raise
     except Unavailable as exc:

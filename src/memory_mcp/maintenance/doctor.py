@@ -24,7 +24,7 @@ from memory_mcp.families.family import Family
 from memory_mcp.families.maintenance import BY_BACKUP, DatabaseFile, Finding, Inspection, StillWrong
 from memory_mcp.maintenance import restore
 from memory_mcp.maintenance.layout import Layout
-from memory_mcp.maintenance.model import Diagnosis, Tell, quietly
+from memory_mcp.maintenance.model import Diagnosis, ReportProgress, report_nothing
 from memory_mcp.sessions import Servers
 from memory_mcp.settings import Settings
 
@@ -51,7 +51,7 @@ class Doctor:
         self._open = open_file
         self._embedding = embedding
 
-    def look(self, *, repair: bool, tell: Tell = quietly) -> Diagnosis:
+    def look(self, *, repair: bool, report_progress: ReportProgress = report_nothing) -> Diagnosis:
         """Every database, index, file and setting. With `repair`, what is safe to mend is."""
         inspection = Inspection(self._settings, self._clock, self._layout.tenants(), repair, self._open)
         findings: list[Finding] = []
@@ -66,9 +66,9 @@ class Doctor:
             "embedder": self._embedder,
         }
         for number, (name, check) in enumerate(steps.items()):
-            tell(name, number, len(steps))
+            report_progress(name, number, len(steps))
             findings += check(inspection)
-        tell("done", len(steps), len(steps))
+        report_progress("done", len(steps), len(steps))
         return Diagnosis(dict(inspection.checked), tuple(findings))
 
     # The folder itself
@@ -166,7 +166,7 @@ class Doctor:
     def _unfinished(self) -> Iterator[Path]:
         top = self._layout.data_dir
         yield from staging.abandoned(top)
-        yield from restore.abandoned(top)  # nobody restores while a doctor looks
+        yield from restore.abandoned(top)  # no restore runs while the doctor looks
         old = time.time() - ABANDONED
         for tenant in self._layout.tenants():
             folders = [tenant.folder, *(tenant.folder / name for name in self._layout.subfolders)]
@@ -238,7 +238,7 @@ def _rebuild_index(inspection: Inspection, file: DatabaseFile) -> None:
 
 
 def _drop(path: Path, lock: Path) -> None:
-    """A cache, while nobody writes to it. Whoever uses it notices, and makes it anew."""
+    """Delete a cache while no process writes to it. Servers that use it notice, and create it again."""
     with FileLock(lock).acquire():
         sibling_files.delete_database(path)
 

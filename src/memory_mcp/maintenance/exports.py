@@ -12,7 +12,7 @@ from memory_mcp.engines.files.staging import staging, writing_to
 from memory_mcp.errors import Conflict, NotFound
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.families.maintenance import ExportFolder, write_text
-from memory_mcp.maintenance.model import Exported, Tell, quietly
+from memory_mcp.maintenance.model import Exported, ReportProgress, report_nothing
 
 FORMAT = "memory-mcp-export/1"
 ABOUT = "export.json"
@@ -26,7 +26,7 @@ class Export:
         self._families = [one for name, one in families.items() if name in caller.families]
         self._caller = caller
 
-    def run(self, target: Path, tell: Tell = quietly) -> Exported:
+    def run(self, target: Path, report_progress: ReportProgress = report_nothing) -> Exported:
         """Write everything to a new folder: all of it, or there is none. Raises Conflict for one that is not empty."""
         target = target.expanduser().absolute()
         _check_target(target)
@@ -41,9 +41,9 @@ class Export:
             folder = ExportFolder(parent / "export", self._caller)
             folder.path.mkdir(mode=0o700)
             for number, (what, write, operations) in enumerate(steps):
-                tell(what, number, len(steps))
+                report_progress(what, number, len(steps))
                 counts[what] = write(operations, folder)
-            tell("done", len(steps), len(steps))
+            report_progress("done", len(steps), len(steps))
             _write_about(folder, counts)
             if target.exists():
                 target.rmdir()  # it is empty

@@ -10,7 +10,7 @@ from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.families.maintenance import ImportFolder, ImportResult, read_small
 from memory_mcp.maintenance.exports import ABOUT, FORMAT
-from memory_mcp.maintenance.model import Tell, quietly
+from memory_mcp.maintenance.model import ReportProgress, report_nothing
 
 
 def read_export(
@@ -19,7 +19,7 @@ def read_export(
     folder: Path,
     *,
     dry_run: bool = False,
-    tell: Tell = quietly,
+    report_progress: ReportProgress = report_nothing,
 ) -> ImportResult:
     """Import a folder that `memory-mcp export` made. A second time there is nothing new.
 
@@ -34,9 +34,9 @@ def read_export(
         for what, read in one.family.maintenance().imports.items()
     ]
     for number, (what, read, operations) in enumerate(steps):
-        tell(what, number, len(steps))
+        report_progress(what, number, len(steps))
         read(operations, source)
-    tell("done", len(steps), len(steps))
+    report_progress("done", len(steps), len(steps))
     return source.result
 
 

@@ -9,12 +9,12 @@ Kind = str
 """What an entry of a backup is: the name of a DatabaseKind, or 'file' for a file as it is, 'portal' for a portal in one
 file, 'elsewhere' for a file of a store outside of the data directory."""
 
-Tell = Callable[[str, int, int], None]
-"""Told of work under way: what it is, how much is done, of how much."""
+ReportProgress = Callable[[str, int, int], None]
+"""Called during long work: what is being done, how much of it is done, of how much."""
 
 
-def quietly(what: str, done: int, whole: int) -> None:
-    """For work that nobody watches."""
+def report_nothing(what: str, done: int, whole: int) -> None:
+    """For work whose progress is not shown."""
 
 
 @dataclass(frozen=True)

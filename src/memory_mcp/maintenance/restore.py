@@ -26,7 +26,7 @@ from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
 from memory_mcp.maintenance.layout import STORES, USERS, Layout
-from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry, Restored, Tell, quietly
+from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry, ReportProgress, Restored, report_nothing
 from memory_mcp.sync import LINK_FILE
 
 STAGED = ".restoring-"
@@ -52,7 +52,7 @@ class Restore:
         self._portals = portals
         self._clock = clock
 
-    def run(self, file: Path, tell: Tell = quietly) -> Restored:
+    def run(self, file: Path, report_progress: ReportProgress = report_nothing) -> Restored:
         """Put what a backup holds in the place of what is there, which is moved aside.
 
         Raises Invalid, and changes nothing, unless every part of the backup is as it was made and of a version this
@@ -68,7 +68,7 @@ class Restore:
             clear_abandoned(data_dir)
             staged = data_dir / f"{STAGED}{secrets.token_hex(6)}"  # an engine goes by its folder's name
             try:
-                notices = self._stage(reading, staged, tell)
+                notices = self._stage(reading, staged, report_progress)
                 self._dismiss_engines()
             except BaseException:
                 shutil.rmtree(staged, ignore_errors=True)
@@ -99,19 +99,19 @@ class Restore:
 
     # Staging
 
-    def _stage(self, reading: archive.ArchiveReader, staged: Path, tell: Tell) -> list[str]:
-        """Take everything out, checked, and on the disk. What to tell about it."""
+    def _stage(self, reading: archive.ArchiveReader, staged: Path, report_progress: ReportProgress) -> list[str]:
+        """Take everything out, checked, and on the disk. Returns what users should know of it."""
         manifest = reading.manifest
         self._check_space(manifest)
         staged.mkdir(mode=0o700)
         for number, entry in enumerate(manifest.files):
-            tell("checking", number, len(manifest.files))
+            report_progress("checking", number, len(manifest.files))
             target = staged / entry.path
             _make_folders(target.parent, staged)
             reading.take_out(entry, target)
             if kind := self._layout.kept_kinds.get(entry.kind):
                 _check_database(entry, target, kind)
-        self._stage_portals([entry for entry in manifest.files if entry.kind == "portal"], staged, tell)
+        self._stage_portals([entry for entry in manifest.files if entry.kind == "portal"], staged, report_progress)
         notices = [*self._settled_vault(staged), *(self._placed(one, staged) for one in manifest.elsewhere)]
         for folder in sorted((staged / "elsewhere").glob("**/"), reverse=True):
             with suppress(OSError):  # something is in it
@@ -119,7 +119,7 @@ class Restore:
         for vault in (staged / USERS).glob("*/memory.db"):  # called as --db-path calls the local user's
             vault.rename(vault.with_name(self._layout.vault_path.name))
         _sync_all(staged)
-        tell("checking", len(manifest.files), len(manifest.files))
+        report_progress("checking", len(manifest.files), len(manifest.files))
         if any(entry.kind == "server" for entry in manifest.files):
             notices.append(KEYS_TOO)
         return notices
@@ -147,9 +147,9 @@ class Restore:
                 "Nothing was changed."
             )
 
-    def _stage_portals(self, entries: list[ManifestEntry], staged: Path, tell: Tell) -> None:
+    def _stage_portals(self, entries: list[ManifestEntry], staged: Path, report_progress: ReportProgress) -> None:
         for number, entry in enumerate(entries):
-            tell("portals", number, len(entries))
+            report_progress("portals", number, len(entries))
             file = staged / entry.path
             portal = PortalFolder(file.with_suffix(""), Address(file.parent.name, file.stem))
             packed = file.rename(file.with_name(f".{file.name}"))
@@ -164,10 +164,11 @@ class Restore:
                     self._portals.dismiss(portal)
             packed.unlink()
             (portal.path / frames.LOCK).unlink(missing_ok=True)  # it says where an engine was
-        tell("portals", len(entries), len(entries))
+        report_progress("portals", len(entries), len(entries))
 
     def _placed(self, one: Elsewhere, staged: Path) -> str:
-        """Put the files of a store outside of the data directory where they can be used. What to tell about it."""
+        """Put the files of a store outside of the data directory where they can be used. Returns what users should
+        know of it."""
         files = staged / one.path
         tenant = folder_of(staged, one.user)
         registry = Registry(tenant)
@@ -196,7 +197,7 @@ def _check_database(entry: ManifestEntry, path: Path, kind: DatabaseKind) -> Non
 
 @dataclass(frozen=True)
 class _Swap:
-    """The last step, noted on the disk before each half: whoever comes after a crash finishes it."""
+    """The last step, noted on the disk before each half: the next process after a crash finishes it."""
 
     data_dir: Path
     staged: str
@@ -288,7 +289,7 @@ class _Swap:
 
 
 def finish_restore(data_dir: Path) -> bool:
-    """Finish a restore whose process was killed, for whoever is alone in the data directory. False if there is none.
+    """Finish a restore whose process was killed. The caller uses the data directory alone. False if there is none.
 
     It had been checked, and what is there now is neither the old nor the new: the new it becomes. Raises Unusable,
     saying what to do, if that cannot be done now.
@@ -309,7 +310,7 @@ def finish_restore(data_dir: Path) -> bool:
 
 
 def abandoned(data_dir: Path) -> list[Path]:
-    """What a restore has left that was killed before it changed anything. For whoever is alone."""
+    """What a restore has left that was killed before it changed anything. The caller uses the data directory alone."""
     if (data_dir / RESTORING).exists():
         return []
     return [*data_dir.glob(f"{STAGED}*"), *data_dir.glob(f"{RESTORING}.part")]

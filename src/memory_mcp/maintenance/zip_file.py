@@ -14,7 +14,7 @@ from pathlib import Path
 from memory_mcp.engines.files.compressed import BoundedZip
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.maintenance.exports import ABOUT
-from memory_mcp.maintenance.model import Tell, quietly
+from memory_mcp.maintenance.model import ReportProgress, report_nothing
 
 OLDEST = (1980, 1, 1, 0, 0, 0)  # that a zip can say
 PACKED = {".db", ".parquet"}  # compressed as they are
@@ -22,12 +22,12 @@ MIN_FREE_BYTES = 50_000_000  # left on the disk
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
-def pack(folder: Path, target: Path, tell: Tell = quietly) -> None:
+def pack(folder: Path, target: Path, report_progress: ReportProgress = report_nothing) -> None:
     """Every file of a folder, under its path below it. Times are in UTC."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED, allowZip64=True) as archive:
         for number, path in enumerate(files):
-            tell("packing", number, len(files))
+            report_progress("packing", number, len(files))
             part = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _time(path))
             part.external_attr = 0o600 << 16
             part.compress_type = zipfile.ZIP_STORED if path.suffix in PACKED else zipfile.ZIP_DEFLATED
@@ -80,7 +80,7 @@ def _seconds(said: tuple[int, int, int, int, int, int]) -> int:
 
 
 def _top(folder: Path) -> Path:
-    """Whoever packs a folder again often packs the folder itself."""
+    """Programs that pack a folder again often pack the folder itself."""
     inside = list(folder.iterdir())
     return inside[0] if len(inside) == 1 and (inside[0] / ABOUT).is_file() else folder
 

@@ -40,7 +40,7 @@ class Tree:
 
     def follow(self) -> None:
         """Bring the copy in line with the folder. The second time only what has changed is read: that is fast, and
-        done in the folder's turn, so that the copy is the folder at that moment."""
+        done while the folder is locked, so that the copy is the folder at that moment."""
         found = dict(self._walk(self.folder, ""))
         for path in self._copied.keys() - found.keys():
             (self.copy / path).unlink(missing_ok=True)

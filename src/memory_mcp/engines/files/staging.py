@@ -17,7 +17,7 @@ def staging(parent: Path) -> Iterator[Path]:
     """A new folder in another, for its owner alone."""
     clear(parent)
     token = secrets.token_hex(6)
-    made = parent / f".{token}-{PREFIX[1:-1]}"  # it gets its name once it is held: nobody takes it for abandoned
+    made = parent / f".{token}-{PREFIX[1:-1]}"  # it gets its name once it is locked, so that it does not look abandoned
     made.mkdir(mode=0o700)
     with hold_folder(made):
         folder = made.rename(parent / f"{PREFIX}{token}")
@@ -39,7 +39,7 @@ def clear(parent: Path) -> None:
 
 @contextmanager
 def writing_to(target: Path) -> Iterator[None]:
-    """Tell what the system has against it in our words."""
+    """Translate errors of the file system. Raises Unavailable."""
     try:
         yield
     except OSError as exc:

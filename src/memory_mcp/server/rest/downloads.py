@@ -41,8 +41,8 @@ ZIP: dict[int | str, dict[str, Any]] = {
         },
     }
 }
-Tell = Callable[[str, int, int], None]
-Make = Callable[[Path, Tell], int]
+ReportProgress = Callable[[str, int, int], None]
+Make = Callable[[Path, ReportProgress], int]
 """Make the file at a path that is free, and say how many things it lacks."""
 
 
@@ -112,17 +112,17 @@ async def backup(request: Request, app: TheApp, person: ThePerson) -> Handed:
     return await _handed(request, app, person, "backup", partial(_backup, app))
 
 
-def _export(app: App, person: Caller, target: Path, tell: Tell) -> int:
+def _export(app: App, person: Caller, target: Path, report_progress: ReportProgress) -> int:
     from memory_mcp.maintenance.exports import Export  # a server at its start has no use for it
     from memory_mcp.maintenance.zip_file import pack
 
-    done = Export(app.opened, person).run(target.with_name("export"), tell)
-    pack(done.folder, target, tell)
+    done = Export(app.opened, person).run(target.with_name("export"), report_progress)
+    pack(done.folder, target, report_progress)
     return len(done.left_out)
 
 
-def _backup(app: App, target: Path, tell: Tell) -> int:
-    return len(backup_of(app).make(target, tell).left_out)
+def _backup(app: App, target: Path, report_progress: ReportProgress) -> int:
+    return len(backup_of(app).make(target, report_progress).left_out)
 
 
 async def _handed(request: Request, app: App, person: Caller, what: str, make: Make) -> Handed:
@@ -130,14 +130,14 @@ async def _handed(request: Request, app: App, person: Caller, what: str, make: M
     downloads: Downloads = request.app.state.downloads
     given_up: threading.Event = request.scope[DISCONNECT].event
 
-    def tell(part: str, done: int, whole: int) -> None:
+    def report_progress(part: str, done: int, whole: int) -> None:
         if given_up.is_set() or downloads.closing:
             raise Unavailable("Nobody waits for this any more.")
 
     made: list[Handed] = []
     async with pools_of(request).reading.slot(person.user, "downloads"):
         try:
-            await to_thread.run_sync(lambda: made.append(_made(app, person, what, make, tell, downloads)))
+            await to_thread.run_sync(lambda: made.append(_made(app, person, what, make, report_progress, downloads)))
         except asyncio.CancelledError:  # the server stops; a thread is not stopped by that
             for one in made:
                 one.put_away()
@@ -145,7 +145,9 @@ async def _handed(request: Request, app: App, person: Caller, what: str, make: M
     return made[0]
 
 
-def _made(app: App, person: Caller, what: str, make: Make, tell: Tell, downloads: Downloads) -> Handed:
+def _made(
+    app: App, person: Caller, what: str, make: Make, report_progress: ReportProgress, downloads: Downloads
+) -> Handed:
     from memory_mcp.engines.files.staging import staging, writing_to
 
     with ExitStack() as until_sent:
@@ -153,9 +155,9 @@ def _made(app: App, person: Caller, what: str, make: Make, tell: Tell, downloads
         with writing_to(app.settings.data_dir):
             folder = until_sent.enter_context(staging(app.settings.data_dir))
             file = folder / f"{what}.zip"
-            left_out = make(file, tell)
+            left_out = make(file, report_progress)
             size = file.stat().st_size
-        tell("sending", 0, 1)
+        report_progress("sending", 0, 1)
         event = AuditEvent(
             f"{what}_downloaded", client=WEB_APP, ip=person.ip, details={"bytes": size, "left_out": left_out}
         )
