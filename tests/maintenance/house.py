@@ -32,11 +32,11 @@ def opened(data_dir: Path, **more: Any) -> Iterator[App]:
 
 
 @contextmanager
-def upkeep_of(data_dir: Path, *, alone: bool = False, **more: Any) -> Iterator[Maintenance]:
+def maintenance_of(data_dir: Path, *, alone: bool = False, **more: Any) -> Iterator[Maintenance]:
     flags = {"data_dir": data_dir, "embedder": "none", "embedding_dim": 3, **more}
     found, former_vault = settings_for_restoring(flags, {}) if alone else (chosen(data_dir, **more), None)
-    with open_maintenance(found, alone=alone, former_vault=former_vault) as upkeep:
-        yield upkeep
+    with open_maintenance(found, alone=alone, former_vault=former_vault) as maintenance:
+        yield maintenance
 
 
 def run(*arguments: object, **env: str) -> subprocess.CompletedProcess[str]:

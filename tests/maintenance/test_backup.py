@@ -24,7 +24,7 @@ from memory_mcp.families.registry import FAMILIES
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance import archive, finish_restore
 from memory_mcp.maintenance.model import ManifestEntry
-from tests.maintenance.house import LOCAL, answer, fill, furnish, opened, run, state, tree, upkeep_of
+from tests.maintenance.house import LOCAL, answer, fill, furnish, maintenance_of, opened, run, state, tree
 from tests.wire import Stdio, environment
 
 KINDS = database_kinds(FAMILIES.values())
@@ -48,14 +48,14 @@ def furnished(model: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def made(model: Path) -> Path:
     """A backup of it."""
-    with upkeep_of(model) as upkeep:
-        assert upkeep.backup.make(model.parent / "b.zip").left_out == ()
+    with maintenance_of(model) as maintenance:
+        assert maintenance.backup.make(model.parent / "b.zip").left_out == ()
     return model.parent / "b.zip"
 
 
 def restored(file: Path, data_dir: Path, **more: Any) -> Any:
-    with upkeep_of(data_dir, alone=True, **more) as upkeep:
-        return upkeep.restore.run(file)
+    with maintenance_of(data_dir, alone=True, **more) as maintenance:
+        return maintenance.restore.run(file)
 
 
 def test_two_tenants_and_every_family_come_back_as_they_were(tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ def test_two_tenants_and_every_family_come_back_as_they_were(tmp_path: Path) -> 
 def test_a_store_whose_folder_is_gone_comes_back_in_the_data_directory(tmp_path: Path) -> None:
     data_dir, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     furnish(data_dir, elsewhere)
-    with upkeep_of(data_dir) as upkeep:
-        upkeep.backup.make(tmp_path / "b.zip")
+    with maintenance_of(data_dir) as maintenance:
+        maintenance.backup.make(tmp_path / "b.zip")
     shutil.rmtree(elsewhere)
     done = restored(tmp_path / "b.zip", data_dir)
     assert "is in stores/vault-of-mine now" in done.notices[0]
@@ -115,8 +115,8 @@ def test_the_vaults_file_may_lie_elsewhere(tmp_path: Path) -> None:
     data_dir, vault = tmp_path / "data", tmp_path / "disk" / "v.db"
     with opened(data_dir, db_path=vault) as app:
         fill(app, LOCAL, "local")
-    with upkeep_of(data_dir, db_path=vault) as upkeep:
-        upkeep.backup.make(tmp_path / "b.zip")
+    with maintenance_of(data_dir, db_path=vault) as maintenance:
+        maintenance.backup.make(tmp_path / "b.zip")
     with opened(data_dir, db_path=vault) as app:
         app.vault.take_in(LOCAL, archive_memory("later"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z")
     done = restored(tmp_path / "b.zip", data_dir, db_path=vault)
@@ -138,8 +138,8 @@ def test_settings_that_put_the_vault_elsewhere_do_not_hide_it(tmp_path: Path) ->
     with opened(data_dir) as app:
         fill(app, LOCAL, "local")
     assert vault.exists()
-    with upkeep_of(data_dir) as upkeep:
-        upkeep.backup.make(tmp_path / "b.zip")
+    with maintenance_of(data_dir) as maintenance:
+        maintenance.backup.make(tmp_path / "b.zip")
     done = restored(tmp_path / "b.zip", tmp_path / "new")
     assert "is a comment now" in done.notices[0]
     assert (tmp_path / "new" / "config.toml").read_text() == f'# db_path = "{vault}"\nlog_level = "error"\n'
@@ -179,8 +179,8 @@ def test_an_empty_data_directory(tmp_path: Path) -> None:
 def test_every_file_that_a_server_makes_is_kept_or_known_to_heal(furnished: Path, tmp_path: Path) -> None:
     """A new kind of file says which it is: DatabaseKind."""
     data_dir = furnished
-    with upkeep_of(data_dir) as upkeep:
-        upkeep.backup.make(tmp_path / "b.zip")
+    with maintenance_of(data_dir) as maintenance:
+        maintenance.backup.make(tmp_path / "b.zip")
     kept = set(zipfile.ZipFile(tmp_path / "b.zip").namelist())
     caches = {kind.file for kind in KINDS if kind.is_cache}
     for path in data_dir.rglob("*.db"):
@@ -190,8 +190,8 @@ def test_every_file_that_a_server_makes_is_kept_or_known_to_heal(furnished: Path
 def test_a_file_that_is_no_backup_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "thesis.txt").write_text("years of work")
-    with upkeep_of(tmp_path / "data") as upkeep, pytest.raises(Conflict, match="no backup"):
-        upkeep.backup.make(tmp_path / "thesis.txt")
+    with maintenance_of(tmp_path / "data") as maintenance, pytest.raises(Conflict, match="no backup"):
+        maintenance.backup.make(tmp_path / "thesis.txt")
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 
@@ -202,8 +202,8 @@ def test_a_zip_of_another_program_is_not_overwritten(tmp_path: Path, listed: str
     with zipfile.ZipFile(tmp_path / "ext.zip", "w") as foreign:
         foreign.writestr("manifest.json", listed)
     before = (tmp_path / "ext.zip").read_bytes()
-    with upkeep_of(tmp_path / "data") as upkeep, pytest.raises(Conflict, match="no backup"):
-        upkeep.backup.make(tmp_path / "ext.zip")
+    with maintenance_of(tmp_path / "data") as maintenance, pytest.raises(Conflict, match="no backup"):
+        maintenance.backup.make(tmp_path / "ext.zip")
     assert (tmp_path / "ext.zip").read_bytes() == before
 
 
@@ -510,8 +510,8 @@ def test_a_restore_that_lost_half_of_what_is_new_says_so(furnished: Path) -> Non
 
 def mended(data_dir: Path) -> list[Any]:
     """What a doctor cannot mend."""
-    with upkeep_of(data_dir) as upkeep:
-        return upkeep.doctor.look(repair=True).problems
+    with maintenance_of(data_dir) as maintenance:
+        return maintenance.doctor.look(repair=True).problems
 
 
 def test_kill_9_during_restore(made: Path, model: Path, tmp_path: Path) -> None:

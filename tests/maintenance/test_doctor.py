@@ -13,7 +13,7 @@ import pytest
 
 from memory_mcp.families.maintenance import Finding
 from memory_mcp.families.notes.model import NoteQuery
-from tests.maintenance.house import LOCAL, PORTAL, answer, furnish, opened, run, upkeep_of
+from tests.maintenance.house import LOCAL, PORTAL, answer, furnish, maintenance_of, opened, run
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,8 @@ def data_dir(model: Path, tmp_path: Path) -> Path:
 
 
 def look(data_dir: Path, *, repair: bool = False) -> list[Finding]:
-    with upkeep_of(data_dir) as upkeep:
-        return list(upkeep.doctor.look(repair=repair).findings)
+    with maintenance_of(data_dir) as maintenance:
+        return list(maintenance.doctor.look(repair=repair).findings)
 
 
 def sql(path: Path, *statements: str) -> None:
@@ -224,8 +224,8 @@ def test_portals_are_opened_and_checked(tmp_path: Path) -> None:
     assert [(one.check, one.repairable) for one in look(tmp_path)] == [("portal", True)]
     assert [one.state for one in look(tmp_path, repair=True)] == ["repaired"]
     assert look(tmp_path) == []
-    with upkeep_of(tmp_path) as upkeep:
-        upkeep.restore._dismiss_engines()
+    with maintenance_of(tmp_path) as maintenance:
+        maintenance.restore._dismiss_engines()
     for path in folder.glob("db/store/*/*/*/data.bin"):
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 0xFF

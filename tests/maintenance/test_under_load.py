@@ -17,7 +17,7 @@ from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.families.graph.model import Entity
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance.backup import LOCK_WAIT_S
-from tests.maintenance.house import LOCAL, PORTAL, fill, opened, run, upkeep_of
+from tests.maintenance.house import LOCAL, PORTAL, fill, maintenance_of, opened, run
 from tests.wire import Stdio, environment
 
 WRITERS = 3
@@ -112,16 +112,16 @@ def test_a_backup_under_load_holds_every_write_acknowledged_before_it_began(tmp_
 
     for file, before in taken:
         data = tmp_path / f"restored-{file.stem}"
-        with upkeep_of(data, alone=True) as upkeep:
-            upkeep.restore.run(file)
+        with maintenance_of(data, alone=True) as maintenance:
+            maintenance.restore.run(file)
         found = contents(data)
         for name, keys in before.items():
             assert keys, name
             assert keys <= set(found[name]), name
             assert len(found[name]) == len(set(found[name])), name  # nothing twice, moved or not
         assert_one_moment(found)
-        with upkeep_of(data) as upkeep:
-            assert upkeep.doctor.look(repair=False).problems == []
+        with maintenance_of(data) as maintenance:
+            assert maintenance.doctor.look(repair=False).problems == []
 
 
 def contents(data_dir: Path) -> dict[str, list[str]]:
@@ -162,8 +162,8 @@ def test_nobody_waits_while_a_backup_copies(tmp_path: Path) -> None:
             assert "error" not in server.call("add_memory", store="ours", path=key, content=what)
             assert "error" not in server.call("create_entities", project="work", entities=[entity(key)])
 
-    with upkeep_of(data_dir) as upkeep:
-        assert upkeep.backup.make(tmp_path / "b.zip", write).left_out == ()
+    with maintenance_of(data_dir) as maintenance:
+        assert maintenance.backup.make(tmp_path / "b.zip", write).left_out == ()
     server.close()
     assert {"portals", "stores", "server.db", "memory.db", "notes.db", "files"} <= seen
 
@@ -177,9 +177,9 @@ def test_nobody_waits_for_a_backup_that_waits_for_somebody_else(tmp_path: Path) 
     data_dir = tmp_path / "data"
     with opened(data_dir) as app:
         fill(app, LOCAL, "local")
-    with opened(data_dir) as app, upkeep_of(data_dir) as upkeep, ThreadPoolExecutor(1) as beside:
+    with opened(data_dir) as app, maintenance_of(data_dir) as maintenance, ThreadPoolExecutor(1) as beside:
         with FileLock(data_dir / "notes.db.lock").acquire():
-            under_way = beside.submit(upkeep.backup.make, tmp_path / "b.zip")
+            under_way = beside.submit(maintenance.backup.make, tmp_path / "b.zip")
             waits = []
             for count in range(40):
                 started = time.monotonic()
@@ -197,14 +197,14 @@ def test_a_store_that_is_registered_while_a_backup_begins_is_in_it(tmp_path: Pat
     data_dir, late = tmp_path / "data", tmp_path / "late"
     late.mkdir()
     (late / "mine.md").write_text("late", encoding="utf-8")
-    with opened(data_dir) as app, upkeep_of(data_dir) as upkeep:
+    with opened(data_dir) as app, maintenance_of(data_dir) as maintenance:
         fill(app, LOCAL, "local")
 
         def register(what: str, done: int, whole: int) -> None:
             if what == "stores" and done == whole:
                 app.stores.register(LOCAL, "late", late)
 
-        upkeep.backup.make(tmp_path / "b.zip", register)
+        maintenance.backup.make(tmp_path / "b.zip", register)
     with zipfile.ZipFile(tmp_path / "b.zip") as made:
         assert "late" in made.read("stores.yaml").decode()
         assert made.read("elsewhere/local/late/mine.md") == b"late"
@@ -212,9 +212,9 @@ def test_a_store_that_is_registered_while_a_backup_begins_is_in_it(tmp_path: Pat
 
 def test_settings_that_cannot_be_read_are_left_out_and_told(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
-    with opened(data_dir), upkeep_of(data_dir) as upkeep:
+    with opened(data_dir), maintenance_of(data_dir) as maintenance:
         (data_dir / "config.toml").mkdir()
-        made = upkeep.backup.make(tmp_path / "b.zip")
+        made = maintenance.backup.make(tmp_path / "b.zip")
     assert [(one.path, one.why) for one in made.left_out] == [("config.toml", "it cannot be read (Is a directory)")]
 
 
@@ -234,7 +234,7 @@ def test_files_that_do_not_change_are_copied_once_and_not_while_others_wait(
         return really(tree, path)
 
     monkeypatch.setattr(Tree, "_copy", copy)
-    with upkeep_of(data_dir) as upkeep:
-        upkeep.backup.make(tmp_path / "b.zip")
+    with maintenance_of(data_dir) as maintenance:
+        maintenance.backup.make(tmp_path / "b.zip")
     assert "ours/a/memory.md" in copied
     assert len(copied) == len(set(copied))

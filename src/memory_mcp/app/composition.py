@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, cast
 
 from memory_mcp.access.usage import Analytics, Coverage
 from memory_mcp.app.access import Access, ServerFiles, create_access, open_server_files
@@ -31,7 +31,6 @@ from memory_mcp.settings import Settings
 from memory_mcp.sync import LINK_FILE, Sync, SyncWorker
 
 log = logging.getLogger(__name__)
-Ops = TypeVar("Ops")
 
 
 @dataclass(frozen=True)
@@ -56,31 +55,27 @@ class App:
 
     @property
     def vault(self) -> Vault:
-        return self._operations("vault", Vault)
+        return cast("Vault", self.opened["vault"].operations)
 
     @property
     def notes(self) -> Notes:
-        return self._operations("notes", Notes)
+        return cast("Notes", self.opened["notes"].operations)
 
     @property
     def stores(self) -> Stores:
-        return self._operations("stores", Stores)
+        return cast("Stores", self.opened["stores"].operations)
 
     @property
     def graph(self) -> Graph:
-        return self._operations("graph", Graph)
+        return cast("Graph", self.opened["graph"].operations)
 
     @property
     def portals(self) -> Portals:
-        return self._operations("portals", Portals)
+        return cast("Portals", self.opened["portals"].operations)
 
     @property
     def recall(self) -> Recall:
-        return self._operations("recall", Recall)
-
-    def _operations(self, name: str, kind: type[Ops]) -> Ops:
-        operations: Ops = self.opened[name].operations
-        return operations
+        return cast("Recall", self.opened["recall"].operations)
 
     def start(self) -> None:
         """Begin what a server does beside answering."""

@@ -1,4 +1,4 @@
-"""The vault's file: the spec's schema to the letter, files of other programs, upkeep."""
+"""The vault's file: the spec's schema to the letter, files of other programs, maintenance."""
 
 import json
 import re
