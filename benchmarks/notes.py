@@ -160,7 +160,7 @@ def _compared(size: Size, place: Place, embedder: Builtin) -> tuple[Timed, Timed
         for number, question in itertools.product(range(size.rounds + 1), questions):
             both = (
                 (bare, partial(plain.search, question, vectors[question])),
-                (ours, partial(app.notes.search, caller, NoteQuery(question, limit=LIMIT))),
+                (ours, partial(app.notes.reader.search, caller, NoteQuery(question, limit=LIMIT))),
             )
             for timed, work in both if number % 2 else reversed(both):
                 # The first round is to warm up: from then on the vectors of the questions are known.

@@ -20,9 +20,10 @@ from memory_mcp.engines.sqlite import Database, Write
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.families.notes import schema
 from memory_mcp.families.notes.model import NewNote, Note
-from memory_mcp.families.notes.storage import notes, vectors, words
+from memory_mcp.families.notes.storage import index, notes
 from memory_mcp.families.notes.transactions import merged_tags
 from memory_mcp.search.vectors import pack
+from memory_mcp.search_index.storage import vectors
 
 Floats = NDArray[np.float32]
 
@@ -82,8 +83,8 @@ def _keep(tx: Write, number: int, count: int, new: NewNote, parts: dict[int, Flo
         session_id=f"sitting-{number - place}",
     ).seq
     notes.set_tags(tx, seq, tags)
-    words.index(tx, seq)
-    vectors.keep(tx, seq, {part: pack(vector) for part, vector in parts.items()})
+    index.index_words(tx, seq)
+    index.VECTORS.keep(tx, seq, {part: pack(vector) for part, vector in parts.items()})
 
 
 def bare_file(path: Path, count: int) -> None:

@@ -126,7 +126,7 @@ def fill(node: Node, count: int) -> None:
     notes = (replace(note, namespace=SYNCED) for note in Texts(SEED).notes(count))
     with open_app(chosen) as app:
         while several := list(itertools.islice(notes, TOGETHER)):
-            app.notes.create_all(CALLER, Author("mcp", "benchmark"), several)
+            app.notes.writer.create_all(CALLER, Author("mcp", "benchmark"), several)
 
 
 def measure(folder: Path, counts: Sequence[int]) -> None:

@@ -11,7 +11,7 @@ FAMILIES = {f"families.{name}" for name in ("vault", "notes", "stores", "graph",
 LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing imports a later one
     {"__init__", "errors", "caller", "clock", "cancellation", "changes", "names", "logs", "settings", "peers"},
     {"engines.__init__", "engines.files", "engines.isolation", "engines.sqlite", "engines.chdb"},
-    {"search", "embedding", "access", "sessions", "sync", "clients"},
+    {"search", "embedding", "access", "sessions", "sync", "clients", "search_index"},
     {"families.__init__", "families.family", "families.context", "families.maintenance"},
     FAMILIES,
     {"families.recall", "importers", "maintenance"},  # they span the families
@@ -23,8 +23,8 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
 APART = FAMILIES | {"families.recall", "importers", "maintenance"}  # none of them imports another of its layer
 IN_FAMILIES = {  # the modules of each, which may import those before them
     "vault": "model storage schema operations resources maintenance family tools",
-    "notes": "model storage schema embedding_queue markdown result_limits transactions replica vector_search "
-    "note_search operations resources prompts maintenance family tools",
+    "notes": "model addresses storage schema markdown result_limits transactions replica note_search change_events "
+    "reader writer transfer operations resources prompts maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry operations "
     "maintenance family tools",
     "graph": "model storage adoption schema answers exchange files operations picture maintenance family tools",

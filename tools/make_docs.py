@@ -18,6 +18,7 @@ from memory_mcp.families.notes import schema as notes_schema
 from memory_mcp.families.registry import FAMILIES
 from memory_mcp.families.stores import schema as stores_schema
 from memory_mcp.families.vault import schema as vault_schema
+from memory_mcp.search_index import schema as index_schema
 from memory_mcp.server import schemas
 from memory_mcp.sessions import live_db
 from memory_mcp.settings import SECRETS, Settings, env_name, env_names, flag
@@ -31,6 +32,7 @@ FILES = {
     "memory.db": vault_schema.SCHEMA,
     "notes.db": notes_schema.SCHEMA,
     "stores.db": stores_schema.SCHEMA,
+    "recall.db": index_schema.SCHEMA,
     "_meta.db": graph_schema.REGISTRY,
     "projects/<id>.db": graph_schema.PROJECT,
     "hub.db": hub.SCHEMA,

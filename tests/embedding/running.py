@@ -19,8 +19,8 @@ from mcp import Client
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.embedding import model_files, query_vectors, services, worker
-from memory_mcp.families.notes import embedding_queue
 from memory_mcp.search.vectors import Floats, unpack
+from memory_mcp.search_index import embedding_queue
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import connected
 

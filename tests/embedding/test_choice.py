@@ -266,6 +266,6 @@ def test_a_reindex_while_notes_are_embedded_does_not_hold_them_up(
         notes.create("The second note")
         assert held.arrived.wait(10)
         with server(tmp_path, embedder="none") as other:
-            assert other.app.notes.reindex(local_caller(other.app)) == 2
+            assert other.app.notes.writer.reindex(local_caller(other.app)) == 2
         held.let_go.set()
         eventually(file.is_done)

@@ -14,8 +14,8 @@ from tests.importers.foreign_tools import FOREIGN
 
 def notes(app: App) -> dict[str, Note]:
     """Every note, by its text."""
-    ids = [id_ for _, id_, _ in app.notes.notes_after(ME, CreatedCursor(), 1000)]
-    return {note.content: note for note in (app.notes.read(ME, id_) for id_ in ids)}
+    ids = [id_ for _, id_, _ in app.notes.reader.notes_after(ME, CreatedCursor(), 1000)]
+    return {note.content: note for note in (app.notes.reader.read(ME, id_) for id_ in ids)}
 
 
 @pytest.mark.parametrize("format_", list(FOREIGN))
@@ -58,8 +58,8 @@ def test_mcp_memory_service_becomes_notes_with_their_dates_tags_and_metadata(app
     assert "This one is deleted again." not in found
     assert [told.why for told in report.told] == ["It is deleted there."]
     of_2023 = NoteQuery("", Filter(created_before="2024-01-01T00:00:00.000Z"))
-    assert [hit.title for hit in app.notes.search(ME, of_2023).memories] == ["Deploys go out on Tuesdays."]
-    assert app.notes.search(ME, NoteQuery("staging key")).memories
+    assert [hit.title for hit in app.notes.reader.search(ME, of_2023).memories] == ["Deploys go out on Tuesdays."]
+    assert app.notes.reader.search(ME, NoteQuery("staging key")).memories
 
 
 def test_mem0_becomes_notes_that_say_whose_they_were(app: App, foreign: Path) -> None:

@@ -42,8 +42,8 @@ def test_what_changed_there_is_brought_up_to_date_unless_it_changed_here(app: Ap
     file = tmp_path / "mem0.json"
     move(app, "mem0", kept_json(file, memories("one", "two", "three")))
     here = notes(app)
-    app.notes.update(ME, Author(), here["two"].id, Revision(content="two, as I say"))
-    app.notes.delete(ME, here["three"].id, soft=True)
+    app.notes.writer.update(ME, Author(), here["two"].id, Revision(content="two, as I say"))
+    app.notes.writer.delete(ME, here["three"].id, soft=True)
 
     report = move(app, "mem0", kept_json(file, memories("one!", "two!", "three!", "four")))
     assert (report.updated, report.kept, report.imported) == (1, 2, 1)
@@ -60,7 +60,7 @@ def test_an_export_taken_in_elsewhere_knows_what_was_changed_here(app: App, tmp_
     file = kept_json(tmp_path / "mem0.json", memories("one", "two"))
     move(app, "mem0", file)
     move(app, "mem0", kept_json(file, memories("one", "two!")))
-    app.notes.update(ME, Author(), notes(app)["one"].id, Revision(content="one, as I say"))
+    app.notes.writer.update(ME, Author(), notes(app)["one"].id, Revision(content="one, as I say"))
     Export(app.opened, ME).run(tmp_path / "out")
     with opened(tmp_path / "elsewhere") as other:
         assert read_export(other.opened, ME, tmp_path / "out").left_out == []

@@ -82,13 +82,15 @@ def fill(app: App, caller: Caller, word: str) -> None:
         "2020-01-01T00:00:00Z",
         "2021-01-01T00:00:00Z",
     )
-    one = app.notes.create(caller, Author(), NewNote(f"First line of {word}\n\nsee [[Two]] #inline", tags=("own",)))
-    two = app.notes.create(
+    one = app.notes.writer.create(
+        caller, Author(), NewNote(f"First line of {word}\n\nsee [[Two]] #inline", tags=("own",))
+    )
+    two = app.notes.writer.create(
         caller, Author(source="ui"), NewNote("body\n", title="Two", folder="a/b", metadata={"a": [1, {"b": None}]})
     )
-    app.notes.link(caller, two.id, one.id, bidirectional=False)
-    gone = app.notes.create(caller, Author(), NewNote("archived one"))
-    app.notes.delete(caller, gone.id, soft=True)
+    app.notes.writer.link(caller, two.id, one.id, bidirectional=False)
+    gone = app.notes.writer.create(caller, Author(), NewNote("archived one"))
+    app.notes.writer.delete(caller, gone.id, soft=True)
     app.stores.add(caller, "ours", "a/memory", f"in a store of {word}", Metadata(None, None, [], None, None, []))
     app.graph.add_graph(
         caller, "work", [NewEntity("A", "thing", ("said",)), NewEntity("B", "thing")], [NamedRelation("A", "B", "to")]
@@ -103,8 +105,8 @@ def state(data_dir: Path, caller: Caller, *, portals: bool = False) -> dict[str,
         projects = app.graph.every_project(caller)
         return {
             "vault": list(app.vault.everything(caller)),
-            "notes": [(note, tags) for note, tags, _ in app.notes.everything(caller)],
-            "links": list(app.notes.every_link(caller)),
+            "notes": [(note, tags) for note, tags, _ in app.notes.transfer.everything(caller)],
+            "links": list(app.notes.transfer.every_link(caller)),
             "memory": app.stores.get(caller, "ours", "a/memory", include_expired=True),
             "graph": {one.name: list(app.graph.everything_of(caller, one)) for one in projects},
             "projects": projects,

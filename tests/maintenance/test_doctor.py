@@ -122,7 +122,7 @@ def test_what_is_safe_is_found_and_mended(data_dir: Path, name: str) -> None:
     assert look(data_dir) == []
     with opened(data_dir) as app:
         assert app.vault.has(LOCAL, "k")
-        assert len(list(app.notes.everything(LOCAL))) == 3
+        assert len(list(app.notes.transfer.everything(LOCAL))) == 3
 
 
 def test_what_is_indexed_anew_is_found_again(data_dir: Path) -> None:
@@ -131,7 +131,7 @@ def test_what_is_indexed_anew_is_found_again(data_dir: Path) -> None:
     sql(project(data_dir), "UPDATE graph_words_data SET block = x'ff' WHERE id > 10")
     look(data_dir, repair=True)
     with opened(data_dir) as app:
-        assert [hit.title for hit in app.notes.search(LOCAL, NoteQuery("body")).memories] == ["Two"]
+        assert [hit.title for hit in app.notes.reader.search(LOCAL, NoteQuery("body")).memories] == ["Two"]
     for file, index, word in (("memory.db", "vault_fts", "content"), ("memory.db", "vault_words", "content")):
         connection = apsw.Connection(str(data_dir / file))
         assert connection.execute(f"SELECT count(*) FROM {index} WHERE {index} MATCH ?", (word,)).fetchall() == [(1,)]

@@ -64,8 +64,8 @@ def test_everything_is_there_as_open_formats(tmp_path: Path) -> None:
     with opened(tmp_path / "new") as app, opened(data_dir) as origin:
         assert list(app.vault.everything(LOCAL)) == list(origin.vault.everything(LOCAL))
         assert shown(app) == shown(origin)
-        assert [link[:3] for link in app.notes.every_link(LOCAL)] == [
-            link[:3] for link in origin.notes.every_link(LOCAL)
+        assert [link[:3] for link in app.notes.transfer.every_link(LOCAL)] == [
+            link[:3] for link in origin.notes.transfer.every_link(LOCAL)
         ]
         changed = [
             (path / "stores" / "ours" / "a" / "memory.md").stat().st_mtime_ns for path in (tmp_path / "new", data_dir)
@@ -80,7 +80,7 @@ def test_everything_is_there_as_open_formats(tmp_path: Path) -> None:
 
 def shown(app: object) -> object:
     """Notes without what an export leaves out."""
-    found = app.notes.everything(LOCAL)  # type: ignore[attr-defined]  # an App
+    found = app.notes.transfer.everything(LOCAL)  # type: ignore[attr-defined]  # an App
     return sorted(
         (
             (vars(note) | {"importance": note.importance, "superseded_by": None, "tags": set(note.tags)})
@@ -118,7 +118,7 @@ def graphs(app: object) -> object:
 )
 def test_a_note_comes_back_to_the_letter(tmp_path: Path, content: str) -> None:
     with opened(tmp_path / "one") as app:
-        note = app.notes.create(
+        note = app.notes.writer.create(
             LOCAL,
             Author(),
             NewNote(content, title="a/b: *c* ..", namespace="ns/../x", folder="f//.g/..", tags=("yes", "1")),
@@ -128,7 +128,7 @@ def test_a_note_comes_back_to_the_letter(tmp_path: Path, content: str) -> None:
     with opened(tmp_path / "two") as app:
         taken = read_export(app.opened, LOCAL, tmp_path / "out")
         assert taken.left_out == []
-        back = app.notes.read(LOCAL, note.id)
+        back = app.notes.reader.read(LOCAL, note.id)
     assert (back.content, back.title, back.namespace, back.folder, back.tags, back.created_at) == (
         *(note.content, note.title, note.namespace, note.folder),
         *(note.tags, note.created_at),

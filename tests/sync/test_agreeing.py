@@ -65,16 +65,16 @@ class Node:
             app.sync.enable(LOCAL_USER, namespace)
 
     def create(self, content: str, **fields: Any) -> str:
-        return self.app.notes.create(CALLER, AUTHOR, NewNote(content=content, **fields)).id
+        return self.app.notes.writer.create(CALLER, AUTHOR, NewNote(content=content, **fields)).id
 
     def update(self, id_: str, **fields: Any) -> None:
-        self.app.notes.update(CALLER, AUTHOR, id_, Revision(**fields))
+        self.app.notes.writer.update(CALLER, AUTHOR, id_, Revision(**fields))
 
     def archive(self, id_: str) -> None:
-        self.app.notes.delete(CALLER, id_, soft=True)
+        self.app.notes.writer.delete(CALLER, id_, soft=True)
 
     def note(self, id_: str) -> Note:
-        return self.app.notes.read(CALLER, id_, include_links=True)
+        return self.app.notes.reader.read(CALLER, id_, include_links=True)
 
     def targets(self, id_: str) -> list[str]:
         links = self.note(id_).links
@@ -124,7 +124,7 @@ def shown(node: Node, id_: str) -> dict[str, Any]:
 def test_times_of_a_clock_that_runs_ahead_are_the_same_on_every_node(three: list[Node]) -> None:
     first, second, fast = three
     id_ = fast.create("written in an hour")
-    fast.app.notes.get(CALLER, id_)
+    fast.app.notes.reader.get(CALLER, id_)
     settle(*three)
     assert shown(first, id_) == shown(second, id_) == shown(fast, id_)
     assert fast.note(id_).updated_at <= utc_now().isoformat()

@@ -22,13 +22,13 @@ def node(tmp_path: Path) -> Node:
 def write(data_dir: Path, *texts: str, user: str = LOCAL_USER) -> None:
     with open_app(_settings(data_dir), serving=False) as app:
         who = Caller(app.access.users.get(user).id, ALL_SCOPES, frozenset({"notes"}))
-        app.notes.create_all(who, Author(), [NewNote(text) for text in texts])
+        app.notes.writer.create_all(who, Author(), [NewNote(text) for text in texts])
 
 
 def texts(data_dir: Path, user: str = LOCAL_USER) -> set[str]:
     with open_app(_settings(data_dir), serving=False) as app:
         who = Caller(app.access.users.get(user).id, ALL_SCOPES, frozenset({"notes"}))
-        return {note.content for note, _, _ in app.notes.everything(who)}
+        return {note.content for note, _, _ in app.notes.transfer.everything(who)}
 
 
 def _settings(data_dir: Path) -> settings.Settings:
@@ -178,7 +178,7 @@ def test_what_is_refused_is_left_and_says_why(hub: Hub, key: str, node: Node) ->
     node.join(hub, key, "default").say("now")
     with open_app(_settings(node.data_dir), serving=False) as app:
         who = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
-        app.notes.create_all(who, Author(), [NewNote("fine"), NewNote("odd", metadata={"k" * 5000: 1})])
+        app.notes.writer.create_all(who, Author(), [NewNote("fine"), NewNote("odd", metadata={"k" * 5000: 1})])
     left: Any = node.say("now", check=False)
     assert left.returncode == 1
     assert "1 sent, 0 taken in, 1 refused, 1 left" in left.stdout

@@ -108,21 +108,21 @@ class Syncing(RuleBasedStateMachine):
             self.tokens += 1
             metadata = {"k": 0, "token": f"token-{self.tokens}-"}
             new = NewNote(content, title=title, namespace=namespace, tags=("t",), metadata=metadata)
-            self.ids += [note.id for note in node.notes.create_all(ME, AUTHOR, [new])]
+            self.ids += [note.id for note in node.notes.writer.create_all(ME, AUTHOR, [new])]
 
         self._write(node, creating)
 
     @rule(n=numbers, i=numbers, changes=revisions)
     def revise(self, n: int, i: int, changes: dict[str, Any]) -> None:
-        self._with_note(n, i, lambda node, id_: node.notes.update(ME, AUTHOR, id_, Revision(**changes)))
+        self._with_note(n, i, lambda node, id_: node.notes.writer.update(ME, AUTHOR, id_, Revision(**changes)))
 
     @rule(n=numbers, i=numbers)
     def archive(self, n: int, i: int) -> None:
-        self._with_note(n, i, lambda node, id_: node.notes.delete(ME, id_, soft=True))
+        self._with_note(n, i, lambda node, id_: node.notes.writer.delete(ME, id_, soft=True))
 
     @rule(n=numbers, i=numbers)
     def read(self, n: int, i: int) -> None:
-        self._with_note(n, i, lambda node, id_: node.notes.get(ME, id_))
+        self._with_note(n, i, lambda node, id_: node.notes.reader.get(ME, id_))
 
     @rule(n=numbers, i=numbers, j=numbers, how=st.sampled_from(["link", "unlink", "supersede"]), both=st.booleans())
     def relate(self, n: int, i: int, j: int, how: str, both: bool) -> None:
@@ -130,9 +130,9 @@ class Syncing(RuleBasedStateMachine):
         if not one or not two or one == two or not {one, two} <= node.shown().keys():
             return
         if how == "supersede":
-            self._write(node, lambda: node.notes.update(ME, AUTHOR, one, Revision(supersedes=(two,))))
+            self._write(node, lambda: node.notes.writer.update(ME, AUTHOR, one, Revision(supersedes=(two,))))
         else:
-            relate = node.notes.link if how == "link" else node.notes.unlink
+            relate = node.notes.writer.link if how == "link" else node.notes.writer.unlink
             self._write(node, lambda: relate(ME, one, two, bidirectional=both))
 
     @rule(n=numbers, i=numbers)
@@ -141,7 +141,7 @@ class Syncing(RuleBasedStateMachine):
         note = node.shown().get(id_ or "")
         if note is None:
             return
-        self._write(node, lambda: node.notes.delete(ME, str(id_), soft=False))
+        self._write(node, lambda: node.notes.writer.delete(ME, str(id_), soft=False))
         if note["namespace"] in SYNCED and self._tracks(node, note["namespace"]):
             self.dead.add(str(id_))
         else:

@@ -67,18 +67,18 @@ def opened(node: Node) -> Iterator[App]:
 
 def write(node: Node, content: str, namespace: str, **more: Any) -> str:
     with opened(node) as app:
-        return app.notes.create(ME, Author(), NewNote(content, namespace=namespace, **more)).id
+        return app.notes.writer.create(ME, Author(), NewNote(content, namespace=namespace, **more)).id
 
 
 def read(node: Node, id_: str) -> Note:
     with opened(node) as app:
-        return app.notes.read(ME, id_, include_links=True)
+        return app.notes.reader.read(ME, id_, include_links=True)
 
 
 def everything(node: Node) -> dict[str, str]:
     """Namespace and text of every note, by id."""
     with opened(node) as app:
-        return {note.id: f"{note.namespace}: {note.content}" for note, _, _ in app.notes.everything(ME)}
+        return {note.id: f"{note.namespace}: {note.content}" for note, _, _ in app.notes.transfer.everything(ME)}
 
 
 def stamp(ms: int = 0) -> str:
@@ -158,7 +158,7 @@ def test_a_note_that_its_owner_moves_away_is_the_nodes_alone_from_then_on(hub: H
     id_ = write(node, "Shared text", "shared")
     node.say("now")
     with opened(node) as app:
-        app.notes.update(ME, Author(), id_, Revision(namespace="private", content=SECRET))
+        app.notes.writer.update(ME, Author(), id_, Revision(namespace="private", content=SECRET))
     hub.asked.clear()
     hub.records = [forged(id_, content="Overwritten", namespace="shared"), {"id": id_, "dead": stamp(1000)}]
     node.say("now")
@@ -166,7 +166,7 @@ def test_a_note_that_its_owner_moves_away_is_the_nodes_alone_from_then_on(hub: H
     node.say("now")
     assert everything(node) == {id_: f"private: {SECRET}"}
     with opened(node) as app:
-        app.notes.delete(ME, id_, soft=False)
+        app.notes.writer.delete(ME, id_, soft=False)
     node.say("now")
     assert id_ not in hub.received
     assert "private" not in hub.received
@@ -178,7 +178,7 @@ def test_a_note_comes_back_to_sync_when_its_owner_moves_it_back(hub: HostileHub,
     node.say("now")
     assert "Private at first" not in hub.received
     with opened(node) as app:
-        app.notes.update(ME, Author(), id_, Revision(namespace="shared"))
+        app.notes.writer.update(ME, Author(), id_, Revision(namespace="shared"))
     node.say("now")
     assert hub.pushed()[id_]["registers"]["content"][1] == "Private at first"
 
@@ -246,7 +246,7 @@ def test_what_was_set_aside_is_limited_in_number(hub: HostileHub, node: Node) ->
     hub.change = page
     for _ in range(3):
         node.say("now")
-    with opened(node) as app, app.notes._shelf(LOCAL_USER).db.read() as tx:
+    with opened(node) as app, app.notes._files.of(LOCAL_USER).db.read() as tx:
         assert tx.number("SELECT count(*) FROM sync_set_aside") == 200
     assert len(node.told("status")["set_aside"]) == 20
 
@@ -327,14 +327,14 @@ def test_whatever_a_hub_says_a_node_goes_on(hub: HostileHub, tmp_path: Path, lin
 
             hub.change = change
             with suppress(AppError):
-                app.notes.create(ME, Author(), NewNote("text [[t]]", title="t", tags=("x",)))
+                app.notes.writer.create(ME, Author(), NewNote("text [[t]]", title="t", tags=("x",)))
                 app.sync.run(LOCAL_USER)
             hub.change = lambda verb, answer: answer
             done = app.sync.run(LOCAL_USER)
             assert done.refused == 0
             app.sync.status(LOCAL_USER)
-            for note, _, _ in app.notes.everything(ME):
-                app.notes.read(ME, note.id, include_links=True)
+            for note, _, _ in app.notes.transfer.everything(ME):
+                app.notes.reader.read(ME, note.id, include_links=True)
 
         goes_on()
 
@@ -552,7 +552,7 @@ def test_a_hub_without_the_secret_neither_makes_up_nor_removes_nor_deletes_anyth
     id_ = write(node, "Text", "shared", title="Title", tags=("kept",), metadata={"k": 1}, expires_at="2040-01-01")
     target = write(node, "Target", "shared")
     with opened(node) as app:
-        app.notes.link(ME, id_, target, bidirectional=False)
+        app.notes.writer.link(ME, id_, target, bidirectional=False)
     node.say("now")
     sealed = hub.pushed()[id_]
     before = read(node, id_), read(node, target)
@@ -593,8 +593,10 @@ def test_a_hub_without_the_secret_neither_makes_up_nor_removes_nor_deletes_anyth
     assert other.told("status")["set_aside"] == []
     assert everything(other) == everything(node)
     with opened(node) as app:
-        app.notes.update(ME, Author(), id_, Revision(remove_tags=("kept",), metadata_patch={"k": None}, expires_at=""))
-        app.notes.delete(ME, target, soft=False)
+        app.notes.writer.update(
+            ME, Author(), id_, Revision(remove_tags=("kept",), metadata_patch={"k": None}, expires_at="")
+        )
+        app.notes.writer.delete(ME, target, soft=False)
     node.say("now")
     hub.records = [hub.pushed()[id_], hub.pushed()[target]]
     other.say("now")
@@ -643,7 +645,7 @@ def test_a_hub_that_sets_its_clock_back_does_not_roll_notes_back(
     old = hub.pushed()[id_]
     with opened(node) as app:
         revision = Revision(content="Version two", namespace="shared", remove_tags=("old",), metadata_patch={"a": 2})
-        app.notes.update(ME, Author(), id_, revision)
+        app.notes.writer.update(ME, Author(), id_, revision)
     node.say("now", check=False)
     before = read(node, id_)
     if way == "disabled":
@@ -666,10 +668,10 @@ def test_what_was_never_sent_is_stamped_again_later_than_all_that_was(hub: Hosti
     id_ = write(node, "One", "shared")
     node.say("now")
     [sent, *_] = hub.pushed()[id_]["registers"]["content"]
-    with opened(node) as app, app.notes._shelf(LOCAL_USER).db.write() as tx:
+    with opened(node) as app, app.notes._files.of(LOCAL_USER).db.write() as tx:
         tx.all("UPDATE sync_node SET offset_ms = :ms", {"ms": YEAR_MS})  # as if this computer's clock were ahead
     with opened(node) as app:
-        app.notes.update(ME, Author(), id_, Revision(content="Two"))
+        app.notes.writer.update(ME, Author(), id_, Revision(content="Two"))
     node.say("now")
     [again, *_] = hub.pushed()[id_]["registers"]["content"]
     assert sent < again < stamp(60_000)

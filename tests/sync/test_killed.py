@@ -44,7 +44,7 @@ class Node:
         chosen = settings.load({"data_dir": self._data_dir, "embedder": "none"}, environ={}).settings
         with open_app(chosen) as app:
             notes = [NewNote(content=f"note {number}") for number in range(count)]
-            app.notes.create_all(CALLER, Author("mcp", "test"), notes)
+            app.notes.writer.create_all(CALLER, Author("mcp", "test"), notes)
 
     def count(self, table: str) -> int:
         return count(self._data_dir, "notes.db", table)

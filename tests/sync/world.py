@@ -253,7 +253,9 @@ class Node:
         self._files = Tenants(self.folder, self.path, opening)
         options = Options("none", None, "", "", None, self.folder)
         self.notes = Notes(self._files, Silent(), Embedders(options))
-        self.sync = Sync(lambda user: self.folder, self.notes.replica, lambda: world.wall_ms, lambda seconds: None)
+        self.sync = Sync(
+            lambda user: self.folder, self.notes.transfer.replica, lambda: world.wall_ms, lambda seconds: None
+        )
 
     def _database(self, path: Path) -> Database:
         return Database(path, SCHEMA, backups=self.folder, durability="normal", clock=self.world.now)

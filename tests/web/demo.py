@@ -67,7 +67,7 @@ def live_a_month(data_dir: Path) -> None:
         for day in range(DAYS):
             for namespace, title, content in notes[day * len(notes) // DAYS : (day + 1) * len(notes) // DAYS]:
                 new = NewNote(content, title=title, namespace=namespace, importance=round(lot.uniform(0.3, 0.9), 1))
-                app.notes.create(ME, Author("mcp", lot.choice(CLIENTS)), new)
+                app.notes.writer.create(ME, Author("mcp", lot.choice(CLIENTS)), new)
             wait_for_vectors(app)
             work_a_day(app, clock, lot)
 
@@ -85,7 +85,7 @@ def work_a_day(app: App, clock: Past, lot: random.Random) -> None:
 def wait_for_vectors(app: App) -> None:
     """If somebody makes them here."""
     until = time.monotonic() + PATIENCE
-    while app.notes.embed_stats(ME).enabled and app.notes.totals(ME).waiting and time.monotonic() < until:
+    while app.notes.reader.embed_stats(ME).enabled and app.notes.reader.totals(ME).waiting and time.monotonic() < until:
         time.sleep(0.05)
 
 

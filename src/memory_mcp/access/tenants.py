@@ -21,7 +21,7 @@ def folder_of(data_dir: Path, user: str) -> Path:
 def delete_folder(data_dir: Path, user: str) -> None:
     """All that a further user kept, for good. Raises Unavailable naming what is still there.
 
-    It leaves its place first, at once: a server that looks while files go one by one would make them anew.
+    It is renamed first, at once: a server that looks while files go one by one would create them again.
     """
     folder = folder_of(data_dir, user)
     leaving = folder.with_name(f"{REMOVED}{user}")
@@ -33,7 +33,7 @@ def delete_folder(data_dir: Path, user: str) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         left = next((path for path in folder.rglob("*") if not path.is_dir()), folder)
-        raise Unavailable(f"{left} cannot be deleted. Mend its permissions, and delete {folder} yourself.")
+        raise Unavailable(f"{left} cannot be deleted. Correct its permissions, and delete {folder} yourself.")
 
 
 class Tenants:
@@ -54,8 +54,8 @@ class Tenants:
                     data_directory.mark(self.folder(user))
             return self._databases[user]
 
-    def start_anew(self, user: str) -> None:
-        """Throw a user's file away, for a cache that cannot be read any more."""
+    def recreate(self, user: str) -> None:
+        """Delete a user's file, which must be a cache; the next use creates an empty one."""
         with self._opening:
             database = self._databases.pop(user, None)
             if database:

@@ -174,7 +174,7 @@ def _create_app(
 ) -> App:
     settings, changes, opened = context.settings, context.changes, context.opened
     notes: Notes = opened["notes"].operations
-    sync = Sync(context.folder_of, notes.replica, tell=partial(changes.tell_pages, topic="sync"))
+    sync = Sync(context.folder_of, notes.transfer.replica, tell=partial(changes.tell_pages, topic="sync"))
     return App(
         settings=settings,
         families=served,
@@ -234,10 +234,10 @@ def _linked_users(data_dir: Path) -> list[str]:
 def _coverage(notes: Notes, user: str) -> Coverage | None:
     """How many of a user's notes have a vector; None if there is no file of notes, or it cannot be read now."""
     caller = Caller(user, ALL_SCOPES, frozenset({"notes"}))
-    if not notes.has_file(caller):
+    if not notes.reader.has_file(caller):
         return None
     try:
-        totals = notes.totals(caller)
+        totals = notes.reader.totals(caller)
     except Unavailable:
         return None
     return Coverage(totals.kept, totals.embedded)

@@ -14,8 +14,8 @@ from memory_mcp.caller import Caller
 from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, split_names, usage
 from memory_mcp.clock import new_id
 from memory_mcp.errors import Invalid
+from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Author, NewNote
-from memory_mcp.families.notes.operations import note_uri
 from memory_mcp.families.recall.model import Recalled, RecallHit, RecallQuery
 from memory_mcp.families.recall.overview import overview
 from memory_mcp.families.recall.references import open_reference
@@ -79,7 +79,7 @@ def add(
     names = tuple(split_names(tags))
     with opened_app(data_dir) as (app, caller):
         if family == "notes":
-            note = app.notes.create(caller, Author("ui"), NewNote(content, title, names, namespace=namespace))
+            note = app.notes.writer.create(caller, Author("ui"), NewNote(content, title, names, namespace=namespace))
             ref = note_uri(note.id)
         elif family == "vault":
             app.vault.commit(caller, _session(caller), NewMemory("vault", str(key), content, names))

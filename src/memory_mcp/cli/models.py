@@ -38,7 +38,7 @@ def status(data_dir: DataDir = None, models_dir: ModelsDir = None, as_json: AsJs
     """Say whether the model is installed, and how many notes have their vectors."""
     folder = _folder(data_dir, models_dir)
     with opened_app(data_dir) as (app, caller):
-        stats = app.notes.embed_stats(caller)
+        stats = app.notes.reader.embed_stats(caller)
     found = {"model": model_files.MODEL, "folder": str(folder), "installed": model_files.are_sound(folder)}
     if as_json:
         print_json(found | vars(stats))
@@ -52,7 +52,7 @@ def status(data_dir: DataDir = None, models_dir: ModelsDir = None, as_json: AsJs
 def reindex(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Have every note embedded anew, by the embedder the running servers choose."""
     with opened_app(data_dir) as (app, caller):
-        waiting = app.notes.reindex(caller)
+        waiting = app.notes.writer.reindex(caller)
     if as_json:
         print_json({"waiting": waiting})
     else:

@@ -289,8 +289,8 @@ class Family(Generic[Ops]):
     reference_form: str | None = None  # how its references look, such as stores:STORE/PATH
     is_reference: Callable[[str], bool] = lambda ref: False  # whether a text is one, beside addresses of resources
     open_reference: Callable[[Call[Ops], str], Any] | None = None  # what it names; None: as the resource is read
-    groups: Callable[[Ops, Caller], Iterable[Group]] | None = None  # the texts that recall copies into its index
-    search: Callable[[Call[Ops], TextQuery], Iterable[Match]] | None = None  # what recall finds without copies
+    groups: Callable[[Ops, Caller], Iterable[Group]] | None = None  # the texts that recall indexes
+    search: Callable[[Call[Ops], TextQuery], Iterable[Match]] | None = None  # what recall finds without its index
     on_purge: Callable[[Ops, Purge], None] | None = None
     """Have a function called once texts are deleted that must not stay in recall's index until its next search."""
 

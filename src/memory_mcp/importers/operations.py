@@ -70,7 +70,7 @@ class Importers:
 
     def _take_notes(self, caller: Caller, move: ImportPlan, report: Report, tell: Tell) -> None:
         _check_namespace(move.into)
-        known = self._notes.imported(caller, move.format)
+        known = self._notes.transfer.imported(caller, move.format)
         for found in _batches(_counted(NOTES[move.format](move.path), report, tell), AT_ONCE):
             new = []
             for one in found:
@@ -84,7 +84,7 @@ class Importers:
                     if before.id:
                         known[one.id] = ImportedNote("", ImportOrigin(move.format, one.id, bounds.digest(one.note)), 0)
             if new and not move.dry_run:
-                self._notes.create_all(caller, AUTHOR, new)
+                self._notes.writer.create_all(caller, AUTHOR, new)
             report.imported += len(new)
 
     def _compare_note(
@@ -102,7 +102,7 @@ class Importers:
             report.updated += 1
             if not move.dry_run:
                 origin = ImportOrigin(move.format, found.id, now, before.version + 1)
-                self._notes.update(caller, AUTHOR, before.id, _revision(found.note, origin))
+                self._notes.writer.update(caller, AUTHOR, before.id, _revision(found.note, origin))
 
     # Stores
 

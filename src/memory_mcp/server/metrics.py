@@ -74,7 +74,7 @@ class Metrics:
 
     def _text(self) -> bytes:
         self._clients.set(len(self._app.clients.here()))
-        self._queue.set(self._app.notes.waiting_for_vectors())
+        self._queue.set(self._app.notes.reader.waiting_for_vectors())
         outbox, lag = self._app.sync_worker.behind()
         self._unsynced.set(outbox)
         self._lag.set(lag)

@@ -116,12 +116,12 @@ def named(name: str) -> dict[str, Any]:
 
 def write(app: App, content: str, *, author: Author | None = None, **more: Any) -> Note:
     """Write a note without a client, for tests that need many."""
-    return app.notes.create(CALLER, author or Author(), NewNote(content, **more))
+    return app.notes.writer.create(CALLER, author or Author(), NewNote(content, **more))
 
 
 def file(app: App) -> Database:
-    """A look behind the room's back, for what no door shows."""
-    return app.notes._tenants.database(LOCAL_USER)
+    """The file itself, for what no tool shows."""
+    return app.notes._files.of(LOCAL_USER).db
 
 
 class Ear:

@@ -104,23 +104,23 @@ def test_what_is_kept_twice_agrees(app: App) -> None:
 def do(app: App, ids: list[str], deed: str, rest: list[Any]) -> None:
     author = Author("mcp", None, "session")
     if deed == "create":
-        ids.append(app.notes.create(CALLER, author, NewNote(**rest[0])).id)
+        ids.append(app.notes.writer.create(CALLER, author, NewNote(**rest[0])).id)
         return
     if not ids:
         return
     id_, other = ids[rest[0] % len(ids)], ids[rest[-1] % len(ids)] if isinstance(rest[-1], int) else ""
     try:
         if deed == "update":
-            app.notes.update(CALLER, author, id_, Revision(**rest[1]))
+            app.notes.writer.update(CALLER, author, id_, Revision(**rest[1]))
         elif deed == "supersede":
-            app.notes.update(CALLER, author, id_, Revision(supersedes=(other,)))
+            app.notes.writer.update(CALLER, author, id_, Revision(supersedes=(other,)))
         elif deed == "restore":
-            app.notes.update(CALLER, author, id_, Revision(remove_tags=(ARCHIVED,)))
+            app.notes.writer.update(CALLER, author, id_, Revision(remove_tags=(ARCHIVED,)))
         elif deed in ("archive", "delete"):
-            app.notes.delete(CALLER, id_, soft=deed == "archive")
+            app.notes.writer.delete(CALLER, id_, soft=deed == "archive")
             ids[:] = [kept for kept in ids if kept != id_ or deed == "archive"]
         else:
-            getattr(app.notes, deed)(CALLER, id_, other, bidirectional=False)
+            getattr(app.notes.writer, deed)(CALLER, id_, other, bidirectional=False)
     except AppError:
         pass  # a refusal must leave everything in agreement, too
 

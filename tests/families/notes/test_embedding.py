@@ -413,7 +413,7 @@ def test_a_reindex_chooses_the_embedder_again(
         id_ = notes.create("Coffee keeps me awake")
         eventually(file.is_done)
         service.dimensions["tiny"] = 32  # the service has another model of the same name
-        notes.app.notes.reindex(Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"})))
+        notes.app.notes.writer.reindex(Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"})))
         eventually(lambda: file.space() == "ollama/tiny/32" and file.is_done())
         assert not file.is_mixed()
         assert [hit["id"] for hit in notes.search("coffee", "semantic")] == [id_]
@@ -448,7 +448,7 @@ def test_nothing_is_enabled_that_cannot_make_vectors(
     service.stop()
     placed = options | ({"models_dir": tmp_path / options["models_dir"]} if "models_dir" in options else {})
     with server(tmp_path / "data", ollama_host=service.url, **placed) as notes:
-        stats = notes.app.notes.embed_stats(Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"})))
+        stats = notes.app.notes.reader.embed_stats(Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"})))
     assert (stats.backend_name, stats.enabled) == (name, False)
 
 
@@ -459,7 +459,7 @@ def test_a_service_that_comes_back_is_enabled_again(
     caller = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
     service.stop()
     with server(tmp_path, ollama_host=service.url, embedder="auto", models_dir=tmp_path / "no model") as notes:
-        assert not notes.app.notes.embed_stats(caller).enabled
+        assert not notes.app.notes.reader.embed_stats(caller).enabled
         service.start()
-        stats = notes.app.notes.embed_stats(caller)
+        stats = notes.app.notes.reader.embed_stats(caller)
     assert (stats.backend_name, stats.enabled) == ("ollama/nomic-embed-text", True)

@@ -236,9 +236,9 @@ def test_totals_are_what_counting_gives(app: App, clock: Clock) -> None:
         end = precise_stamp(clock.now + timedelta(seconds=60 * number)) if number % 2 else None
         note = write(app, f"note {number}", author=author, namespace=f"n{number % 4}", tags=tags, expires_at=end)
         if number % 7 == 0:
-            app.notes.delete(CALLER, note.id, soft=number % 2 == 0)
+            app.notes.writer.delete(CALLER, note.id, soft=number % 2 == 0)
         clock.now += timedelta(seconds=30)
-        stats, totals = app.notes.stats(CALLER, None), app.notes.totals(CALLER)
+        stats, totals = app.notes.reader.stats(CALLER, None), app.notes.reader.totals(CALLER)
         assert (totals.notes, totals.namespaces) == (stats.total, len(stats.by_namespace))
         assert (totals.top_tags, totals.top_clients) == (stats.top_tags, stats.top_clients)
         assert totals.kept >= totals.notes

@@ -40,7 +40,7 @@ def fill(data_dir: Path) -> None:
         starts = range(0, TAGS, 50)
         new += [NewNote("x", tags=tuple(tags[start : start + 50]), namespace="tagged") for start in starts]
         new += [NewNote("x", namespace=f"{LONG}{number}") for number in range(NAMESPACES)]
-        app.notes.create_all(CALLER, Author("import"), new)
+        app.notes.writer.create_all(CALLER, Author("import"), new)
 
 
 def hub(server: Stdio) -> str:

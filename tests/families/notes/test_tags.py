@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from memory_mcp.app import App
-from memory_mcp.families.notes.operations import client_tag
+from memory_mcp.families.notes.model import client_tag
 from memory_mcp.families.notes.transactions import merged_tags
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import connected

@@ -57,7 +57,7 @@ def cost(monkeypatch: pytest.MonkeyPatch) -> Cost:
 
 def home(app: App) -> tuple[Any, ...]:
     """What the page asks for: /api/overview, /api/mcp/memory/analytics and /api/recent."""
-    totals = app.notes.totals(ME)
+    totals = app.notes.reader.totals(ME)
     return overview(app.opened, ME), totals, app.analytics.history(LOCAL_USER, 30), latest(app.opened, ME, 12)
 
 
@@ -69,7 +69,7 @@ def costs(app: App, cost: Cost) -> Cost:
 
 
 def fill(app: App, clock: Clock, until: int) -> None:
-    for number in range(app.notes.totals(ME).notes, until):
+    for number in range(app.notes.reader.totals(ME).notes, until):
         clock.now += timedelta(seconds=1)
         write(app, f"Note {number} #tag{number % 12}", namespace=f"n{number % 5}")
 

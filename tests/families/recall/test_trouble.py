@@ -17,10 +17,10 @@ from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.engines.chdb import process as engine_process
-from memory_mcp.families.notes import Notes
-from memory_mcp.families.recall import index, operations
+from memory_mcp.families.recall import operations
 from memory_mcp.families.recall.model import RecallQuery
 from memory_mcp.families.vault.model import NewMemory
+from memory_mcp.search_index import index as search_index
 from memory_mcp.sessions import Connection, Session
 from tests.conftest import Clock
 from tests.families.notes.calls import call
@@ -113,7 +113,7 @@ async def test_a_family_that_fails_is_named_and_its_error_is_not(
     assert "secret insides" in caplog.text
 
 
-async def test_a_damaged_file_of_a_family_is_named_and_keeps_its_copies(client: Client, tmp_path: Path) -> None:
+async def test_a_damaged_file_of_a_family_is_named_and_stays_indexed(client: Client, tmp_path: Path) -> None:
     kept = await keep_everywhere(client, TEAPOT)
     project = await call(client, "create_project", name="another")
     entity = {"name": "two", "entity_type": "thing", "observations": [TEAPOT]}
@@ -143,10 +143,10 @@ async def test_without_an_engine_portals_are_named(
     assert {hit["ref"] for hit in answer["hits"]} == set(kept.values())
 
 
-# The file of the copies
+# The file of the index
 
 
-async def test_a_deleted_index_is_made_anew(client: Client, tmp_path: Path) -> None:
+async def test_a_deleted_index_is_rebuilt(client: Client, tmp_path: Path) -> None:
     kept = await keep_everywhere(client, TEAPOT)
     assert set(await refs(client, "teapot")) == set(kept.values())
     remove(tmp_path / "recall.db")
@@ -154,7 +154,7 @@ async def test_a_deleted_index_is_made_anew(client: Client, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("when", ["before the start", "while it runs"])
-async def test_a_damaged_index_is_made_anew(client: Client, app: App, tmp_path: Path, when: str) -> None:
+async def test_a_damaged_index_is_rebuilt(client: Client, app: App, tmp_path: Path, when: str) -> None:
     kept = await keep_everywhere(client, TEAPOT)
     if when == "while it runs":
         assert len(await refs(client, "teapot")) == 4
@@ -163,27 +163,18 @@ async def test_a_damaged_index_is_made_anew(client: Client, app: App, tmp_path: 
         answer = await recall(client, "teapot")
         if not answer["incomplete"]:
             break
-        assert set(missing(answer).values()) == {index.ANEW}
+        assert set(missing(answer).values()) == {search_index.REBUILDING}
     assert {hit["ref"] for hit in answer["hits"]} == set(kept.values())
 
 
-async def test_an_index_damaged_inside_is_made_anew(client: Client, tmp_path: Path) -> None:
+async def test_an_index_damaged_inside_is_rebuilt(client: Client, tmp_path: Path) -> None:
     kept = await keep_everywhere(client, TEAPOT)
     assert len(await refs(client, "teapot")) == 4
     with sqlite3.connect(tmp_path / "recall.db") as db:
-        db.execute("DELETE FROM notes_words_data WHERE id > 10")
+        db.execute("DELETE FROM text_words_data WHERE id > 10")
     answers = [await recall(client, "teapot") for _ in range(3)]
     assert {hit["ref"] for hit in answers[-1]["hits"]} == set(kept.values())
     assert answers[-1]["incomplete"] == []
-
-
-async def test_a_copy_that_vanishes_while_it_is_searched_for_is_left_out(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
-    await refs(client, "teapot")
-    monkeypatch.setattr(Notes, "metadata", lambda *_: {})
-    assert await refs(client, "teapot") == [kept["notes"]]
 
 
 # Processes
@@ -215,7 +206,7 @@ def test_two_processes_index_the_same_at_once(tmp_path: Path) -> None:
     for server in servers:
         assert ask(server, "number 17")[0]["ref"] == "memory://vault/17"
         assert server.close() == 0
-    assert copies(tmp_path) == 600
+    assert indexed(tmp_path) == 600
 
 
 def test_a_server_killed_while_it_indexes_leaves_nothing_behind_that_harms(tmp_path: Path) -> None:
@@ -223,17 +214,17 @@ def test_a_server_killed_while_it_indexes_leaves_nothing_behind_that_harms(tmp_p
         pass
     for _ in range(2):
         server = Stdio.start(tmp_path, "--embedder", "none")
-        before = copies(tmp_path)
+        before = indexed(tmp_path)
         server.post("tools/call", {"name": "recall_memories", "arguments": {"query": "number 17"}})
         give_up = time.monotonic() + 20
-        while copies(tmp_path) == before and time.monotonic() < give_up:
+        while indexed(tmp_path) == before and time.monotonic() < give_up:
             time.sleep(0.01)
         server.process.send_signal(signal.SIGKILL)
         server.kill()
     server = Stdio.start(tmp_path, "--embedder", "none")
     assert ask(server, "number 999")[0]["ref"] == "memory://vault/999"
     assert server.close() == 0
-    assert copies(tmp_path) == 1000
+    assert indexed(tmp_path) == 1000
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -243,7 +234,7 @@ def test_a_server_that_indexes_ends_when_its_client_leaves(tmp_path: Path) -> No
     server = Stdio.start(tmp_path, "--embedder", "none")
     server.post("tools/call", {"name": "recall_memories", "arguments": {"query": "number 17"}})
     give_up = time.monotonic() + 20
-    while not copies(tmp_path) and time.monotonic() < give_up:
+    while not indexed(tmp_path) and time.monotonic() < give_up:
         time.sleep(0.01)
     began = time.monotonic()
     assert server.close() == 0
@@ -319,10 +310,14 @@ def filled(data_dir: Path, count: int) -> Any:
     return Filled()
 
 
-def copies(data_dir: Path) -> int:
-    """As any other program sees them."""
+def indexed(data_dir: Path) -> int:
+    """How many texts of the vault, as any other program sees them."""
     try:
         with sqlite3.connect(f"file:{data_dir / 'recall.db'}?mode=ro", uri=True) as db:
-            return int(db.execute("SELECT count(*) FROM notes WHERE folder = 'vault'").fetchone()[0])
+            return int(
+                db.execute(
+                    "SELECT count(*) FROM texts JOIN text_groups ON group_id = text_groups.id WHERE name GLOB 'vault/*'"
+                ).fetchone()[0]
+            )
     except sqlite3.OperationalError:  # it is not there yet
         return 0

@@ -135,6 +135,8 @@ def _connected(path: Path, lock: FileLock) -> apsw.Connection:
 
 
 def _is_of_another_kind(connection: apsw.Connection, schema: Schema) -> str | None:
+    if migrations.is_replaced(connection, schema):
+        return None
     version = int(connection.pragma("user_version"))
     if version > schema.version:
         return f"a newer Memory MCP wrote it (its schema is {version}, this program knows {schema.version})"

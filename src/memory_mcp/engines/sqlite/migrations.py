@@ -1,4 +1,5 @@
-"""Numbered migrations: each runs once per file, whoever comes first; a newer file is refused, an older one copied."""
+"""Numbered migrations: each runs once per file, in the first process that opens it; a newer file is refused, an older
+one copied."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,21 +27,24 @@ class Schema:
     application_id: int
     migrations: tuple[Migration, ...]
     adopt: Adopt | None = None  # what a file of another implementation needs before the first migration
+    replaces: int | None = None  # the application id of a former kind of cache: such a file is emptied
 
     @property
     def version(self) -> int:
         return self.migrations[-1].number
 
 
-def load(folder: Path, application_id: int, adopt: Adopt | None = None) -> Schema:
+def load(folder: Path, application_id: int, adopt: Adopt | None = None, replaces: int | None = None) -> Schema:
     """The schema that the files 0001_*.sql, 0002_*.sql, ... of a folder make, in order."""
     files = sorted(folder.glob("[0-9]*.sql"))
     steps = (Migration(int(f.name.split("_")[0]), f.read_text(encoding="utf-8")) for f in files)
-    return Schema(application_id, tuple(steps), adopt)
+    return Schema(application_id, tuple(steps), adopt, replaces)
 
 
 def is_current(connection: apsw.Connection, schema: Schema) -> bool:
     """True if nothing is to be done. Raises Unusable for a file from a newer version, or of another kind."""
+    if is_replaced(connection, schema):
+        return False
     name, found = Path(connection.filename).name, version(connection)
     if found > schema.version:
         raise Unusable(
@@ -53,12 +57,14 @@ def is_current(connection: apsw.Connection, schema: Schema) -> bool:
 
 
 def run(connection: apsw.Connection, schema: Schema, backups: Path, clock: Clock) -> None:
-    """Bring the file up to date. The caller holds the write turn, so this happens once.
+    """Bring the file up to date. The caller holds the write lock, so this happens once.
 
     Raises Unusable, and leaves the file and backups/ as they were, if it cannot be done.
     """
     if is_current(connection, schema):
         return
+    if is_replaced(connection, schema):
+        _empty(connection)
     if is_foreign(connection):
         rehearse(connection, schema)
     copy, before = _copy_if_used(connection, backups, clock), version(connection)
@@ -88,6 +94,20 @@ def rehearse(connection: apsw.Connection, schema: Schema) -> None:
 def is_foreign(connection: apsw.Connection) -> bool:
     """Whether another program made the file: it holds something, and no migration of ours has run."""
     return not version(connection) and _is_used(connection)
+
+
+def is_replaced(connection: apsw.Connection, schema: Schema) -> bool:
+    """Whether the file is a cache of a former kind, which this kind took the place of."""
+    return schema.replaces is not None and connection.pragma("application_id") == schema.replaces
+
+
+def _empty(connection: apsw.Connection) -> None:
+    """Take everything out of the file, its version and its kind too."""
+    connection.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 1)
+    try:
+        connection.execute("VACUUM")
+    finally:
+        connection.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 0)
 
 
 def version(connection: apsw.Connection) -> int:

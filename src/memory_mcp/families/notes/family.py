@@ -9,8 +9,9 @@ from memory_mcp.engines.sqlite.database_kind import is_id
 from memory_mcp.families.context import Context
 from memory_mcp.families.family import Call, Family, Match, TextQuery
 from memory_mcp.families.notes import prompts, resources
+from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Filter, NoteQuery
-from memory_mcp.families.notes.operations import Notes, note_uri
+from memory_mcp.families.notes.operations import Notes
 from memory_mcp.families.notes.schema import NOTES_FILE
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def _open(context: Context) -> Notes:
 
 
 def _counts(notes: Notes, caller: Caller) -> dict[str, int]:
-    totals = notes.totals(caller)
+    totals = notes.reader.totals(caller)
     return {
         "notes": totals.notes,
         "namespaces": totals.namespaces,
@@ -39,9 +40,9 @@ def _open_reference(call: Call[Notes], ref: str) -> Any:
 
 
 def _search(call: Call[Notes], wanted: TextQuery) -> Iterator[Match]:
-    """Notes have an index of meanings of their own."""
-    question = NoteQuery(wanted.query, Filter(tags=wanted.tags), limit=wanted.limit)
-    found, _ = call.operations.hits(call.caller, question)
+    """By the notes' own search index."""
+    query = NoteQuery(wanted.query, Filter(tags=wanted.tags), limit=wanted.limit)
+    found, _ = call.operations.reader.hits(call.caller, query)
     for hit in found:
         reasons = hit.score_breakdown
         yield Match(note_uri(hit.id), hit.title, hit.snippet, hit.score, reasons.cosine, reasons.lexical)
@@ -74,7 +75,7 @@ notes = Family[Notes](
     start=lambda notes: notes.worker.start(),
     stop=lambda notes: notes.worker.stop(),
     counts=_counts,
-    last_writes=Notes.last_written,
+    last_writes=lambda notes, caller, limit: notes.reader.last_written(caller, limit),
     reference_form="memory://note/ID",
     is_reference=is_id,
     open_reference=_open_reference,

@@ -27,7 +27,7 @@ LINK_FIELDS = ("source_id", "target_id", "kind", "created_at")
 
 def _export(notes: Notes, target: ExportFolder) -> int:
     count = 0
-    for note, tags, has_own_title in notes.everything(target.caller):
+    for note, tags, has_own_title in notes.transfer.everything(target.caller):
         folders = map(file_name, filter(None, note.folder.split("/")))
         folder = target.make(FOLDER, file_name(note.namespace), *folders)
         path = folder / f"{file_name(note.title)}-{note.id[:8]}.md"
@@ -39,7 +39,7 @@ def _export(notes: Notes, target: ExportFolder) -> int:
 
 
 def _export_links(notes: Notes, target: ExportFolder) -> int:
-    found = (dict(zip(LINK_FIELDS, link, strict=True)) for link in notes.every_link(target.caller))
+    found = (dict(zip(LINK_FIELDS, link, strict=True)) for link in notes.transfer.every_link(target.caller))
     return write_lines(target.path / FOLDER / LINKS, found)
 
 
@@ -73,14 +73,14 @@ def _import(notes: Notes, source: ImportFolder) -> None:
     for path in sorted((source.path / FOLDER).rglob("*.md")):
         with source.one(source.shown(path)):
             note, tags, has_own_title = read_note(read_small(path).decode())
-            is_new = notes.take_in(source.caller, note, tags, has_own_title=has_own_title, dry_run=source.dry_run)
+            is_new = notes.transfer.add(source.caller, note, tags, has_own_title=has_own_title, dry_run=source.dry_run)
             is_new = source.is_first("note", note.id) and is_new
             source.result.count("notes", new=is_new)
 
 
 def _import_links(notes: Notes, source: ImportFolder) -> None:
     caller = source.caller
-    there = {(source_id, target_id, kind) for source_id, target_id, kind, _ in notes.every_link(caller)}
+    there = {(source_id, target_id, kind) for source_id, target_id, kind, _ in notes.transfer.every_link(caller)}
     for place, fields in source.lines(FOLDER, LINKS):
         with source.one(place):
             if fields["kind"] not in ("link", "supersedes"):
@@ -90,7 +90,7 @@ def _import_links(notes: Notes, source: ImportFolder) -> None:
                 _check_ends(notes, source, *link[:2])
                 is_new = source.is_first("link", *link) and link not in there
             else:
-                is_new = notes.take_in_link(caller, *link)
+                is_new = notes.transfer.add_link(caller, *link)
             source.result.count("links", new=is_new)
 
 
@@ -99,7 +99,7 @@ def _check_ends(notes: Notes, source: ImportFolder, source_id: str, target_id: s
     if source_id == target_id:
         raise Invalid("a note cannot be linked to itself")
     for id_ in (source_id, target_id):
-        if not source.has_seen("note", id_) and not notes.has(source.caller, id_):
+        if not source.has_seen("note", id_) and not notes.transfer.has(source.caller, id_):
             raise NotFound(f"there is no note {id_}")
 
 

@@ -1,3 +1,4 @@
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -60,7 +61,7 @@ class ImportedNote:
 
     @property
     def is_untouched(self) -> bool:
-        """Nobody has changed or archived it since."""
+        """It has not been changed or archived since."""
         return self.version == self.origin.version
 
 
@@ -76,6 +77,12 @@ class Tag:
 
 def tag_key(tag: str) -> str:
     return tag.casefold()
+
+
+def client_tag(name: str) -> str | None:
+    """'Claude Desktop' and 'claudeDesktop' as a tag: claude-desktop."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name)
+    return re.sub(r"[\W_]+", "-", spaced).casefold()[:64].strip("-") or None
 
 
 def folded(text: str) -> str:
@@ -106,7 +113,6 @@ class Filter:
 
     namespace: str | None = None
     within: str | None = None  # the namespace that the caller is confined to
-    namespace_prefix: str | None = None  # how its name starts
     folder: str | None = None
     tags: tuple[str, ...] = ()
     min_importance: float = 0.0
@@ -122,7 +128,7 @@ class Filter:
     @property
     def is_confined(self) -> bool:
         """Whether the caller may not learn anything of the other notes."""
-        return self.within is not None or self.namespace_prefix is not None
+        return self.within is not None
 
 
 @dataclass(frozen=True)

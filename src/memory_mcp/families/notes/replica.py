@@ -14,7 +14,7 @@ from memory_mcp.engines.sqlite import Database, Read, Write
 from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.families.notes import markdown, transactions
 from memory_mcp.families.notes.model import Author, Note, Tag, tag_key
-from memory_mcp.families.notes.storage import links, notes, queue, sync, words
+from memory_mcp.families.notes.storage import index, links, notes, sync
 from memory_mcp.families.notes.storage.notes import Stored
 from memory_mcp.sync.model import NamespaceCursor, Outgoing, ReplicaState, SetAside, Synced
 from memory_mcp.sync.protocol import MAX_AHEAD_MS
@@ -359,9 +359,9 @@ def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Replica
     body = _marks_of(note.content, marks)
     links.set_wikilinks(tx, stored.seq, body.links)
     changed.linked += notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
-    words.index(tx, stored.seq)
+    index.index_words(tx, stored.seq)
     if not note.archived:
-        queue.add(tx, stored.seq)
+        index.QUEUE.add(tx, stored.seq)
     _link_as_told(tx, [note.id], changed)
     return stored
 

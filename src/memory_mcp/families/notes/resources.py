@@ -8,8 +8,9 @@ from urllib.parse import parse_qsl
 
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import Call, Document, Listed, ResourcePage, Template, bad_cursor, decoded, is_number
+from memory_mcp.families.notes.addresses import RECENT_URI, namespace_uri, note_uri, tag_uri
 from memory_mcp.families.notes.model import ARCHIVED, CreatedCursor, Filter, Note, Recent, tag_key
-from memory_mcp.families.notes.operations import RECENT_URI, Notes, namespace_uri, note_uri, tag_uri
+from memory_mcp.families.notes.operations import Notes
 
 PAGE = 100  # entries on one page of resources/list
 FIRST = 100  # notes in a reading of a namespace or a tag
@@ -34,7 +35,7 @@ def list_page(call: Call[Notes], position: str | None) -> ResourcePage:
         return _notes_page(call, _cursor(position), [])
     recent = Listed(RECENT_URI, "recent", f"The {RECENT} notes last referenced.")
     name = position.removeprefix(OF_NAMESPACES) if position else ""
-    found = call.operations.namespaces_after(call.caller, name, PAGE + 1)
+    found = call.operations.reader.namespaces_after(call.caller, name, PAGE + 1)
     listed = [] if position else [recent]
     listed += [Listed(namespace_uri(name), name, f"{count} notes.") for name, count in found[:PAGE]]
     if len(found) > PAGE:
@@ -43,7 +44,7 @@ def list_page(call: Call[Notes], position: str | None) -> ResourcePage:
 
 
 def _notes_page(call: Call[Notes], after: CreatedCursor, before: list[Listed]) -> ResourcePage:
-    rows = call.operations.notes_after(call.caller, after, PAGE + 1)
+    rows = call.operations.reader.notes_after(call.caller, after, PAGE + 1)
     entries = [Listed(note_uri(id_), title) for _, id_, title in rows[:PAGE]]
     return ResourcePage([*before, *entries], ",".join(rows[PAGE - 1][:2]) if len(rows) > PAGE else None)
 
@@ -92,11 +93,11 @@ def read(call: Call[Notes], uri: str) -> Document:
         return _note(call, uri, asked)
     if address == RECENT_URI:
         limit = asked.limit or RECENT
-        found = call.operations.recent(call.caller, Filter(), limit, offset)
+        found = call.operations.reader.recent(call.caller, Filter(), limit, offset)
     elif address.startswith(NAMESPACE):
         limit = asked.limit or FIRST
         chosen = Filter(namespace=decoded(address.removeprefix(NAMESPACE)))
-        found = call.operations.recent(call.caller, chosen, limit, offset)
+        found = call.operations.reader.recent(call.caller, chosen, limit, offset)
     elif address.startswith(TAG):
         limit = asked.limit or FIRST
         found = _tagged(call, decoded(address.removeprefix(TAG)).removeprefix("#"), limit, offset)
@@ -108,7 +109,7 @@ def read(call: Call[Notes], uri: str) -> Document:
 def _note(call: Call[Notes], uri: str, asked: _Asked) -> Document:
     """`offset` is of its links."""
     id_ = decoded(asked.address.removeprefix(NOTE))
-    note = call.operations.read(call.caller, id_, include_links=True, links_offset=asked.offset)
+    note = call.operations.reader.read(call.caller, id_, include_links=True, links_offset=asked.offset)
     following = note.links.next_offset if note.links else None
     meta = {"memory-mcp/next": f"{asked.address}?offset={following}"} if following else {}
     return Document(uri, json.dumps(_plain(note), ensure_ascii=False), meta=meta)
@@ -117,8 +118,8 @@ def _note(call: Call[Notes], uri: str, asked: _Asked) -> Document:
 def _tagged(call: Call[Notes], tag: str, limit: int, offset: int) -> Recent:
     """Notes that were archived show up nowhere but under the tag that says so."""
     if tag_key(tag) == ARCHIVED:
-        return call.operations.archived(call.caller, limit, offset)
-    return call.operations.recent(call.caller, Filter(tags=(tag,)), limit, offset)
+        return call.operations.reader.archived(call.caller, limit, offset)
+    return call.operations.reader.recent(call.caller, Filter(tags=(tag,)), limit, offset)
 
 
 def watched(call: Call[Notes], uri: str) -> str | None:
@@ -135,7 +136,7 @@ def watched(call: Call[Notes], uri: str) -> str | None:
 
 def complete(call: Call[Notes], name: str, value: str) -> list[str]:
     """Namespaces, tags, titles and ids, for the arguments of prompts and templates."""
-    notes = call.operations
+    notes = call.operations.reader
     if name in ("namespace", "ns"):
         return notes.namespaces_starting(call.caller, value, COMPLETIONS)
     if name == "tag":

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from memory_mcp.engines.sqlite import migrations
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
-from memory_mcp.families.notes.storage import words
+from memory_mcp.families.notes.storage import index
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D434E)  # "MMCN"
 
-NOTES_FILE = DatabaseKind("notes", SCHEMA, "notes.db", is_indexed=words.is_indexed, rebuild_index=words.index_all)
+NOTES_FILE = DatabaseKind("notes", SCHEMA, "notes.db", is_indexed=index.is_indexed, rebuild_index=index.index_all_words)

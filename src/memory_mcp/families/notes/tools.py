@@ -27,9 +27,10 @@ from memory_mcp.families.notes.model import (
     Stats,
     TagCounts,
     Unlinked,
+    client_tag,
     tag_key,
 )
-from memory_mcp.families.notes.operations import Notes, client_tag
+from memory_mcp.families.notes.operations import Notes
 from memory_mcp.names import hidden_character
 
 Id = Annotated[str, Field(min_length=1, max_length=64)]
@@ -73,7 +74,7 @@ def memory_search(call: Call[Notes], asked: MemorySearch) -> NoteHits:
         created_before=_moment("created_before", asked.created_before, whole_day=True),
     )
     question = NoteQuery(asked.query.strip(), chosen, asked.search_mode, asked.limit, asked.offset)
-    return call.operations.search(call.caller, question)
+    return call.operations.reader.search(call.caller, question)
 
 
 class MemoryGet(Arguments):
@@ -86,7 +87,7 @@ class MemoryGet(Arguments):
 @notes.tool(MemoryGet, answers=Note, title="Get a note", needs=Scope.READ, idempotent=True)
 def memory_get(call: Call[Notes], asked: MemoryGet) -> Note:
     """One note in full, optionally with its links. Moves it to the top of memory_recent."""
-    return call.operations.get(
+    return call.operations.reader.get(
         call.caller,
         asked.id,
         include_links=asked.include_links,
@@ -125,7 +126,7 @@ def memory_create(call: Call[Notes], asked: MemoryCreate) -> Note:
         expires_at=_moment("expires_at", asked.expires_at),
         supersedes=tuple(asked.supersedes),
     )
-    return call.operations.create(call.caller, _author(call), new)
+    return call.operations.writer.create(call.caller, _author(call), new)
 
 
 class MemoryUpdate(Arguments):
@@ -169,7 +170,7 @@ def memory_update(call: Call[Notes], asked: MemoryUpdate) -> Note:
         expires_at="" if asked.expires_at == "" else _moment("expires_at", asked.expires_at),
         supersedes=tuple(asked.supersedes),
     )
-    return call.operations.update(call.caller, _author(call), asked.id, revision)
+    return call.operations.writer.update(call.caller, _author(call), asked.id, revision)
 
 
 class MemoryDelete(Arguments):
@@ -180,7 +181,7 @@ class MemoryDelete(Arguments):
 @notes.tool(MemoryDelete, answers=Deleted, title="Delete a note", needs=Scope.DELETE, destructive=True, idempotent=True)
 def memory_delete(call: Call[Notes], asked: MemoryDelete) -> Deleted:
     """Archive a note (#archived, importance 0) so that it no longer surfaces, or delete it for good."""
-    return call.operations.delete(call.caller, asked.id, soft=asked.soft)
+    return call.operations.writer.delete(call.caller, asked.id, soft=asked.soft)
 
 
 class MemoryLink(Arguments):
@@ -192,13 +193,15 @@ class MemoryLink(Arguments):
 @notes.tool(MemoryLink, answers=Linked, title="Link notes", needs=Scope.LINK, idempotent=True)
 def memory_link(call: Call[Notes], asked: MemoryLink) -> Linked:
     """Link one note to another. Answers how many links are new."""
-    return call.operations.link(call.caller, asked.source_id, asked.target_id, bidirectional=asked.bidirectional)
+    return call.operations.writer.link(call.caller, asked.source_id, asked.target_id, bidirectional=asked.bidirectional)
 
 
 @notes.tool(MemoryLink, answers=Unlinked, title="Unlink notes", needs=Scope.LINK, destructive=True, idempotent=True)
 def memory_unlink(call: Call[Notes], asked: MemoryLink) -> Unlinked:
     """Remove a link between notes. A [[Title]] in a body stays a link."""
-    return call.operations.unlink(call.caller, asked.source_id, asked.target_id, bidirectional=asked.bidirectional)
+    return call.operations.writer.unlink(
+        call.caller, asked.source_id, asked.target_id, bidirectional=asked.bidirectional
+    )
 
 
 class MemoryListNamespaces(Arguments):
@@ -208,7 +211,7 @@ class MemoryListNamespaces(Arguments):
 @notes.tool(MemoryListNamespaces, answers=Namespaces, title="List namespaces", needs=Scope.READ, idempotent=True)
 def memory_list_namespaces(call: Call[Notes], asked: MemoryListNamespaces) -> Namespaces:
     """Every namespace with its number of notes."""
-    return call.operations.namespaces(call.caller, asked.offset)
+    return call.operations.reader.namespaces(call.caller, asked.offset)
 
 
 class MemoryListTags(Arguments):
@@ -220,7 +223,7 @@ class MemoryListTags(Arguments):
 @notes.tool(MemoryListTags, answers=TagCounts, title="List tags", needs=Scope.READ, idempotent=True)
 def memory_list_tags(call: Call[Notes], asked: MemoryListTags) -> TagCounts:
     """Every tag with its number of notes, the most used first."""
-    return call.operations.tags(call.caller, _namespace(asked.namespace), asked.min_count, asked.offset)
+    return call.operations.reader.tags(call.caller, _namespace(asked.namespace), asked.min_count, asked.offset)
 
 
 class MemoryRecent(Arguments):
@@ -232,7 +235,7 @@ class MemoryRecent(Arguments):
 @notes.tool(MemoryRecent, answers=Recent, title="Recent notes", needs=Scope.READ, idempotent=True)
 def memory_recent(call: Call[Notes], asked: MemoryRecent) -> Recent:
     """The notes last read with memory_get, then those last written."""
-    return call.operations.recent(call.caller, Filter(_namespace(asked.namespace)), asked.limit, asked.offset)
+    return call.operations.reader.recent(call.caller, Filter(_namespace(asked.namespace)), asked.limit, asked.offset)
 
 
 class MemoryNeighbors(Arguments):
@@ -244,7 +247,7 @@ class MemoryNeighbors(Arguments):
 @notes.tool(MemoryNeighbors, answers=Neighbourhood, title="Neighbours of a note", needs=Scope.READ, idempotent=True)
 def memory_neighbors(call: Call[Notes], asked: MemoryNeighbors) -> Neighbourhood:
     """The notes linked with a note, in either direction, up to `depth` links away."""
-    return call.operations.neighbours(call.caller, asked.id, asked.depth, asked.offset)
+    return call.operations.reader.neighbours(call.caller, asked.id, asked.depth, asked.offset)
 
 
 class MemoryStats(Arguments):
@@ -254,7 +257,7 @@ class MemoryStats(Arguments):
 @notes.tool(MemoryStats, answers=Stats, title="Statistics of notes", needs=Scope.READ, idempotent=True)
 def memory_stats(call: Call[Notes], asked: MemoryStats) -> Stats:
     """What there is: totals, top tags and clients, average importance."""
-    return call.operations.stats(call.caller, _namespace(asked.namespace))
+    return call.operations.reader.stats(call.caller, _namespace(asked.namespace))
 
 
 def _author(call: Call[Notes]) -> Author:

@@ -1,7 +1,7 @@
 """What happens together when notes are written: each function is a part of one transaction."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -23,16 +23,16 @@ from memory_mcp.families.notes.model import (
     tag_key,
 )
 from memory_mcp.families.notes.result_limits import metadata_size
-from memory_mcp.families.notes.storage import links, notes, queue, sync, vectors, words
+from memory_mcp.families.notes.storage import index, links, notes, sync
 from memory_mcp.families.notes.storage.notes import Stored
 
 CONTEXT_MINUTES = 30  # a note written longer ago is no longer what the next one answers
 
-# Each of the first few answers with the ids of other notes whose links changed.
+# The first few functions return the ids of other notes whose links changed.
 
 
 def rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: markdown.Marks) -> list[str]:
-    """Put a changed note in the place of the former one, with everything that depends on it."""
+    """Replace the former note by the changed one, with everything that depends on it."""
     seq, note = stored.seq, stored.note
     moved = note.namespace != former.note.namespace
     came_or_went = note.archived != former.note.archived
@@ -47,15 +47,36 @@ def rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: m
     if came_or_went:
         for older in links.superseded(tx, seq):
             links.refresh_superseded(tx, older)
-    said = (former.note.title, former.note.content)
+    former_text = (former.note.title, former.note.content)
     if note.archived:
-        vectors.forget(tx, seq)
-    elif moved or came_or_went or (note.title, note.content) != said:
-        queue.add(tx, seq)
+        index.VECTORS.forget(tx, seq)
+    elif moved or came_or_went or (note.title, note.content) != former_text:
+        index.QUEUE.add(tx, seq)
     before = (former.note.content, former.note.expires_at)
     if moved or came_or_went or (note.content, note.expires_at) != before:
         _index_again(tx, following)
     return notes.ids_of(tx, linking)
+
+
+@dataclass(frozen=True)
+class Update:
+    stored: Stored
+    is_change: bool  # False: the note is what it was
+    linked: list[str]  # the ids of other notes whose links changed
+
+
+def update(
+    tx: Write, caller: Caller, author: Author, former: Stored, revision: Revision, marks: markdown.Marks
+) -> Update:
+    """Change a note as a caller wants it."""
+    had = notes.tags_of(tx, former.seq)
+    tags = revised_tags(had, author, former.note, revision, marks.tags)
+    stored = revised(tx, former, revision, tags)
+    is_change = stored != former or tags != had
+    linking = rewrite(tx, former, stored, tags, marks) if is_change else []
+    older = supersede(tx, former.seq, revision.supersedes, caller.confined_to)
+    stored = existing(tx, former.note.id, caller.confined_to)
+    return Update(stored, is_change or bool(older), [*linking, *older])
 
 
 def insert(tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks) -> tuple[Stored, list[str]]:
@@ -74,8 +95,8 @@ def insert(tx: Write, caller: Caller, author: Author, new: NewNote, marks: markd
     links.set_wikilinks(tx, stored.seq, marks.links)
     linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
     older = supersede(tx, stored.seq, new.supersedes, caller.confined_to)
-    words.index(tx, stored.seq)
-    queue.add(tx, stored.seq)
+    index.index_words(tx, stored.seq)
+    index.QUEUE.add(tx, stored.seq)
     return stored, [*linking, *older]
 
 
@@ -84,7 +105,7 @@ def _replace(tx: Write, former: Stored, stored: Stored, tags: list[Tag]) -> None
     note = replace(stored.note, updated_at=tx.precise_stamp, version=former.note.version + 1)
     notes.update(tx, replace(stored, note=note))
     notes.set_tags(tx, former.seq, tags)
-    words.index(tx, former.seq)
+    index.index_words(tx, former.seq)
 
 
 def archive(tx: Write, former: Stored) -> tuple[list[Note], list[str]]:
@@ -113,21 +134,21 @@ def delete(tx: Write, stored: Stored) -> tuple[list[Note], list[str]]:
 def _index_again(tx: Write, seqs: Iterable[int]) -> None:
     """The note before these says something else now, or is gone: nothing of it may stay."""
     for seq in seqs:
-        words.index(tx, seq)
-        vectors.forget_context(tx, seq)
-        queue.add(tx, seq)
+        index.index_words(tx, seq)
+        index.VECTORS.forget_context(tx, seq)
+        index.QUEUE.add(tx, seq)
 
 
 def supersede(tx: Write, seq: int, ids: Iterable[str], within: str | None) -> list[str]:
-    told = list(dict.fromkeys(ids))
-    for id_ in told:
+    superseded = list(dict.fromkeys(ids))
+    for id_ in superseded:
         older = existing(tx, id_, within, field="supersedes")
         if links.supersedes(tx, older.seq, seq):
             raise Invalid(
                 f"A note cannot supersede itself, nor one that supersedes it. Leave {id_} out.", field="supersedes"
             )
         links.supersede(tx, seq, older.seq)
-    return told
+    return superseded
 
 
 # Tags
@@ -142,7 +163,7 @@ def merged_tags(user: Iterable[str], system: Iterable[str], inline: Iterable[str
     ]
     kept: dict[str, Tag] = {}
     for tag in tags:
-        if tag.key != ARCHIVED:  # which only an archived note has, whatever a body says or a client is called
+        if tag.key != ARCHIVED:  # which only an archived note has, also if a body says it or a client is called so
             kept.setdefault(tag.key, tag)
     return list(kept.values())
 

@@ -5,18 +5,16 @@ from functools import partial
 from typing import Any
 
 from memory_mcp.caller import Caller
-from memory_mcp.changes import Changes
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.families.context import Context
 from memory_mcp.families.family import Call, Family, Groups, Match, OpenFamily, TextQuery
-from memory_mcp.families.notes import Notes
-from memory_mcp.families.notes import schema as notes_schema
-from memory_mcp.families.recall.index import Index
+from memory_mcp.families.recall.index import RecallIndex
 from memory_mcp.families.recall.operations import Recall
 from memory_mcp.families.recall.tools import add_tools
+from memory_mcp.search_index import SCHEMA, SearchIndex
 from memory_mcp.sessions import Session
 
-RECALL_CACHE = DatabaseKind("recall", notes_schema.SCHEMA, "recall.db", is_cache=True)
+RECALL_CACHE = DatabaseKind("recall", SCHEMA, "recall.db", is_cache=True)
 
 
 def recall_over(families: Iterable[Family[Any]]) -> Family[Recall]:
@@ -38,8 +36,8 @@ def recall_over(families: Iterable[Family[Any]]) -> Family[Recall]:
 
 def _open(context: Context) -> Recall:
     """Over those families that are switched on, in their order."""
-    copies = Notes(context.tenants(RECALL_CACHE), context.close_later(Changes()), context.embedders)
-    index = Index(copies)
+    search_index = SearchIndex(context.tenants(RECALL_CACHE), context.embedders)
+    index = RecallIndex(search_index)
     groups = {name: found for name, one in context.opened.items() if (found := _groups(one))}
     for name, one in context.opened.items():
         if name in groups and one.family.on_purge:
@@ -52,7 +50,7 @@ def _open(context: Context) -> Recall:
             if name in groups or one.family.search
         },
         follow={name: partial(index.follow, family=name, groups=groups[name]) for name in served if name in groups},
-        worker=copies.worker,
+        worker=search_index.worker,
         stop=index.stop,
     )
 
@@ -62,14 +60,14 @@ def _groups(one: OpenFamily[Any]) -> Groups | None:
 
 
 def _find(
-    index: Index | None, one: OpenFamily[Any], caller: Caller, session: Session, wanted: TextQuery
+    index: RecallIndex | None, one: OpenFamily[Any], caller: Caller, session: Session, wanted: TextQuery
 ) -> list[Match]:
-    """By the copies of a family's texts, and what the family finds itself."""
+    """What the index has of a family's texts, and what the family finds itself."""
     found = index.search(caller, one.family.name, wanted) if index else []
     if one.family.search:
         found += one.family.search(Call(one.operations, caller, session), wanted)
     return sorted(found, key=lambda match: -match.score)[: wanted.limit]
 
 
-def _purge(index: Index, family: str, groups: Groups, caller: Caller, group: str) -> None:
+def _purge(index: RecallIndex, family: str, groups: Groups, caller: Caller, group: str) -> None:
     index.purge(caller.unconfined(), group, family=family, groups=groups)

@@ -459,7 +459,7 @@ class Stores:
         try:
             return ask(Catalogue(self._caches.database(caller.user), folder))
         except Unusable:
-            self._caches.start_anew(caller.user)
+            self._caches.recreate(caller.user)
             return ask(Catalogue(self._caches.database(caller.user), folder))
 
 

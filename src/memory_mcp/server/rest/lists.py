@@ -100,10 +100,10 @@ def list_notes(app: TheApp, person: ThePerson, wish: Annotated[NotesFilter, Quer
     require(person, "notes", Scope.READ)
     words = wish.q.strip()
     if words and not wish.archived:
-        hits, _ = app.notes.hits(person, NoteQuery(words, wish.filter(), "hybrid", wish.limit))
+        hits, _ = app.notes.reader.hits(person, NoteQuery(words, wish.filter(), "hybrid", wish.limit))
         return NotesPage(notes=[NoteListed.model_validate(vars(hit) | NOT_KNOWN) for hit in hits], next=None)
     place = _place(wish.after) if wish.after else None
-    found, following = app.notes.page(person, wish.filter(), words, place, wish.limit, archived=wish.archived)
+    found, following = app.notes.reader.page(person, wish.filter(), words, place, wish.limit, archived=wish.archived)
     return NotesPage(
         notes=[NoteListed.model_validate(vars(note)) for note in found],
         next=f"{following.updated_at},{following.seq}" if following else None,

@@ -162,14 +162,14 @@ def disconnect(session_id: Annotated[str, Path(max_length=100)], app: TheApp, pe
 @mine.get("/mcp/memory/embed-stats")
 def embed_stats(app: TheApp, person: ThePerson) -> EmbedStatsShown:
     """How many notes have their vector, and who makes them."""
-    return EmbedStatsShown.model_validate(vars(app.notes.embed_stats(person)))
+    return EmbedStatsShown.model_validate(vars(app.notes.reader.embed_stats(person)))
 
 
 @mine.post("/mcp/memory/reindex", status_code=202)
 def reindex(app: TheApp, person: ThePerson) -> Reindexed:
     """Make the vectors of all your notes anew, in the background."""
     person.require(Scope.WRITE)
-    return Reindexed(queued=app.notes.reindex(person))
+    return Reindexed(queued=app.notes.writer.reindex(person))
 
 
 @mine.get("/mcp/memory/analytics", responses=refusals(422))
@@ -180,7 +180,7 @@ def analytics(
     by: Annotated[Literal["hour", "day"], Query(description="What is put together.")] = "hour",
 ) -> AnalyticsShown:
     """How much is kept and asked, now and over time."""
-    notes = app.notes.totals(person)
+    notes = app.notes.reader.totals(person)
     history = app.analytics.history(person.user, days)
     if by == "day":
         history = by_the_day(history)
@@ -205,7 +205,7 @@ def analytics(
 @mine.get("/notes/graph", responses=refusals(422))
 def notes_graph(app: TheApp, person: ThePerson, limit: Annotated[int, Query(ge=1, le=2000)] = 500) -> Graph:
     """The notes written last and the links among them."""
-    found = app.notes.picture(person, limit)
+    found = app.notes.reader.picture(person, limit)
     return Graph(
         nodes=[GraphNode(id=node.id, title=node.title) for node in found.nodes],
         edges=[GraphEdge(source_id=edge.source_id, target_id=edge.target_id) for edge in found.edges],

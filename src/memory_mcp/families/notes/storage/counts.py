@@ -5,7 +5,7 @@ from collections import Counter
 
 from memory_mcp.engines.sqlite import Read
 from memory_mcp.families.notes.model import Counted, Filter, Totals
-from memory_mcp.families.notes.storage import queue, vectors
+from memory_mcp.families.notes.storage import index
 from memory_mcp.families.notes.storage.lists import tag_counts
 from memory_mcp.families.notes.storage.notes import inside
 
@@ -24,8 +24,8 @@ def totals(tx: Read, within: str | None) -> Totals:
         notes=by_namespace.total(),
         kept=kept(tx, within),
         namespaces=sum(notes > 0 for notes in by_namespace.values()),
-        embedded=vectors.embedded(tx, within),
-        waiting=queue.size(tx, within),
+        embedded=index.count_embedded(tx, within),
+        waiting=index.count_waiting(tx, within),
         top_tags=_top_tags(tx) if within is None else _top_tags_inside(tx, within),
         top_clients=_top(by_client),
     )

@@ -2,8 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Any
 
 from memory_mcp.engines.sqlite import Read
@@ -20,6 +19,7 @@ from memory_mcp.families.notes.model import (
     tag_key,
 )
 from memory_mcp.families.notes.storage.notes import LIVE, inside, tag_names
+from memory_mcp.search_index.storage.words import Allowed
 
 TOP = 10
 
@@ -33,7 +33,7 @@ def recent(tx: Read, chosen: Filter, offset: int, limit: int) -> list[NoteSummar
         """,
         _filter_values(tx, chosen) | {"limit": limit, "offset": offset},
     )
-    return [_slim(*row) for row in rows]
+    return [_summary(*row) for row in rows]
 
 
 def count(tx: Read, chosen: Filter) -> int:
@@ -55,7 +55,7 @@ def archived(tx: Read, within: str | None, offset: int, limit: int) -> list[Note
         """,
         {"limit": limit, "offset": offset, "within": within},
     )
-    return [_slim(*row) for row in rows]
+    return [_summary(*row) for row in rows]
 
 
 _THE_START = UpdatedCursor("9", 0)  # later than any time
@@ -83,11 +83,11 @@ def page(
         """,
         _filter_values(tx, chosen) | {"updated_at": start.updated_at, "seq": start.seq, "limit": limit, "words": words},
     )
-    shown = [_slim(*row[:8]) for row in rows if archived or not row[9]]
+    shown = [_summary(*row[:8]) for row in rows if archived or not row[9]]
     return shown, UpdatedCursor(rows[-1][6], rows[-1][8]) if len(rows) == limit else None
 
 
-def _slim(
+def _summary(
     id_: str, title: str, start: str, namespace: str, tags: str, importance: float, updated: str, referenced: str | None
 ) -> NoteSummary:
     return NoteSummary(id_, title, start, namespace, tag_names(tags), importance, updated, referenced)
@@ -142,8 +142,8 @@ def stats(tx: Read, chosen: Filter) -> Stats:
         _filter_values(tx, chosen),
     )
     by_namespace, by_source, by_client = Counter[str](), Counter[str](), Counter[str]()
-    for place, source, client, notes, _ in rows:
-        by_namespace[place] += notes
+    for namespace, source, client, notes, _ in rows:
+        by_namespace[namespace] += notes
         by_source[source] += notes
         by_client[client] += notes
     total = by_source.total()
@@ -180,23 +180,6 @@ def namespaces_starting(tx: Read, within: str | None, prefix: str, limit: int) -
         {"prefix": prefix, "within": within, "limit": limit, "now": tx.precise_stamp},
     )
     return [name for (name,) in rows]
-
-
-def namespace_names(tx: Read) -> set[str]:
-    return {name for (name,) in tx.all("SELECT DISTINCT namespace FROM notes WHERE archived = 0")}
-
-
-def metadata_of(tx: Read, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """By id; without those that nobody knows."""
-    rows = tx.all(
-        "SELECT id, metadata FROM notes WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(list(ids))}
-    )
-    return {id_: json.loads(metadata) for id_, metadata in rows}
-
-
-def ids_in(tx: Read, namespace: str) -> set[str]:
-    rows = tx.all("SELECT id FROM notes WHERE namespace = :namespace AND archived = 0", {"namespace": namespace})
-    return {id_ for (id_,) in rows}
 
 
 def notes_after(tx: Read, within: str | None, after: CreatedCursor, limit: int) -> list[tuple[str, str, str]]:
@@ -280,29 +263,14 @@ def fitting(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
     return [seq for (seq,) in rows]
 
 
-@dataclass(frozen=True)
-class Allowed:
-    """Which notes a search may find: a byte for each, by its seq, and how many they are."""
-
-    flags: bytes
-    count: int
-
-
 def allowed(tx: Read, chosen: Filter) -> Allowed | None:
     """The notes that fit a filter. None if all that are indexed do."""
     top = tx.number("SELECT coalesce(max(seq), 0) FROM notes")
     if chosen.is_empty:
         expired = tx.all("SELECT seq FROM notes WHERE expires_at <= :now AND archived = 0", {"now": tx.precise_stamp})
-        return _flagged(top, 1, expired) if expired else None
-    return _flagged(top, 0, tx.all(f"SELECT seq FROM notes WHERE {_fits(chosen)}", _filter_values(tx, chosen)))
-
-
-def _flagged(top: int, others: int, seqs: Sequence[tuple[int]]) -> Allowed:
-    """The notes up to `top`: these one way, all others the other way. Notes that came later are not allowed."""
-    flags = bytearray([others]) * (top + 1)
-    for (seq,) in seqs:
-        flags[seq] = 1 - others
-    return Allowed(bytes(flags) + b"\0", sum(flags))
+        return Allowed.all_but((seq for (seq,) in expired), top) if expired else None
+    rows = tx.all(f"SELECT seq FROM notes WHERE {_fits(chosen)}", _filter_values(tx, chosen))
+    return Allowed.only((seq for (seq,) in rows), top)
 
 
 def _fits(chosen: Filter) -> str:
@@ -316,8 +284,6 @@ def _conditions(chosen: Filter) -> list[str]:
         conditions.append("namespace = :namespace")
     if chosen.within is not None:
         conditions.append("namespace = :within")
-    if chosen.namespace_prefix is not None:
-        conditions.append("namespace >= :namespace_prefix AND namespace < :namespace_prefix || char(0x10FFFF)")
     if chosen.folder is not None:
         conditions.append("folder = :folder")
     if chosen.min_importance > 0:
@@ -340,7 +306,6 @@ def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:
         "now": tx.precise_stamp,
         "namespace": chosen.namespace,
         "within": chosen.within,
-        "namespace_prefix": chosen.namespace_prefix,
         "folder": chosen.folder,
         "min_importance": chosen.min_importance,
         "source": chosen.source,

@@ -1,4 +1,4 @@
-"""The notes of one user that wait for their vectors."""
+"""The texts in one file that wait for their vectors."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -9,24 +9,31 @@ from memory_mcp.clock import precise_stamp
 from memory_mcp.embedding import Done, Job, Space
 from memory_mcp.embedding.chunks import parts, with_context
 from memory_mcp.engines.sqlite import Database, Write
-from memory_mcp.families.notes.storage import queue, vectors
+from memory_mcp.search_index.model import EmbedText, ReadTexts
+from memory_mcp.search_index.storage import queue, vectors
+from memory_mcp.search_index.storage.queue import EmbedQueue
+from memory_mcp.search_index.storage.vectors import VectorTable
+from memory_mcp.search_index.tables import Tables
 
 if TYPE_CHECKING:
     from memory_mcp.embedding.model import Floats
 
-MAX_NOTES = 16  # notes at a time
-MAX_CHARS = 100_000  # of those together, unless one note alone has more
-CLAIM_SECONDS = 120  # after which a worker that says nothing counts as dead
-MAX_BACKOFF_S = 60  # seconds between two tries of a note that fails
+MAX_TEXTS = 16  # at a time
+MAX_CHARS = 100_000  # of those together, unless one text alone has more
+CLAIM_S = 120  # after which the claim of a worker that did not finish expires
+MAX_BACKOFF_S = 60  # between two attempts at a text that fails
 
 
-class WaitingNotes:
-    """A pile for embedding's worker. Several processes may work on it at once, each on notes of its own."""
+class EmbeddingQueue:
+    """Implements embedding's TextQueue. Several processes may work on it at once, each on texts of its own."""
 
-    def __init__(self, db: Database, tell: Callable[[], None] = lambda: None) -> None:
-        """`tell` is called when there are fewer or more of them."""
+    def __init__(self, db: Database, tables: Tables, read_texts: ReadTexts, notify: Callable[[], None]) -> None:
+        """`notify` is called when there are fewer or more texts that wait."""
         self._db = db
-        self._tell = tell
+        self._queue = EmbedQueue(tables)
+        self._vectors = VectorTable(tables)
+        self._read_texts = read_texts
+        self._notify = notify
 
     def is_waiting(self) -> bool:
         with self._db.read() as tx:
@@ -45,28 +52,38 @@ class WaitingNotes:
 
         with self._db.write() as tx:
             if vectors.space(tx) != space:
-                vectors.forget_all(tx)
+                self._vectors.forget_all(tx)
             vectors.set_space(tx, space, pack(background))
-        self._tell()
+        self._notify()
 
     def claim(self, worker: str) -> Sequence[Job]:
         with self._db.read() as reading:
-            if not queue.due(reading, 1):
+            if not self._queue.due(reading, 1):
                 return ()
         with self._db.write() as tx:
-            tickets = _batch(queue.due(tx, MAX_NOTES))
-            until = precise_stamp(tx.now + timedelta(seconds=CLAIM_SECONDS))
-            claimed = queue.claim(tx, worker, tickets, until)
-        return [_job(waiting) for waiting in claimed]
+            tickets = _batch(self._queue.due(tx, MAX_TEXTS))
+            until = precise_stamp(tx.now + timedelta(seconds=CLAIM_S))
+            claimed = self._queue.claim(tx, worker, tickets, until)
+            texts = self._read_texts(tx, [seq for _, seq in claimed])
+        return [_job(ticket, seq, texts[seq]) for ticket, seq in claimed]
 
     def keep(self, space: Space, done: Sequence[Done]) -> bool:
         with self._db.write() as tx:
             if vectors.space(tx) != space:
                 return False
             for one in done:
-                _keep(tx, one)
-        self._tell()
+                self._keep(tx, one)
+        self._notify()
         return True
+
+    def _keep(self, tx: Write, done: Done) -> None:
+        from memory_mcp.search.vectors import pack
+
+        if queue.finish(tx, done.job.ticket):
+            packed = {part: pack(vector) for part, vector in enumerate(done.parts)}
+            if done.context is not None:
+                packed[-1] = pack(done.context)
+            self._vectors.keep(tx, done.job.key, packed)
 
     def put_off(self, jobs: Sequence[Job], reason: str) -> None:
         with self._db.write() as tx:
@@ -79,11 +96,11 @@ class WaitingNotes:
             if not queue.has_claims(reading, worker):
                 return
         with self._db.write() as tx:
-            queue.let_go(tx, worker)
+            queue.release(tx, worker)
 
 
 def _batch(due: Sequence[tuple[int, int, int]]) -> list[int]:
-    """The tickets to take together. A note that has failed before goes alone: it may be the one to blame."""
+    """The tickets of the texts to embed together. A text that has failed before goes alone: it may be why."""
     tickets: list[int] = []
     characters = 0
     for ticket, attempts, length in due:
@@ -96,21 +113,11 @@ def _batch(due: Sequence[tuple[int, int, int]]) -> list[int]:
     return tickets
 
 
-def _job(waiting: queue.Waiting) -> Job:
-    text = embedded_text(waiting.title, waiting.content)
-    context = with_context(waiting.context, text) if waiting.context else None
-    return Job(waiting.seq, waiting.ticket, tuple(part for _, part in parts(text)), context)
+def _job(ticket: int, seq: int, text: EmbedText) -> Job:
+    whole = embedded_text(text.title, text.content)
+    context = with_context(text.context, whole) if text.context else None
+    return Job(seq, ticket, tuple(part for _, part in parts(whole)), context)
 
 
 def embedded_text(own_title: str, content: str) -> str:
     return f"{own_title}\n{content}" if own_title else content
-
-
-def _keep(tx: Write, done: Done) -> None:
-    from memory_mcp.search.vectors import pack
-
-    if queue.finish(tx, done.job.ticket):
-        packed = {part: pack(vector) for part, vector in enumerate(done.parts)}
-        if done.context is not None:
-            packed[-1] = pack(done.context)
-        vectors.keep(tx, done.job.key, packed)

@@ -1,0 +1,266 @@
+"""Reading notes: one of them, searches, lists and counts."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+from memory_mcp.caller import Caller
+from memory_mcp.engines.sqlite import Database, Read
+from memory_mcp.errors import Invalid, NotFound, Unavailable
+from memory_mcp.families.family import LastWrite, within_budget
+from memory_mcp.families.notes import note_search, transactions
+from memory_mcp.families.notes.addresses import note_uri
+from memory_mcp.families.notes.change_events import NoteEvents
+from memory_mcp.families.notes.model import (
+    CreatedCursor,
+    EmbedStats,
+    Filter,
+    Namespaces,
+    Neighbourhood,
+    Note,
+    NoteHit,
+    NoteHits,
+    NoteQuery,
+    NoteSummary,
+    Recent,
+    Stats,
+    TagCounts,
+    Totals,
+    UpdatedCursor,
+    folded,
+    tag_key,
+)
+from memory_mcp.families.notes.result_limits import cut, cut_links, cut_neighbours, size
+from memory_mcp.families.notes.storage import counts, index, links, lists, notes
+from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.search import snippets
+from memory_mcp.search_index import IndexFiles
+from memory_mcp.search_index.storage import vectors
+
+MAX_LINKS = 500  # shown of one note, in each direction
+MAX_NODES = 500  # of a neighbourhood, shown at once
+MAX_COUNTED_NODES = 10_000  # of one that has more: the nearest, which can be paged through
+MAX_TAGS_LISTED = 1000  # at once
+REFERENCE_TIMEOUT_S = 0.2  # that reading a note waits to record that it was read
+
+
+class NoteReader:
+    def __init__(self, files: IndexFiles, events: NoteEvents) -> None:
+        self._files = files
+        self._events = events
+
+    def get(
+        self,
+        caller: Caller,
+        id_: str,
+        *,
+        include_links: bool = False,
+        links_offset: int = 0,
+        version: int | None = None,
+    ) -> Note:
+        """One note, which counts as referenced by this. A former version is the note as it was then."""
+        note = self.read(caller, id_, include_links=include_links, links_offset=links_offset, version=version)
+        try:
+            with self._db(caller).write(timeout_s=REFERENCE_TIMEOUT_S) as tx:
+                note = replace(note, last_referenced_at=notes.touch(tx, id_))
+                namespace = notes.namespaces_of(tx, [id_]).get(id_)
+        except Unavailable:  # another process writes for long: no reason not to answer
+            return note
+        self._events.publish_reference(caller.user, namespace)
+        return note
+
+    def read(
+        self,
+        caller: Caller,
+        id_: str,
+        *,
+        include_links: bool = False,
+        links_offset: int = 0,
+        version: int | None = None,
+    ) -> Note:
+        """The same, and it does not count as referenced."""
+        with self._db(caller).read() as tx:
+            stored = transactions.existing(tx, id_, caller.confined_to)
+            note = stored.note
+            if version is not None and version != note.version:
+                note = _version(tx, stored, version, caller.confined_to)
+            linked = links.of(tx, stored.seq, caller.confined_to, links_offset, MAX_LINKS) if include_links else None
+        return replace(note, links=cut_links(linked, links_offset) if linked else None)
+
+    def search(self, caller: Caller, query: NoteQuery) -> NoteHits:
+        """The best matches first, as many as a model can take; without a query what fits the filter, the newest
+        first."""
+        hits, has_more, notice = self._hits(caller, query)
+        known = query.offset + len(hits)
+        part = cut(hits, size, offset=query.offset, total=known + has_more, limit=len(hits))
+        total = None if query.query else self._count(caller, query.filter)
+        notices = [notice, part.notice]
+        return NoteHits(part.shown, total, part.next_offset, " ".join(filter(None, notices)) or None)
+
+    def hits(self, caller: Caller, query: NoteQuery) -> tuple[list[NoteHit], str | None]:
+        """The same, all of them, and a notice about the search."""
+        hits, _, notice = self._hits(caller, query)
+        return hits, notice
+
+    def _count(self, caller: Caller, chosen: Filter) -> int:
+        with self._db(caller).read() as tx:
+            return lists.count(tx, _seen_by(caller, chosen))
+
+    def _hits(self, caller: Caller, query: NoteQuery) -> tuple[list[NoteHit], bool, str | None]:
+        if not query.query and query.filter.is_empty:
+            raise Invalid("Give words to look for, or a filter. memory_recent lists the latest notes.", field="query")
+        file = self._files.of(caller.user)
+        query = replace(query, filter=_seen_by(caller, query.filter))
+        vector, notice = note_search.query_vector(file.db, self._files.queries, query)
+        search = note_search.NoteSearch(query, file.vectors, vector)
+        with file.db.read() as tx:
+            found, has_more = search.page(tx)
+        return [search.hit(stored, ranked) for stored, ranked in found], has_more, notice
+
+    def recent(self, caller: Caller, chosen: Filter, limit: int, offset: int = 0) -> Recent:
+        seen = _seen_by(caller, chosen)
+        with self._db(caller).read() as tx:
+            return _listed(lists.recent(tx, seen, offset, limit), offset, lists.count(tx, seen), limit)
+
+    def archived(self, caller: Caller, limit: int, offset: int = 0) -> Recent:
+        """Notes that were deleted softly."""
+        within = caller.confined_to
+        with self._db(caller).read() as tx:
+            found, total = lists.archived(tx, within, offset, limit), lists.count_archived(tx, within)
+        return _listed(found, offset, total, limit)
+
+    def page(
+        self, caller: Caller, chosen: Filter, words: str, after: UpdatedCursor | None, limit: int, *, archived: bool
+    ) -> tuple[list[NoteSummary], UpdatedCursor | None]:
+        """Notes as a list for people, the one last written first, and where it goes on. `archived` are those that were
+        deleted softly."""
+        with self._db(caller).read() as tx:
+            found, following = lists.page(tx, _seen_by(caller, chosen), words, after, limit, archived=archived)
+        return [replace(note, snippet=snippets.beginning(note.snippet)) for note in found], following
+
+    def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
+        found, _ = self.page(caller, Filter(), "", None, limit, archived=False)
+        return [LastWrite(note_uri(note.id), note.title, note.updated_at) for note in found]
+
+    def namespaces(self, caller: Caller, offset: int = 0) -> Namespaces:
+        """The last changed first."""
+        with self._db(caller).read() as tx:
+            found = lists.namespaces(tx, caller.confined_to)
+        part = cut(found[offset:], lambda one: 80 + len(one.namespace.encode()), offset=offset, total=len(found))
+        return Namespaces(part.shown, len(found), part.next_offset, part.notice)
+
+    def namespaces_after(self, caller: Caller, name: str, limit: int) -> list[tuple[str, int]]:
+        """(namespace, notes) in the order of their names."""
+        with self._db(caller).read() as tx:
+            return lists.namespaces_after(tx, caller.confined_to, name, limit)
+
+    def namespaces_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
+        with self._db(caller).read() as tx:
+            return lists.namespaces_starting(tx, caller.confined_to, prefix, limit)
+
+    def tags(self, caller: Caller, namespace: str | None, min_count: int, offset: int = 0) -> TagCounts:
+        seen = _seen_by(caller, Filter(namespace))
+        with self._db(caller).read() as tx:
+            found = lists.tag_counts(tx, seen, min_count, MAX_TAGS_LISTED, offset)
+            is_all = not offset and len(found) < MAX_TAGS_LISTED
+            total = len(found) if is_all else lists.count_tags(tx, seen, min_count)
+        part = cut(found, lambda one: 40 + len(one.tag.encode()), offset=offset, total=total)
+        return TagCounts(part.shown, total, part.next_offset, part.notice)
+
+    def neighbours(self, caller: Caller, id_: str, depth: int, offset: int = 0) -> Neighbourhood:
+        """Notes within some links, the nearest first, at most MAX_NODES at a time."""
+        with self._db(caller).read() as tx:
+            root = transactions.existing(tx, id_, caller.confined_to)
+            within, most = caller.confined_to, min(offset + MAX_NODES, MAX_COUNTED_NODES)
+            found = links.neighbours(tx, root.seq, within, depth, most)
+            total = len(found.nodes)
+            if found.truncated:
+                total = links.count_neighbours(tx, root.seq, within, depth, MAX_COUNTED_NODES)
+        return cut_neighbours(found, offset, total)
+
+    def picture(self, caller: Caller, most: int) -> Neighbourhood:
+        """The notes written last and how they hang together."""
+        with self._db(caller).read() as tx:
+            return links.newest(tx, caller.confined_to, most)
+
+    def stats(self, caller: Caller, namespace: str | None) -> Stats:
+        with self._db(caller).read() as tx:
+            found = lists.stats(tx, _seen_by(caller, Filter(namespace)))
+        names = sorted(found.by_namespace, key=lambda name: (-found.by_namespace[name], name))
+        shown = list(within_budget(names, lambda name: 20 + len(name.encode())))
+        missing = len(names) - len(shown)
+        return replace(
+            found,
+            by_namespace={name: found.by_namespace[name] for name in shown},
+            notice=f"{missing} more namespaces: memory_list_namespaces lists all of them." if missing else None,
+        )
+
+    def has_file(self, caller: Caller) -> bool:
+        """Whether the user has a file of notes. None is created."""
+        return self._files.exists(caller.user)
+
+    def totals(self, caller: Caller) -> Totals:
+        """How many there are, without counting them."""
+        with self._db(caller).read() as tx:
+            return counts.totals(tx, caller.confined_to)
+
+    def notes_after(self, caller: Caller, after: CreatedCursor, limit: int) -> list[tuple[str, str, str]]:
+        """(created_at, id, title) of notes in the order they were created, after a cursor."""
+        with self._db(caller).read() as tx:
+            return lists.notes_after(tx, caller.confined_to, after, limit)
+
+    def titles_like(self, caller: Caller, text: str, limit: int) -> list[str]:
+        with self._db(caller).read() as tx:
+            return lists.titles_like(tx, caller.confined_to, folded(text), limit)
+
+    def ids_like(self, caller: Caller, text: str, limit: int) -> list[str]:
+        with self._db(caller).read() as tx:
+            return lists.ids_like(tx, caller.confined_to, folded(text), limit)
+
+    def tags_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
+        with self._db(caller).read() as tx:
+            return lists.tags_starting(tx, caller.confined_to, tag_key(prefix), limit)
+
+    def embed_stats(self, caller: Caller) -> EmbedStats:
+        """How many notes have vectors, and which embedder makes them or would make the first; `enabled` if it can
+        now."""
+        with self._db(caller).read() as tx:
+            space = vectors.space(tx)
+            waiting, total, embedded = index.count_waiting(tx), counts.kept(tx), index.count_embedded(tx)
+        backend = self._files.queries.backend(space)
+        return EmbedStats(
+            queue_size=waiting,
+            total=total,
+            total_with_embedding=embedded,
+            backend_name=backend.name,
+            backend_dim=backend.dimensions,
+            enabled=backend.is_ready,
+        )
+
+    def waiting_for_vectors(self) -> int:
+        """How many notes wait, of all users whose notes are open here."""
+        waiting = 0
+        for file in self._files.existing():
+            with suppress(Unavailable), file.db.read() as tx:
+                waiting += index.count_waiting(tx)
+        return waiting
+
+    def _db(self, caller: Caller) -> Database:
+        return self._files.of(caller.user).db
+
+
+def _seen_by(caller: Caller, chosen: Filter) -> Filter:
+    """Of what fits a filter, what exists for the caller."""
+    return replace(chosen, within=caller.confined_to)
+
+
+def _version(tx: Read, stored: Stored, version: int, within: str | None) -> Note:
+    former = notes.former(tx, stored, version, within)
+    if former is None:
+        raise NotFound(f"This note has no version {version} to show. Its latest is {stored.note.version}.")
+    return former
+
+
+def _listed(summaries: list[NoteSummary], offset: int, total: int, limit: int) -> Recent:
+    found = [replace(note, snippet=snippets.beginning(note.snippet)) for note in summaries]
+    part = cut(found, size, offset=offset, total=total, limit=limit)
+    return Recent(part.shown, total, part.next_offset, part.notice)

@@ -1,0 +1,106 @@
+"""SQL of the notes' search index: what search_index needs to know about their tables, and what only notes have."""
+
+import json
+from collections.abc import Sequence
+
+from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.families.notes.storage.notes import inside
+from memory_mcp.search_index import EmbedText, Tables
+from memory_mcp.search_index.storage import words
+from memory_mcp.search_index.storage.queue import EmbedQueue
+from memory_mcp.search_index.storage.vectors import VectorTable
+
+TABLES = Tables(
+    texts="notes",
+    words="notes_words",
+    vectors="note_vectors",
+    owner="note_seq",
+    queue_owner="note_id",
+    live="archived = 0",
+    has_context=True,
+)
+QUEUE = EmbedQueue(TABLES)
+VECTORS = VectorTable(TABLES)
+MAX_CONTEXT_CHARS = 2000  # of the note before, whose words are indexed with a note
+
+
+# Words
+
+
+def index_words(tx: Write, seq: int) -> None:
+    """Make a note findable by its words; an archived one no longer is."""
+    tx.all("DELETE FROM notes_words WHERE rowid = :seq", {"seq": seq})
+    row = tx.one(
+        """
+        SELECT CASE note.has_own_title WHEN 1 THEN note.title ELSE '' END, note.content,
+            (SELECT group_concat(tag, ' ') FROM note_tags WHERE note_seq = note.seq AND origin = 'user'),
+            coalesce(substr(before.content, -:most), '')
+        FROM notes AS note LEFT JOIN notes AS before ON before.seq = note.previous AND before.expires_at IS NULL
+        WHERE note.seq = :seq AND note.archived = 0
+        """,
+        {"seq": seq, "most": MAX_CONTEXT_CHARS},
+    )
+    if row is not None:
+        title, content, tags, context = row
+        words.insert(tx, TABLES, seq, title=title, content=content, tags=tags or "", context=context)
+
+
+def is_indexed(tx: Read) -> bool:
+    live = "SELECT seq FROM notes WHERE archived = 0"
+    indexed = tx.number("SELECT count(*) FROM notes_words_docsize")
+    return (
+        indexed
+        == tx.number(f"SELECT count(*) FROM notes_words_docsize WHERE id IN ({live})")
+        == tx.number("SELECT count(*) FROM notes WHERE archived = 0")
+    )
+
+
+def index_all_words(tx: Write) -> None:
+    for (seq,) in tx.all("SELECT seq FROM notes WHERE archived = 0 ORDER BY seq"):
+        index_words(tx, seq)
+
+
+# Vectors
+
+
+def texts_to_embed(tx: Read, seqs: Sequence[int]) -> dict[int, EmbedText]:
+    rows = tx.all(
+        """
+        SELECT note.seq, CASE note.has_own_title WHEN 1 THEN note.title ELSE '' END, note.content,
+            coalesce(before.content, '')
+        FROM notes AS note LEFT JOIN notes AS before ON before.seq = note.previous AND before.expires_at IS NULL
+        WHERE note.seq IN (SELECT value FROM json_each(:seqs))
+        """,
+        {"seqs": json.dumps(list(seqs))},
+    )
+    return {seq: EmbedText(title, content, context) for seq, title, content, context in rows}
+
+
+def is_waiting(tx: Read, within: str | None) -> bool:
+    """Whether any note that the caller may see waits for its vectors."""
+    row = tx.one(
+        f"SELECT 1 FROM embed_queue JOIN notes ON notes.seq = note_id WHERE {inside(within)} LIMIT 1",
+        {"within": within},
+    )
+    return row is not None
+
+
+def count_waiting(tx: Read, within: str | None = None) -> int:
+    if within is None:
+        return tx.number("SELECT waiting FROM vector_counts")
+    return tx.number(
+        "SELECT count(*) FROM embed_queue JOIN notes ON notes.seq = note_id WHERE namespace = :within",
+        {"within": within},
+    )
+
+
+def count_embedded(tx: Read, within: str | None = None) -> int:
+    if within is None:
+        return tx.number("SELECT embedded FROM vector_counts")
+    return tx.number(
+        """
+        SELECT count(*) FROM notes JOIN note_vectors ON note_seq = seq AND part = 0
+        WHERE archived = 0 AND namespace = :within
+        """,
+        {"within": within},
+    )

@@ -1,0 +1,111 @@
+"""Notes on their way out of this server and into it: exports, imports and sync."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from memory_mcp.caller import Caller
+from memory_mcp.engines.sqlite import Database, Read, Write
+from memory_mcp.families.notes import markdown, transactions
+from memory_mcp.families.notes.change_events import NoteEvents
+from memory_mcp.families.notes.model import Author, ImportedNote, Note, Tag
+from memory_mcp.families.notes.replica import Replica, ReplicaChanges
+from memory_mcp.families.notes.storage import index, links, notes, sync
+from memory_mcp.search_index import IndexFiles
+
+
+class NoteTransfer:
+    def __init__(self, files: IndexFiles, events: NoteEvents) -> None:
+        self._files = files
+        self._events = events
+
+    def everything(self, caller: Caller) -> Iterator[tuple[Note, list[Tag], bool]]:
+        """Every note as it stands now, archived ones too, with its tags and whether its title is its own."""
+        with self._db(caller).read() as tx:
+            for stored in notes.everything(tx):
+                yield stored.note, notes.tags_of(tx, stored.seq), stored.has_own_title
+
+    def every_link(self, caller: Caller) -> Iterator[tuple[str, str, str, str]]:
+        """(source id, target id, kind, when it was made) of every link that was made."""
+        with self._db(caller).read() as tx:
+            yield from links.everything(tx)
+
+    def has(self, caller: Caller, id_: str) -> bool:
+        with self._db(caller).read() as tx:
+            return notes.get(tx, id_, caller.confined_to) is not None
+
+    def imported(self, caller: Caller, format_: str) -> dict[str, ImportedNote]:
+        """The notes that imports of a format have made, by the ids they had there."""
+        with self._db(caller).read() as tx:
+            return {note.origin.id: note for note in notes.imported(tx, format_)}
+
+    def add(
+        self, caller: Caller, note: Note, tags: Sequence[str], *, has_own_title: bool, dry_run: bool = False
+    ) -> bool:
+        """Keep a note that comes from elsewhere under its id, with its times and the number of its version; `tags` are
+        the user's. False, and nothing is changed, if there is one of this id, or was one that others know to be deleted
+        for good. A dry run returns the same."""
+        transactions.check_text(note.content)
+        marks = markdown.marks(note.content)
+        every = transactions.merged_tags(
+            tags, transactions.system_tags(Author(note.source, note.client), note.namespace), marks.tags
+        )
+        every = transactions.with_state(every) if note.archived else every
+        kept = replace(
+            note,
+            user_id=caller.user,
+            title=note.title if has_own_title else markdown.first_line(note.content),
+            tags=[tag.name for tag in every],
+            metadata=transactions.checked_metadata(note.metadata),
+        )
+        if dry_run:
+            with self._db(caller).read() as tx:
+                return not _is_or_was_here(tx, note.id)
+        with self._db(caller).write() as tx:
+            if _is_or_was_here(tx, note.id):
+                return False
+            linking = _insert(tx, kept, every, marks, has_own_title=has_own_title)
+        self._events.publish(caller.user, [kept], linked=linking, list_changed=True)
+        return True
+
+    def add_link(self, caller: Caller, source_id: str, target_id: str, kind: str) -> bool:
+        """Link two notes as they were elsewhere. False if they are so already. Raises NotFound if either is missing."""
+        with self._db(caller).write() as tx:
+            source, target = transactions.both(tx, source_id, target_id, caller.confined_to)
+            linked = links.link(tx, source.seq, target.seq, kind)
+            if kind == "supersedes":
+                links.refresh_superseded(tx, target.seq)
+        if linked:
+            self._events.publish_links(caller.user, source, target)
+        return bool(linked)
+
+    def replica(self, user: str) -> Replica:
+        """A user's notes as other nodes see them."""
+        return Replica(user, self._files.of(user).db, partial(self._publish_arrived, user))
+
+    def _publish_arrived(self, user: str, changed: ReplicaChanges) -> None:
+        if changed.notes or changed.linked:
+            self._files.worker.wake()
+            self._events.publish(user, changed.notes, linked=changed.linked, list_changed=True)
+
+    def _db(self, caller: Caller) -> Database:
+        return self._files.of(caller.user).db
+
+
+def _insert(tx: Write, note: Note, tags: list[Tag], marks: markdown.Marks, *, has_own_title: bool) -> list[str]:
+    """Returns the ids of notes whose links changed."""
+    stored = notes.insert(tx, note, has_own_title=has_own_title, previous=None, session_id=None)
+    if note.archived or note.version != 1:
+        notes.update(tx, stored)
+    notes.set_referenced(tx, stored.seq, note.last_referenced_at)
+    notes.set_tags(tx, stored.seq, tags)
+    links.set_wikilinks(tx, stored.seq, marks.links)
+    linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
+    index.index_words(tx, stored.seq)
+    if not note.archived:
+        index.QUEUE.add(tx, stored.seq)
+    return linking
+
+
+def _is_or_was_here(tx: Read, id_: str) -> bool:
+    return notes.get(tx, id_) is not None or bool(sync.tombstones(tx, [id_]))

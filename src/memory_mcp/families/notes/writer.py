@@ -1,0 +1,146 @@
+"""Writing notes: creating, changing, deleting and linking them."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from memory_mcp.caller import Caller
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.errors import Unavailable
+from memory_mcp.families.notes import markdown, transactions
+from memory_mcp.families.notes.change_events import NoteEvents
+from memory_mcp.families.notes.model import Author, Deleted, Filter, Linked, NewNote, Note, Revision, Unlinked
+from memory_mcp.families.notes.storage import index, links, lists, notes
+from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.search_index import IndexFile, IndexFiles
+
+MAX_DUPLICATES_SHOWN = 10  # ids of similar notes in the answer to a write
+
+
+class NoteWriter:
+    def __init__(self, files: IndexFiles, events: NoteEvents) -> None:
+        self._files = files
+        self._events = events
+
+    def create(self, caller: Caller, author: Author, new: NewNote) -> Note:
+        """Keep a new note, findable by its words at once and by its meaning soon.
+
+        Never refuses a duplicate: `similar` names the notes that say nearly the same. Raises NotFound, and keeps
+        nothing, if a note to supersede does not exist.
+        """
+        file = self._files.of(caller.user)
+        [stored] = self._insert(file, caller, author, [new])
+        return replace(stored.note, similar=self._find_similar(file, stored) or None)
+
+    def create_all(self, caller: Caller, author: Author, several: Sequence[NewNote]) -> list[Note]:
+        """Keep several new notes, all of them or none, without a look at what is similar."""
+        inserted = self._insert(self._files.of(caller.user), caller, author, several)
+        self._files.worker.wake()
+        return [stored.note for stored in inserted]
+
+    def _insert(self, file: IndexFile, caller: Caller, author: Author, several: Sequence[NewNote]) -> list[Stored]:
+        for new in several:
+            transactions.check_text(new.content)
+        marks = [markdown.marks(new.content) for new in several]  # may take long, so before the transaction
+        with file.db.write() as tx:
+            inserted = [transactions.insert(tx, caller, author, *one) for one in zip(several, marks, strict=True)]
+        self._events.publish(
+            caller.user,
+            [stored.note for stored, _ in inserted],
+            linked=[id_ for _, linked in inserted for id_ in linked],
+            list_changed=True,
+        )
+        return [stored for stored, _ in inserted]
+
+    def update(self, caller: Caller, author: Author, id_: str, revision: Revision) -> Note:
+        """Change a note and keep its former version. What is not named stays; system tags always do."""
+        if revision.content is not None:
+            transactions.check_text(revision.content)
+        if revision.namespace is not None:
+            transactions.namespace_for(caller, revision.namespace)
+        file = self._files.of(caller.user)
+        while True:
+            # Parsing may take long, so it happens before the transaction. If the note changes meanwhile, once more.
+            with file.db.read() as reading:
+                seen = transactions.existing(reading, id_, caller.confined_to).note
+            marks = markdown.marks(seen.content if revision.content is None else revision.content)
+            with file.db.write() as tx:
+                former = transactions.existing(tx, id_, caller.confined_to)
+                if former.note.version == seen.version or revision.content is not None:
+                    update = transactions.update(tx, caller, author, former, revision, marks)
+                    break
+        self._files.worker.wake()
+        stored = update.stored
+        if update.is_change:
+            moved = (stored.note.archived, stored.note.namespace) != (former.note.archived, former.note.namespace)
+            self._events.publish(caller.user, [former.note, stored.note], linked=update.linked, list_changed=moved)
+        says_otherwise = stored.note.content != former.note.content
+        return replace(stored.note, similar=(self._find_similar(file, stored) if says_otherwise else None) or None)
+
+    def delete(self, caller: Caller, id_: str, *, soft: bool) -> Deleted:
+        """Archive a note, so that it no longer surfaces, or delete it with its links and former versions for good."""
+        with self._db(caller).write() as tx:
+            former = transactions.existing(tx, id_, caller.confined_to)
+            changed, linking = transactions.archive(tx, former) if soft else transactions.delete(tx, former)
+        self._files.worker.wake()
+        if changed:
+            self._events.publish(caller.user, changed, linked=linking, list_changed=True)
+        return Deleted(id_, True, soft)
+
+    def link(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Linked:
+        """Link two notes of the caller's. Raises NotFound if either is not there."""
+        with self._db(caller).write() as tx:
+            source, target = transactions.both(tx, source_id, target_id, caller.confined_to)
+            linked = links.link(tx, source.seq, target.seq, "link")
+            if bidirectional:
+                linked += links.link(tx, target.seq, source.seq, "link")
+        if linked:
+            self._events.publish_links(caller.user, source, target)
+        return Linked(linked)
+
+    def unlink(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Unlinked:
+        """Undo links that were made. A [[wikilink]] stays as long as the body says it."""
+        with self._db(caller).write() as tx:
+            source, target = transactions.both(tx, source_id, target_id, caller.confined_to)
+            unlinked = links.unlink(tx, source.seq, target.seq)
+            if bidirectional:
+                unlinked += links.unlink(tx, target.seq, source.seq)
+        if unlinked:
+            self._events.publish_links(caller.user, source, target)
+        return Unlinked(unlinked)
+
+    def reindex(self, caller: Caller) -> int:
+        """Embed every note again, by whichever embedder is chosen then. Returns how many wait now.
+
+        Notes are found by the vectors they have until those are replaced, or until another model takes over.
+        """
+        with self._db(caller).write() as tx:
+            index.VECTORS.renew(tx)
+            waiting = index.count_waiting(tx)
+        self._files.worker.wake()
+        self._events.publish_vectors(caller.user)
+        return waiting
+
+    def _find_similar(self, file: IndexFile, stored: Stored) -> list[str]:
+        """The other notes of the namespace that say the same, or nearly: as far as their vectors are there in time.
+
+        The note is kept already, so an error here must not look as if it were not.
+        """
+        self._files.worker.wake()
+        with suppress(Unavailable):
+            self._files.worker.wait_for(lambda: not _is_queued(file.db, stored.seq))
+            with file.db.read() as tx:
+                equal = notes.equal_texts(tx, stored.seq, MAX_DUPLICATES_SHOWN)
+                near = file.vectors.duplicates(tx, stored.seq)
+                here = set(lists.fitting(tx, Filter(namespace=stored.note.namespace), among=near))
+                found = notes.by_seq(tx, [seq for seq in near if seq in here][:MAX_DUPLICATES_SHOWN])
+            return list(dict.fromkeys([*equal, *(other.note.id for other in found)]))[:MAX_DUPLICATES_SHOWN]
+        return []
+
+    def _db(self, caller: Caller) -> Database:
+        return self._files.of(caller.user).db
+
+
+def _is_queued(db: Database, seq: int) -> bool:
+    with db.read() as tx:
+        return index.QUEUE.holds(tx, seq)

@@ -1,0 +1,24 @@
+"""A search index: texts found by words (FTS5) and by meaning (vectors), in a SQLite file for each user.
+
+Two parts of the server use it. The notes family searches its own tables by it (`Tables` says what they are called).
+Recall has files of their own, recall.db, which hold the texts of the other families (`SearchIndex`).
+"""
+
+from memory_mcp.search_index.files import IndexFile, IndexFiles
+from memory_mcp.search_index.index import IndexRecreated, SearchIndex
+from memory_mcp.search_index.model import EmbedText, IndexHit, IndexQuery, IndexText
+from memory_mcp.search_index.schema import SCHEMA
+from memory_mcp.search_index.tables import Tables
+
+__all__ = [
+    "SCHEMA",
+    "EmbedText",
+    "IndexFile",
+    "IndexFiles",
+    "IndexHit",
+    "IndexQuery",
+    "IndexRecreated",
+    "IndexText",
+    "SearchIndex",
+    "Tables",
+]

@@ -1,0 +1,82 @@
+"""Search by words and by vectors at once: which texts are candidates, and the parts of each one's score."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from memory_mcp.embedding.chunks import parts as chunks
+from memory_mcp.engines.sqlite import Read
+from memory_mcp.search import ranking, snippets, word_search
+from memory_mcp.search_index.embedding_queue import embedded_text
+from memory_mcp.search_index.storage.words import Allowed, WordIndex
+from memory_mcp.search_index.tables import Tables
+from memory_mcp.search_index.vector_search import Nearness, QueryVector, VectorSearch
+
+MAX_BY_WORDS = 200  # candidates that each way of searching brings, unless more are wanted
+MAX_BY_VECTOR = 100
+DIGITS = 6  # of scores and their parts
+
+Parts = tuple[float | None, float | None, float]
+"""Cosine, lexical and importance; None for a part that was not looked at."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    lexical: Mapping[int, float] | None  # None: words were not looked at
+    near: Nearness
+
+    @property
+    def seqs(self) -> set[int]:
+        return set(self.near.nearest) if self.lexical is None else {*self.lexical, *self.near.related}
+
+    def parts(self, seq: int, importance: float) -> Parts:
+        """Rounded, so that the formula holds to the digit for who reads them."""
+        cosine = self.near.scores.get(seq)
+        return (
+            None if cosine is None else round(cosine, DIGITS),
+            None if self.lexical is None else round(self.lexical.get(seq, 0.0), DIGITS),
+            round(importance, DIGITS),
+        )
+
+
+@dataclass(frozen=True)
+class HybridSearch:
+    """One query in one index."""
+
+    tables: Tables
+    vectors: VectorSearch
+    text: str
+    vector: QueryVector | None  # None: by words alone
+    allowed: Allowed | None  # None: every text that is indexed
+    wanted: int  # hits, with those before the page
+    is_confined: bool = False
+    ignores_words: bool = False
+
+    def candidates(self, tx: Read) -> Candidates:
+        lexical = None if self.ignores_words else self._by_words(tx)
+        return Candidates(lexical, self.near(tx, lexical or ()))
+
+    def near(self, tx: Read, candidates: Iterable[int]) -> Nearness:
+        if self.vector is None:
+            return Nearness()
+        flags = self.allowed.flags if self.allowed else None
+        return self.vectors.near(tx, self.vector, candidates, flags, max(MAX_BY_VECTOR, self.wanted + 1))
+
+    def _by_words(self, tx: Read) -> dict[int, float]:
+        index = WordIndex(tx, self.tables, self.allowed, self.is_confined)
+        return word_search.by_words(index, self.text, max(MAX_BY_WORDS, self.wanted + 1)).scores()
+
+
+def score(parts: Parts) -> float:
+    return round(ranking.score(*parts), DIGITS)
+
+
+def snippet(query: str, own_title: str, content: str, part: int) -> str:
+    """Around the words that match; where none do, the part (by its number) that is nearest in meaning."""
+    if (found := snippets.around(content, query)) is not None:
+        return found
+    if not part:
+        return snippets.beginning(content)
+    text = embedded_text(own_title, content)
+    pieces = chunks(text)
+    start, _ = pieces[min(part, len(pieces) - 1)]  # it may have become shorter since it was embedded
+    return snippets.beginning(content, max(0, start - (len(text) - len(content))))

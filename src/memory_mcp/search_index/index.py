@@ -1,0 +1,145 @@
+"""An index of texts that are kept elsewhere: a cache, which may be deleted and filled again at any time."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from memory_mcp.access import Tenants
+from memory_mcp.embedding import Embedders
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.errors import Unavailable, Unusable
+from memory_mcp.search import ranking
+from memory_mcp.search_index import hybrid_search
+from memory_mcp.search_index.files import IndexFile, IndexFiles
+from memory_mcp.search_index.hybrid_search import HybridSearch
+from memory_mcp.search_index.model import IndexHit, IndexQuery, IndexText
+from memory_mcp.search_index.storage import texts, vectors, words
+from memory_mcp.search_index.vector_search import QueryVector
+
+REBUILDING = "Its index was damaged and is being rebuilt; try again in a moment."
+
+
+class IndexRecreated(Unavailable):
+    """The file could not be read any more, and an empty one is in its place."""
+
+
+class SearchIndex:
+    """Every user's texts, each in a group. Every method raises IndexRecreated, with an empty file in place, if the
+    user's file is damaged."""
+
+    def __init__(self, tenants: Tenants, embedders: Embedders) -> None:
+        self._files = IndexFiles(tenants, embedders, texts.TABLES, texts.texts_to_embed)
+        self.worker = self._files.worker
+        self._recreating = threading.Lock()
+        self._recreated: Counter[str] = Counter()
+
+    def generation(self, user: str) -> int:
+        """Another number after the user's file was recreated."""
+        return self._recreated[user]
+
+    def has_file(self, user: str) -> bool:
+        return self._files.exists(user)
+
+    def search(self, user: str, query: IndexQuery) -> list[IndexHit]:
+        """The best matches first."""
+        with self._file(user) as file:
+            vector = self._query_vector(file.db, query.text)
+            with file.db.read() as tx:
+                allowed = texts.allowed(tx, query.group_prefix, query.tags)
+                search = HybridSearch(
+                    self._files.tables, file.vectors, query.text, vector, allowed, query.limit, query.is_confined
+                )
+                candidates = search.candidates(tx)
+                parts = {seq: candidates.parts(seq, ranking.DEFAULT_IMPORTANCE) for seq in candidates.seqs}
+                best = sorted(parts, key=lambda seq: (-hybrid_search.score(parts[seq]), -seq))[: query.limit]
+                rows = texts.by_seq(tx, best)
+        return [
+            IndexHit(
+                ref=ref,
+                label=label,
+                snippet=hybrid_search.snippet(query.text, title, content, candidates.near.parts.get(seq, 0)),
+                score=hybrid_search.score(parts[seq]),
+                cosine=parts[seq][0],
+                lexical=parts[seq][1],
+            )
+            for seq, (ref, label, title, content) in zip(best, rows, strict=True)
+        ]
+
+    def _query_vector(self, db: Database, text: str) -> QueryVector | None:
+        """None: the search is by words alone."""
+        queries = self._files.queries
+        if queries.are_off:
+            return None
+        with db.read() as tx:
+            space = vectors.space(tx)
+        if space is not None:
+            with suppress(Unavailable):
+                return QueryVector.of(queries, space, text)
+        return None
+
+    # Texts
+
+    def add(self, user: str, group: str, several: Sequence[IndexText]) -> None:
+        """All or none, found by their words at once and by their meaning soon. A text whose id is there already, which
+        another process may have added a moment ago, is left as it is."""
+        with self._file(user) as file, file.db.write() as tx:
+            texts.insert_all(tx, group, several)
+        self.worker.wake()
+
+    def delete(self, user: str, ids: Sequence[str]) -> None:
+        """Ids that are not there are passed over."""
+        with self._file(user) as file, file.db.write() as tx:
+            texts.delete_all(tx, ids)
+
+    def erase_deleted(self, user: str) -> None:
+        """Rewrite the index of words without those of deleted texts, and empty the WAL, which holds former versions.
+        Takes longer the larger the index is."""
+        with self._file(user) as file:
+            with file.db.write() as tx:
+                words.optimize(tx, self._files.tables)
+            file.db.truncate_wal()
+
+    def ids(self, user: str, group: str) -> set[str]:
+        with self._file(user) as file, file.db.read() as tx:
+            return texts.ids_in(tx, group)
+
+    # Groups
+
+    def groups(self, user: str) -> set[str]:
+        with self._file(user) as file, file.db.read() as tx:
+            return texts.group_names(tx)
+
+    def group_version(self, user: str, group: str) -> str | None:
+        """The version of a group up to which it is indexed."""
+        with self._file(user) as file, file.db.read() as tx:
+            return texts.group_version(tx, group)
+
+    def set_group_version(self, user: str, group: str, version: str | None) -> None:
+        with self._file(user) as file, file.db.write() as tx:
+            texts.set_group_version(tx, group, version)
+
+    def delete_group(self, user: str, group: str) -> None:
+        """With the texts that are still in it."""
+        with self._file(user) as file, file.db.write() as tx:
+            texts.delete_group(tx, group)
+
+    # Files
+
+    @contextmanager
+    def _file(self, user: str) -> Iterator[IndexFile]:
+        generation = self._recreated[user]
+        try:
+            yield self._files.of(user)
+        except Unusable as exc:
+            with self._recreating:
+                if self._recreated[user] == generation:  # else another thread found the same and has recreated it
+                    self._recreate(user)
+            raise IndexRecreated(REBUILDING) from exc
+
+    def _recreate(self, user: str) -> None:
+        try:
+            self._files.recreate(user)
+        except OSError as exc:
+            raise Unavailable("Its index cannot be written. Check that the data directory is yours.") from exc
+        self._recreated[user] += 1

@@ -1,0 +1,13 @@
+"""The file of a `SearchIndex`."""
+
+from pathlib import Path
+
+from memory_mcp.engines.sqlite import migrations
+
+FORMER_ID = 0x4D4D434E  # "MMCN": until version 0.1 recall.db was a file of notes
+
+SCHEMA = migrations.load(
+    Path(__file__).parent / "migrations",
+    application_id=0x4D4D4349,  # "MMCI"
+    replaces=FORMER_ID,
+)

@@ -1,0 +1,134 @@
+"""SQL of the texts of a `SearchIndex` and of the groups they are in."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.search_index.model import EmbedText, IndexText
+from memory_mcp.search_index.storage import words
+from memory_mcp.search_index.storage.queue import EmbedQueue
+from memory_mcp.search_index.storage.words import Allowed
+from memory_mcp.search_index.tables import Tables
+
+TABLES = Tables(texts="texts", words="text_words", vectors="text_vectors", owner="text_seq", queue_owner="text_seq")
+_QUEUE = EmbedQueue(TABLES)
+
+
+# Groups
+
+
+def group_names(tx: Read) -> set[str]:
+    return {name for (name,) in tx.all("SELECT name FROM text_groups")}
+
+
+def group_version(tx: Read, group: str) -> str | None:
+    row = tx.one("SELECT version FROM text_groups WHERE name = :name", {"name": group})
+    return row[0] if row else None
+
+
+def set_group_version(tx: Write, group: str, version: str | None) -> None:
+    tx.all(
+        """
+        INSERT INTO text_groups (name, version) VALUES (:name, :version)
+        ON CONFLICT (name) DO UPDATE SET version = excluded.version
+        """,
+        {"name": group, "version": version},
+    )
+
+
+def delete_group(tx: Write, group: str) -> None:
+    tx.all("DELETE FROM text_groups WHERE name = :name", {"name": group})
+
+
+def _group_id(tx: Write, group: str) -> int:
+    return tx.number(
+        "INSERT INTO text_groups (name) VALUES (:name) ON CONFLICT (name) DO UPDATE SET name = name RETURNING id",
+        {"name": group},
+    )
+
+
+# Texts
+
+
+def ids_in(tx: Read, group: str) -> set[str]:
+    rows = tx.all(
+        "SELECT texts.id FROM text_groups JOIN texts ON group_id = text_groups.id WHERE name = :name", {"name": group}
+    )
+    return {id_ for (id_,) in rows}
+
+
+def insert_all(tx: Write, group: str, texts: Sequence[IndexText]) -> None:
+    """With their words and tags; their vectors follow. A text whose id is there is left as it is."""
+    group_id = _group_id(tx, group)
+    for text in texts:
+        row = tx.one(
+            """
+            INSERT INTO texts (id, group_id, ref, label, title, content)
+            VALUES (:id, :group_id, :ref, :label, :title, :content) ON CONFLICT (id) DO NOTHING RETURNING seq
+            """,
+            {
+                "id": text.id,
+                "group_id": group_id,
+                "ref": text.ref,
+                "label": text.label,
+                "title": text.title,
+                "content": text.content,
+            },
+        )
+        if row is not None:
+            _index(tx, row[0], text)
+
+
+def _index(tx: Write, seq: int, text: IndexText) -> None:
+    tags = {_tag_key(tag): tag for tag in reversed(text.tags)}
+    if tags:
+        tx.all(
+            "INSERT INTO text_tags (text_seq, tag_key) SELECT :seq, value FROM json_each(:keys)",
+            {"seq": seq, "keys": json.dumps(list(tags), ensure_ascii=False)},
+        )
+    words.insert(tx, TABLES, seq, title=text.title, content=text.content, tags=" ".join(reversed(tags.values())))
+    _QUEUE.add(tx, seq)
+
+
+def delete_all(tx: Write, ids: Sequence[str]) -> None:
+    """With their tags, words and vectors."""
+    tx.all("DELETE FROM texts WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(list(ids))})
+
+
+def by_seq(tx: Read, seqs: Sequence[int]) -> list[tuple[str, str, str, str]]:
+    """(ref, label, title, content) in the order given."""
+    return tx.all(
+        """
+        SELECT ref, label, title, content
+        FROM json_each(:seqs) AS wanted CROSS JOIN texts ON texts.seq = wanted.value ORDER BY wanted.key
+        """,
+        {"seqs": json.dumps(list(seqs))},
+    )
+
+
+def texts_to_embed(tx: Read, seqs: Sequence[int]) -> dict[int, EmbedText]:
+    rows = tx.all(
+        "SELECT seq, title, content FROM texts WHERE seq IN (SELECT value FROM json_each(:seqs))",
+        {"seqs": json.dumps(list(seqs))},
+    )
+    return {seq: EmbedText(title, content) for seq, title, content in rows}
+
+
+def allowed(tx: Read, group_prefix: str, tags: Sequence[str]) -> Allowed:
+    """The texts of groups whose name starts so, with all of these tags."""
+    keys = {f"tag{number}": _tag_key(tag) for number, tag in enumerate(tags)}
+    tagged = "".join(f" AND seq IN (SELECT text_seq FROM text_tags WHERE tag_key = :{key})" for key in keys)
+    values: dict[str, Any] = {"prefix": group_prefix, **keys}
+    rows = tx.all(
+        f"""
+        SELECT seq FROM text_groups JOIN texts ON group_id = text_groups.id
+        WHERE name >= :prefix AND name < :prefix || char(0x10FFFF){tagged}
+        """,
+        values,
+    )
+    return Allowed.only((seq for (seq,) in rows), tx.number("SELECT coalesce(max(seq), 0) FROM texts"))
+
+
+def _tag_key(tag: str) -> str:
+    return tag.casefold()

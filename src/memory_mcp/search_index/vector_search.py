@@ -1,0 +1,109 @@
+"""How near texts are to a query in meaning."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memory_mcp.embedding import QueryVectors, Space
+from memory_mcp.engines.sqlite import Read
+from memory_mcp.search import ranking
+from memory_mcp.search.vector_cache import VectorCache
+from memory_mcp.search_index.storage import vectors
+from memory_mcp.search_index.storage.vectors import VectorTable
+from memory_mcp.search_index.tables import Tables
+
+if TYPE_CHECKING:
+    from memory_mcp.search.vectors import Floats, PackedVectors
+
+MIN_DUPLICATE_COSINE = 0.95  # from which on two texts say nearly the same
+MAX_DUPLICATES = 500
+MAX_EMBEDDED_CHARS = 2000  # of a query
+
+
+@dataclass(frozen=True)
+class QueryVector:
+    """A query as a vector, and the space it may be compared in."""
+
+    space: Space
+    vector: "Floats"
+
+    @classmethod
+    def of(cls, queries: QueryVectors, space: Space, text: str) -> "QueryVector":
+        """It may take a while, so not within a transaction. Raises Unavailable saying why there is none."""
+        return cls(space, queries.vector(space, text[:MAX_EMBEDDED_CHARS]))
+
+
+@dataclass(frozen=True)
+class Nearness:
+    """What the vectors say about one query."""
+
+    scores: dict[int, float] = field(default_factory=dict)  # of each candidate that has a vector, in [0, 1]
+    nearest: list[int] = field(default_factory=list)
+    related: list[int] = field(default_factory=list)  # of those, the ones near enough to be candidates
+    parts: dict[int, int] = field(default_factory=dict)  # which part of each candidate is nearest
+
+
+class VectorSearch:
+    """The vectors in one file."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._table = VectorTable(tables)
+        self._cache = VectorCache()
+
+    def near(
+        self, tx: Read, query: QueryVector, candidates: Iterable[int], flags: bytes | None, limit: int
+    ) -> Nearness:
+        """Score these candidates and the `limit` texts nearest to the query. `flags` narrow what may be found: a
+        byte for each text."""
+        vector, space = query.vector, query.space
+        if vectors.space(tx) != space:  # another model's vectors, since a moment ago
+            return Nearness()
+        background = _background(tx, space) @ vector
+        with self._packed(tx, space) as packed:
+            cosines = packed.cosines(vector)
+            rows = None if flags is None else cosines.rows_allowed(flags)
+            usual = ranking.CosineStatistics.of(cosines.values if rows is None else cosines.values[rows], background)
+            nearest = cosines.nearest(limit, rows)
+            found = cosines.of({*candidates, *nearest})
+        own = {seq: usual.z(cosine) for seq, (cosine, _) in found.items()}
+        context = {seq: usual.z(cosine) for seq, cosine in self._context(tx, list(found), vector).items()}
+        scores = {seq: ranking.cosine_part(z, context.get(seq, z)) for seq, z in own.items()}
+        related = [seq for seq in nearest if max(own[seq], context.get(seq, own[seq])) >= ranking.RELATED]
+        return Nearness(scores, nearest, related, {seq: part for seq, (_, part) in found.items()})
+
+    def duplicates(self, tx: Read, seq: int) -> list[int]:
+        """The other texts whose vectors all but equal this one's, the nearest first. None while it has no vector."""
+        vector, space = self._table.first(tx, seq), vectors.space(tx)
+        if vector is None or space is None:
+            return []
+        import numpy as np
+
+        from memory_mcp.search.vectors import unpack
+
+        with self._packed(tx, space) as packed:
+            cosines = packed.cosines(unpack(vector))
+            near = cosines.nearest(MAX_DUPLICATES, np.flatnonzero(cosines.values >= MIN_DUPLICATE_COSINE))
+            return [other for other in near if other != seq and packed.alike(seq, other) >= MIN_DUPLICATE_COSINE]
+
+    def _packed(self, tx: Read, space: Space) -> AbstractContextManager["PackedVectors"]:
+        return self._cache.vectors((tx.generation, space), space.dimensions, partial(self._table.changed, tx))
+
+    def _context(self, tx: Read, seqs: Sequence[int], query: "Floats") -> dict[int, float]:
+        """The cosine of each of these texts taken together with what was written just before it."""
+        from memory_mcp.search.vectors import unpack
+
+        if not self._table.tables.has_context:
+            return {}
+        blobs = self._table.contexts(tx, seqs, query.nbytes)
+        if not blobs:
+            return {}
+        cosines = unpack(b"".join(blobs.values())).reshape(len(blobs), -1) @ query
+        return dict(zip(blobs, cosines.tolist(), strict=True))
+
+
+def _background(tx: Read, space: Space) -> "Floats":
+    from memory_mcp.search.vectors import unpack
+
+    return unpack(vectors.background(tx)).reshape(-1, space.dimensions)

@@ -1,0 +1,170 @@
+"""A search index of its own: texts in groups, found by words, tags and meaning."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp.access import Tenants
+from memory_mcp.caller import LOCAL_USER as USER
+from memory_mcp.embedding import Embedders, Options
+from memory_mcp.engines.sqlite import Database, Read
+from memory_mcp.search_index import SCHEMA, IndexHit, IndexQuery, IndexRecreated, IndexText, SearchIndex
+from tests.embedding.fake_service import FakeService, running_service
+from tests.embedding.running import be_impatient, eventually
+
+GROUP = "stores/diary"
+NO_EMBEDDER = Options("none", None, "", "", None, Path("/nowhere"))
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with running_service() as service:
+        yield service
+
+
+@pytest.fixture
+def tenants(tmp_path: Path) -> Iterator[Tenants]:
+    open_file = partial(Database, schema=SCHEMA, backups=tmp_path / "backups", durability="normal")
+    with closing(Tenants(tmp_path, tmp_path / "recall.db", open_file)) as tenants:
+        yield tenants
+
+
+@pytest.fixture
+def index(tenants: Tenants) -> SearchIndex:
+    return SearchIndex(tenants, Embedders(NO_EMBEDDER))
+
+
+def text(id_: str, content: str, **more: Any) -> IndexText:
+    return IndexText(id_, f"ref:{id_}", f"label of {id_}", more.pop("title", ""), content, **more)
+
+
+def find(index: SearchIndex, query: str, prefix: str = "stores/", **more: Any) -> list[IndexHit]:
+    return index.search(USER, IndexQuery(query, prefix, **more))
+
+
+def refs(hits: list[IndexHit]) -> list[str]:
+    return [hit.ref for hit in hits]
+
+
+def test_texts_are_found_by_content_title_and_tags(index: SearchIndex) -> None:
+    several = [
+        text("1", "the teapot is blue", tags=("Kitchen",)),
+        text("2", "nothing of that kind", title="teapots"),
+        text("3", "a chair", tags=("teapot", "kitchen")),
+    ]
+    index.add(USER, GROUP, several)
+    assert set(refs(find(index, "teapot"))) == {"ref:1", "ref:2", "ref:3"}
+    assert set(refs(find(index, "teapot", tags=("KITCHEN",)))) == {"ref:1", "ref:3"}
+    assert refs(find(index, "teapot", tags=("kitchen", "teapot"))) == ["ref:3"]
+    [hit] = find(index, "blue")
+    assert (hit.label, hit.snippet, hit.cosine) == ("label of 1", "the teapot is blue", None)
+    assert find(index, "wombat") == []
+
+
+def test_only_groups_with_the_prefix_are_searched(index: SearchIndex) -> None:
+    for group in ("stores/a", "stores/ab", "storesX/a", "graph/a"):
+        index.add(USER, group, [text(group, "teapot")])
+    assert set(refs(find(index, "teapot"))) == {"ref:stores/a", "ref:stores/ab"}
+    assert refs(find(index, "teapot", "stores/ab")) == ["ref:stores/ab"]
+    assert index.ids(USER, "stores/a") == {"stores/a"}
+    assert index.groups(USER) == {"stores/a", "stores/ab", "storesX/a", "graph/a"}
+
+
+def test_the_score_of_a_confined_search_says_nothing_of_other_groups(index: SearchIndex) -> None:
+    index.add(USER, "portals/mine/p", [text("1", "teapot and cup"), text("2", "teapot")])
+    before = find(index, "teapot cup", "portals/mine/", is_confined=True)
+    index.add(USER, "portals/other/p", [text(f"o{number}", "cup") for number in range(50)])
+    assert find(index, "teapot cup", "portals/mine/", is_confined=True) == before
+
+
+def test_what_is_deleted_is_not_found(index: SearchIndex) -> None:
+    index.add(USER, GROUP, [text("1", "teapot", tags=("x",)), text("2", "teapot")])
+    index.delete(USER, ["1", "unknown"])
+    assert refs(find(index, "teapot")) == ["ref:2"]
+    assert find(index, "teapot", tags=("x",)) == []
+    index.delete_group(USER, GROUP)
+    assert find(index, "teapot") == []
+    assert index.groups(USER) == set()
+
+
+def test_a_text_that_is_there_is_left_as_it_is(index: SearchIndex) -> None:
+    index.add(USER, GROUP, [text("1", "teapot")])
+    index.add(USER, GROUP, [text("1", "wombat"), text("2", "wombat")])
+    assert refs(find(index, "teapot")) == ["ref:1"]
+    assert refs(find(index, "wombat")) == ["ref:2"]
+
+
+def test_a_group_has_a_version_until_it_is_deleted(index: SearchIndex) -> None:
+    assert index.group_version(USER, GROUP) is None
+    index.set_group_version(USER, GROUP, "1")
+    index.add(USER, GROUP, [text("1", "teapot")])
+    assert index.group_version(USER, GROUP) == "1"
+    index.set_group_version(USER, GROUP, None)
+    assert index.group_version(USER, GROUP) is None
+    index.set_group_version(USER, GROUP, "2")
+    index.delete_group(USER, GROUP)
+    assert index.group_version(USER, GROUP) is None
+
+
+def test_what_is_deleted_can_be_erased_from_the_disk(index: SearchIndex, tmp_path: Path) -> None:
+    def is_on_disk(word: bytes) -> bool:
+        return any(word in path.read_bytes() for path in tmp_path.glob("recall.db*"))
+
+    index.add(USER, GROUP, [text("1", "xyzzyplugh"), text("2", "teapot")])
+    assert is_on_disk(b"xyzzyplugh")
+    index.delete(USER, ["1"])
+    index.erase_deleted(USER)
+    assert not is_on_disk(b"xyzzyplugh")
+    assert refs(find(index, "teapot")) == ["ref:2"]
+
+
+def test_a_damaged_file_is_recreated_once(index: SearchIndex, tenants: Tenants, tmp_path: Path) -> None:
+    index.add(USER, GROUP, [text("1", "teapot")])
+    tenants.database(USER).close()
+    for path in tmp_path.glob("recall.db-*"):
+        path.unlink()
+    (tmp_path / "recall.db").write_bytes(b"no database, and long enough to be taken for one" * 50)
+    generation = index.generation(USER)
+    with pytest.raises(IndexRecreated):
+        find(index, "teapot")
+    assert index.generation(USER) == generation + 1
+    assert find(index, "teapot") == []
+    index.add(USER, GROUP, [text("1", "teapot")])
+    assert refs(find(index, "teapot")) == ["ref:1"]
+
+
+def test_texts_are_found_by_meaning_when_the_worker_has_embedded_them(
+    tenants: Tenants, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    be_impatient(monkeypatch)
+    options = replace(NO_EMBEDDER, kind="ollama", ollama_host=service.url, model="tiny")
+    index = SearchIndex(tenants, Embedders(options))
+    index.add(USER, GROUP, [text("1", "teapot"), text("2", "a chair")])
+    index.worker.start()
+    try:
+        eventually(lambda: all(hit.cosine is not None for hit in find(index, "teapot")))
+        assert find(index, "teapot")[0].ref == "ref:1"
+        index.delete(USER, ["1"])
+        assert "ref:1" not in refs(find(index, "teapot"))
+    finally:
+        index.worker.stop()
+
+
+def test_a_search_takes_few_statements(index: SearchIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same search took 11 when recall.db was a file of notes."""
+    index.add(USER, GROUP, [text(str(number), f"teapot {number}") for number in range(30)])
+    statements: list[str] = []
+    execute = Read.all
+
+    def count(tx: Read, sql: str, values: Mapping[str, Any] | None = None) -> list[Any]:
+        statements.append(sql)
+        return execute(tx, sql, values)
+
+    monkeypatch.setattr(Read, "all", count)
+    assert len(find(index, "teapot chair", limit=10)) == 10
+    assert len(statements) <= 7
