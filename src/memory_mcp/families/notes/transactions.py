@@ -23,8 +23,9 @@ from memory_mcp.families.notes.model import (
     tag_key,
 )
 from memory_mcp.families.notes.result_limits import metadata_size
-from memory_mcp.families.notes.storage import index, links, notes, sync
+from memory_mcp.families.notes.storage import index, links, notes
 from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.notes.storage.sync import wikilinks
 
 CONTEXT_MINUTES = 30  # a note written longer ago is no longer what the next one answers
 
@@ -41,7 +42,7 @@ def rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: m
     _replace(tx, former, replace(stored, previous=None if moved or came_or_went else stored.previous), tags)
     links.set_wikilinks(tx, seq, marks.links)
     if moved or came_or_went:
-        sync.point_back(tx, seq)
+        wikilinks.restore_targets(tx, seq)
     for source in (seq, *linking):
         linking = [*linking, *links.resolve_wikilinks(tx, source)]
     if came_or_went:

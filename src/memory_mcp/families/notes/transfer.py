@@ -9,8 +9,10 @@ from memory_mcp.engines.sqlite import Database, Read, Write
 from memory_mcp.families.notes import markdown, transactions
 from memory_mcp.families.notes.change_events import NoteEvents
 from memory_mcp.families.notes.model import Author, ImportedNote, Note, Tag
-from memory_mcp.families.notes.replica import Replica, ReplicaChanges
-from memory_mcp.families.notes.storage import index, links, notes, sync
+from memory_mcp.families.notes.replica import Replica
+from memory_mcp.families.notes.replica_merge import ReplicaChanges
+from memory_mcp.families.notes.storage import index, links, notes
+from memory_mcp.families.notes.storage.sync import fields
 from memory_mcp.search_index import IndexFiles
 
 
@@ -108,4 +110,4 @@ def _insert(tx: Write, note: Note, tags: list[Tag], marks: markdown.Marks, *, ha
 
 
 def _is_or_was_here(tx: Read, id_: str) -> bool:
-    return notes.get(tx, id_) is not None or bool(sync.tombstones(tx, [id_]))
+    return notes.get(tx, id_) is not None or bool(fields.tombstones(tx, [id_]))

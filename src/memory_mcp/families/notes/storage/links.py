@@ -44,7 +44,7 @@ def undo(tx: Write, source: int, target: int, kind: str) -> int:
 
 
 def everything(tx: Read) -> Iterator[tuple[str, str, str, str]]:
-    """(source id, target id, kind, when it was made) of every link somebody made."""
+    """(source id, target id, kind, when it was made) of every link that was made."""
     return tx.each(
         """
         SELECT source.id, target.id, link.kind, link.created_at FROM note_links AS link

@@ -326,14 +326,14 @@ def close_gap(tx: Write, seq: int) -> list[int]:
 
 
 def set_tags(tx: Write, seq: int, tags: Sequence[Tag]) -> None:
-    """These and no others. A tag that stays is not written anew: it is as old as it was."""
-    told = _json([{"key": tag.key, "tag": tag.name, "origin": tag.origin} for tag in tags])
+    """These and no others. A tag that stays is not written again: it is as old as it was."""
+    wanted = _json([{"key": tag.key, "tag": tag.name, "origin": tag.origin} for tag in tags])
     tx.all(
         """
         DELETE FROM note_tags
         WHERE note_seq = :seq AND tag_key NOT IN (SELECT value ->> 'key' FROM json_each(:tags))
         """,
-        {"seq": seq, "tags": told},
+        {"seq": seq, "tags": wanted},
     )
     tx.all(
         """
@@ -342,7 +342,7 @@ def set_tags(tx: Write, seq: int, tags: Sequence[Tag]) -> None:
         ON CONFLICT (tag_key, note_seq)
         DO UPDATE SET tag = excluded.tag, origin = excluded.origin, position = excluded.position
         """,
-        {"seq": seq, "tags": told},
+        {"seq": seq, "tags": wanted},
     )
 
 

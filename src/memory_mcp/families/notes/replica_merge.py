@@ -1,0 +1,242 @@
+"""Merging records of other nodes into the notes that are here."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memory_mcp.engines.sqlite import Write
+from memory_mcp.errors import Invalid
+from memory_mcp.families.notes import markdown, transactions
+from memory_mcp.families.notes.model import Author, Note, Tag, tag_key
+from memory_mcp.families.notes.replica_records import (
+    LINKS,
+    expiry_of,
+    is_partial,
+    keyed_values,
+    records_of,
+    stamps_of,
+    text_of,
+    value_of,
+)
+from memory_mcp.families.notes.storage import index, links, notes
+from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.notes.storage.sync import fields, namespaces, outbox
+from memory_mcp.sync.records import NAMESPACE, Record, Register, merge
+
+Marks = Mapping[str, markdown.Marks]
+
+
+@dataclass
+class ReplicaChanges:
+    """What a merge changed: notes, and the ids of those whose links changed."""
+
+    notes: list[Note] = field(default_factory=list)
+    linked: list[str] = field(default_factory=list)
+
+
+def parse_bodies(records: Iterable[Record]) -> Marks:
+    """What the bodies say to the machine, by body: parsing may take long, so it happens before the transaction."""
+    bodies = {value for record in records if isinstance(value := value_of(record, "content"), str)}
+    return {body: markdown.marks(body) for body in bodies}
+
+
+def _admit(tx: Write, stored: Stored | None, arrived: Record) -> tuple[Record | None, Record | None]:
+    """What is here of a note, and what this node takes of a record that the hub gives. Only decided here:
+
+    - a note that lies in a namespace which is not enabled here is untouched: nothing of the record is taken;
+    - a note in an enabled namespace takes everything but a move to a namespace that is not enabled here: it stays;
+    - a note that is not here is taken only into a namespace that is enabled here, and so is its deletion.
+
+    What leaves this node is decided by `outbox.pending` alone. docs/sync.md says the same to users.
+    """
+    if stored and not namespaces.is_enabled(tx, stored.note.namespace):
+        return None, None
+    if stored and not fields.is_stamped(tx, stored.seq):
+        fields.stamp_note(tx, stored.seq)  # what was never sent is as old as it is
+    here = records_of(tx, [arrived.id]).get(arrived.id)
+    if namespaces.is_enabled(tx, arrived.namespace):
+        return here, arrived
+    if here is None:
+        return None, None
+    return here, replace(arrived, registers={**arrived.registers, NAMESPACE: here.registers[NAMESPACE]})
+
+
+def merge_record(tx: Write, user: str, arrived: Record, marks: Marks, changed: ReplicaChanges) -> bool:
+    """Put together what is here and what arrived. False if nothing of it is this node's business."""
+    stored = notes.get(tx, arrived.id)
+    here, record = _admit(tx, stored, arrived)
+    if record is None:
+        return False
+    merged = merge(here.yielding_to(record), record) if here else record
+    if merged.dead:
+        _delete(tx, stored, merged, changed)
+    elif merged != here:
+        _store(tx, user, stored, merged, marks, changed)
+    if here and _is_news(merged, record):
+        outbox.add(tx, record.id)
+    return True
+
+
+def _is_news(merged: Record, record: Record) -> bool:
+    """Whether a hub that knows `record` lacks something."""
+    if merged.dead:
+        return not record.dead
+    return merged != record and not is_partial(record)
+
+
+def _delete(tx: Write, stored: Stored | None, merged: Record, changed: ReplicaChanges) -> None:
+    namespace = merged.namespace or (stored.note.namespace if stored else "")
+    fields.add_tombstone(tx, merged.id, namespace, max(merged.stamps))
+    if stored:
+        gone, linking = transactions.delete(tx, stored)
+        changed.notes += gone
+        changed.linked += linking
+
+
+def _store(tx: Write, user: str, stored: Stored | None, merged: Record, marks: Marks, changed: ReplicaChanges) -> None:
+    if stored is None:
+        if is_partial(merged):
+            return  # only that it went somewhere: all of it comes with that namespace
+        stored = _insert(tx, user, merged, marks, changed)
+    else:
+        stored = _rewrite(tx, stored, merged, marks, changed)
+    _set_times(tx, stored, merged)
+    fields.set_fields(tx, stored.seq, stamps_of(merged))
+    _link(tx, stored.seq, merged.registers, changed)
+    changed.notes.append(stored.note)
+
+
+def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: ReplicaChanges) -> Stored:
+    note, has_own_title, tags = _described(merged, _empty_note(user, merged, tx.precise_stamp), marks)
+    stored = notes.insert(tx, note, has_own_title=has_own_title, previous=None, session_id=None)
+    if note.archived:
+        notes.update(tx, stored)
+    notes.set_tags(tx, stored.seq, tags)
+    body = _marks_of(note.content, marks)
+    links.set_wikilinks(tx, stored.seq, body.links)
+    changed.linked += notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
+    index.index_words(tx, stored.seq)
+    if not note.archived:
+        index.QUEUE.add(tx, stored.seq)
+    link_waiting(tx, [note.id], changed)
+    return stored
+
+
+def _rewrite(tx: Write, former: Stored, merged: Record, marks: Marks, changed: ReplicaChanges) -> Stored:
+    had = notes.tags_of(tx, former.seq)
+    note, has_own_title, tags = _described(merged, former.note, marks)
+    stored = replace(former, note=note, has_own_title=has_own_title)
+    if stored != former or tags != had:
+        changed.linked += transactions.rewrite(tx, former, stored, tags, _marks_of(note.content, marks))
+        changed.notes.append(former.note)
+    return stored
+
+
+def _set_times(tx: Write, stored: Stored, merged: Record) -> None:
+    created_at, _ = merged.created or (stored.note.created_at, None)
+    updated_at = merged.updated_at or stored.note.updated_at
+    fields.set_times(tx, stored.seq, created_at, updated_at, merged.last_referenced_at)
+
+
+# The note that a record describes
+
+
+def _described(merged: Record, former: Note, marks: Marks) -> tuple[Note, bool, list[Tag]]:
+    """The note that a record describes, whether its title is its own, and its tags. Fields it does not have stay."""
+    content = text_of(merged, "content", former.content)
+    own_title = value_of(merged, "title")
+    namespace = text_of(merged, NAMESPACE, former.namespace)
+    archived = bool(value_of(merged, "archived"))
+    tags = _tags(merged, namespace, _marks_of(content, marks).tags)
+    tags = transactions.with_state(tags) if archived else tags
+    importance = former.importance if merged.importance is None else merged.importance
+    note = replace(
+        former,
+        title=own_title or markdown.first_line(content),
+        content=content,
+        folder=text_of(merged, "folder", former.folder),
+        namespace=namespace,
+        tags=[tag.name for tag in tags],
+        importance=0.0 if archived else importance,
+        metadata=_metadata(merged, former),
+        expires_at=expiry_of(merged),
+        archived=archived,
+    )
+    return note, bool(own_title), tags
+
+
+def _empty_note(user: str, merged: Record, now: str) -> Note:
+    """The note a record is put into that is new here."""
+    created_at, client = merged.created or (merged.updated_at or now, None)
+    return Note(
+        id=merged.id,
+        user_id=user,
+        namespace="",
+        title="",
+        content="",
+        folder="",
+        tags=[],
+        importance=0.0,
+        metadata={},
+        source="sync",
+        client=client,
+        created_at=created_at,
+        updated_at=merged.updated_at or created_at,
+        last_referenced_at=None,
+        archived=False,
+        expires_at=None,
+        superseded_by=None,
+        version=1,
+    )
+
+
+def _tags(merged: Record, namespace: str, inline: Collection[str]) -> list[Tag]:
+    """Those of the record, in the order in which they were written."""
+    given = dict(keyed_values(merged, "tag"))
+    order = sorted(given, key=lambda key: (merged.registers[f"tag/{key}"][0], key))
+    tags = [_tag(key, given[key]) for key in order]
+    user = [tag.name for tag in tags if tag.origin == "user"]
+    system = [tag.name for tag in tags if tag.origin == "system"]
+    return transactions.merged_tags(user, [*system, *transactions.system_tags(Author("sync"), namespace)], inline)
+
+
+def _tag(key: str, value: Any) -> Tag:
+    name, origin = value
+    if tag_key(name) != key:
+        raise Invalid("A tag of it has another name than its field.")
+    return Tag(name, origin)
+
+
+def _metadata(merged: Record, former: Note) -> dict[str, Any]:
+    """In the order the keys had here."""
+    given = dict(keyed_values(merged, "metadata"))
+    kept = {key: value for key, value in former.metadata.items() if f"metadata/{key}" not in merged.registers}
+    order = [key for key in former.metadata if key in kept or key in given]
+    return {key: (kept | given)[key] for key in dict.fromkeys([*order, *given])}
+
+
+def _marks_of(content: str, marks: Marks) -> markdown.Marks:
+    return marks[content] if content in marks else markdown.marks(content)
+
+
+# Links
+
+
+def link_waiting(tx: Write, ids: Collection[str], changed: ReplicaChanges) -> None:
+    """Make and undo the links to these notes that waited until they are here, in a namespace that is enabled."""
+    for source, name, is_made in fields.links_to(tx, ids):
+        _link(tx, source, {name: ("", None) if is_made else ("",)}, changed)
+
+
+def _link(tx: Write, seq: int, registers: Mapping[str, Register], changed: ReplicaChanges) -> None:
+    """Make and undo links as a record says. One to a note that is not here, or lies where nothing is synced, waits
+    for it."""
+    for name, register in registers.items():
+        kind, _, id_ = name.partition("/")
+        target = fields.seqs_in_scope(tx, [id_]).get(id_) if kind in LINKS else None
+        if target is None or target == seq:
+            continue
+        made = links.link(tx, seq, target, kind) if len(register) == 2 else links.undo(tx, seq, target, kind)
+        if kind == "supersedes":
+            links.refresh_superseded(tx, target)
+        changed.linked += notes.ids_of(tx, [seq, target]) if made else []

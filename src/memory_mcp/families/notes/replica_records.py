@@ -1,0 +1,122 @@
+"""Notes as the records that nodes exchange, and what a record says of a note."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from memory_mcp.clock import instant, precise_stamp
+from memory_mcp.engines.sqlite import Read
+from memory_mcp.families.notes.storage import notes
+from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.notes.storage.sync import fields
+from memory_mcp.sync.model import Outgoing
+from memory_mcp.sync.records import NAMESPACE, Record, Register
+
+PLAIN = ("content", "folder", "archived", "expires_at", NAMESPACE)
+
+LINKS: tuple[Literal["link", "supersedes"], ...] = ("link", "supersedes")
+
+WIKILINK = "wikilink"
+
+IMPORTANCE = "importance"  # has no stamp: the greatest counts
+
+
+# Notes as records
+
+
+def records_of(tx: Read, ids: Sequence[str]) -> dict[str, Record]:
+    """Of notes that are here, and of those that were deleted for good."""
+    seqs = fields.seqs_of(tx, ids)
+    stamps, tags = fields.fields(tx, seqs.values()), fields.tags_sent(tx, seqs.values())
+    found = {stored.note.id: stored for stored in notes.by_seq(tx, list(seqs.values()))}
+    records = {id_: _record(found[id_], stamps[seq], tags[seq]) for id_, seq in seqs.items()}
+    for id_, (namespace, stamp) in fields.tombstones(tx, ids).items():
+        records[id_] = Record(id_, {NAMESPACE: (stamp, namespace)}, dead=stamp)
+    return records
+
+
+def _record(
+    stored: Stored, stamps: Mapping[str, tuple[str, str | None]], tags: Mapping[str, tuple[str, str]]
+) -> Record:
+    note = stored.note
+    return Record(
+        note.id,
+        {name: _register(stored, tags, name, *stamp) for name, stamp in stamps.items() if name != IMPORTANCE},
+        importance=max(note.importance, float(stamps.get(IMPORTANCE, ("", None))[1] or 0.0)),
+        last_referenced_at=to_millisecond(note.last_referenced_at) if note.last_referenced_at else None,
+        updated_at=to_millisecond(note.updated_at),
+        created=(to_millisecond(note.created_at), note.client),
+    )
+
+
+def _register(
+    stored: Stored, tags: Mapping[str, tuple[str, str]], name: str, stamp: str, value: str | None
+) -> Register:
+    kind, _, key = name.partition("/")
+    if name in PLAIN:
+        return stamp, getattr(stored.note, name)
+    if name == "title":
+        return stamp, stored.note.title if stored.has_own_title else None
+    if kind == "tag":
+        return (stamp, list(tags[key])) if key in tags else (stamp,)
+    if kind == "metadata":
+        return (stamp, stored.note.metadata[key]) if key in stored.note.metadata else (stamp,)
+    return (stamp,) if value is None else (stamp, value)
+
+
+def first_within(outgoing: Iterable[Outgoing], most_bytes: int) -> Iterator[Outgoing]:
+    """As many as may go together, at least one."""
+    size = 0
+    for number, one in enumerate(outgoing):
+        size += len(str(one.record.registers).encode())
+        if number and size > most_bytes:
+            return
+        yield one
+
+
+def to_millisecond(text: str) -> str:
+    """To the millisecond: records are compared as they are written."""
+    return precise_stamp(instant(text))
+
+
+# What a record says
+
+
+def value_of(record: Record, name: str) -> Any:
+    register = record.registers.get(name, ("",))
+    return register[1] if len(register) == 2 else None
+
+
+def text_of(record: Record, name: str, otherwise: str) -> str:
+    """What a record says, or what is here. `records.check_values` has seen to it that it is a text."""
+    return str(value_of(record, name)) if name in record.registers else otherwise
+
+
+def keyed_values(record: Record, kind: str) -> Iterator[tuple[str, Any]]:
+    for name, register in record.registers.items():
+        if name.startswith(f"{kind}/") and len(register) == 2:
+            yield name.removeprefix(f"{kind}/"), register[1]
+
+
+def expiry_of(record: Record) -> str | None:
+    found = value_of(record, "expires_at")
+    return to_millisecond(found) if found else None
+
+
+def is_partial(record: Record) -> bool:
+    return "content" not in record.registers
+
+
+def stamps_of(merged: Record) -> dict[str, tuple[str, str | None]]:
+    """As they are kept, with the greatest importance anybody gave it: an archived note shows none."""
+    kept = {name: _kept(name, register) for name, register in merged.registers.items() if _is_known(name)}
+    return kept | {IMPORTANCE: ("", str(merged.importance or 0.0))}
+
+
+def _kept(name: str, register: Register) -> tuple[str, str | None]:
+    is_link = name.partition("/")[0] in (*LINKS, WIKILINK)
+    return register[0], str(register[1]) if is_link and len(register) == 2 else None
+
+
+def _is_known(name: str) -> bool:
+    """Fields of a newer version stay at the hub: this one could only send them without their values."""
+    return name in (*PLAIN, "title") or name.partition("/")[0] in ("tag", "metadata", WIKILINK, *LINKS)
