@@ -1,4 +1,4 @@
-"""Until version 0.1 recall.db was a file of notes. Such a file is a cache of a former kind: it is rebuilt."""
+"""recall.db was a file of notes. Such a file is a cache of a former kind: it is rebuilt."""
 
 import gzip
 import json

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from memory_mcp.engines.sqlite import migrations
 
-FORMER_ID = 0x4D4D434E  # "MMCN": until version 0.1 recall.db was a file of notes
+FORMER_ID = 0x4D4D434E  # "MMCN": recall.db was a file of notes
 
 SCHEMA = migrations.load(
     Path(__file__).parent / "migrations",

@@ -22,8 +22,8 @@ def options() -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine is no bug. What is about time sets its own."""
-    monkeypatch.setattr(operations, "PATIENCE", 60.0)
-    monkeypatch.setattr(operations, "FOLLOWING", 50.0)
+    monkeypatch.setattr(operations, "SEARCH_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(operations, "INDEX_TIMEOUT_S", 50.0)
 
 
 @pytest.fixture

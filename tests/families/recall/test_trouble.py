@@ -37,8 +37,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "PATIENCE", 1.0)
-    monkeypatch.setattr(operations, "FOLLOWING", 0.4)
+    monkeypatch.setattr(operations, "SEARCH_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(operations, "INDEX_TIMEOUT_S", 0.4)
 
 
 @pytest.fixture
@@ -180,8 +180,8 @@ async def test_an_index_damaged_inside_is_rebuilt(client: Client, tmp_path: Path
 # Processes
 
 
-async def test_two_threads_and_two_files_of_the_same_id_do_not_quarrel(client: Client, app: App) -> None:
-    """What another process put a moment ago is not put again."""
+async def test_two_threads_that_index_the_same_text_do_not_conflict(client: Client, app: App) -> None:
+    """What another process added a moment ago is not added again."""
     await keep_everywhere(client, TEAPOT)
     follower = app.recall._followers["vault"]
     threads = [threading.Thread(target=follower._follow, args=(CALLER,)) for _ in range(4)]
@@ -248,7 +248,7 @@ from memory_mcp import settings
 from memory_mcp.app import open_app
 from memory_mcp.families.recall import operations
 from tests.families.recall.test_trouble import CALLER, SESSION, RecallQuery
-operations.PATIENCE, operations.FOLLOWING, operations.STOP_SECONDS = 0.3, 0.2, 0.1
+operations.SEARCH_TIMEOUT_S, operations.INDEX_TIMEOUT_S, operations.STOP_TIMEOUT_S = 0.3, 0.2, 0.1
 with open_app(settings.load({{"data_dir": {str(tmp_path)!r}, "embedder": "none"}}, environ={{}}).settings) as app:
     app.recall._followers["vault"]._follow = lambda caller: threading.Event().wait()
     app.recall._find["notes"] = lambda *_: threading.Event().wait()
@@ -266,13 +266,13 @@ with open_app(settings.load({{"data_dir": {str(tmp_path)!r}, "embedder": "none"}
 async def test_a_large_store_is_named_until_it_is_indexed(
     client: Client, app: App, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "FOLLOWING", 0.05)
+    monkeypatch.setattr(operations, "INDEX_TIMEOUT_S", 0.05)
     for number in range(1000):
         write(elsewhere, f"{number % 10}/{number}.md", f"number {number}\n")
     register(app, elsewhere, "mine")
     answer = await recall(client, "number 999")
     assert missing(answer)["stores"] == operations.BEHIND
-    monkeypatch.setattr(operations, "FOLLOWING", 50.0)
+    monkeypatch.setattr(operations, "INDEX_TIMEOUT_S", 50.0)
     answer = await recall(client, "number 999")
     assert missing(answer) == {}
     assert answer["hits"][0]["ref"] == "stores:mine/9/999"

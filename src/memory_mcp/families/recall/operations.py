@@ -10,19 +10,19 @@ from memory_mcp.caller import Caller
 from memory_mcp.embedding import EmbeddingWorker
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families.family import Match, TextQuery, within_budget
-from memory_mcp.families.recall.background import BackgroundIndexer, Follow, begun
+from memory_mcp.families.recall.background import BackgroundIndexer, Follow, run_in_thread
 from memory_mcp.families.recall.model import Incomplete, Recalled, RecallHit, RecallQuery
 from memory_mcp.search import ranking
 from memory_mcp.sessions import Session
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 3.0  # seconds that each family has
-FOLLOWING = 2.0  # of those, until it is searched as far as it is indexed
-STOP_SECONDS = 2.0  # that the end of a server waits for what is being indexed
-AT_LEAST = 20  # matches asked of each family, however few are wanted in all
+SEARCH_TIMEOUT_S = 3.0  # of each family
+INDEX_TIMEOUT_S = 2.0  # of those, until it is searched as far as it is indexed
+STOP_TIMEOUT_S = 2.0  # that the end of a server waits for what is being indexed
+MIN_MATCHES = 20  # that each family is to find, however few are wanted in all
 MAX_RUNNING_SEARCHES = 32  # searches of one family under way: more only if it hangs
-CLOSE = 0.4  # a cosine part from which on the meaning counts as a reason
+MIN_CLOSE_COSINE = 0.4  # a cosine part from which on the meaning counts as a reason
 RANK_SHARE = 0.1  # of a score: where its family ranks it. The rest is how well it matches
 SUPPOSED = 0.25  # of a cosine part, added by words that match throughout
 
@@ -35,14 +35,14 @@ Find = Callable[[Caller, Session, TextQuery], list[Match]]
 
 @dataclass(frozen=True)
 class _Part:
-    """What one family has to say."""
+    """What one family has found."""
 
     matches: list[Match] | None  # None: it could not be searched
     missing: str | None = None  # why there may be more
 
 
 class Recall:
-    """One search over all families a caller may read, each asked at the same time as the others."""
+    """One search over all families a caller may read, each searched at the same time as the others."""
 
     def __init__(
         self,
@@ -51,30 +51,30 @@ class Recall:
         worker: EmbeddingWorker,
         stop: Callable[[], None],
     ) -> None:
-        """`follow` brings what a family is searched by up to date, where that is not always so, until `stop`; `worker`
-        makes the vectors it is searched by."""
+        """`follow` brings the index of a family's texts up to date, for families that have one, until `stop`; `worker`
+        embeds them."""
         self.worker = worker
         self._find = find
         self._followers = {family: BackgroundIndexer(own) for family, own in follow.items()}
-        self._turns = {family: threading.Semaphore(MAX_RUNNING_SEARCHES) for family in find}
+        self._slots = {family: threading.Semaphore(MAX_RUNNING_SEARCHES) for family in find}
         self._stop = stop
 
-    def recall(self, caller: Caller, session: Session, question: RecallQuery) -> Recalled:
+    def recall(self, caller: Caller, session: Session, query: RecallQuery) -> Recalled:
         """The best matches of all families. One that is slow or broken is named, and does not take the others down."""
-        if not question.query.strip():
+        if not query.query.strip():
             raise Invalid("Give words to look for.", field="query")
         began = time.monotonic()
-        asked = {
-            family: begun(partial(self._part, family, caller, session, question, began), "recall")
-            for family in self._asked(caller, question)
+        running = {
+            family: run_in_thread(partial(self._part, family, caller, session, query, began), "recall")
+            for family in self._chosen_families(caller, query)
         }
         parts: dict[str, _Part] = {}
-        for family, work in asked.items():
+        for family, work in running.items():
             try:
-                parts[family] = work.result(timeout=max(0.0, began + PATIENCE - time.monotonic()))
+                parts[family] = work.result(timeout=max(0.0, began + SEARCH_TIMEOUT_S - time.monotonic()))
             except Late:
                 parts[family] = _Part(None, SLOW)
-        hits = fused({family: part.matches for family, part in parts.items() if part.matches})[: question.limit]
+        hits = fused({family: part.matches for family, part in parts.items() if part.matches})[: query.limit]
         shown = within_budget(
             hits, lambda hit: 120 + sum(len(text.encode()) for text in (hit.ref, hit.title, hit.snippet))
         )
@@ -86,47 +86,47 @@ class Recall:
         )
 
     def stop(self) -> None:
-        """Give up what is being indexed; the next search goes on with it."""
+        """Stop indexing; the next search goes on with it."""
         self.worker.stop()
         self._stop()
         for follower in self._followers.values():
-            follower.join(STOP_SECONDS)
+            follower.join(STOP_TIMEOUT_S)
 
-    def _part(self, family: str, caller: Caller, session: Session, question: RecallQuery, began: float) -> _Part:
-        if not self._turns[family].acquire(timeout=PATIENCE):
+    def _part(self, family: str, caller: Caller, session: Session, query: RecallQuery, began: float) -> _Part:
+        if not self._slots[family].acquire(timeout=SEARCH_TIMEOUT_S):
             return _Part(None, SLOW)
         try:
-            behind = self._followed(family, caller, began + FOLLOWING)
-            wanted = TextQuery(question.query, question.tags, max(AT_LEAST, question.limit))
+            behind = self._bring_up_to_date(family, caller, began + INDEX_TIMEOUT_S)
+            wanted = TextQuery(query.query, query.tags, max(MIN_MATCHES, query.limit))
             return _Part(self._find[family](caller, session, wanted), behind)
         except Exception as exc:  # noqa: BLE001  # one broken family must not take the others down
-            return _Part(None, _told(family, exc))
+            return _Part(None, _public_reason(family, exc))
         finally:
-            self._turns[family].release()
+            self._slots[family].release()
 
-    def _followed(self, family: str, caller: Caller, until: float) -> str | None:
-        """None if what the family is searched by is up to date in time; else why not."""
+    def _bring_up_to_date(self, family: str, caller: Caller, until: float) -> str | None:
+        """None if the index of the family's texts is up to date in time; else why not."""
         if family not in self._followers:
             return None
         try:
-            self._followers[family].ask(caller.unconfined()).result(timeout=max(0.0, until - time.monotonic()))
+            self._followers[family].request(caller.unconfined()).result(timeout=max(0.0, until - time.monotonic()))
         except Late:
             return BEHIND
         except Exception as exc:  # noqa: BLE001  # what is indexed so far can be searched
             # What is wrong may be outside of the namespace that the caller is confined to.
-            return BEHIND if caller.is_confined else _told(family, exc)
+            return BEHIND if caller.is_confined else _public_reason(family, exc)
         return None
 
-    def _asked(self, caller: Caller, question: RecallQuery) -> list[str]:
+    def _chosen_families(self, caller: Caller, query: RecallQuery) -> list[str]:
         known = [family for family in self._find if family in caller.families]
-        if unknown := [family for family in question.families if family not in known]:
+        if unknown := [family for family in query.families if family not in known]:
             raise Invalid(f"{unknown[0]!r} cannot be searched. Use any of: {', '.join(known)}.", field="families")
-        return [family for family in known if family in (question.families or known)]
+        return [family for family in known if family in (query.families or known)]
 
 
 def fused(found: Mapping[str, list[Match]]) -> list[RecallHit]:
-    """All matches in one order. Scores of families are made alike, and mostly comparable; a family's own order has a
-    small say, so that the first of each comes before another's long tail."""
+    """All matches in one order. Scores of families are made alike, and mostly comparable; a family's own order counts
+    a little, so that the first of each comes before another's long tail."""
     by_meaning = any(match.cosine is not None for matches in found.values() for match in matches)
     hits = [
         RecallHit(
@@ -156,8 +156,8 @@ def left_out(hits: Sequence[RecallHit], shown: Sequence[RecallHit]) -> str | Non
     return f"{count} more hits are too long to show at once. Narrow it by `families` or `tags`." if count else None
 
 
-def _told(family: str, exc: Exception) -> str:
-    """What a caller may know of an error."""
+def _public_reason(family: str, exc: Exception) -> str:
+    """What a caller may learn of an error."""
     if isinstance(exc, AppError):
         return exc.public_message
     log.error("Recall from %s failed", family, exc_info=exc)
@@ -166,7 +166,7 @@ def _told(family: str, exc: Exception) -> str:
 
 def _why(match: Match) -> str:
     by_words = bool(match.lexical)
-    by_meaning = match.cosine is not None and match.cosine >= CLOSE
+    by_meaning = match.cosine is not None and match.cosine >= MIN_CLOSE_COSINE
     if by_words and by_meaning:
         return "its words and its meaning"
     return "its words" if by_words else "its meaning"
