@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.ready
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # a file's tests share their servers; browsers come last
 
 help: ## List the chores
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -19,7 +20,10 @@ run: setup ## Start the HTTP server on loopback and print how to connect
 	$(BIN)/memory-mcp serve --transport http $(ARGS)
 
 test: setup ## Run the tests
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(PYTEST) $(ARGS)
+
+soak-tests: setup ## Run the tests with all that is exhaustive, of which `make test` takes a sample
+	MEMORY_MCP_SOAK=1 $(PYTEST) $(ARGS)
 
 soak: setup ## 64 clients on one server for five minutes: errors, lost writes, memory, calls a second (SOAK_SECONDS)
 	$(BIN)/python -m benchmarks.soak $(ARGS)

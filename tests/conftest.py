@@ -16,7 +16,9 @@ from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import Line
 from memory_mcp.server.stdio import local_line
 
-hypothesis.settings.register_profile("house", deadline=None)  # a busy machine is no bug
+hypothesis.settings.register_profile(  # a busy machine is no bug
+    "house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("house")
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -56,7 +58,8 @@ def options() -> dict[str, Any]:
 
 @pytest.fixture
 def app(tmp_path: Path, clock: Clock, options: dict[str, Any]) -> Iterator[App]:
-    loaded = settings.load({"data_dir": tmp_path, "embedding_dim": 3, "embedder": "none", **options}, environ={})
+    usual = {"data_dir": tmp_path, "embedding_dim": 3, "embedder": "none", "durability": "normal"}
+    loaded = settings.load(usual | options, environ={})
     with open_app(loaded.settings, clock=clock) as opened:
         yield opened
 

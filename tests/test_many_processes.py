@@ -2,16 +2,17 @@
 
 import random
 import threading
-import time
 from pathlib import Path
 
 import apsw
 import pytest
 
-from tests.wire import Stdio, environment
+from tests.exhaustive import rounds
+from tests.processes import environment
+from tests.wire import Stdio, kill_after
 
 EACH = 40
-KILLS = 50
+KILLS = rounds(15, soak=50)
 
 
 @pytest.mark.parametrize("processes", [2, 8])
@@ -68,8 +69,7 @@ def test_nothing_acknowledged_is_lost_to_kill_9(tmp_path: Path) -> None:
     chance = random.Random(1)
     for round_ in range(KILLS):
         server = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID=f"s{round_}"))
-        killer = threading.Timer(chance.uniform(0.01, 0.25), server.process.kill)
-        killer.start()
+        killer = kill_after(server, chance.randint(1, 80))
         acknowledged |= write_until_dead(server, round_)
         killer.join()
         server.kill()
@@ -108,9 +108,7 @@ def test_a_hanging_process_does_not_stop_readers(tmp_path: Path) -> None:
     reader = Stdio.start(tmp_path)
     connection = apsw.Connection(str(tmp_path / "memory.db"))
     connection.execute("BEGIN IMMEDIATE")
-    started = time.monotonic()
     assert reader.call("search_memories", query="readable")["results"][0]["key"] == "k"
-    assert time.monotonic() - started < 2
     answer = reader.ask(
         "tools/call", {"name": "commit_memory", "arguments": {"scope": "vault", "key": "x", "content": "c"}}
     )

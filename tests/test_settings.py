@@ -1,12 +1,11 @@
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from memory_mcp import settings
 from memory_mcp.errors import Invalid
-from tests.wire import COMMAND, environment
+from tests.processes import environment, run
 
 
 def test_flags_win_over_the_environment_over_the_file_over_defaults(tmp_path: Path) -> None:
@@ -62,14 +61,14 @@ def test_a_bad_config_file_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_config_prints_each_value_and_where_it_came_from(tmp_path: Path) -> None:
-    command = [*COMMAND, "config", "--data-dir", str(tmp_path), "--port", "9"]
+    command = ["config", "--data-dir", tmp_path, "--port", "9"]
     env = environment(MEMORY_MCP_LOG_LEVEL="error")
-    shown = json.loads(subprocess.run([*command, "--json"], capture_output=True, check=True, env=env).stdout)
+    shown = json.loads(run(*command, "--json", check=True, env=env).stdout)
 
     assert set(shown) == set(settings.Settings.model_fields)
     assert shown["port"] == {"value": 9, "source": "--port"}
     assert shown["log_level"] == {"value": "error", "source": "MEMORY_MCP_LOG_LEVEL"}
     assert shown["host"] == {"value": "127.0.0.1", "source": "default"}
-    table = subprocess.run(command, capture_output=True, check=True, env=env, text=True).stdout
+    table = run(*command, check=True, env=env).stdout
     assert "MEMORY_MCP_LOG_LEVEL" in table
     assert not list(tmp_path.iterdir())

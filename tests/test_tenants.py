@@ -529,9 +529,16 @@ def comparable(answer: str, who: Visitor, its: Names, anns: Names) -> str:
     for number, text in enumerate(its.texts()):
         answer = answer.replace(text, f"<{number}>")
     answer = answer.replace(who.user, "<user>")
-    answer = TIME.sub(lambda found: "<now>" if datetime.fromisoformat(found[0]) >= who.since else found[0], answer)
+    answer = TIME.sub(lambda found: f"<{_kind_of_time(found[0], who.since)}>", answer)
     answer = ID.sub(lambda found: found[0] if found[0] in anns.texts() else "<id>", answer)
     return ELAPSED.sub(r"\1<ms>", answer)
+
+
+def _kind_of_time(text: str, since: datetime) -> str:
+    """A time that begins an hour is one of a statistic: the next visitor may come in the next hour."""
+    if text.endswith(":00:00Z"):
+        return "hour"
+    return "now" if datetime.fromisoformat(text) >= since else text
 
 
 def substituted(text: str, its: Names, other: Names) -> str:

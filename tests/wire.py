@@ -1,11 +1,9 @@
 """The product as a process, spoken to over its raw wire."""
 
 import json
-import os
 import re
 import subprocess
-import sys
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,16 +12,12 @@ from typing import IO, Any, cast
 
 import httpx
 
-COMMAND = [sys.executable, "-m", "memory_mcp"]
+from tests.processes import COMMAND, Process, environment
+from tests.waiting import eventually
+
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "wire", "version": "1"}}
 MODERN = "2026-07-28"
-
-
-def environment(**more: str) -> dict[str, str]:
-    """Ours, without settings somebody exported."""
-    foreign = {"OLLAMA_HOST", "MCP_EMBED_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"}
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_MCP_")}
-    return {name: value for name, value in kept.items() if name not in foreign} | more
+FORCED = "without waiting for the work"  # in the log of a server that did not end by itself
 
 
 def modern_meta(**more: Any) -> dict[str, Any]:
@@ -39,19 +33,29 @@ def modern_meta(**more: Any) -> dict[str, Any]:
 class Stdio:
     """A stdio server and the one client it has."""
 
-    process: subprocess.Popen[str]
+    process: Process | subprocess.Popen[str]
     notifications: list[dict[str, Any]] = field(default_factory=list)
+    received: int = 0  # messages
     _ids: int = 0
 
     @classmethod
-    def start(cls, data_dir: Path, *flags: str, env: dict[str, str] | None = None, hello: bool = True) -> "Stdio":
-        process = subprocess.Popen(
-            [*COMMAND, "--data-dir", str(data_dir), *flags],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=env or environment(),
-            encoding="utf-8",
-        )
+    def start(
+        cls,
+        data_dir: Path,
+        *flags: str,
+        env: dict[str, str] | None = None,
+        stderr: IO[str] | None = None,
+        hello: bool = True,
+        is_fresh: bool = False,
+    ) -> "Stdio":
+        """`is_fresh`: in an interpreter of its own, for tests of what it reads at its start."""
+        arguments, pipe = ["--data-dir", str(data_dir), *flags], subprocess.PIPE
+        process: Process | subprocess.Popen[str]
+        if is_fresh:
+            command = [*COMMAND, *arguments]
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, env=env, encoding="utf-8")
+        else:
+            process = Process(arguments, stdin=pipe, stdout=pipe, stderr=stderr, env=env)
         server = cls(process)
         if hello:
             server.ask("initialize", HELLO)
@@ -80,6 +84,7 @@ class Stdio:
         line = cast(IO[str], self.process.stdout).readline()
         if not line:
             raise EOFError("the server closed its stdout")
+        self.received += 1
         return cast(dict[str, Any], json.loads(line))
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -94,7 +99,7 @@ class Stdio:
     def close(self) -> int:
         """Close stdin, as a client does, and wait for the server to end by itself."""
         cast(IO[str], self.process.stdin).close()
-        code = self.process.wait(timeout=10)
+        code = self.process.wait(timeout=30)
         cast(IO[str], self.process.stdout).close()
         return code
 
@@ -106,11 +111,24 @@ class Stdio:
                 cast(IO[str], stream).close()
 
 
+def kill_after(server: Stdio, messages: int) -> threading.Thread:
+    """SIGKILL once the server has sent so many more, from a thread: whatever it does then may be hit."""
+    wanted = server.received + messages
+
+    def kill() -> None:
+        eventually(lambda: server.received >= wanted)
+        server.process.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    return killer
+
+
 @dataclass
 class Http:
     """An HTTP server as a process, and a plain HTTP client at its door."""
 
-    process: subprocess.Popen[str]
+    process: Process | subprocess.Popen[str]
     url: str
     key: str | None
     client: httpx.Client
@@ -176,19 +194,20 @@ class Http:
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(timeout=10)
+        return self.process.wait(timeout=30)
 
 
 @contextmanager
 def http_server(data_dir: Path, *flags: str, port: int = 0, **more: Any) -> Iterator[Http]:
-    """`port` is needed where a public URL is all that is printed; `more` is for subprocess.Popen."""
-    process = subprocess.Popen(
-        [*COMMAND, "--transport", "http", "--port", str(port), "--data-dir", str(data_dir), *flags],
-        stdout=subprocess.PIPE,
-        env=environment(),
-        encoding="utf-8",
-        **more,
-    )
+    """`port` is needed where a public URL is all that is printed. With `more`, subprocess.Popen starts it."""
+    arguments = ["--transport", "http", "--port", str(port), "--data-dir", str(data_dir), *flags]
+    process: Process | subprocess.Popen[str]
+    if more:
+        process = subprocess.Popen(
+            [*COMMAND, *arguments], stdout=subprocess.PIPE, env=environment(), encoding="utf-8", **more
+        )
+    else:
+        process = Process(arguments, stdout=subprocess.PIPE)
     printed = _read_banner(process)
     url = re.search(r"http://\S+?:\d+", f"http://127.0.0.1:{port}" if port else printed)
     key = re.search(r"^  (mmcp_\S+)$", printed, re.MULTILINE)
@@ -203,7 +222,7 @@ def http_server(data_dir: Path, *flags: str, port: int = 0, **more: Any) -> Iter
         cast(IO[str], process.stdout).close()
 
 
-def _read_banner(process: subprocess.Popen[str]) -> str:
+def _read_banner(process: Process | subprocess.Popen[str]) -> str:
     lines: list[str] = []
     for line in cast(IO[str], process.stdout):
         lines.append(line)
@@ -213,10 +232,10 @@ def _read_banner(process: subprocess.Popen[str]) -> str:
 
 
 def _wait_until_up(client: httpx.Client) -> None:
-    for _ in range(200):
+    def is_up() -> bool:
         try:
-            client.get("/healthz")
+            return client.get("/healthz").is_success
         except httpx.ConnectError:
-            time.sleep(0.05)
-        else:
-            return
+            return False
+
+    eventually(is_up)

@@ -128,7 +128,7 @@ def test_tidying_forgets_whoever_has_all_of_it_again_and_nobody_else(live: Datab
     assert limits.take("new", LIMIT).is_spent
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     limit=st.integers(1, 40),
     pauses=st.lists(st.one_of(st.just(0.0), st.floats(0, 5), st.floats(0, 90)), min_size=1, max_size=120),

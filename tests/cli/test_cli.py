@@ -5,23 +5,17 @@ from pathlib import Path
 import pytest
 
 from memory_mcp import __version__
-from tests.wire import COMMAND, environment
+from tests import processes
+from tests.processes import COMMAND, environment
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        capture_output=True,
-        text=True,
-        env=environment(**env),
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    return processes.run(*arguments, env=environment(**env))
 
 
 def test_help_names_the_verbs_and_serving() -> None:
-    for arguments in (["--help"], ["-h"]):
-        helped = run(*arguments)
+    fresh = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, env=environment())
+    for helped in (fresh, run("-h")):
         assert helped.returncode == 0
         for verb in ("serve", "config", "keys"):
             assert verb in helped.stdout

@@ -5,14 +5,15 @@ import os
 import pty
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory_mcp.clients import CLIENTS, ClientProgram, Http, Machine, Stdio, jsonc, toml
-from tests.wire import COMMAND, HELLO, environment
+from tests import processes
+from tests.processes import Process, environment
+from tests.wire import HELLO
 
 KEY = "mmcp_abcdefghijkl_" + "s" * 43
 CLIENTS_MD = Path(__file__).parents[2] / "docs" / "clients.md"
@@ -25,15 +26,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def run(home: Path, *arguments: str, said: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, "connect", *arguments],
-        input=said,
-        capture_output=True,
-        text=True,
-        env=own(home),
-        cwd=home,
-        check=False,
-    )
+    return processes.run("connect", *arguments, stdin=said, env=own(home), cwd=home)
 
 
 def own(home: Path) -> dict[str, str]:
@@ -75,9 +68,7 @@ def test_it_shows_the_change_and_writes_nothing_without_a_yes(home: Path) -> Non
 @pytest.mark.parametrize(("answer", "is_written"), [("y\n", True), ("n\n", False)])
 def test_on_a_terminal_it_asks_and_has_colours(home: Path, answer: str, is_written: bool) -> None:
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "memory_mcp", "connect", "zed"], stdin=theirs, stdout=theirs, env=own(home), cwd=home
-    )
+    process = Process(["connect", "zed"], stdin=theirs, stdout=theirs, env=own(home), cwd=home)
     os.close(theirs)
     os.write(ours, answer.encode())
     shown = b""

@@ -10,20 +10,16 @@ import pytest
 from memory_mcp.cli import command_line
 from memory_mcp.families.recall import Recall
 from memory_mcp.families.recall.model import Recalled
-from tests.wire import COMMAND, Stdio, environment
+from tests import processes
+from tests.processes import environment
+from tests.wire import Stdio
 
 TEAPOT = "Aunt Berta keeps her savings in the blue teapot."
 
 
 def run(data_dir: Path, *arguments: str, text: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments, "--data-dir", str(data_dir)],
-        capture_output=True,
-        text=True,
-        input="" if text is None else text,
-        env=environment(MEMORY_MCP_EMBEDDER="none", **env),
-        check=False,
-    )
+    env = environment(MEMORY_MCP_EMBEDDER="none", **env)
+    return processes.run(*arguments, "--data-dir", data_dir, stdin=text or "", env=env)
 
 
 def told(data_dir: Path, *arguments: str, **more: Any) -> dict[str, Any]:
@@ -173,6 +169,5 @@ def test_stats_say_plainly_why_a_family_cannot_be_counted(here: Path, capsys: py
 
 
 def test_a_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    command = [*COMMAND, "add", "--data-dir", str(tmp_path)]
-    done = subprocess.run(command, input=b"caf\xe9", capture_output=True, env=environment(), check=False)
-    assert (done.returncode, b"not UTF-8" in done.stderr) == (2, True)
+    done = processes.run("add", "--data-dir", tmp_path, stdin=b"caf\xe9")
+    assert (done.returncode, "not UTF-8" in done.stderr) == (2, True)

@@ -1,16 +1,15 @@
 import json
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.wire import COMMAND, Http, environment, http_server
+from tests import processes
+from tests.wire import Http, http_server
 
 
 def run(data_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *COMMAND[1:], *arguments, "--data-dir", str(data_dir)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+    return processes.run(*arguments, "--data-dir", data_dir)
 
 
 def made(data_dir: Path, *arguments: str) -> dict[str, Any]:

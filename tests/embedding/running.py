@@ -3,8 +3,7 @@
 import json
 import os
 import shutil
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -24,8 +23,6 @@ from memory_mcp.search_index import embedding_queue
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import connected
 
-SECONDS = 15.0  # until a test gives up; it takes a fraction of a second unless the machine is busy
-
 INSTALLED = model_files.default_folder()
 needs_model = pytest.mark.skipif(
     not model_files.are_there(INSTALLED), reason="the built-in model is not installed: memory-mcp models pull"
@@ -37,19 +34,13 @@ WHERE dimensions IS NULL OR length(vector) != 4 * dimensions
 """
 
 
-def eventually(happens: Callable[[], object], seconds: float = SECONDS) -> None:
-    deadline = time.monotonic() + seconds
-    while not happens():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
-
-
 def be_impatient(patch: pytest.MonkeyPatch) -> None:
     """Everything a server waits for, it waits for shortly."""
     shorter = {
         worker: {
             "PATIENCE": 0.2,
             "LOOK_EVERY": 0.1,
+            "LOOK_AGAIN": 0.1,
             "BOOT_SECONDS": 0.01,
             "MIN_BACKOFF_S": 0.02,
             "MAX_BACKOFF_S": 0.1,

@@ -1,6 +1,5 @@
 """Which embedder makes the vectors, and what happens when it is another one than before."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +9,9 @@ from memory_mcp.embedding import worker
 from memory_mcp.embedding.model_files import MODEL
 from memory_mcp.server.request_context import local_caller
 from tests.embedding.fake_service import TROUBLES, FakeService, closed_port
-from tests.embedding.running import NotesFile, eventually, install_model, needs_model, server
-from tests.wire import COMMAND, environment
+from tests.embedding.running import NotesFile, install_model, needs_model, server
+from tests.waiting import eventually
+from tests.wire import Stdio
 
 BUILTIN = f"builtin/{MODEL}/384"
 OLLAMA = "ollama/nomic-embed-text/64"
@@ -89,16 +89,9 @@ def test_a_server_says_on_stderr_that_nobody_embeds(tmp_path: Path) -> None:
     flags = ["--ollama-host", nobody(), "--models-dir", str(tmp_path / "models")]
     log = tmp_path / "log"
     with log.open("w") as stderr:
-        process = subprocess.Popen(
-            [*COMMAND, "--data-dir", str(tmp_path / "data"), *flags],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=environment(),
-        )
+        process = Stdio.start(tmp_path / "data", *flags, stderr=stderr, hello=False)
         eventually(lambda: DISABLED in log.read_text())
-        process.communicate()
-    assert process.returncode == 0
+        assert process.close() == 0
 
 
 @pytest.mark.parametrize("embedder", ["ollama", "none"])

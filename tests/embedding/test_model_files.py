@@ -19,8 +19,9 @@ from memory_mcp.__main__ import main
 from memory_mcp.embedding import model_files
 from memory_mcp.embedding.model_files import CARRIER_FILES, MODEL, MODEL_FILE, TOKENIZER_FILE
 from tests.embedding.fake_service import closed_port
-from tests.embedding.running import INSTALLED, NotesFile, eventually, install_model, needs_model, server
-from tests.wire import COMMAND, environment
+from tests.embedding.running import INSTALLED, NotesFile, install_model, needs_model, server
+from tests.processes import COMMAND, environment
+from tests.waiting import eventually
 
 pytestmark = needs_model
 

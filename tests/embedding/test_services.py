@@ -1,6 +1,5 @@
 """Ollama and services that speak OpenAI's protocol, as a real HTTP server answers for them."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,10 @@ from memory_mcp.embedding import query_vectors, services, worker
 from memory_mcp.embedding.services import Ollama, OpenAI, ollama_url
 from memory_mcp.errors import Unavailable
 from tests.embedding.fake_service import TROUBLES, FakeService, Trouble, closed_port
-from tests.embedding.running import NotesFile, eventually, server
-from tests.wire import Stdio, environment
+from tests.embedding.running import NotesFile, server
+from tests.processes import environment
+from tests.waiting import eventually
+from tests.wire import FORCED, Stdio
 
 SEVERAL = [f"note number {count} about {topic}" for count, topic in enumerate(["tea", "rain", "Rome", "bread"])]
 
@@ -204,12 +205,10 @@ def test_nothing_is_taken_from_a_service_that_is_in_trouble_from_the_start(
 def test_writes_do_not_wait_for_a_service_that_hangs(tmp_path: Path, service: FakeService) -> None:
     service.get_into(TROUBLES["hanging"])
     with server(tmp_path, **ollama(service)) as notes:
-        started = time.monotonic()
         id_ = notes.create("The first of many")
         for count in range(10):
             notes.create(f"Note {count}")
             notes.call("memory_update", id=id_, content=f"The first, changed {count} times")
-        assert time.monotonic() - started < 6
         assert service.asked, "it was asked, and hangs"
         assert NotesFile(tmp_path).waiting() == 11
         service.mend()
@@ -219,13 +218,11 @@ def test_writes_do_not_wait_for_a_service_that_hangs(tmp_path: Path, service: Fa
 def test_a_write_stops_waiting_when_the_service_fails(
     tmp_path: Path, service: FakeService, impatient: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "PATIENCE", 15.0)
+    monkeypatch.setattr(worker, "PATIENCE", 3600.0)
     with server(tmp_path, **ollama(service)) as notes:
         notes.create("A note that is embedded")
         service.get_into(TROUBLES["status 500"])
-        started = time.monotonic()
-        notes.create("A note that is not")
-        assert time.monotonic() - started < 5
+        notes.create("A note that is not")  # or the wait would not end
 
 
 def test_a_search_does_not_wait_twice_for_a_service_that_hangs(
@@ -244,16 +241,15 @@ def test_a_search_does_not_wait_twice_for_a_service_that_hangs(
 
 
 def test_a_server_started_by_a_client_reads_ollamas_variables_and_leaves_soon_while_it_hangs(
-    tmp_path: Path, service: FakeService
+    tmp_path: Path, service: FakeService, capfd: pytest.CaptureFixture[str]
 ) -> None:
     env = environment(OLLAMA_HOST=f"127.0.0.1:{service.port}", MCP_EMBED_MODEL="from-env", HTTP_PROXY="127.0.0.1:9")
     held = service.hold("unfinished")
     process = Stdio.start(tmp_path, "--embedder", "ollama", env=env)
     process.call("memory_create", content="unfinished business")
     assert held.arrived.wait(10)
-    started = time.monotonic()
     assert process.close() == 0
-    assert time.monotonic() - started < 6
+    assert FORCED not in capfd.readouterr().err
     assert NotesFile(tmp_path).waiting() == 1
     assert {asked.model for asked in service.asked} == {"from-env"}
 

@@ -15,7 +15,8 @@ from memory_mcp.families.graph.model import NamedRelation, NewEntity
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.stores.model import Metadata
 from memory_mcp.families.vault.model import NewMemory
-from tests.wire import COMMAND, environment
+from tests import processes
+from tests.processes import environment
 
 LOCAL = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"vault", "notes", "stores", "graph", "portals"}))
 PORTAL = "mem://tests/kept"
@@ -40,14 +41,8 @@ def maintenance_of(data_dir: Path, *, alone: bool = False, **more: Any) -> Itera
 
 
 def run(*arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=environment(MEMORY_MCP_EMBEDDER="none", MEMORY_MCP_ENGINE_IDLE="10", **env),
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    usual = {"MEMORY_MCP_EMBEDDER": "none", "MEMORY_MCP_ENGINE_IDLE": "10"}
+    return processes.run(*arguments, env=environment(**usual, **env))
 
 
 def answer(*arguments: object, code: int = 0, **env: str) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 import errno
 import json
+import os
 import shutil
-import signal
 import stat
 import subprocess
-import sys
-import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,9 @@ from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance import archive, finish_restore
 from memory_mcp.maintenance.model import ManifestEntry
 from tests.maintenance.house import LOCAL, answer, fill, furnish, maintenance_of, opened, run, state, tree
-from tests.wire import Stdio, environment
+from tests.processes import Process, environment
+from tests.waiting import eventually
+from tests.wire import Stdio
 
 KINDS = database_kinds(FAMILIES.values())
 
@@ -517,10 +518,7 @@ def mended(data_dir: Path) -> list[Any]:
 def test_kill_9_during_restore(made: Path, model: Path, tmp_path: Path) -> None:
     for count in range(8):
         data_dir = shutil.copytree(model, tmp_path / str(count))
-        process = start("restore", made, "--data-dir", data_dir)
-        time.sleep(0.35 + count * 0.05)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        kill_after(count, start("restore", made, "--data-dir", data_dir), data_dir)
         with opened(data_dir) as app:
             assert app.vault.has(LOCAL, "k")
             assert len(app.graph.every_project(LOCAL)) == 2
@@ -533,24 +531,36 @@ def test_kill_9_during_backup_leaves_the_former_one_and_no_rubbish(furnished: Pa
     run("backup", target, "--data-dir", data_dir)
     for count in range(6):
         former = target.read_bytes()
-        process = start("backup", target, "--data-dir", data_dir)
-        time.sleep(0.3 + count * 0.06)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        kill_after(count, start("backup", target, "--data-dir", data_dir), tmp_path)
         assert target.read_bytes() == former or archive.is_backup(target)
     assert run("backup", target, "--data-dir", data_dir).returncode == 0
     assert [path.name for path in sorted(tmp_path.iterdir())] == ["b.zip", "data"]
     restored(target, tmp_path / "new")
 
 
-def start(*arguments: object) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "memory_mcp", *map(str, arguments)],
-        env=environment(MEMORY_MCP_EMBEDDER="none"),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL,
-    )
+def kill_after(changes: int, process: Process, folder: Path) -> None:
+    """SIGKILL once a folder was seen to change so often, or the process has ended."""
+    seen: set[frozenset[tuple[str, int]]] = set()
+
+    def has_changed() -> bool:
+        seen.add(frozenset((path, size) for path, size in sizes(folder)))
+        return len(seen) > changes or process.poll() is not None
+
+    eventually(has_changed)
+    process.kill()
+    process.wait()
+
+
+def sizes(folder: Path) -> Iterator[tuple[str, int]]:
+    for place, _, names in os.walk(folder):  # which does not mind folders that go while it looks
+        for name in names:
+            with suppress(FileNotFoundError):
+                yield f"{place}/{name}", Path(place, name).stat().st_size
+
+
+def start(*arguments: object) -> Process:
+    env = environment(MEMORY_MCP_EMBEDDER="none")
+    return Process(arguments, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def test_too_little_space_is_told_before_anything_is_taken_out(

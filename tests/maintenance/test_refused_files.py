@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.wire import COMMAND, Stdio, http_server
+from tests.processes import run
+from tests.wire import Stdio, http_server
 
 CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "memory.db": ("search_memories", {"query": "tea"}),
@@ -71,7 +72,7 @@ def answer(server: Stdio, tool: str, arguments: dict[str, Any]) -> tuple[str, st
 
 
 def doctor(data_dir: Path) -> list[dict[str, Any]]:
-    done = subprocess.run([*COMMAND, "doctor", "--json", "--data-dir", str(data_dir)], capture_output=True, text=True)
+    done = run("doctor", "--json", "--data-dir", data_dir)
     return [one for one in json.loads(done.stdout)["findings"] if one["state"] == "problem"]
 
 

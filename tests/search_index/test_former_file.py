@@ -3,7 +3,6 @@
 import gzip
 import json
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 import pytest
 
 from memory_mcp.search_index import schema
-from tests.wire import COMMAND, Stdio
+from tests import processes
+from tests.wire import Stdio
 
 FORMER = Path(__file__).with_name("former_recall.db.gz")  # holds a vault, a store, a project and a portal with "tea"
 FLAGS = "--embedder", "none", "--families", "vault,notes,stores,graph,recall"
@@ -34,7 +34,7 @@ def data_dir(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str) -> dict[str, Any]:
-    done = subprocess.run([*COMMAND, *arguments, "--json"], capture_output=True, text=True)
+    done = processes.run(*arguments, "--json")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 

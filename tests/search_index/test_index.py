@@ -15,7 +15,8 @@ from memory_mcp.embedding import Embedders, Options
 from memory_mcp.engines.sqlite import Database, Read
 from memory_mcp.search_index import SCHEMA, IndexHit, IndexQuery, IndexRecreated, IndexText, SearchIndex
 from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.running import be_impatient, eventually
+from tests.embedding.running import be_impatient
+from tests.waiting import eventually
 
 GROUP = "stores/diary"
 NO_EMBEDDER = Options("none", None, "", "", None, Path("/nowhere"))

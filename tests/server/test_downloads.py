@@ -13,7 +13,8 @@ import pytest
 from starlette.types import Message
 
 from memory_mcp.server.rest.downloads import Handed
-from tests.server.test_rest import COOKIE, Person, cli, signed_in, until
+from tests.server.test_rest import COOKIE, Person, cli, signed_in
+from tests.waiting import eventually
 from tests.wire import Http, http_server
 
 SECRET = "ombudswoman"
@@ -67,7 +68,7 @@ def leftovers(server: Http) -> list[Path]:
 
 def test_what_somebody_downloads_is_taken_in_elsewhere(server: Http, me: Person, ann: Person, tmp_path: Path) -> None:
     file = downloaded(me, "export", tmp_path)
-    assert until(lambda: not leftovers(server))
+    eventually(lambda: not leftovers(server))
 
     elsewhere = tmp_path / "elsewhere"
     taken = cli(elsewhere, "import", "memory-mcp", str(file))
@@ -107,7 +108,7 @@ def test_nobody_downloads_what_is_anothers(server: Http, me: Person, ann: Person
 
 def test_a_backup_of_the_whole_server_is_restored(server: Http, me: Person, ann: Person, tmp_path: Path) -> None:
     file = downloaded(me, "backup", tmp_path)
-    assert until(lambda: not leftovers(server))
+    eventually(lambda: not leftovers(server))
     assert me.audit()[0]["action"] == "backup_downloaded"
 
     cli(tmp_path / "restored", "restore", str(file))
@@ -143,7 +144,7 @@ def test_one_at_a_time_and_nothing_stays_when_the_browser_goes(server: Http, me:
             second = me.ask("POST", "/api/export")
             assert (second.status_code, second.json()["error"]) == (409, "conflict")
             assert ann.ask("POST", "/api/export").status_code == 200
-        assert until(lambda: not leftovers(server))
+        eventually(lambda: not leftovers(server))
     finally:
         large.unlink()
     assert me.ask("POST", "/api/export").status_code == 200
@@ -157,8 +158,8 @@ def test_who_leaves_while_it_is_made_leaves_nothing(server: Http, me: Person) ->
     headers = {"Cookie": f"{COOKIE}={me.cookie}"}
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{server.url}/api/export", headers=headers, timeout=httpx.Timeout(30, read=0.05))
-    assert until(lambda: not leftovers(server), 20)
-    assert until(lambda: me.ask("POST", "/api/export", timeout=60).status_code == 200, 20)
+    eventually(lambda: not leftovers(server))
+    eventually(lambda: me.ask("POST", "/api/export", timeout=60).status_code == 200)
 
 
 def test_what_cannot_be_sent_is_put_away_all_the_same(tmp_path: Path) -> None:

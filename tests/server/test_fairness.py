@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -14,13 +13,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+import anyio
 import httpx
 import pytest
 
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.errors import Unavailable
 from memory_mcp.server.thread_pools import ONE_USER, Shares, Slots, Workers
-from tests.wire import COMMAND, MODERN, Http, Stdio, environment, http_server, modern_meta
+from tests.processes import run
+from tests.waiting import eventually
+from tests.wire import MODERN, Http, Stdio, http_server, modern_meta
 
 pytestmark = pytest.mark.anyio
 WRITE_THREADS = 8
@@ -64,7 +66,7 @@ async def test_free_threads_go_round_among_the_users_who_wait() -> None:
         slots.release(user, "notes")
 
     waiting = [asyncio.ensure_future(wait(user)) for user in ("eve", "eve", "eve", "ann", "bob")]
-    await asyncio.sleep(0)  # each has its place now
+    await anyio.wait_all_tasks_blocked()  # each is in the queue now
     slots.release("eve", "notes")
     await asyncio.gather(*waiting)
     assert order == ["eve", "ann", "bob", "eve", "eve"]
@@ -81,7 +83,7 @@ async def test_a_call_that_is_given_up_leaves_the_queue_and_one_that_began_keeps
     first = asyncio.ensure_future(workers.run(hold, user="eve", family="notes"))
     await asyncio.to_thread(began.wait, 30)
     second = asyncio.ensure_future(workers.run(lambda: 1 / 0, user="eve", family="notes"))
-    await asyncio.sleep(0)
+    await anyio.wait_all_tasks_blocked()
     assert workers.slots.waiting == 1
     for given_up in (second, first):
         given_up.cancel()
@@ -110,9 +112,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
 
 
 def cli(server: Http, *arguments: str) -> Any:
-    command = [*COMMAND, *arguments, "--data-dir", str(server.data_dir), "--json"]
-    done = subprocess.run(command, capture_output=True, check=True, env=environment())
-    return json.loads(done.stdout)
+    return json.loads(run(*arguments, "--data-dir", server.data_dir, "--json", check=True).stdout)
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +145,7 @@ def gauge(server: Http, name: str, pool: str) -> int:
 
 
 def until_gauge(server: Http, name: str, value: int) -> None:
-    for _ in range(2000):
-        if gauge(server, name, "writing") == value:
-            return
-    pytest.fail(f"{name} never became {value}")
+    eventually(lambda: gauge(server, name, "writing") == value)
 
 
 def first_done(under_way: list[Future[T]], count: int) -> list[T]:

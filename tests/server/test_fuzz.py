@@ -3,6 +3,7 @@
 `make soak-fuzz` sends ten times as much.
 """
 
+import io
 import json
 import os
 import queue
@@ -20,8 +21,9 @@ import httpx
 import pytest
 
 from tests.conftest import ERAS
+from tests.processes import Process
 from tests.server.fuzzing import Fuzz, Sent
-from tests.wire import COMMAND, HELLO, Http, environment, http_server, modern_meta
+from tests.wire import HELLO, Http, http_server, modern_meta
 
 MESSAGES = int(os.environ.get("MEMORY_MCP_FUZZ_MESSAGES", "1000"))  # over each transport
 SEED = int(os.environ.get("MEMORY_MCP_FUZZ_SEED", "20260728"))
@@ -132,12 +134,12 @@ def test_over_http_nothing_breaks_it(tmp_path: Path, era: str, capfd: pytest.Cap
 class Pipe:
     """A stdio server, and all it says."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     modern: bool
     said: "queue.Queue[bytes]" = field(default_factory=queue.Queue)
 
     def write(self, line: bytes) -> None:
-        stdin = cast(IO[bytes], self.process.stdin)
+        stdin = cast(io.TextIOWrapper, self.process.stdin).buffer
         stdin.write(line + b"\n")
         stdin.flush()
 
@@ -154,14 +156,14 @@ class Pipe:
                 return
 
     def listen(self) -> None:
-        for line in cast(IO[bytes], self.process.stdout):
+        for line in cast(IO[bytes], cast(io.TextIOWrapper, self.process.stdout).buffer):
             self.said.put(line)
 
 
 @contextmanager
 def stdio_server(data_dir: Path, *, modern: bool) -> Iterator[Pipe]:
-    command = [*COMMAND, "--data-dir", str(data_dir), "--embedder", "none"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
+    arguments = ["--data-dir", data_dir, "--embedder", "none"]
+    with Process(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         pipe = Pipe(process, modern)
         listening = threading.Thread(target=pipe.listen)
         listening.start()

@@ -15,7 +15,8 @@ import pytest
 
 from memory_mcp.engines.files.lock import FileLock
 from tests.embedding.fake_service import running_service
-from tests.wire import COMMAND, Stdio, environment, http_server
+from tests.processes import Process, run
+from tests.wire import Stdio, http_server
 
 MAX_S = 10  # more than a server takes at worst, less than any of the waits below
 
@@ -91,15 +92,10 @@ def test_over_stdio_a_write_that_waits_for_ever_does_not_keep_the_server(tmp_pat
 
 
 def test_a_hub_ends_while_a_push_waits(tmp_path: Path) -> None:
-    made = subprocess.run(
-        [*COMMAND, "keys", "create", "--name", "n", "--data-dir", str(tmp_path), "--json"],
-        capture_output=True,
-        check=True,
-        env=environment(),
-    )
+    made = run("keys", "create", "--name", "n", "--data-dir", tmp_path, "--json", check=True)
     bearer = {"Authorization": f"Bearer {json.loads(made.stdout)['key']}"}
-    command = [*COMMAND, "hub", "--port", "0", "--data-dir", str(tmp_path), "--header-seconds", "1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(), encoding="utf-8") as hub:
+    arguments = ["hub", "--port", "0", "--data-dir", tmp_path, "--header-seconds", "1"]
+    with Process(arguments, stdout=subprocess.PIPE) as hub:
         assert hub.stdout is not None
         url = next(line.split()[-1] for line in hub.stdout if "Nodes" in line)
         with socket.create_connection(_address(url), timeout=20) as slow:  # it has the same protection

@@ -1,7 +1,6 @@
 """Syncing over REST, with a hub and two servers as real processes."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 
 from tests.server.test_rest import Person, cli, signed_in
 from tests.sync.processes import Hub, running_hub
+from tests.waiting import eventually
 from tests.wire import Http, http_server
 
 SYNCING = ("--embedder", "none", "--sync-seconds", "1")
@@ -50,14 +50,6 @@ def linked(server: Http, hub: Hub, **more: Any) -> Person:
     return person
 
 
-def soon(happens: Callable[[], Any]) -> Any:
-    for _ in range(200):
-        if found := happens():
-            return found
-        time.sleep(0.1)
-    raise AssertionError(happens())
-
-
 def contents(server: Http) -> list[str]:
     found = server.modern_call("memory_recent", namespace="shared")["memories"]
     return sorted(memory["title"] for memory in found)
@@ -71,11 +63,11 @@ def test_what_is_written_on_one_server_is_soon_on_the_other(hub: Hub, here: Http
     there.modern_call("memory_create", content="from there", namespace="shared")
     here.modern_call("memory_create", content="for nobody else")
     for server in (here, there):
-        soon(lambda at=server: contents(at) == ["from here", "from there"])  # type: ignore[misc]
+        eventually(lambda at=server: contents(at) == ["from here", "from there"])  # type: ignore[misc]
     assert there.modern_call("memory_search", query="nobody")["memories"] == []
     [arrived] = there.modern_call("memory_search", query="here", namespace="shared")["memories"]
     assert there.modern_call("memory_get", id=arrived["id"])["source"] == "sync"
-    shown = soon(lambda: next((one for one in status(both[0])["namespaces"] if not one["outbox"]), None))
+    shown = eventually(lambda: next((one for one in status(both[0])["namespaces"] if not one["outbox"]), None))
     assert (shown["namespace"], shown["notes"], shown["enabled"]) == ("shared", 2, True)
     assert status(both[0])["set_aside"] == []
 
@@ -88,16 +80,16 @@ def test_a_disabled_namespace_waits(hub: Hub, here: Http) -> None:
     assert told(person, "now")["pushed"] == 0
     assert status(person)["namespaces"][0]["outbox"] == 1
     told(person, "enable", namespace="waiting")
-    soon(lambda: status(person)["namespaces"][0]["outbox"] == 0)
+    eventually(lambda: status(person)["namespaces"][0]["outbox"] == 0)
 
 
 def test_resync_and_clear_state_lose_nothing(hub: Hub, here: Http) -> None:
     person = linked(here, hub)
     told(person, "enable", namespace="again")
     here.modern_call("memory_create", content="kept", namespace="again")
-    soon(lambda: status(person)["namespaces"][0]["outbox"] == 0)
+    eventually(lambda: status(person)["namespaces"][0]["outbox"] == 0)
     assert told(person, "resync", namespace="again")["namespaces"][0]["outbox"] == 1
-    soon(lambda: status(person)["namespaces"][0]["outbox"] == 0)
+    eventually(lambda: status(person)["namespaces"][0]["outbox"] == 0)
     assert told(person, "clear-state", namespace="again")["namespaces"] == []
     assert here.modern_call("memory_recent", namespace="again")["memories"][0]["title"] == "kept"
     refused = person.ask("POST", "/api/mcp/sync/resync", json={"namespace": "again"})
@@ -151,7 +143,7 @@ def test_only_the_owner_chooses_a_hub(hub: Hub, here: Http) -> None:
 def test_metrics_tell_how_far_behind_it_is(hub: Hub, here: Http) -> None:
     person = linked(here, hub)
     told(person, "enable", namespace="measured")
-    soon(lambda: status(person)["synced_at"])
+    eventually(lambda: status(person)["synced_at"])
     text = here.client.get("/metrics").text
     assert "memory_mcp_sync_outbox 0.0" in text
     lag = next(float(line.split()[1]) for line in text.splitlines() if line.startswith("memory_mcp_sync_lag_seconds "))

@@ -1,7 +1,6 @@
 """A key that may write, delete and link, but not read, learns from no answer what was there before."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,8 @@ import pytest
 
 from memory_mcp.caller import Scope
 from memory_mcp.families.registry import FAMILIES
-from tests.wire import COMMAND, Http, environment, http_server
+from tests.processes import run
+from tests.wire import Http, http_server
 
 SECRET = "xyzzy"
 
@@ -25,8 +25,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
 @pytest.fixture(scope="module")
 def writer(server: Http) -> Http:
     scopes = "write_memory,delete_memory,manage_links"
-    command = [*COMMAND, "keys", "create", "--name", "w", "--scopes", scopes, "--data-dir", str(server.data_dir)]
-    done = subprocess.run([*command, "--json"], capture_output=True, check=True, env=environment())
+    arguments = ["keys", "create", "--name", "w", "--scopes", scopes, "--data-dir", server.data_dir, "--json"]
+    done = run(*arguments, check=True)
     return replace(server, key=json.loads(done.stdout)["key"])
 
 

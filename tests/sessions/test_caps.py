@@ -1,7 +1,6 @@
 """Sessions with a handshake have limits, and where one is reached an idle session ends."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,8 @@ from memory_mcp.caller import ALL_SCOPES, Caller
 from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.sessions import operations
 from memory_mcp.settings import load
-from tests.wire import COMMAND, Http, environment, http_server
+from tests.processes import run
+from tests.wire import Http, http_server
 
 MAX_USER, MAX_ALL = 3, 5
 
@@ -27,8 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
 
 def user(server: Http, name: str) -> Http:
     for command in (["users", "add", name], ["keys", "create", "--user", name, "--name", "k"]):
-        full = [*COMMAND, *command, "--data-dir", str(server.data_dir), "--json"]
-        done = subprocess.run(full, capture_output=True, check=True, env=environment())
+        done = run(*command, "--data-dir", server.data_dir, "--json", check=True)
     return replace(server, key=json.loads(done.stdout)["key"])
 
 

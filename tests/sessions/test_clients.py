@@ -1,6 +1,5 @@
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +13,7 @@ from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import NotFound
 from memory_mcp.sessions import Client, Clients, Connection, Servers, live_db
 from tests.conftest import Clock
+from tests.waiting import eventually
 from tests.wire import HELLO, MODERN, Stdio, modern_meta
 
 
@@ -226,15 +226,6 @@ def listed(data_dir: Path) -> list[tuple[Any, ...]]:
         connection.close()
 
 
-def until(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
-
-
 def test_stdio_clients_of_both_eras_are_listed_until_they_leave(tmp_path: Path) -> None:
     old = Stdio.start(tmp_path, hello=False)
     old.ask("initialize", HELLO | {"clientInfo": {"name": "old", "version": "1"}})
@@ -242,7 +233,7 @@ def test_stdio_clients_of_both_eras_are_listed_until_they_leave(tmp_path: Path) 
     new = Stdio.start(tmp_path, hello=False)
     about = {"io.modelcontextprotocol/clientInfo": {"name": "new", "version": "2"}}
     new.ask("tools/list", {"_meta": modern_meta(**about)})
-    assert until(lambda: listed(tmp_path) == [("new", "stdio", 1), ("old", "stdio", 2)])
+    eventually(lambda: listed(tmp_path) == [("new", "stdio", 1), ("old", "stdio", 2)])
     assert old.close() == new.close() == 0
     assert listed(tmp_path) == []
     assert list((tmp_path / "servers").iterdir()) == []
@@ -260,13 +251,13 @@ def test_a_signal_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_what_kill_9_leaves_goes_with_the_next_server_that_is_used(tmp_path: Path) -> None:
     dead = Stdio.start(tmp_path)
-    assert until(lambda: len(listed(tmp_path)) == 1)
+    eventually(lambda: len(listed(tmp_path)) == 1)
     dead.kill()
     left = {path.name for path in (tmp_path / "servers").iterdir()}
     assert left
     following = Stdio.start(tmp_path)
-    assert until(lambda: not left & {path.name for path in (tmp_path / "servers").iterdir()})
-    assert until(lambda: len(listed(tmp_path)) == 1)
+    eventually(lambda: not left & {path.name for path in (tmp_path / "servers").iterdir()})
+    eventually(lambda: len(listed(tmp_path)) == 1)
     following.close()
 
 
@@ -275,7 +266,7 @@ def test_a_server_killed_by_somebody_else_is_not_what_a_disconnection_does(
 ) -> None:
     """Process ids of another container mean somebody else here: nobody is sent a signal."""
     stdio = Stdio.start(tmp_path)
-    assert until(lambda: len(listed(tmp_path)) == 1)
+    eventually(lambda: len(listed(tmp_path)) == 1)
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("a signal was sent"))
     visitor = process()
     (client,) = visitor.clients.of("local")

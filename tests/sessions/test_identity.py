@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.wire import HELLO, Stdio, environment, http_server
+from tests.processes import environment
+from tests.wire import HELLO, Stdio, http_server
 
 
 def session_of(server: Stdio, **meta: Any) -> str:

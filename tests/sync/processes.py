@@ -5,8 +5,7 @@ import json
 import os
 import re
 import subprocess
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,8 @@ from memory_mcp import settings
 from memory_mcp.app import open_access
 from memory_mcp.caller import ALL_SCOPES, Scope
 from memory_mcp.cli import command_line
-from tests.wire import COMMAND, environment
+from tests.processes import Process, environment
+from tests.waiting import eventually
 
 SECONDS = 30.0  # that something may take to arrive on a busy machine
 
@@ -28,7 +28,7 @@ SECONDS = 30.0  # that something may take to arrive on a busy machine
 class Hub:
     """A hub and a plain HTTP client at its door."""
 
-    process: subprocess.Popen[str]
+    process: Process
     url: str
     data_dir: Path
     printed: str
@@ -54,12 +54,7 @@ class Hub:
 
 
 def start_hub(data_dir: Path, port: int = 0) -> Hub:
-    process = subprocess.Popen(
-        [*COMMAND, "hub", "--port", str(port), "--data-dir", str(data_dir)],
-        stdout=subprocess.PIPE,
-        env=environment(),
-        encoding="utf-8",
-    )
+    process = Process(["hub", "--port", port, "--data-dir", data_dir], stdout=subprocess.PIPE)
     printed = ""
     for line in cast(IO[str], process.stdout):
         printed += line
@@ -130,12 +125,3 @@ class Node:
         for namespace in namespaces:
             self.say("enable", namespace)
         return self
-
-
-def eventually(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
-    """What is true in the end. Nothing tells a test when another process is done, so it looks again and again."""
-    until = time.monotonic() + seconds
-    while not (found := holds()):
-        assert time.monotonic() < until, "It does not come about."
-        time.sleep(0.05)
-    return found

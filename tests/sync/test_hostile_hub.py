@@ -27,9 +27,9 @@ from memory_mcp.errors import AppError
 from memory_mcp.families.notes.model import Author, NewNote, Note, Revision
 from memory_mcp.sync import hub_client
 from memory_mcp.sync import node as nodes
+from tests.processes import COMMAND, environment
 from tests.sync.hostile import HostileHub, hostile_hub, replying
 from tests.sync.processes import Node
-from tests.wire import COMMAND, environment
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}), namespace="shared")
 

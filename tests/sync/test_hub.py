@@ -13,7 +13,8 @@ import httpx
 import pytest
 
 from memory_mcp.caller import Scope
-from tests.sync.processes import Hub, command, eventually
+from tests.sync.processes import Hub, command
+from tests.waiting import eventually
 
 
 def stamp(seconds_ahead: float = -1, node: str = "a") -> str:

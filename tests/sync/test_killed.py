@@ -3,8 +3,6 @@
 import json
 import socket
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -17,15 +15,12 @@ from memory_mcp import settings
 from memory_mcp.app import open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.families.notes.model import Author, NewNote
+from tests.processes import Process, run
+from tests.waiting import TIMEOUT_S, eventually
 
 NOTES = 3000
 PAGE = 200
-SECONDS = 60.0
 CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
-
-
-def command(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "memory_mcp", *map(str, arguments)]
 
 
 class Node:
@@ -33,12 +28,12 @@ class Node:
         self._data_dir = data_dir
 
     def sync(self, *arguments: str) -> dict[str, Any]:
-        done = subprocess.run(self._command(*arguments), capture_output=True, check=True)
+        done = run(*self._command(*arguments), check=True)
         said: dict[str, Any] = json.loads(done.stdout)
         return said
 
-    def start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self._command("now"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    def start(self) -> Process:
+        return Process(self._command("now"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
     def fill(self, count: int) -> None:
         chosen = settings.load({"data_dir": self._data_dir, "embedder": "none"}, environ={}).settings
@@ -49,8 +44,8 @@ class Node:
     def count(self, table: str) -> int:
         return count(self._data_dir, "notes.db", table)
 
-    def _command(self, *arguments: str) -> list[str]:
-        return command("sync", *arguments, "--json", "--data-dir", self._data_dir)
+    def _command(self, *arguments: str) -> list[object]:
+        return ["sync", *arguments, "--json", "--data-dir", self._data_dir]
 
 
 class Hub:
@@ -58,8 +53,8 @@ class Hub:
 
     def __init__(self, data_dir: Path) -> None:
         self._data_dir = data_dir
-        made = command("keys", "create", "--name", "test", "--json", "--data-dir", data_dir)
-        self.key = str(json.loads(subprocess.run(made, capture_output=True, check=True).stdout)["key"])
+        made = run("keys", "create", "--name", "test", "--json", "--data-dir", data_dir, check=True)
+        self.key = str(json.loads(made.stdout)["key"])
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port = free.getsockname()[1]
         self.start()
@@ -69,8 +64,8 @@ class Hub:
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        ran = command("hub", "--port", str(self._port), "--data-dir", self._data_dir)
-        self._process = subprocess.Popen(ran, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        arguments = ["hub", "--port", self._port, "--data-dir", self._data_dir]
+        self._process = Process(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         eventually(self._answers)
 
     def kill(self) -> None:
@@ -95,13 +90,6 @@ def count(data_dir: Path, name: str, table: str) -> int:
         return found
 
 
-def eventually(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + SECONDS
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Hub]:
     made = Hub(tmp_path / "hub")
@@ -121,10 +109,9 @@ def nodes(tmp_path: Path, hub: Hub) -> list[Node]:
 
 
 def killed_in_the_middle(node: Node, is_there: Callable[[], bool]) -> None:
-    running = node.start()
-    eventually(lambda: is_there() or running.poll() is not None)
-    running.kill()
-    running.communicate()
+    with node.start() as running:
+        eventually(lambda: is_there() or running.poll() is not None)
+        running.kill()
 
 
 def test_a_first_sync_goes_on_where_its_node_was_killed(hub: Hub, nodes: list[Node]) -> None:
@@ -147,8 +134,10 @@ def test_a_first_sync_goes_on_where_its_hub_was_killed(hub: Hub, nodes: list[Nod
     running = first.start()
     eventually(lambda: hub.count() > 3 * PAGE)
     hub.kill()
-    assert b"does not answer" in running.communicate(timeout=SECONDS)[1]
-    assert running.returncode == 1
+    with running:
+        assert running.wait(TIMEOUT_S) == 1
+        assert running.stderr is not None
+        assert "does not answer" in running.stderr.read()
     left = first.count("sync_outbox")
     assert 0 < left <= NOTES - 3 * PAGE
     hub.start()
@@ -157,7 +146,8 @@ def test_a_first_sync_goes_on_where_its_hub_was_killed(hub: Hub, nodes: list[Nod
     running = second.start()
     eventually(lambda: second.count("notes") > 3 * PAGE)
     hub.kill()
-    running.communicate(timeout=SECONDS)
+    with running:
+        running.wait(TIMEOUT_S)
     there = second.count("notes")
     assert 3 * PAGE < there < NOTES
     hub.start()

@@ -1,9 +1,7 @@
 """Servers that sync by themselves: real processes, killed, doubled, and always the same in the end."""
 
 import json
-import signal
 import sqlite3
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -16,8 +14,9 @@ import pytest
 
 from memory_mcp.embedding import model_files
 from memory_mcp.embedding.builtin import Builtin
-from tests.sync.processes import Hub, Node, eventually, running_hub
-from tests.wire import COMMAND, Http, Stdio, environment, http_server
+from tests.sync.processes import Hub, Node, running_hub
+from tests.waiting import eventually
+from tests.wire import Http, Stdio, http_server
 
 FLAGS = ("--sync-seconds", "1", "--embedder", "none")
 numbers = count()
@@ -110,35 +109,6 @@ def test_two_servers_on_one_folder_take_turns(nodes: tuple[Path, Path], start: S
 def _rows(data_dir: Path, sql: str) -> list[Any]:
     with closing(sqlite3.connect(f"file:{data_dir / 'notes.db'}?mode=ro", uri=True)) as connection:
         return connection.execute(sql).fetchall()
-
-
-def test_a_node_killed_while_it_exchanges_loses_nothing(nodes: tuple[Path, Path], start: Starting) -> None:
-    one, two = nodes
-    server = start(one)
-    for number in range(300):
-        server.call("memory_create", content=f"Quoll number {number}")
-    server.kill()
-    for pause in (0.7, 0.9, 1.1):
-        exchanging = subprocess.Popen(
-            [*COMMAND, "sync", "now", "--data-dir", str(one)],
-            env=environment(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            exchanging.wait(timeout=pause)
-        except subprocess.TimeoutExpired:
-            exchanging.send_signal(signal.SIGKILL)
-            exchanging.wait()
-    here = Node(one)
-    here.say("now")
-    Node(two).say("now")
-    assert _contents(two) == _contents(one)
-    assert len(_contents(two)) == 300
-
-
-def _contents(data_dir: Path) -> set[Any]:
-    return set(_rows(data_dir, "SELECT id, content FROM notes"))
 
 
 def test_a_hub_killed_at_any_time_loses_nothing(tmp_path: Path, start: Starting) -> None:

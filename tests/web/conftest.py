@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +13,9 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Request, expect, sync_playwright
 
+from tests.processes import run
 from tests.web import browser as browsers
-from tests.wire import COMMAND, Http, environment, http_server
+from tests.wire import Http, http_server
 
 ROWS = 100_000
 PORTAL = "mem://tests/shop"
@@ -57,9 +57,7 @@ def signed_in(server: Http, me: httpx.Client) -> Site:
 
 
 def run_users_command(server: Http, *arguments: str, stdin: str = "") -> str:
-    command = [*COMMAND, "users", *arguments, "--data-dir", str(server.data_dir)]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment(), check=True)
-    return done.stdout
+    return run("users", *arguments, "--data-dir", server.data_dir, stdin=stdin, check=True).stdout
 
 
 def sign_in_link(server: Http, *user: str) -> str:

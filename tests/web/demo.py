@@ -2,7 +2,6 @@
 
 import random
 import re
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +12,7 @@ from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.registry import FAMILIES
+from tests.waiting import eventually
 from tests.web.conftest import Site
 
 DAYS = 30
@@ -83,10 +83,8 @@ def work_a_day(app: App, clock: Past, lot: random.Random) -> None:
 
 
 def wait_for_vectors(app: App) -> None:
-    """If somebody makes them here."""
-    until = time.monotonic() + PATIENCE
-    while app.notes.reader.embed_stats(ME).enabled and app.notes.reader.totals(ME).waiting and time.monotonic() < until:
-        time.sleep(0.05)
+    """If there is an embedder."""
+    eventually(lambda: not (app.notes.reader.embed_stats(ME).enabled and app.notes.reader.totals(ME).waiting))
 
 
 def fill(site: Site) -> None:

@@ -6,7 +6,6 @@ import secrets
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,8 +26,10 @@ from playwright.sync_api import (
 )
 
 from tests.compatibility.judges import Judges
+from tests.processes import COMMAND, environment
+from tests.waiting import eventually
 from tests.web.conftest import PORTAL, Site
-from tests.wire import COMMAND, MODERN, environment
+from tests.wire import MODERN
 
 APP_BRIDGE = Path(__file__).with_name("app_bridge")
 SANDBOX = "http://sandbox.invalid/"
@@ -147,15 +148,15 @@ def free_port() -> int:
 
 
 def _wait_until_up(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    for _ in range(int(SOON / 0.05)):
+    def is_up() -> bool:
         try:
             httpx.get(url)
         except httpx.TransportError:
             assert process.poll() is None, log.read_text("utf-8")
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError(log.read_text("utf-8"))
+            return False
+        return True
+
+    eventually(is_up)
 
 
 # The official AppBridge

@@ -1,7 +1,6 @@
 """Pictures of every page, in light and dark, for docs/pictures: `make pictures`."""
 
 import re
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +11,11 @@ from urllib.parse import quote
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
+from tests.processes import run
 from tests.sync.processes import running_hub
 from tests.web import demo
 from tests.web.conftest import Site, launched, signed_in
-from tests.wire import COMMAND, environment, http_server
+from tests.wire import http_server
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
@@ -80,7 +80,7 @@ def lively_site(folder: Path) -> Iterator[Site]:
     ):
         site = signed_in(server, me)
         for command in (["link", hub.url, "--key", hub.key()], ["enable", "work"], ["enable", "research"], ["now"]):
-            subprocess.run([*COMMAND, "sync", *command, "--data-dir", str(data_dir)], env=environment(), check=True)
+            run("sync", *command, "--data-dir", data_dir, check=True)
         demo.fill(site)
         for client in CLIENTS:
             server.handshake({"name": client, "version": "1"})

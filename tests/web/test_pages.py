@@ -1,14 +1,14 @@
 """Every page of the web app, in a real browser."""
 
 import re
-import subprocess
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from tests.processes import run
 from tests.web.conftest import Site, Watched
 from tests.web.looking import is_accessible
-from tests.wire import COMMAND, Stdio, environment
+from tests.wire import Stdio
 
 PAGES = {
     "/": "Home",
@@ -474,8 +474,7 @@ def test_every_page_fits_on_a_phone(context: BrowserContext) -> None:
 
 
 def test_a_link_signs_in_once_and_signing_out_leads_back_to_the_form(browser: Browser, site: Site) -> None:
-    command = [*COMMAND, "users", "link", "--data-dir", str(site.server.data_dir)]
-    printed = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True).stdout
+    printed = run("users", "link", "--data-dir", site.server.data_dir, check=True).stdout
     token = re.search(r"/sign-in\?token=\S+", printed)
     assert token is not None
     page = browser.new_page(base_url=site.url)

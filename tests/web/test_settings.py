@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,14 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.embedding.fake_service import running_service
+from tests.processes import run
 from tests.web.conftest import Site
 from tests.web.looking import is_accessible
-from tests.wire import COMMAND, environment, http_server
+from tests.wire import http_server
 
 
 def cli(data_dir: Path, *arguments: str) -> Any:
-    command = [*COMMAND, *arguments, "--data-dir", str(data_dir), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
-    return json.loads(done.stdout)
+    return json.loads(run(*arguments, "--data-dir", data_dir, "--json", check=True).stdout)
 
 
 @pytest.mark.parametrize(

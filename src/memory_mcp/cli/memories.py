@@ -129,9 +129,11 @@ def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 def _content(text: str | None) -> str:
     if text is None and sys.stdin.isatty():
         raise Invalid("Give the text, or pipe it in: echo hello | memory-mcp add")
-    content = sys.stdin.read() if text is None else text
-    if any("\ud800" <= letter <= "\udfff" for letter in content):
-        raise Invalid("The text is not UTF-8. Convert it first, such as with iconv.")
+    try:
+        content = sys.stdin.read() if text is None else text
+        content.encode()  # some locales let other bytes through as surrogates
+    except UnicodeError:
+        raise Invalid("The text is not UTF-8. Convert it first, such as with iconv.") from None
     if not content.strip():
         raise Invalid("There is nothing to keep: the text is empty.")
     return content

@@ -9,8 +9,8 @@ import pytest
 
 from memory_mcp.engines.chdb import priority
 from memory_mcp.engines.chdb.process import RecentStarts
-from tests.families.portals.test_leaving import wait_until
 from tests.families.portals.test_processes import engine_pid
+from tests.waiting import eventually
 from tests.wire import Stdio
 
 PORTAL = "mem://fair/share"
@@ -34,12 +34,12 @@ def test_a_long_query_lowers_the_priority_of_its_engine(tmp_path: Path) -> None:
     pid = engine_pid(tmp_path / "portals" / "fair" / "share")
     for _ in range(20):
         server.call("portal_query", portalUri=PORTAL, sql="SELECT n FROM t")
-    wait_until(lambda: niceness(pid) == {priority.NORMAL_NICENESS})
+    eventually(lambda: niceness(pid) == {priority.NORMAL_NICENESS})
     asked = server.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": LONG}})
-    wait_until(lambda: niceness(pid) == {priority.BUSY_NICENESS})
+    eventually(lambda: niceness(pid) == {priority.BUSY_NICENESS})
     server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": asked}})
     if os.geteuid() == 0:  # who else may raise a priority again
-        wait_until(lambda: niceness(pid) == {priority.NORMAL_NICENESS})
+        eventually(lambda: niceness(pid) == {priority.NORMAL_NICENESS})
     server.close()
 
 

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import subprocess
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from memory_mcp.engines.files import compressed
 from memory_mcp.engines.files.compressed import BoundedZip, ExpansionBudget
 from memory_mcp.errors import Invalid
-from tests.wire import COMMAND, environment
+from tests.processes import environment, run
 
 MB = 1_000_000
 
@@ -116,14 +115,8 @@ def bomb(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("format_", ["chatgpt", "memory-mcp"])
 def test_the_command_line_unpacks_no_bomb(tmp_path: Path, bomb: Path, format_: str) -> None:
-    done = subprocess.run(
-        [*COMMAND, "import", format_, str(bomb), "--data-dir", str(tmp_path / "data"), "--json"],
-        capture_output=True,
-        text=True,
-        env=environment(TMPDIR=str(tmp_path)),
-        timeout=60,
-        check=False,
-    )
+    arguments = ["import", format_, bomb, "--data-dir", tmp_path / "data", "--json"]
+    done = run(*arguments, env=environment(TMPDIR=str(tmp_path)))
     assert done.returncode == 1
     assert "unpacks to more than" in done.stderr
     assert "Traceback" not in done.stderr

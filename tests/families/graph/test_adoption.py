@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.wire import COMMAND, Stdio
+from tests.processes import run
+from tests.wire import Stdio
 
 SPEC = Path(__file__).parent / "spec"
 OLD = "2025-01-02 03:04:05"  # as the specification's DEFAULT (datetime('now')) writes it
@@ -143,7 +143,7 @@ def test_what_is_there_more_than_once_is_merged_and_nothing_is_lost(server: Stdi
 def test_a_hit_of_an_adopted_project_can_be_opened(server: Stdio, tmp_path: Path) -> None:
     hits = server.call("recall_memories", query="crown")["hits"]
     [ref] = [hit["ref"] for hit in hits if "My" in hit["ref"]]
-    shown = subprocess.run([*COMMAND, "show", ref, "--data-dir", str(tmp_path)], capture_output=True, text=True)
+    shown = run("show", ref, "--data-dir", tmp_path)
     assert "wears a crown" in shown.stdout, shown.stderr
 
 
@@ -158,7 +158,7 @@ def test_each_file_is_copied_once_and_adopted_once(tmp_path: Path) -> None:
     with closing(sqlite3.connect(project)) as copy, closing(sqlite3.connect(registry)) as projects:
         assert copy.execute("SELECT count(*) FROM entities WHERE name = 'Ann'").fetchone() == (3,)
         assert projects.execute("SELECT name FROM projects").fetchall() == [("house",)]
-    done = subprocess.run([*COMMAND, "doctor", "--data-dir", str(tmp_path)], capture_output=True, text=True)
+    done = run("doctor", "--data-dir", tmp_path)
     assert done.stdout.count("problem") == done.stdout.count("problem permissions") + 1, done.stdout
 
 
@@ -204,14 +204,9 @@ def test_an_export_of_adopted_projects_can_be_imported_elsewhere(tmp_path: Path)
     source, target, export = tmp_path / "source", tmp_path / "target", tmp_path / "export"
     source.mkdir()
     make_folder(source, **{"../My Project": "active", ".. My Project": "archived", "house": "active"})
-    subprocess.run([*COMMAND, "export", str(export), "--data-dir", str(source)], check=True, capture_output=True)
+    run("export", export, "--data-dir", source, check=True)
     assert {path.parent for path in export.rglob("*.jsonl") if "project" in path.name.lower()} == {export / "graph"}
-    taken = subprocess.run(
-        [*COMMAND, "import", "memory-mcp", str(export), "--json", "--data-dir", str(target)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    taken = run("import", "memory-mcp", export, "--json", "--data-dir", target, check=True)
     assert json.loads(taken.stdout)["left_out"] == []
     server = Stdio.start(target, "--families", "graph")
     listed = server.call("list_projects", status="all")["projects"]

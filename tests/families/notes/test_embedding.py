@@ -16,7 +16,8 @@ from memory_mcp.embedding.chunks import MAX_CHARS
 from memory_mcp.embedding.model_files import MODEL
 from memory_mcp.search.ranking import IMPORTANCE_WEIGHT, LEXICAL_WEIGHT
 from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.running import NotesFile, Server, be_impatient, eventually, needs_model, server
+from tests.embedding.running import NotesFile, Server, be_impatient, needs_model, server
+from tests.waiting import eventually
 from tests.wire import Http, Stdio, http_server
 
 CLIENT = {"name": "many", "version": "1"}
@@ -355,11 +356,11 @@ def test_what_was_deleted_leaves_nothing_in_the_note_after_it(tmp_path: Path, so
 @needs_model
 def test_a_server_that_is_left_in_the_middle_of_a_long_note_ends_well_and_the_next_goes_on(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path, "--embedder", "builtin")
-    server.call("memory_create", content="The quick brown fox jumps over the lazy dog. " * 2000)
+    server.call("memory_create", content="The quick brown fox jumps over the lazy dog. " * 800)
     assert server.close() == 0
 
     server = Stdio.start(tmp_path, "--embedder", "builtin")
-    eventually(lambda: len(semantic(server, "an animal that jumps")) == 1, 60)
+    eventually(lambda: len(semantic(server, "an animal that jumps")) == 1)
     server.close()
 
 

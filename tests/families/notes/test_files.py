@@ -19,7 +19,7 @@ from memory_mcp.errors import Invalid
 from memory_mcp.families.notes.family import notes
 from memory_mcp.server import arguments
 from tests.families.notes.calls import call, create, delete, file, update
-from tests.wire import HELLO, Http, Stdio, http_server
+from tests.wire import HELLO, Http, Stdio, http_server, kill_after
 
 FLAGS = "--embedder", "none", "--families", "notes"
 TABLES = "note_tags", "note_links", "note_wikilinks", "note_versions", "note_vectors", "embed_queue"
@@ -226,8 +226,7 @@ def test_nothing_acknowledged_is_lost_to_kill_9(tmp_path: Path) -> None:
     chance = random.Random(1)
     for round_ in range(KILLS):
         server = Stdio.start(tmp_path, *FLAGS)
-        killer = threading.Timer(chance.uniform(0.02, 0.2), server.process.kill)
-        killer.start()
+        killer = kill_after(server, chance.randint(1, 60))
         try:
             for count in range(10_000):
                 note = server.call("memory_create", content=f"note {round_}-{count} #tag [[note 0-0]]", tags=["t"])

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from memory_mcp.engines.chdb import process as engine_process
-from tests.wire import COMMAND, environment
+from tests.processes import environment, run
 
 ENV = environment(MEMORY_MCP_ENGINE_IDLE="300", MEMORY_MCP_EMBEDDER="none")  # no engine leaves for want of work
 
@@ -17,9 +17,7 @@ def engine_handle(folder: Path) -> int:
 
 
 def command(*arguments: str, data_dir: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*COMMAND, *arguments, "--data-dir", str(data_dir)], env=ENV, capture_output=True, text=True, check=False
-    )
+    return run(*arguments, "--data-dir", data_dir, env=ENV)
 
 
 def files_with(data_dir: Path, token: str) -> list[str]:

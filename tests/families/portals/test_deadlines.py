@@ -14,8 +14,8 @@ from memory_mcp.engines.chdb import client as engine_client
 from memory_mcp.engines.chdb import process as engine_process
 from memory_mcp.errors import Invalid
 from tests.families.portals.calls import CALLER, PORTAL, ask, put
-from tests.families.portals.test_leaving import wait_until
 from tests.families.portals.test_processes import engine_pid, start
+from tests.waiting import eventually
 from tests.wire import Stdio
 
 # One block of 2000 rows, each of which takes the engine seconds: it looks at no limit meanwhile.
@@ -84,7 +84,7 @@ def test_the_engine_ends_when_the_caller_of_a_query_that_does_not_stop_has_left(
     asked = server.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": STUCK}})
     server.call("portal_view", portalUri=PORTAL)  # the engine has begun with the query by now, or is about to
     server.send({"method": "notifications/cancelled", "params": {"requestId": asked}})
-    wait_until(lambda: is_gone(pid))
+    eventually(lambda: is_gone(pid))
     assert server.call("portal_query", portalUri=PORTAL, sql="SELECT 1 AS a")["rows"] == [{"a": 1}]
 
 
@@ -92,7 +92,7 @@ def test_a_text_that_takes_the_parser_for_ever_ends_too(two: tuple[Stdio, Stdio]
     sql = "SELECT " + "[(" * 32_000
     answer = two[0].ask("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": sql}})
     assert answer["result"]["structuredContent"]["error"] == "timeout"
-    wait_until(lambda: is_gone(pid))
+    eventually(lambda: is_gone(pid))
     assert two[1].call("portal_query", portalUri=PORTAL, sql="SELECT 1 AS a")["rows"] == [{"a": 1}]
 
 
@@ -102,7 +102,7 @@ def test_exports_have_a_limit_too(app: App, pid: int, monkeypatch: pytest.Monkey
     with pytest.raises(Invalid) as caught:
         app.portals.transfers.export_file(CALLER, PORTAL, "x.csv", "csv", None, STUCK, lambda *progress: None)
     assert (caught.value.error, caught.value.data) == ("timeout", {"field": "query"})
-    wait_until(lambda: is_gone(pid))
+    eventually(lambda: is_gone(pid))
     staging = Path(str(app.settings.data_dir), "portals", "tests", "shared", "staging")
     assert not list(staging.iterdir())
     assert not (app.settings.data_dir / "exports" / "x.csv").exists()
@@ -115,7 +115,7 @@ def test_a_stopped_engine_holds_no_call(app: App, pid: int, monkeypatch: pytest.
     with pytest.raises(Invalid) as caught:
         ask(app, "SELECT 1 AS a")
     assert caught.value.error == "timeout"
-    wait_until(lambda: is_gone(pid))
+    eventually(lambda: is_gone(pid))
     before = ask(app, "SELECT count() AS c FROM t")[0]["c"]
 
     monkeypatch.setattr(engine_client, "PROBE_INTERVAL_S", 0.2)

@@ -11,7 +11,8 @@ import pytest
 
 from memory_mcp.engines.chdb.client import EngineLine
 from tests.families.portals.processes import files_with
-from tests.wire import Stdio, environment
+from tests.processes import environment
+from tests.wire import Stdio
 
 PORTAL = "mem://tests/deleted"
 

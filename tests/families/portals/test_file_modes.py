@@ -5,7 +5,8 @@ import os
 import stat
 from pathlib import Path
 
-from tests.wire import Stdio, environment
+from tests.processes import environment
+from tests.wire import Stdio
 
 PORTAL = "mem://tests/fresh"
 

@@ -35,7 +35,8 @@ from memory_mcp.families.portals import allowed_folders, downloads, storage
 from memory_mcp.families.portals.model import Exported, Format, Record
 from tests.families.notes.calls import call, refusal
 from tests.families.portals.calls import CALLER, PORTAL, ask, metadata, put, query, tables, types, write
-from tests.wire import Stdio, environment
+from tests.processes import environment
+from tests.wire import Stdio
 
 pytestmark = pytest.mark.anyio
 

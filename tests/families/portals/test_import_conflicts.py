@@ -11,7 +11,8 @@ from mcp import Client
 from memory_mcp.app import App
 from tests.families.notes.calls import call, refusal
 from tests.families.portals.calls import CALLER, put, query, tables, types
-from tests.wire import Stdio, environment
+from tests.processes import environment
+from tests.wire import Stdio
 
 pytestmark = pytest.mark.anyio
 

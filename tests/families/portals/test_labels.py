@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.families.portals.processes import command, files_with
-from tests.wire import Stdio, environment
+from tests.processes import environment
+from tests.wire import Stdio
 
 PORTAL = "mem://tests/named"
 LABELS = {"portalName": "Orders — 2026 ☂", "portalDescription": "What was ordered, and when."}

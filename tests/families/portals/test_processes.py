@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +25,9 @@ from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import storage
 from tests.families.portals.calls import CALLER, ask, put
-from tests.wire import Stdio, environment
+from tests.processes import environment
+from tests.waiting import eventually
+from tests.wire import Stdio
 
 PORTAL = "mem://tests/shared"
 ROUNDS = int(os.environ.get("MEMORY_MCP_SOAK_ROUNDS", "10"))  # `make soak-portals` sets more
@@ -102,10 +103,8 @@ def test_an_engine_that_is_killed_while_rows_come_in_loses_none_and_doubles_none
         for writer in writers:
             writer.start()
         for kills in range(ROUNDS):
-            before = len(acknowledged)
-            while len(acknowledged) < before + 3 and not failed:
-                time.sleep(0.005)
-            time.sleep(0.007 * (kills % 5))  # at another point of a write each time
+            wanted = len(acknowledged) + 3 + kills % 3  # the writers go on: each kill meets a write at another point
+            eventually(lambda wanted=wanted: len(acknowledged) >= wanted or failed)  # type: ignore[misc]
             with suppress(OSError):  # it is just starting
                 os.kill(engine_pid(folder), signal.SIGKILL)
                 killed += 1
@@ -135,10 +134,7 @@ def test_an_engine_leaves_when_nobody_needs_it_and_comes_back(tmp_path: Path) ->
     server.call("portal_write", portalUri=PORTAL, table="t", data=[{"n": 1}])
     pid = engine_pid(folder)
     assert server.close() == 0
-    deadline = time.monotonic() + 10
-    while _is_alive(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: not _is_alive(pid))
 
     again = start(tmp_path, "--families", "portals")
     assert again.call("portal_query", portalUri=PORTAL, sql="SELECT n FROM t")["rows"] == [{"n": 1}]
@@ -246,10 +242,8 @@ def test_of_a_users_idle_engines_the_one_unused_for_longest_makes_way(tmp_path: 
 
 def wait_for_use(folder: Path, *, after: Path) -> None:
     """Until an engine has noted that it was used later than another: it does so a moment after it was."""
-    deadline = time.monotonic() + 20
-    while (folder / frames.LOCK).stat().st_mtime <= (after / frames.LOCK).stat().st_mtime:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    used, before = folder / frames.LOCK, after / frames.LOCK
+    eventually(lambda: used.stat().st_mtime > before.stat().st_mtime)
 
 
 def test_where_all_engines_of_a_user_are_busy_another_is_refused(tmp_path: Path) -> None:
@@ -345,10 +339,7 @@ def test_an_engine_leaves_while_servers_are_connected_and_they_find_the_next(tmp
     server = start(tmp_path, "--families", "portals")
     server.call("portal_write", portalUri=PORTAL, table="t", data=[{"n": 1}])
     pid = engine_pid(folder)
-    deadline = time.monotonic() + 20
-    while _is_alive(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: not _is_alive(pid))
     assert server.call("portal_query", portalUri=PORTAL, sql="SELECT n FROM t")["rows"] == [{"n": 1}]
     server.close()
 
@@ -467,7 +458,8 @@ def test_without_chdb_portals_say_what_to_install_and_the_rest_works(tmp_path: P
         "real = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda name, package=None: None if name == 'chdb' else real(name, package)\n"
     )
-    server = start(tmp_path / "data", PYTHONPATH=str(blocker))
+    env = environment(MEMORY_MCP_EMBEDDER="none", PYTHONPATH=str(blocker))
+    server = Stdio.start(tmp_path / "data", env=env, is_fresh=True)
     answer = server.ask(
         "tools/call",
         {"name": "portal_write", "arguments": {"portalUri": PORTAL, "table": "t", "data": [{"n": 1}]}},

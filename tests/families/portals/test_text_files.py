@@ -2,14 +2,12 @@
 
 import json
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.engines.chdb import deadlines
 from memory_mcp.engines.chdb.client import EngineLine
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import text_files
@@ -46,12 +44,10 @@ def lists(levels: int) -> str:
 @pytest.mark.usefixtures("imports")
 @pytest.mark.parametrize("nested", [objects, lists])
 def test_a_file_is_nested_as_deep_as_records_are_and_no_deeper(app: App, table: str, nested: Any) -> None:
-    began = time.monotonic()
     assert bring_in(app, table, nested(text_files.MAX_LEVELS), "json") == 1
     assert len(ask(app, f"SELECT * FROM {table}")) == 1
     with pytest.raises(Invalid, match="nested more than 99 deep"):
         bring_in(app, f"{table}_deeper", nested(text_files.MAX_LEVELS + 1), "json")
-    assert time.monotonic() - began < 20
 
 
 def test_brackets_in_texts_are_no_levels(tmp_path: Path) -> None:
@@ -74,9 +70,7 @@ def test_an_engine_that_does_not_stop_for_who_left_goes(app: App, data_dir: Path
     sql = f"DESCRIBE TABLE file('{path}', 'JSONEachRow') SETTINGS {setting}"
     with pytest.raises(Unavailable):
         line.until(cancelled).run(sql)
-    began = time.monotonic()
     put(app, "stuck", [{"n": 2}])  # waits for its turn in the engine
-    assert time.monotonic() - began < deadlines.DISCONNECT_GRACE_S + 15
     assert ask(app, "SELECT sum(n) AS s FROM stuck") == [{"s": 3}]
     line.close()
 

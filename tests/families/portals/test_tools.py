@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import time
 import unicodedata
 from contextlib import suppress
 from pathlib import Path
@@ -37,7 +36,9 @@ from tests.families.portals.calls import (
     values,
     write,
 )
-from tests.wire import Stdio, environment
+from tests.processes import environment
+from tests.waiting import eventually
+from tests.wire import Stdio
 
 pytestmark = pytest.mark.anyio
 
@@ -539,7 +540,7 @@ hostile = st.sampled_from(
 anything = st.one_of(texts, hostile, st.tuples(hostile, texts, hostile).map("".join).map(nfc))
 numbers = st.integers(-(2**53), 2**53)
 floats = st.floats(allow_nan=False, allow_infinity=False)
-often = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+often = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 @often
@@ -951,10 +952,7 @@ def test_what_is_deleted_leaves_the_disk_within_seconds(app: App, data_dir: Path
     app.portals.delete(caller, portal, "secrets", {"n": 1}, confirm=False)
     app.portals.delete(caller, portal, "whole", None, confirm=True)
 
-    deadline = time.monotonic() + 15
-    while _files_with(folder, mark):
-        assert time.monotonic() < deadline, _files_with(folder, mark)
-        time.sleep(0.2)
+    eventually(lambda: not _files_with(folder, mark))
     assert ask(app, "SELECT text FROM secrets", portal=portal) == [{"text": "stays"}]
 
 

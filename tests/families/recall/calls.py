@@ -1,6 +1,5 @@
 """Short ways to call recall in tests."""
 
-import time
 from typing import Any
 from urllib.parse import unquote
 
@@ -8,6 +7,7 @@ from mcp import Client
 
 from tests.families.notes.calls import call
 from tests.families.notes.calls import read as read_resource
+from tests.waiting import eventually
 from tests.wire import Stdio
 
 FAMILIES = ["vault", "notes", "stores", "graph", "portals"]
@@ -87,10 +87,10 @@ async def opened(client: Client, ref: str) -> str:
 
 def ask(server: Stdio, query: str, **more: Any) -> list[dict[str, Any]]:
     """What a server of its own finds when it has indexed everything."""
-    for _ in range(100):
+
+    def whole() -> dict[str, Any] | None:
         answer = checked(server.call("recall_memories", query=query, **more))
-        if not answer["incomplete"]:
-            found: list[dict[str, Any]] = answer["hits"]
-            return found
-        time.sleep(0.1)
-    raise AssertionError(answer)
+        return None if answer["incomplete"] else answer
+
+    found: list[dict[str, Any]] = eventually(whole)["hits"]
+    return found

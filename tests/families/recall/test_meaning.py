@@ -1,6 +1,5 @@
 """With an embedder every family is found by meaning, and scores of all families can be compared."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,9 @@ from memory_mcp.families.family import Match
 from memory_mcp.families.recall.operations import RANK_SHARE, fused
 from memory_mcp.search import ranking
 from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.running import Server, be_impatient, eventually, needs_model, server
+from tests.embedding.running import Server, be_impatient, needs_model, server
 from tests.families.recall.calls import FAMILIES, PORTAL, checked
+from tests.waiting import eventually
 
 EVERYTHING: dict[str, Any] = {"families": ",".join([*FAMILIES, "recall"]), "durability": "normal"}
 BUSY = "The cat chases a mouse through the barn."
@@ -97,9 +97,7 @@ def test_a_server_whose_embedder_is_down_finds_by_words(tmp_path: Path, service:
     options = {"embedder": "ollama", "ollama_host": service.url, "embed_model": "tiny", **EVERYTHING}
     with server(tmp_path, **options) as kept:
         keep(kept, BUSY)
-        began = time.monotonic()
         assert len(recall(kept, "cat mouse")) == 4
-        assert time.monotonic() - began < 10
 
 
 # The order

@@ -26,7 +26,9 @@ from tests.conftest import Clock
 from tests.families.notes.calls import call
 from tests.families.recall.calls import FAMILIES, ask, checked, keep_everywhere, recall, refs
 from tests.families.stores.calls import register, write
-from tests.wire import COMMAND, Stdio, environment
+from tests.processes import COMMAND, environment
+from tests.waiting import eventually
+from tests.wire import Stdio
 
 TEAPOT = "the teapot is blue"
 CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset(FAMILIES))
@@ -73,9 +75,7 @@ async def test_a_family_that_hangs_is_named_and_the_others_answer_in_time(
     kept = await keep_everywhere(client, TEAPOT)
     monkeypatch.setitem(app.recall._find, family, stuck)
     for _ in range(2):
-        began = time.monotonic()
         answer = await recall(client, "teapot")
-        assert time.monotonic() - began < 15  # the machine may be busy
         assert missing(answer)[family] == operations.SLOW
         assert family not in answer["searched"]
     if len(answer["incomplete"]) == 1:
@@ -216,9 +216,7 @@ def test_a_server_killed_while_it_indexes_leaves_nothing_behind_that_harms(tmp_p
         server = Stdio.start(tmp_path, "--embedder", "none")
         before = indexed(tmp_path)
         server.post("tools/call", {"name": "recall_memories", "arguments": {"query": "number 17"}})
-        give_up = time.monotonic() + 20
-        while indexed(tmp_path) == before and time.monotonic() < give_up:
-            time.sleep(0.01)
+        eventually(lambda before=before: indexed(tmp_path) != before)  # type: ignore[misc]
         server.process.send_signal(signal.SIGKILL)
         server.kill()
     server = Stdio.start(tmp_path, "--embedder", "none")
@@ -233,12 +231,9 @@ def test_a_server_that_indexes_ends_when_its_client_leaves(tmp_path: Path) -> No
         pass
     server = Stdio.start(tmp_path, "--embedder", "none")
     server.post("tools/call", {"name": "recall_memories", "arguments": {"query": "number 17"}})
-    give_up = time.monotonic() + 20
-    while not indexed(tmp_path) and time.monotonic() < give_up:
-        time.sleep(0.01)
-    began = time.monotonic()
+    eventually(lambda: indexed(tmp_path))
     assert server.close() == 0
-    assert time.monotonic() - began < 9
+    assert indexed(tmp_path) < 3000  # it ended before it was done
 
 
 def test_a_program_ends_although_a_family_hangs(tmp_path: Path) -> None:

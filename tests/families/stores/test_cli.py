@@ -19,19 +19,14 @@ from memory_mcp.cli import command_line
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.families.stores.model import Metadata
+from tests import processes
 from tests.families.stores.calls import CALLER, register, tree, write
-from tests.wire import COMMAND, environment, http_server
+from tests.processes import environment
+from tests.wire import http_server
 
 
 def process(*arguments: str, data_dir: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments, "--data-dir", str(data_dir)],
-        capture_output=True,
-        text=True,
-        env=environment(COLUMNS="200"),
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+    return processes.run(*arguments, "--data-dir", data_dir, env=environment(COLUMNS="200"))
 
 
 @dataclass

@@ -3,17 +3,18 @@
 import os
 import shutil
 import stat
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from memory_mcp.engines.files import data_directory
+from tests import processes
 from tests.families.graph.test_adoption import make_folder
 from tests.families.stores.calls import tree, write
 from tests.families.stores.test_cli import answer, run
-from tests.wire import COMMAND, Stdio, environment
+from tests.processes import environment
+from tests.wire import Stdio
 
 FAMILIES = ("--families", "stores")
 
@@ -85,11 +86,10 @@ def test_a_home_that_holds_the_default_data_directory_is_refused_in_words(tmp_pa
     home = tmp_path / "home"
     home.mkdir()
     here = environment(HOME=str(home), XDG_DATA_HOME=str(home / ".local" / "share"))
-    command = [*COMMAND, "stores"]
-    subprocess.run([*command, "list"], env=here, check=True, capture_output=True)
+    processes.run("stores", "list", env=here, check=True)
     assert data_directory.is_at(home / ".local" / "share" / "memory-mcp")
     for more in ((), ("--data-dir", str(data_dir))):
-        done = subprocess.run([*command, "add", "s", "~", *more], env=here, capture_output=True, text=True, check=False)
+        done = processes.run("stores", "add", "s", "~", *more, env=here)
         assert done.returncode == 1
         assert "holds a data directory of Memory MCP" in done.stderr
         assert "Register a folder that does not hold it" in done.stderr
@@ -168,11 +168,7 @@ def modes(folder: Path) -> set[str]:
 
 def started(data_dir: Path, *flags: str) -> str:
     """What a server writes to its log that is started and stopped."""
-    command = [*COMMAND, "--data-dir", str(data_dir), "--embedder", "none", *flags]
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment(), check=True
-    )
-    return done.stderr
+    return processes.run("--data-dir", data_dir, "--embedder", "none", *flags, check=True).stderr
 
 
 @pytest.fixture

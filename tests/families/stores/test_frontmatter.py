@@ -14,7 +14,7 @@ from memory_mcp.errors import Conflict
 from memory_mcp.families.stores import frontmatter
 from memory_mcp.families.stores.frontmatter import File, parse, rewritten
 from memory_mcp.families.stores.model import Metadata
-from tests.wire import environment
+from tests.processes import environment
 
 NOW = "2030-01-01T12:00:00Z"
 STAMPED = {"updated_at": NOW}
@@ -319,10 +319,10 @@ def test_the_summary_is_the_first_thing_said(text: str, summary: str) -> None:
 def test_large_front_matter_takes_no_age() -> None:
     front = "".join(f"key{count}: a value of some length {count}\n" for count in range(2500))
     assert len(front) > 80_000
-    started = time.monotonic()
+    started = time.thread_time()
     file = parse(f"---\n{front}---\nbody\n")
     after = rewritten(file, STAMPED, None)
-    assert time.monotonic() - started < 5
+    assert time.thread_time() - started < 5
     assert len(parse(after).fields) == 2501
 
 
@@ -343,23 +343,23 @@ def test_large_front_matter_takes_no_age() -> None:
     ids=range(10),
 )
 def test_no_text_is_slow_to_read(text: str) -> None:
-    started = time.monotonic()
+    started = time.thread_time()
     file = parse(text)
     assert file.opening + file.front + file.closing + file.body == text
     assert len(file.summary) <= frontmatter.MAX_SUMMARY_CHARS
     assert file.metadata.updated_at is None
-    assert time.monotonic() - started < 3
+    assert time.thread_time() - started < 3
 
 
 def test_ten_anchors_of_ten_are_not_a_billion_texts() -> None:
     levels = [f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10) if n else 'lol'}]" for n in range(30)]
     front = "\n".join([*levels, "tags: *l29", "citations: *l0", ""])
-    started = time.monotonic()
+    started = time.thread_time()
     file = parse(f"---\n{front}---\nbody")
     assert (file.metadata.tags, file.metadata.citations) == ([], ["lol"])
     after = rewritten(file, STAMPED, None)
     assert front in after
-    assert time.monotonic() - started < 2
+    assert time.thread_time() - started < 2
 
 
 @pytest.mark.parametrize("level", ["[", "{a: ", "- ", "? ", "a:\n"])

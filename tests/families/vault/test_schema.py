@@ -3,7 +3,6 @@
 import json
 import re
 import sqlite3
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ from memory_mcp.errors import Unavailable
 from memory_mcp.families.vault.model import MemoryQuery, NewMemory
 from memory_mcp.families.vault.schema import SCHEMA
 from memory_mcp.sessions import Connection, Session
-from tests.wire import COMMAND, Stdio, environment
+from tests.processes import environment, run
+from tests.wire import Stdio
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"vault"}))
 HERE = Session("s", Connection(LOCAL_USER, "s"))
@@ -144,7 +144,7 @@ def test_triggers_of_a_file_that_is_taken_over_do_not_run(tmp_path: Path) -> Non
 def test_tables_of_another_shape_are_refused_in_a_sentence(tmp_path: Path, sql: str) -> None:
     apsw.Connection(str(tmp_path / "memory.db")).execute(sql).fetchall()
     before = (tmp_path / "memory.db").read_bytes()
-    done = subprocess.run([*COMMAND, "--data-dir", str(tmp_path)], capture_output=True, text=True, input="")
+    done = run("--data-dir", tmp_path)
     assert done.returncode == 0
     [refused] = [said for line in done.stderr.splitlines() if (said := json.loads(line))["level"] == "error"]
     assert refused["message"].startswith("The family vault is unavailable. memory.db ")
@@ -205,7 +205,7 @@ def test_after_another_program_wrote_the_file_is_sound(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path)
     assert found(server, "replaced") == ["k"]
     server.close()
-    done = subprocess.run([*COMMAND, "doctor", "--data-dir", str(tmp_path)], capture_output=True, text=True)
+    done = run("doctor", "--data-dir", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
 
 
