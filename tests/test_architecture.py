@@ -126,7 +126,7 @@ def test_readers_of_foreign_files_write_nothing() -> None:
             assert not [
                 name for name in imported if ".operations" in name or name.split(".")[-1] in ("Notes", "Stores")
             ]
-            helpers = {"model", "bounds", "json_stream", "archives", "text_list", "folders"}
+            helpers = {"model", "bounds", "json_records", "archives", "text_list", "folders"}
             assert module.names[1] in READERS | helpers
 
 
