@@ -27,7 +27,7 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "note_search change_events reader writer transfer operations resources prompts maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry operations "
     "maintenance family tools",
-    "graph": "model storage adoption schema answers exchange files operations picture maintenance family tools",
+    "graph": "model storage adoption schema answers exchange files projects operations picture maintenance family tools",
     "portals": "model address allowed_folders answers downloads folders inference storage cross_portal_query journal "
     "limits import_context archive_imports text_files inspection uploads exports usage portal_registry zip_files "
     "record_imports transfers operations opening search_texts resources maintenance family tools",
