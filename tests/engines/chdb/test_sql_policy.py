@@ -122,7 +122,7 @@ def test_nothing_but_a_select_over_this_portal_is_possible(app: App, outside: Ou
 @pytest.mark.parametrize("statement", [*FILES, *NETWORK, *PROGRAMS])
 def test_nor_in_an_export(app: App, outside: Outside, statement: str) -> None:
     with pytest.raises(AppError):
-        app.portals.transfers.export_file(
+        app.portals.exports.export_file(
             CALLER, PORTAL, "out.csv", "csv", None, outside.statement(statement), lambda *progress: None
         )
     assert outside.traces() == []
@@ -427,7 +427,7 @@ def test_rows_beyond_the_most_are_left_out_and_that_is_said(narrow: App) -> None
 
 
 def test_an_export_gives_all_rows(narrow: App) -> None:
-    made = narrow.portals.transfers.export_file(
+    made = narrow.portals.exports.export_file(
         CALLER, PORTAL, "all.csv", "csv", None, "SELECT number FROM numbers(1000)", lambda *progress: None
     )
     assert made.rows == 1000

@@ -29,7 +29,7 @@ from memory_mcp.engines.chdb.deadlines import POLL_INTERVAL_S, EngineClient, Ope
 from memory_mcp.engines.chdb.parameters import Unfit, encoded, literal, prepared
 from memory_mcp.engines.chdb.priority import Priority
 from memory_mcp.engines.chdb.process import ENDED_ITSELF, HELLO_TIMEOUT_S
-from memory_mcp.engines.chdb.sql_policy import DATABASE, LENT
+from memory_mcp.engines.chdb.sql_policy import ATTACHED_PREFIX, DATABASE
 from memory_mcp.engines.files.lock import lock_handle
 
 _COUNTED = {  # how the rows of a file are counted without a look at what is in them
@@ -72,7 +72,7 @@ class Engine:
 
     def _clean(self) -> None:
         """Away with what whoever died while using it has left."""
-        for name in self._ask(f"SELECT name FROM system.databases WHERE startsWith(name, '{LENT}')").split():
+        for name in self._ask(f"SELECT name FROM system.databases WHERE startsWith(name, '{ATTACHED_PREFIX}')").split():
             self._owner.run(f"DROP DATABASE IF EXISTS {name} SYNC", {})
         for name in self._tables(DATABASE):
             if name.startswith((_REPLACING, frames.UNFINISHED_COPY)):

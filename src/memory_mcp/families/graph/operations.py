@@ -283,9 +283,7 @@ class Graph(ProjectOperations):
             storage.index_changes(tx)  # of other programs
             yield tx
             storage.index_changes(tx)
-        self._changes.tell(
-            caller.user, (), list_changed=False
-        )  # for the merge of indexes
+        self._changes.tell(caller.user, (), list_changed=False)  # for the merge of indexes
 
     def _reading(self, caller: Caller, session: Session | None, name: str | None) -> AbstractContextManager[Read]:
         return _reading_indexed(self._project(caller, session, name))

@@ -52,7 +52,7 @@ def _append(imports: Path, name: str, offset: int, piece: bytes) -> None:
         file.write(piece)
 
 
-def forget(imports: Path, source: str) -> None:
+def delete(imports: Path, source: str) -> None:
     """Delete an upload that was imported; another file stays."""
     parts = PurePath(source).parts
     if len(parts) == 2 and parts[0] == UPLOADS:
@@ -85,7 +85,7 @@ def _fits(others: list[tuple[Path, os.stat_result]], size: int, most: int) -> bo
     return not others or (len(others) < MAX_UPLOADS_PER_USER and together <= MAX_TOTAL_FACTOR * most)
 
 
-def take(exports: Path, destination: str, offset: int) -> Piece:
+def read_piece(exports: Path, destination: str, offset: int) -> Piece:
     parts = PurePath(destination).parts
     if len(parts) != 2 or parts[0] != DOWNLOADS:
         raise Invalid(f"destination: only exports to {DOWNLOADS}/ can be downloaded.", field="destination")

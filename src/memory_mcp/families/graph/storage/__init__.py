@@ -1,6 +1,6 @@
 """SQL of the graph: the registry of projects, and the tables of one project's file."""
 
-from memory_mcp.families.graph.storage.entities import (
+from memory_mcp.families.graph.storage.entity_rows import (
     add_entity,
     add_observation,
     best_connected,
@@ -48,7 +48,7 @@ from memory_mcp.families.graph.storage.registry import (
     set_file,
     set_status,
 )
-from memory_mcp.families.graph.storage.relations import (
+from memory_mcp.families.graph.storage.relation_rows import (
     add_relation,
     delete_relation,
     relations,

@@ -10,7 +10,7 @@ from memory_mcp.families.graph.model import (
     Entity,
     Relation,
 )
-from memory_mcp.families.graph.storage.entities import _ENTITY
+from memory_mcp.families.graph.storage.entity_rows import _ENTITY
 from memory_mcp.families.graph.storage.expressions import utc
 
 MAX_INLINE_CHARS = 20_000  # characters of observations that are read at once
