@@ -53,7 +53,7 @@ def test_nothing_outside_the_folders_is_written_or_read(tmp_path: Path) -> None:
 
 def test_files_nobody_comes_back_for_are_deleted(tmp_path: Path) -> None:
     uploads.add(tmp_path, "old", 0, encoded(b"1"), most=100)
-    long_ago = time.time() - uploads.LASTS - 1
+    long_ago = time.time() - uploads.MAX_AGE_S - 1
     os.utime(tmp_path / "uploads" / "old", (long_ago, long_ago))
     uploads.add(tmp_path, "new", 0, encoded(b"1"), most=100)
     assert [path.name for path in (tmp_path / "uploads").iterdir()] == ["new"]

@@ -86,8 +86,7 @@ class FileExports:
                 destination += ZIP
             stage = partial(staged_file, folder, beginning=UNFINISHED if is_counted else "")
             path = running.enter_context(stage(ZIP if zipped else ENDINGS[format_]))
-            if is_counted:
-                line, max_bytes = _apply_quota(target, line, path, max_bytes)
+            line, max_bytes = _apply_quota(target, line, path, max_bytes) if is_counted else (line, max_bytes)
             if format_ == "db":
                 tables, rows = self._export_portal(folder, line, path, table or query, max_bytes, cancelled)
             elif zipped:

@@ -212,5 +212,5 @@ def remove_folder(folder: Path) -> None:
         ) from exc
 
 
-def _table(said: dict[str, Any]) -> Table:
-    return Table(said["name"], said["rows"], said["bytes"], [Column(**column) for column in said["columns"]])
+def _table(stored: dict[str, Any]) -> Table:
+    return Table(stored["name"], stored["rows"], stored["bytes"], [Column(**column) for column in stored["columns"]])

@@ -119,8 +119,8 @@ def _load_into(
     except EngineError as exc:
         if exc.code == storage.NULL_ERROR:
             raise Invalid(f"source: every record of {table!r} needs an {inference.KEY!r}.", field="source") from exc
-        said = _misfit(stopping, source, read_as) or error_messages.misfit(str(exc), 1)
-        raise Invalid(f"source: {said} Nothing was imported.", field="source") from exc
+        reason = _misfit(stopping, source, read_as) or error_messages.misfit(str(exc), 1)
+        raise Invalid(f"source: {reason} Nothing was imported.", field="source") from exc
     finally:
         storage.drop_table(line, temporary)
     return count, bool(wanted)
@@ -139,8 +139,8 @@ def _inspect(
         columns = inspection.map_columns(list(found), mapping)
         return found, columns, _wanted(line, source.path, source.format, found, columns, table, known)
     except (EngineError, UnicodeDecodeError) as exc:
-        said = f" {exc}" if isinstance(exc, EngineError) else ""
-        raise Invalid(f"source: this cannot be read as {source.format}.{said}", field="source") from exc
+        reason = f" {exc}" if isinstance(exc, EngineError) else ""
+        raise Invalid(f"source: this cannot be read as {source.format}.{reason}", field="source") from exc
 
 
 def _inspect_json(

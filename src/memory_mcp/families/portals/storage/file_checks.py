@@ -89,8 +89,9 @@ def misfits(line: EngineLine, path: str, types: Mapping[str, str]) -> dict[str, 
         f"AS c{number}"
         for number, (name, kind) in enumerate(plain.items())
     )
+    source = _file_source(path, "csv", types)
     (row,) = line.rows(
-        f"SELECT {expressions} FROM (SELECT rowNumberInAllBlocks() + 1 AS number, * FROM {_file_source(path, 'csv', types)}) "
+        f"SELECT {expressions} FROM (SELECT rowNumberInAllBlocks() + 1 AS number, * FROM {source}) "
         "SETTINGS max_threads = 1, input_format_parallel_parsing = 0, output_format_json_quote_64bit_integers = 0"
     )
     found = {name: int(row[f"c{number}"]) for number, name in enumerate(plain)}

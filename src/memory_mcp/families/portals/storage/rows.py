@@ -147,8 +147,8 @@ def whole_table(table: str) -> str:
 
 
 def fill_table(line: EngineLine, table: str, statement: str, database: str = DATABASE) -> None:
-    """Insert into a table that is empty and that no other call uses. Interrupted, it begins again once: the engine may have ended
-    because of another call."""
+    """Insert into a table that is empty and that no other call uses. If it is interrupted, it begins again
+    once: the engine may have ended because of another call."""
     try:
         line.run_once(statement)
     except Interrupted:
