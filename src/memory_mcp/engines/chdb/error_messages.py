@@ -81,7 +81,7 @@ _ROW = re.compile(r"\(at row (\d+)\)|\bRow (\d+):")
 _COLUMN = re.compile(r"while reading the value of key ([^)]+)\)|Column \d+,\s+name: (\w+)")
 
 
-def said(exc: Exception) -> str:
+def plain_message(exc: Exception) -> str:
     """What the engine says is wrong, without where in it that happened."""
     text = str(exc).rsplit("DB::Exception:", 1)[-1]
     text = _ASIDE.sub("", _FILE.sub("", text))
