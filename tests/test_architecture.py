@@ -25,8 +25,8 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "vault": "model storage schema operations resources maintenance family tools",
     "notes": "model addresses storage schema markdown result_limits transactions replica_records replica_merge replica "
     "note_search change_events reader writer transfer operations resources prompts maintenance family tools",
-    "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry operations "
-    "maintenance family tools",
+    "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
+    "store_access category_indexes listings operations maintenance family tools",
     "graph": "model storage adoption schema answers exchange files projects operations picture maintenance family "
     "tools",
     "portals": "model address allowed_folders answers downloads folders inference storage cross_portal_query journal "

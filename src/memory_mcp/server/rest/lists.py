@@ -165,7 +165,7 @@ def store_file(
 def put_store_file_back(store: StoreName, asked: StoreFilePutBack, app: TheApp, person: ThePerson) -> StorePath:
     """Write a file that was removed as it was. 409 if there is one by now."""
     require(person, "stores", Scope.WRITE)
-    app.stores.put_back(person, store, asked.path, base64.b64decode(asked.data), min(int(asked.changed_ns), MAX_ID))
+    app.stores.restore_file(person, store, asked.path, base64.b64decode(asked.data), min(int(asked.changed_ns), MAX_ID))
     app.changes.tell_pages(person.user, "stores")
     return StorePath(store=store, path=asked.path)
 

@@ -27,7 +27,7 @@ def tagged(place: Place, tags: Sequence[str], id_: str = "id") -> str:
     if not tags:
         return "TRUE"
     return f"""{id_} IN (
-        SELECT memory_id FROM {place}parse_tags WHERE tag IN (SELECT value FROM json_each(:tags))
+        SELECT memory_id FROM {place}_tags WHERE tag IN (SELECT value FROM json_each(:tags))
         GROUP BY memory_id HAVING count(*) = :tag_count
     )"""
 

@@ -24,9 +24,9 @@ def add_to_index(tx: Write, id_: int, memory: NewMemory) -> None:
             "parts": fts_query.parts(f"{memory.key} {memory.content}"),
         },
     )
-    tx.all(f"DELETE FROM {place}parse_tags WHERE memory_id = :id", {"id": id_})
+    tx.all(f"DELETE FROM {place}_tags WHERE memory_id = :id", {"id": id_})
     tx.all(
-        f"INSERT INTO {place}parse_tags (tag, memory_id) SELECT value, :id FROM json_each(:tags)",
+        f"INSERT INTO {place}_tags (tag, memory_id) SELECT value, :id FROM json_each(:tags)",
         {"id": id_, "tags": to_json(memory.tags)},
     )
 
@@ -54,7 +54,7 @@ def index_changes(tx: Write) -> None:
 def _drop_changed(tx: Write, place: Place) -> None:
     changed = f"(SELECT memory_id FROM {place}_unindexed)"
     tx.all(f"DELETE FROM {place}_words WHERE rowid IN {changed}")
-    tx.all(f"DELETE FROM {place}parse_tags WHERE memory_id IN {changed}")
+    tx.all(f"DELETE FROM {place}_tags WHERE memory_id IN {changed}")
     gone = f"memory_id IN {changed} AND memory_id NOT IN (SELECT id FROM {place}_memories)"
     if place == "session":
         tx.all(f"DELETE FROM session_updates WHERE {gone}")
