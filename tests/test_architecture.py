@@ -45,6 +45,19 @@ SQL_ELSEWHERE = {
     ("families", "graph", "adoption"),  # the same
 }
 SDK = {"mcp", "mcp_types"}
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 40  # a function's docstring is not counted
+LONGER_FILES: dict[str, str] = {  # each with the reason; remove it from here once the file is short enough
+    "clients/operations.py": "is being split",
+    "families/notes/operations.py": "is being split",
+    "families/notes/replica.py": "is being split",
+    "families/notes/storage/sync.py": "is being split",
+    "server/protocol.py": "is being split",
+    "settings.py": "is being split",
+}
+LONGER_FUNCTIONS: dict[str, str] = {
+    "cli/connect.py:connect": "Typer reads its options from its parameters, one a line",
+    "server/http.py:__init__": "is being split",
+}
 
 
 @dataclass(frozen=True)
@@ -189,3 +202,28 @@ def test_the_names_of_sqlites_siblings_are_known_in_one_module() -> None:
         if module.names != ("engines", "sqlite", "sibling_files"):
             found = [text for text in _texts(module.path) if re.search(r"-(wal|shm|journal)\b", text)]
             assert not found, module.path
+
+
+def test_files_are_short() -> None:
+    for module in MODULES:
+        name = module.path.relative_to(PACKAGE).as_posix()
+        lines = module.path.read_text(encoding="utf-8").count("\n")
+        assert lines <= MAX_FILE_LINES or name in LONGER_FILES, name
+
+
+def test_functions_are_short() -> None:
+    for module in MODULES:
+        name = module.path.relative_to(PACKAGE).as_posix()
+        for node in ast.walk(ast.parse(module.path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                is_exempt = f"{name}:{node.name}" in LONGER_FUNCTIONS
+                assert _line_count(node) <= MAX_FUNCTION_LINES or is_exempt, f"{name}:{node.name}"
+
+
+def _line_count(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """From `def` to the end, without the docstring."""
+    lines = (function.end_lineno or 0) - function.lineno + 1
+    if ast.get_docstring(function, clean=False) is not None:
+        prose = function.body[0]
+        lines -= (prose.end_lineno or 0) - prose.lineno + 1
+    return lines
