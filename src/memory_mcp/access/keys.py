@@ -18,7 +18,7 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Scope
 from memory_mcp.clock import Clock, stamp, utc_now
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Invalid, NotFound, Unavailable
-from memory_mcp.names import hidden_character
+from memory_mcp.names import LINE_CONTROLS, hidden_character
 
 RAW_KEY = re.compile(r"mmcp_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 BCRYPT_ROUNDS = 10  # the secret has 256 random bits: stretching adds nothing, a slow first request would annoy
@@ -28,9 +28,9 @@ MAX_CACHED_SECRETS = 10_000
 SAY_USE_EVERY = 3600.0  # seconds between two lines of the audit log for one key from one address
 MAX_NAME_CHARS = 100
 MAX_NAMESPACE_CHARS = 128
-READABLE = r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]+$"
-"""Names in lists: no control characters, and none that turn the line around."""
-_NOT_IN_NAMESPACE = r",\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+READABLE = rf"^[^{LINE_CONTROLS}]+$"
+"""Names in lists: no control characters, and none that reorder the line."""
+_NOT_IN_NAMESPACE = rf",{LINE_CONTROLS}"
 NAMESPACE = rf"^[^{_NOT_IN_NAMESPACE}]*[^\s{_NOT_IN_NAMESPACE}][^{_NOT_IN_NAMESPACE}]*$"
 """Readable, with something in it but spaces, and no comma: it becomes part of a tag."""
 LIFETIME = r"^[1-9][0-9]{0,3}[mhdw]$"

@@ -20,6 +20,7 @@ from typing import IO, Any, Literal, cast
 import memory_mcp
 from memory_mcp.engines.chdb import frames, peer, priority, sandbox
 from memory_mcp.engines.files.data_directory import make_private_folder
+from memory_mcp.engines.files.glob import find
 from memory_mcp.engines.files.lock import FileLock, is_free
 from memory_mcp.errors import Unavailable
 
@@ -224,7 +225,7 @@ class EngineProcess:
 
     def _free_slot(self, root: Path) -> None:
         """End the engine that has been idle longest if the limit is reached. Raises Unavailable if all are busy."""
-        running = [lock for lock in root.glob(f"*/*/{frames.LOCK}") if is_running(lock.parent)]
+        running = [lock for lock in find(root, f"*/*/{frames.LOCK}") if is_running(lock.parent)]
         running = [lock for lock in running if lock.parent != self._folder]
         if len(running) < self._rules.max_engines:
             return
