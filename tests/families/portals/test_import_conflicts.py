@@ -142,7 +142,7 @@ def test_a_server_that_dies_leaves_the_old_tables_or_the_new(
     died = subprocess.run([sys.executable, "-c", DYING, str(data_dir), portal, moment], check=False)
     assert died.returncode == 9
     server = Stdio.start(
-        data_dir, "--families", "portals", "--embedder", "none", env=environment(MEMORY_MCP_ENGINE_IDLE="1")
+        data_dir, "--families", "portals", "--embedder", "none", env=environment(MEMORY_MCP_PORTAL_ENGINE_IDLE="1")
     )
     found = server.call("portal_query", portalUri=portal, sql="SELECT n FROM b")["rows"]
     assert found == ([{"n": 2}] if is_new else [{"n": 7}])

@@ -34,7 +34,7 @@ ROUNDS = int(os.environ.get("MEMORY_MCP_SOAK_ROUNDS", "10"))  # `make soak-porta
 
 
 def start(data_dir: Path, *flags: str, **env: str) -> Stdio:
-    more = {"MEMORY_MCP_ENGINE_IDLE": "1", "MEMORY_MCP_EMBEDDER": "none", **env}
+    more = {"MEMORY_MCP_PORTAL_ENGINE_IDLE": "1", "MEMORY_MCP_EMBEDDER": "none", **env}
     return Stdio.start(data_dir, *flags, env=environment(**more))
 
 
@@ -229,7 +229,7 @@ def _three(tmp_path: Path) -> tuple[list[str], list[Path]]:
 
 def test_of_a_users_idle_engines_the_one_unused_for_longest_makes_way(tmp_path: Path) -> None:
     portals, folders = _three(tmp_path)
-    server = start(tmp_path, "--families", "portals", "--portal-engines", "2", MEMORY_MCP_ENGINE_IDLE="60")
+    server = start(tmp_path, "--families", "portals", "--portal-engines", "2", MEMORY_MCP_PORTAL_ENGINE_IDLE="60")
     for number in (0, 1, 0):
         server.call("portal_write", portalUri=portals[number], table="t", data=[{"n": number}])
     wait_for_use(folders[0], after=folders[1])
