@@ -10,7 +10,7 @@ _SYSTEM = ("/sys/fs/cgroup", "/sys/devices/system")
 _PROC = (
     *("meminfo", "cpuinfo", "stat", "sys/vm"),
     *("self/maps", "self/statm", "self/status", "self/smaps_rollup", "self/cgroup", "self/mountinfo"),
-    # Where it may not read this, chDB takes for it whatever lies behind `environ`, and dies as it is loaded if that
+    # Where it may not read this, chDB takes for it whatever lies behind `environ`, and crashes as it is loaded if that
     # happens to look right.
     "self/auxv",
 )

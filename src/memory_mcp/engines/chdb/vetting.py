@@ -14,7 +14,7 @@ MAX_CACHED_QUERIES = 1000
 
 
 class Inspector:
-    """A connection that looks at queries and tables while other statements run."""
+    """A connection that inspects queries and tables while other statements run."""
 
     def __init__(self, connection: ChdbConnection) -> None:
         self._connection = connection
