@@ -280,6 +280,6 @@ def test_listing_beside_somebodys_index_takes_no_turn(
     app.stores.add(CALLER, "s", "x", "c", Metadata())
     write(tmp_path / "stores" / "s", "index.yaml", "site: mine\n")
     before = tree(tmp_path / "stores")
-    monkeypatch.delattr(StoreFolder, "turn")
+    monkeypatch.delattr(StoreFolder, "lock")
     assert listed(app) == ["x"]
     assert tree(tmp_path / "stores") == before
