@@ -43,19 +43,20 @@ soak-fuzz: setup ## Send 10,000 bad messages over each transport (MEMORY_MCP_FUZ
 soak-sync-model: setup ## Nodes and a hub that lose, double, restore and clone: 2,000 random stories (MEMORY_MCP_SYNC_EXAMPLES)
 	MEMORY_MCP_SYNC_EXAMPLES=$${MEMORY_MCP_SYNC_EXAMPLES:-2000} $(BIN)/python -m pytest tests/sync/test_converging.py tests/sync/test_stories.py $(ARGS)
 
-static: setup ## Format, lint, strict typing, generated docs up to date
+static: setup ## Format, lint, strict typing, generated docs up to date; the same and unit tests for ui/ where Node is
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m tools.make_docs --check
+	$(BIN)/python -m tools.ui --lint
 
-ui: setup ## Build the web app and the viewer from ui/ (needs Node 20.19 or newer, and the npm registry once)
+ui: setup ## Generate the API types, format and build the web app and the viewer from ui/ (needs Node 20.19, and npm once)
 	$(BIN)/python -m tools.ui
 
-ui-check: setup ## Whether the committed web app is what ui/ gives; builds it where Node is
+ui-check: setup ## Check that the committed web app is what ui/ gives; builds it where Node is
 	$(BIN)/python -m tools.ui --check --rebuild
 
-pictures: setup ## Take the pictures of the web app in docs/pictures anew
+pictures: setup ## Take the pictures of the web app in docs/pictures again
 	$(BIN)/python -m tests.web.pictures
 
 check: static ui-check test ## What CI runs
