@@ -187,3 +187,11 @@ def test_the_names_of_sqlites_siblings_are_known_in_one_module() -> None:
         if module.names != ("engines", "sqlite", "sibling_files"):
             found = [text for text in _texts(module.path) if re.search(r"-(wal|shm|journal)\b", text)]
             assert not found, module.path
+
+
+def test_only_one_module_of_the_tests_sleeps() -> None:
+    """Others wait with it for an event: a sleep guesses how fast the machine is."""
+    tests = Path(__file__).parent
+    sleeping = re.compile(r"\b(time|asyncio|anyio)\.sleep\(|\bimport sleep\b|\.wait_for_timeout\(")
+    found = {str(path.relative_to(tests)) for path in tests.rglob("*.py") if sleeping.search(path.read_text("utf-8"))}
+    assert found == {"waiting.py", "web/pictures.py"}  # the latter draws the pictures of the docs

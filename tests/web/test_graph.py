@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.waiting import eventually
 from tests.web.conftest import Site
 
 SEEN = """canvas => {
@@ -59,11 +60,13 @@ def test_the_whole_picture_is_seen_and_the_filter_is_in_the_address(page: Page, 
     page.goto("/graph?project=wide")
     picture = page.get_by_role("img", name=re.compile("^Graph of 400 nodes"))
     expect(picture).to_be_visible()
-    page.wait_for_timeout(300)
-    seen = picture.evaluate(SEEN)
-    assert min(seen["left"], seen["top"]) > 0.005, seen
-    assert max(seen["right"], seen["bottom"]) < 0.995, seen
-    assert max(seen["right"] - seen["left"], seen["bottom"] - seen["top"]) > 0.6, seen
+
+    def is_whole() -> bool:
+        seen = picture.evaluate(SEEN)
+        is_inside = min(seen["left"], seen["top"]) > 0.005 and max(seen["right"], seen["bottom"]) < 0.995
+        return bool(is_inside and max(seen["right"] - seen["left"], seen["bottom"] - seen["top"]) > 0.6)
+
+    eventually(is_whole)
 
     page.get_by_label("Filter the list").fill("Place 39")
     expect(page).to_have_url(re.compile("filter=Place"))

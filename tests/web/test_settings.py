@@ -81,6 +81,7 @@ def test_making_all_vectors_anew_is_watched_as_it_goes(browser: Browser, tmp_pat
         page = context.new_page()
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
+        page.clock.install()
         page.goto("/settings")
         expect(page.get_by_text("ollama/tiny")).to_be_visible()
         expect(page.get_by_text(f"{NOTES} of {NOTES} notes have their vector")).to_be_visible()
@@ -92,6 +93,6 @@ def test_making_all_vectors_anew_is_watched_as_it_goes(browser: Browser, tmp_pat
         expect(page.get_by_text(f"{NOTES} of {NOTES} notes have their vector")).to_be_visible()
         expect(page.get_by_text(re.compile("are queued"))).to_have_count(0)
         looks = len([url for url in asked if url.endswith("/embed-stats")])
-        page.wait_for_timeout(2500)
+        page.clock.run_for(2500)
         assert len([url for url in asked if url.endswith("/embed-stats")]) == looks  # nobody asks in vain
         context.close()

@@ -101,7 +101,6 @@ def test_a_file_that_is_deleted_while_one_edits_can_be_written_anew(page: Page, 
     edit(page, file, "Still here")
     site.call("remove_memory", store="default", path=file)
     expect(page.get_by_role("navigation", name="Files of default").get_by_role("link", name=file)).to_have_count(0)
-    page.wait_for_timeout(600)  # by now the page knows
     expect(page.get_by_label("Markdown")).to_have_value("Still here")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("alert")).to_contain_text("was deleted")

@@ -188,7 +188,7 @@ def test_saving_twice_keeps_one_note(page: Page, site: Site) -> None:
     page.keyboard.press("Control+Enter")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("button", name="Saving…")).to_be_disabled()
-    page.wait_for_timeout(300)
+    page.evaluate("() => new Promise(requestAnimationFrame)")  # what the keys began has begun
     assert len(sent) == 1
     sent[0].continue_()
     expect(page.get_by_role("heading", level=1)).to_have_text("Only once, please")
