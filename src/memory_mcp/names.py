@@ -1,6 +1,16 @@
 """Names that people read in lists: no character in them is invisible or changes how the text around it is shown."""
 
 import re
+import unicodedata
+
+from memory_mcp.errors import Invalid
+
+MAX_NAMESPACE_CHARS = 128
+_NOT_SHOWN = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+READABLE_PATTERN = rf"^[^{_NOT_SHOWN}]+$"
+"""Names in lists: no control characters, and none that turn the line around."""
+NAMESPACE_PATTERN = rf"^[^,{_NOT_SHOWN}]*[^\s,{_NOT_SHOWN}][^,{_NOT_SHOWN}]*$"
+"""Readable, with something in it but spaces, and no comma: it becomes part of a tag."""
 
 # Unicode's control characters, line separators, bidirectional controls and all that is Default_Ignorable (UAX #44).
 _HIDDEN = re.compile(
@@ -24,4 +34,18 @@ def check_readable(name: str) -> str:
     """The name itself. Raises ValueError for one with a hidden character: pydantic says which argument it is."""
     if found := hidden_character(name):
         raise ValueError(f"This name holds {found}, which cannot be seen or changes how a line is shown. Leave it out")
+    return name
+
+
+def new_namespace(name: str) -> str:
+    """The one rule for namespaces that notes are written to: in NFC, without spaces at the ends. Raises Invalid.
+
+    What only finds notes takes every name, so that a namespace from before this rule can still be read.
+    """
+    name = unicodedata.normalize("NFC", name).strip()
+    if len(name) > MAX_NAMESPACE_CHARS or not re.fullmatch(NAMESPACE_PATTERN, name) or hidden_character(name):
+        raise Invalid(
+            f"A namespace has 1 to {MAX_NAMESPACE_CHARS} characters that can be read, and no comma or line break.",
+            field="namespace",
+        )
     return name

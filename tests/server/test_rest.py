@@ -2,13 +2,16 @@
 
 import json
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpx
 import pytest
 
@@ -392,6 +395,31 @@ STREAMS = (legacy_stream, sse_stream, silent_sse_stream, listen_stream)
 
 def all_end(streams: list[Stream]) -> bool:
     return all(stream.ended.wait(TIMEOUT_S) for stream in streams)
+
+
+@pytest.mark.parametrize("namespace", ["a,b", " ", "a\nb", "a\u202eb", "x" * 129])
+def test_no_key_and_no_note_gets_a_namespace_that_cannot_be_named(server: Http, me: Person, namespace: str) -> None:
+    answer = me.ask("POST", "/api/mcp/keys", json={"name": "made", "namespace": namespace})
+    assert (answer.status_code, answer.json()["data"]) == (422, {"field": "namespace"})
+    for verb in (["keys", "create", "--name", "x"], ["add", "text"]):
+        command = [*COMMAND, *verb, "--namespace", namespace, "--data-dir", str(server.data_dir), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+        assert done.returncode in (1, 2)
+        assert "no comma or line break" in json.loads(done.stderr)["message"]
+
+
+def test_a_key_from_before_that_rule_finds_what_it_writes(server: Http, me: Person) -> None:
+    made = me.new_key(namespace="old")
+    with closing(apsw.Connection(str(server.data_dir / "server.db"))) as connection:
+        connection.set_busy_timeout(10_000)
+        connection.execute("UPDATE keys SET namespace = 'old,er' WHERE id = ?", (made["id"],))
+    older = replace(server, key=made["key"])
+    note = older.modern_call("memory_create", content="written before")
+    assert note["namespace"] == "old,er"
+    searches: dict[str, dict[str, Any]] = {"memory_search": {"query": "written before"}, "memory_recent": {}}
+    for tool, arguments in searches.items():
+        found = older.modern_call(tool, namespace="old,er", **arguments)["memories"]
+        assert [one["id"] for one in found] == [note["id"]]
 
 
 @pytest.mark.parametrize("by", ["rest", "the command line", "its time"])

@@ -248,7 +248,7 @@ class ResourcePage:
 
 
 def _read_nothing(call: Call[Any], uri: str) -> Document:
-    raise NotFound("No resource has this address. resources/list shows what there is.")
+    raise NotFound("No resource has this address.", hint="resources/list shows what there is.")
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,10 @@ class Family(Generic[Ops]):
     tools: dict[str, Tool] = field(default_factory=dict)
     prompts: tuple[Prompt, ...] = ()
     templates: tuple[Template, ...] = ()
-    list_resources: Callable[[Call[Ops], str | None], ResourcePage] = lambda call, position: ResourcePage(())
+    list_resources: Callable[[Call[Ops], str | None, int], ResourcePage] = lambda call, position, limit: ResourcePage(
+        ()
+    )
+    """Up to so many resources, from a position on; None is the start."""
     read_resource: Callable[[Call[Ops], str], Document] = _read_nothing
     watched: Callable[[Call[Ops], str], str | None] = lambda call, uri: None
     """The address under which changes of a resource are published; None if the caller may not learn of them."""

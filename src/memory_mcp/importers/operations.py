@@ -25,6 +25,7 @@ from memory_mcp.importers import (
     server_memory,
 )
 from memory_mcp.importers.model import Format, FoundFile, FoundNote, ImportPlan, Problem, Report, Tell
+from memory_mcp.names import new_namespace
 
 NOTES: dict[Format, Callable[[Path], Iterator[FoundNote | Problem]]] = {
     "mcp-memory-service": mcp_memory_service.read,
@@ -39,7 +40,6 @@ FILES: dict[Format, Callable[[Path], Iterator[FoundFile | Problem]]] = {
 AUTHOR = Author("import")
 AT_ONCE = 200  # notes in one transaction
 GRAPH_AT_ONCE = 5000  # entities or relations in one
-MAX_NAMESPACE_CHARS = 128
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Importers:
     # Notes
 
     def _take_notes(self, caller: Caller, move: ImportPlan, report: Report, tell: Tell) -> None:
-        _check_namespace(move.into)
+        move = replace(move, into=new_namespace(move.into))
         known = self._notes.transfer.imported(caller, move.format)
         for found in _batches(_counted(NOTES[move.format](move.path), report, tell), AT_ONCE):
             new = []
@@ -196,11 +196,3 @@ def _revision(new: NewNote, origin: ImportOrigin) -> Revision:
         metadata_patch={**new.metadata, IMPORTED_FROM: asdict(origin)},
         expires_at=new.expires_at,
     )
-
-
-def _check_namespace(name: str) -> None:
-    if not name or "," in name or not name.isprintable() or len(name) > MAX_NAMESPACE_CHARS or name != name.strip():
-        raise Invalid(
-            f"A namespace has 1 to {MAX_NAMESPACE_CHARS} characters, and no comma, line break or space at its ends.",
-            field="namespace",
-        )

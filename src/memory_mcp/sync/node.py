@@ -14,11 +14,12 @@ from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLock
 from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited, Unavailable, Unusable
+from memory_mcp.names import new_namespace
 from memory_mcp.sync import encryption
 from memory_mcp.sync.encryption import Seal
 from memory_mcp.sync.hub_client import Answer, Forked, HubClient, checked_key, checked_url
 from memory_mcp.sync.model import NamespaceCursor, Replica, ReplicaState, SetAside, Synced
-from memory_mcp.sync.protocol import MAX_RECORDS, is_namespace
+from memory_mcp.sync.protocol import MAX_RECORDS
 from memory_mcp.sync.records import Record, check_values
 
 LINK_FILE = "sync.json"  # in a user's folder: never part of notes, of a backup or of an export
@@ -125,7 +126,7 @@ class Sync:
     def enable(self, user: str, namespace: str) -> None:
         """Stamp the notes of a namespace, and exchange them from now on."""
         self._require_link(user)
-        self._replica_of(user).enable(_checked_namespace(namespace))
+        self._replica_of(user).enable(new_namespace(namespace))
         self._told(user)
 
     def disable(self, user: str, namespace: str) -> None:
@@ -346,12 +347,6 @@ def _seal(link: HubLink) -> Seal | None:
 
 def _ms(moment: str) -> int:
     return int(instant(moment).timestamp() * 1000)
-
-
-def _checked_namespace(namespace: str) -> str:
-    if not is_namespace(namespace):
-        raise Invalid("A namespace is a name of up to 128 characters without comma or line break.", field="namespace")
-    return namespace
 
 
 def _not_linked() -> Conflict:

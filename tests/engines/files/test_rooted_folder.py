@@ -54,7 +54,7 @@ def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def refuses(act: Callable[..., object], *arguments: Any, **more: Any) -> None:
     with pytest.raises(AppError) as refused:
         act(CALLER, "s", *arguments, **more)
-    assert refused.value.error in ("not_found", "conflict", "unavailable")
+    assert refused.value.code in ("not_found", "conflict", "unavailable")
     assert "outside" not in refused.value.message
 
 
@@ -247,7 +247,7 @@ def test_what_is_missing_says_so_to_the_caller(app: App, inside: Path) -> None:
     for path in ("none", "none/x", "top.md/x", "a/b/deep/x", "a/b"):
         with pytest.raises(AppError) as refused:
             app.stores.get(CALLER, "s", path, include_expired=True)
-        assert refused.value.error == "not_found"
+        assert refused.value.code == "not_found"
 
 
 class Swapper:
@@ -346,7 +346,7 @@ def test_the_product_is_not_led_out_by_swaps_either(app: App, inside: Path, outs
                 try:
                     outcomes.add(act())
                 except AppError as exc:
-                    outcomes.add(exc.error)
+                    outcomes.add(exc.code)
     assert not [outcome for outcome in outcomes if "secret" in outcome]
     assert {"inside", "True"} <= outcomes
     assert tree(outside) == before

@@ -141,7 +141,7 @@ def test_a_file_that_grew_too_large_is_no_memory_and_hides_no_other(app: App, el
     assert prune(app).pruned == []
     with pytest.raises(AppError) as refused:
         app.stores.get(CALLER, "s", "a", include_expired=True)
-    assert refused.value.error == "too_large"
+    assert refused.value.code == "too_large"
     write(elsewhere, "a.md", "small again")
     assert (sorted(recent(app)), listed(app)) == (["a", "b"], ["a", "b"])
 

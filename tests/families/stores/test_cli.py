@@ -283,7 +283,7 @@ def test_two_users_have_stores_of_their_own(app: App, tmp_path: Path) -> None:
     app.stores.add(CALLER, "s", "mine", "c", Metadata())
     with pytest.raises(NotFound) as refused:
         app.stores.get(other, "s", "mine", include_expired=False)
-    assert refused.value.error == "store_not_registered"
+    assert refused.value.code == "store_not_registered"
     app.stores.add(other, "s", "theirs", "c", Metadata())
     assert (tmp_path / "users" / "other" / "stores" / "s" / "theirs.md").is_file()
     for caller, path in ((CALLER, "mine"), (other, "theirs")):

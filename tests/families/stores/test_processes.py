@@ -230,7 +230,7 @@ def test_a_file_deleted_while_it_is_updated_does_not_come_back(
     monkeypatch.setattr(atomic_write, "_written", written_slowly)
     with pytest.raises(AppError) as refused:
         app.stores.update(CALLER, "s", "note", FileChange(content="mine"))
-    assert refused.value.error == "not_found"
+    assert refused.value.code == "not_found"
     assert list(elsewhere.iterdir()) == []
 
 
@@ -455,7 +455,7 @@ def test_a_full_disk_is_explained_and_changes_nothing(
     ):
         with pytest.raises(AppError, match="No space left") as refused:
             act()
-        assert refused.value.error == "unavailable"
+        assert refused.value.code == "unavailable"
         assert str(elsewhere) not in refused.value.message
     assert (elsewhere / "a.md").read_bytes() == before
     assert not (elsewhere / "b.md").exists()

@@ -15,16 +15,6 @@ export class ApiError extends Error {
   }
 }
 
-const TOOL_VERBS =
-  'add commit create delete get list memory move open portal prune read recall reindex remove restore search'
-const TOOL_NAME = new RegExp(`\\b(${TOOL_VERBS.replaceAll(' ', '|')}|switch|update)_[a-z]`)
-
-/** Without the sentences that name a tool: they are for agents. */
-function forPeople(text: string): string {
-  const left = text.split(/(?<=[.!?])\s+/).filter((sentence) => !TOOL_NAME.test(sentence))
-  return left.length ? left.join(' ') : text
-}
-
 type Method = 'get' | 'post' | 'delete'
 type PathWith<M extends Method> = {
   [P in keyof paths]: paths[P] extends Record<M, { responses: unknown }> ? P : never
@@ -66,7 +56,7 @@ async function send(method: Method, url: string, body?: unknown, signal?: AbortS
   }
   if (!response.ok) {
     const problem = (await response.json().catch(() => ({}))) as Partial<Schemas['Problem']>
-    throw new ApiError(forPeople(problem.detail ?? response.statusText), response.status, problem.error ?? '')
+    throw new ApiError(problem.detail ?? response.statusText, response.status, problem.error ?? '')
   }
   return response
 }

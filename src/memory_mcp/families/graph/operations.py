@@ -41,8 +41,9 @@ from memory_mcp.search import word_search
 from memory_mcp.sessions import Session, Sessions
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-USE = {"active": "switch_project works in it", "archived": "restore_project brings it back"}
-NO_PROJECT = "No active project. Use switch_project to select one. Or name it in the call: `project`."
+NEXT_TOOL = {"active": "switch_project works in it.", "archived": "restore_project brings it back."}
+NO_PROJECT = "No active project."
+CHOOSE_PROJECT = "Use switch_project to select one. Or name it in the call: `project`."
 BY_WORDS = 200  # entities that words bring into the running
 MAX_RELATIONS_PER_ENTITY = 4  # relations for each entity in a picture
 
@@ -95,7 +96,7 @@ class Graph:
         if not (any_name and name):
             _check_name(name)
         if taken := storage.project(tx, name):
-            raise Conflict(f"There is a project called {name!r} already; {USE[taken.status]}.", field="name")
+            raise Conflict(f"There is a project called {name!r} already.", hint=NEXT_TOOL[taken.status], field="name")
         id_ = str(uuid4())
         path = place.file(id_, "active")
         self._files.get(path, place.lock(id_), make=True)
@@ -113,7 +114,7 @@ class Graph:
     def current_project(self, caller: Caller, session: Session) -> ProjectNews:
         with self._place(caller.user).registry.read() as tx:
             project = storage.active(tx, session.id)
-        return ProjectNews(project, f"Working in {project.name!r}." if project else NO_PROJECT)
+        return ProjectNews(project, f"Working in {project.name!r}." if project else f"{NO_PROJECT} {CHOOSE_PROJECT}")
 
     def archive_project(self, caller: Caller, name: str) -> ProjectNews:
         """Put a project away, data and all. It is nobody's active project any more."""
@@ -256,7 +257,7 @@ class Graph:
     def search(self, caller: Caller, session: Session, project: str | None, query: str, limit: int) -> Nodes:
         """The entities that match best by their names, types and observations, with what they are related to."""
         if not query:
-            raise Invalid("Give words to look for. read_graph reads everything.", field="query")
+            raise Invalid("Give words to look for.", hint="read_graph reads everything.", field="query")
         with self._reading(caller, session, project) as tx:
             scores = word_search.by_words(storage.WordIndex(tx), query, max(BY_WORDS, limit)).scores()
             best = sorted(scores, key=lambda number: (-scores[number], number))[:limit]
@@ -415,7 +416,7 @@ class Graph:
             storage.index_changes(tx)  # of other programs
             yield tx
             storage.index_changes(tx)
-        self._changes.tell(caller.user, (), list_changed=False)  # nobody watches a graph, but tidying does
+        self._changes.publish(caller.user, (), list_changed=False)  # nobody watches a graph, but tidying does
 
     def _reading(self, caller: Caller, session: Session | None, name: str | None) -> AbstractContextManager[Read]:
         return _reading_indexed(self._project(caller, session, name))
@@ -430,7 +431,7 @@ class Graph:
             elif session is not None:
                 project = storage.active(tx, session.id)
         if project is None:
-            raise NotFound(NO_PROJECT, code="no_active_project")
+            raise NotFound(NO_PROJECT, hint=CHOOSE_PROJECT, code="no_active_project")
         return self._opened(place, project)
 
     def _opened(self, place: GraphFolder, project: Project) -> Database:
@@ -478,21 +479,21 @@ def _check_name(name: str) -> None:
 def _existing(tx: Read, name: str) -> Project:
     project = storage.project(tx, name)
     if project is None:
-        raise NotFound(f"There is no project called {name!r}. list_projects shows what there is.")
+        raise NotFound(f"There is no project called {name!r}.", hint="list_projects shows what there is.")
     return project
 
 
 def _existing_as(tx: Read, name: str, status: Status) -> Project:
     project = _existing(tx, name)
     if project.status != status:
-        raise Conflict(f"{name!r} is {project.status} already; {USE[project.status]}.", field="name")
+        raise Conflict(f"{name!r} is {project.status} already.", hint=NEXT_TOOL[project.status], field="name")
     return project
 
 
 def _active_one(tx: Read, name: str, field: str) -> Project:
     project = _existing(tx, name)
     if project.status == "archived":
-        raise Conflict(f"The project {name!r} is archived; {USE['archived']}.", field=field)
+        raise Conflict(f"The project {name!r} is archived.", hint=NEXT_TOOL["archived"], field=field)
     return project
 
 
@@ -502,5 +503,7 @@ def _known(tx: Read, names: Iterable[str]) -> dict[str, str]:
     if missing := [name for name in wanted if name not in ids]:
         listed = ", ".join(repr(name) for name in missing[:10])
         shown = within_budget(missing, lambda name: len(name.encode()) + 4)
-        raise NotFound(f"No such entities: {listed}. Nothing was added; create_entities makes them.", missing=shown)
+        raise NotFound(
+            f"No such entities: {listed}. Nothing was added.", hint="create_entities makes them.", missing=shown
+        )
     return ids

@@ -12,10 +12,10 @@ from pathlib import Path, PurePath
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import archive
-from memory_mcp.engines.chdb.client import EngineError, EngineLine, LimitReached
+from memory_mcp.engines.chdb.client import EngineError, EngineLine
 from memory_mcp.engines.files.compressed import MAX_EXPANSION
-from memory_mcp.engines.isolation.worker_process import LimitExceeded, ProcessLimits, WorkerProcess
-from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable, shorten
+from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
+from memory_mcp.errors import Conflict, Invalid, LimitExceeded, NotFound, Unavailable, shorten
 from memory_mcp.families.family import Progress
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import (
@@ -418,9 +418,8 @@ def _archive_worker(path: Path, size: int, cancelled: threading.Event | None = N
 def _translate_limits(limits: ImportLimits) -> Iterator[None]:
     try:
         yield
-    except (LimitReached, LimitExceeded) as exc:
-        is_time = exc.is_time if isinstance(exc, LimitReached) else exc.limit == "time"
-        if is_time:
+    except LimitExceeded as exc:
+        if exc.limit == "time":
             raise Invalid(
                 f"source: this took more than {limits.seconds} s, and nothing was imported. Split the file.",
                 code="timeout",

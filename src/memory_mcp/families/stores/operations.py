@@ -394,8 +394,8 @@ class Stores:
         if failed:
             names = ", ".join("/".join(parts) or "the top" for parts in failed[:MAX_CATEGORIES_NAMED])
             raise Unavailable(
-                f"{len(failed)} of {len(folders)} indexes could not be written: {names}. Let this server write there, "
-                "and call reindex_store again."
+                f"{len(failed)} of {len(folders)} indexes could not be written: {names}. Let this server write there.",
+                hint="Then call reindex_store again.",
             )
         self._correct_empty(caller, folder, [one.folder for one in listings if one.folder not in folders])
         return Reindexed(store, folder.store.path, memories, len(folders - {()}))
