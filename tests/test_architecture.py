@@ -9,7 +9,19 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "src" / "memory_mcp"
 FAMILIES = {f"families.{name}" for name in ("vault", "notes", "stores", "graph", "portals")}
 LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing imports a later one
-    {"__init__", "errors", "caller", "clock", "cancellation", "changes", "names", "logs", "settings", "peers"},
+    {
+        "__init__",
+        "errors",
+        "caller",
+        "clock",
+        "cancellation",
+        "progress",
+        "changes",
+        "names",
+        "logs",
+        "settings",
+        "peers",
+    },
     {"engines.__init__", "engines.files", "engines.isolation", "engines.sqlite", "engines.chdb"},
     {"search", "embedding", "access", "sessions", "sync", "clients", "search_index"},
     {"families.__init__", "families.family", "families.context", "families.maintenance"},

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -402,8 +401,7 @@ def test_no_key_and_no_note_gets_a_namespace_that_cannot_be_named(server: Http, 
     answer = me.ask("POST", "/api/mcp/keys", json={"name": "made", "namespace": namespace})
     assert (answer.status_code, answer.json()["data"]) == (422, {"field": "namespace"})
     for verb in (["keys", "create", "--name", "x"], ["add", "text"]):
-        command = [*COMMAND, *verb, "--namespace", namespace, "--data-dir", str(server.data_dir), "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+        done = run(*verb, "--namespace", namespace, "--data-dir", str(server.data_dir), "--json")
         assert done.returncode in (1, 2)
         assert "no comma or line break" in json.loads(done.stderr)["message"]
 

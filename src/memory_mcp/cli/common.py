@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -15,13 +15,12 @@ from memory_mcp import settings
 from memory_mcp.app import Access, App, Maintenance, open_access, open_app, open_maintenance
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.errors import AppError, Invalid
+from memory_mcp.progress import ReportProgress, report_nothing
 
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Folder that holds everything.", show_default="the user data folder"),
 ]
-ReportProgress = Callable[[str, int, int | None], None]
-"""Called during long work: what is being done, how much of it is done, of how much."""
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # Typer exports no name for it
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -100,19 +99,19 @@ def caller_for(app: App, local: Caller, user: str) -> Caller:
 
 @contextmanager
 def watched(as_json: bool) -> Iterator[ReportProgress]:
-    """A bar for each kind of work on a terminal. `whole` is None where it is not known how much there is."""
+    """A bar for each kind of work on a terminal."""
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
-        yield lambda what, done, whole: None
+        yield report_nothing
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         tasks: dict[str, TaskID] = {}
 
-        def report_progress(what: str, done: int, whole: int | None) -> None:
+        def report_progress(what: str, done: int, total: int | None) -> None:
             if what not in tasks:
-                tasks[what] = progress.add_task(what, total=whole)
-            progress.update(tasks[what], completed=done, total=whole)
+                tasks[what] = progress.add_task(what, total=total)
+            progress.update(tasks[what], completed=done, total=total)
 
         yield report_progress
 

@@ -20,6 +20,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.names import check_readable
+from memory_mcp.progress import ReportProgress, report_nothing
 
 if TYPE_CHECKING:
     from memory_mcp.engines.sqlite.database_kind import DatabaseKind
@@ -61,7 +62,6 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 Ops = TypeVar("Ops")
 """What a family can do: the object that its `open` returns, such as a Vault."""
-Progress = Callable[[float, float | None, str | None], None]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Call(Generic[Ops]):
     operations: Ops  # of the tool's own family
     caller: Caller
     session: Session
-    progress: Progress = lambda done, total, message: None
+    progress: ReportProgress = report_nothing
     cancelled: threading.Event = field(default_factory=threading.Event)
 
 

@@ -60,7 +60,5 @@ class CallRunner:
                 scope.cancel()
 
 
-def _report_progress(
-    loop: asyncio.AbstractEventLoop, ctx: Context, done: float, total: float | None, message: str | None
-) -> None:
-    asyncio.run_coroutine_threadsafe(ctx.session.report_progress(done, total, message), loop).result()
+def _report_progress(loop: asyncio.AbstractEventLoop, ctx: Context, what: str, done: int, total: int | None) -> None:
+    asyncio.run_coroutine_threadsafe(ctx.session.report_progress(done, total, what), loop).result()

@@ -17,6 +17,7 @@ from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.families.stores.catalogue import Catalogue
 from memory_mcp.families.stores.folders import StoreFolder
 from memory_mcp.families.stores.model import Metadata, Pruned, Reindexed
+from memory_mcp.progress import report_nothing
 from tests.families.stores.calls import CALLER, LONG_AGO, index, indexes, register, settle, tree, write
 
 MB = 1024 * 1024
@@ -32,7 +33,7 @@ def listed(app: App, category: str | None = None) -> list[str]:
 
 
 def reindex(app: App) -> Reindexed:
-    return app.stores.reindex(CALLER, "s", lambda done, total: None)
+    return app.stores.reindex(CALLER, "s", report_nothing)
 
 
 def prune(app: App) -> Pruned:

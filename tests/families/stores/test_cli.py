@@ -19,6 +19,7 @@ from memory_mcp.cli import command_line
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.families.stores.model import Metadata
+from memory_mcp.progress import report_nothing
 from tests import processes
 from tests.families.stores.calls import CALLER, register, tree, write
 from tests.processes import environment
@@ -245,7 +246,7 @@ def test_a_registered_folder_that_is_gone_is_explained_and_not_made_anew(app: Ap
         lambda: app.stores.look_into(CALLER, "s", None, 0, include_expired=False),
         lambda: app.stores.recent(CALLER, "s", None, 5, include_expired=False),
         lambda: app.stores.prune(CALLER, "s"),
-        lambda: app.stores.reindex(CALLER, "s", lambda done, total: None),
+        lambda: app.stores.reindex(CALLER, "s", report_nothing),
     ):
         with pytest.raises(Unavailable, match="is not there") as raised:
             act()

@@ -16,7 +16,6 @@ from memory_mcp.engines.chdb.client import EngineError, EngineLine
 from memory_mcp.engines.files.compressed import MAX_EXPANSION
 from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
 from memory_mcp.errors import Conflict, Invalid, LimitExceeded, NotFound, Unavailable, shorten
-from memory_mcp.families.family import Progress
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import (
     allowed_folders,
@@ -36,6 +35,7 @@ from memory_mcp.families.portals.import_context import ImportTarget, SourceFile,
 from memory_mcp.families.portals.limits import ImportBudget, ImportLimits
 from memory_mcp.families.portals.model import Exported, Format, Imported, OnConflict, Piece, Received, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table, labels_in, writable
+from memory_mcp.progress import ReportProgress
 
 ENDINGS: dict[Format, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
 ZIP = ".zip"
@@ -84,7 +84,7 @@ class Transfers:
         format_: Format,
         table: str | None,
         mapping: Mapping[str, str],
-        report_progress: Progress,
+        report_progress: ReportProgress,
         cancelled: threading.Event | None = None,
         on_conflict: OnConflict | None = None,
     ) -> Imported:
@@ -113,7 +113,7 @@ class Transfers:
             packed = self._list_zip(file, table) if is_zip else {}
             if format_ in ("json", "csv") and not is_zip:
                 worker.call(inspection.prepare, path, format_)
-            report_progress(1, 3, "The file is there.")
+            report_progress("The file is there.", 1, 3)
             with folder.write_lock():
                 check_not_cancelled(cancelled)
                 line = self._keeping.open(folder)
@@ -126,8 +126,8 @@ class Transfers:
                     else:
                         names, count = [str(name)], record_imports.load(target, file, str(name), mapping)
             uploads.forget(self._import_folders(caller)[0], source)
-            report_progress(2, 3, f"{count} records are in.")
-            report_progress(3, 3, "Done.")
+            report_progress(f"{count} records are in.", 2, 3)
+            report_progress("Done.", 3, 3)
         return Imported(address.portal_uri, ", ".join(names), count)
 
     def _list_zip(self, file: SourceFile, only: str | None) -> dict[str, str]:
@@ -180,7 +180,7 @@ class Transfers:
         format_: Format,
         table: str | None,
         query: str | None,
-        report_progress: Progress,
+        report_progress: ReportProgress,
         cancelled: threading.Event | None = None,
     ) -> Exported:
         """Write a file: a table, the result of a query, a zip of all tables, or as db the whole portal. It stops when
@@ -214,11 +214,11 @@ class Transfers:
                 else:
                     tables, rows = self._export_table(line, path, destination, format_, table, query, largest)
             check_not_cancelled(cancelled)
-            report_progress(1, 2, "The file is made.")
+            report_progress("The file is made.", 1, 2)
             size, digest = path.stat().st_size, _sha256(path)
             with target.reserve(path, len(PurePath(destination).parts)) if is_counted else nullcontext():
                 shown = allowed_folders.move_out(self._export_folders(caller), path, destination)
-            report_progress(2, 2, "Done.")
+            report_progress("Done.", 2, 2)
         self._keeping.count_read(folder)
         return Exported(shown, format_, tables, rows, size, digest)
 

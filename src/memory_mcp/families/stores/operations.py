@@ -15,7 +15,7 @@ from memory_mcp.engines.files import data_directory
 from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable, Unusable
 from memory_mcp.families.family import Group, LastWrite, Text, within_budget
 from memory_mcp.families.stores import frontmatter, index_files, paths
-from memory_mcp.families.stores.catalogue import Catalogue, Tell
+from memory_mcp.families.stores.catalogue import Catalogue
 from memory_mcp.families.stores.folders import MAX_FILE_BYTES, SUFFIX, StoreFolder, taken
 from memory_mcp.families.stores.model import (
     Added,
@@ -42,6 +42,7 @@ from memory_mcp.families.stores.model import (
     ref_of,
 )
 from memory_mcp.families.stores.registry import Registry
+from memory_mcp.progress import ReportProgress
 
 SOURCE = "mcp"
 SAVING = 50_000_000  # nanoseconds after its last change in which somebody may still be saving a file
@@ -378,13 +379,13 @@ class Stores:
 
     # Indexes
 
-    def reindex(self, caller: Caller, store: str, tell: Tell) -> Reindexed:
+    def reindex(self, caller: Caller, store: str, report_progress: ReportProgress) -> Reindexed:
         """Write the index.yaml of every category with a memory in it or below it, from the files. Raises Unavailable,
         after all others are written, if some cannot be."""
         folder = self._opened(caller, store)
         if folder.is_missing():
             return Reindexed(store, folder.store.path, 0, 0)
-        listings, memories = self._asked(caller, folder, lambda catalogue: catalogue.refresh(tell))
+        listings, memories = self._asked(caller, folder, lambda catalogue: catalogue.refresh(report_progress))
         folders = _indexed_categories(listings)
         failed = []
         for parts in sorted(folders):
