@@ -245,7 +245,7 @@ def _leaking(statements: list[str], answers: list[str]) -> list[str]:
 
 
 @LOCKED
-def test_the_second_wall_alone_lets_nothing_out(outside: Outside, tmp_path: Path) -> None:
+def test_the_role_and_the_sandbox_alone_let_nothing_out(outside: Outside, tmp_path: Path) -> None:
     statements = [outside.statement(text) for text in ALL if text and "\0" not in text and "sleep" not in text]
     said = _run_behind_the_first(outside, tmp_path / "portal", _BEHIND_THE_FIRST, statements)
     assert _leaking(statements, said["answers"]) == []

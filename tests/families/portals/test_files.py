@@ -325,7 +325,7 @@ async def test_dates_are_texts_and_times_are_times_whatever_the_format(
         assert await query(client, f"SELECT * FROM {target} ORDER BY day") == records
 
 
-async def test_progress_is_told(client: Client, imports: Path, table: str) -> None:
+async def test_progress_is_reported(client: Client, imports: Path, table: str) -> None:
     (imports / f"{table}.json").write_text('{"n": 1}')
     told: list[tuple[float, float | None, str | None]] = []
 

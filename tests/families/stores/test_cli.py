@@ -235,7 +235,7 @@ def test_what_a_relative_path_in_the_registry_leads_to_is_not_ours(app: App, tmp
     assert tree(elsewhere) == before
 
 
-def test_a_registered_folder_that_is_gone_is_explained_and_not_made_anew(app: App, elsewhere: Path) -> None:
+def test_a_registered_folder_that_is_gone_is_explained_and_not_recreated(app: App, elsewhere: Path) -> None:
     folder = elsewhere / "drive"
     folder.mkdir()
     register(app, folder)

@@ -114,9 +114,7 @@ def test_every_add_of_two_servers_and_a_person_is_kept(tmp_path: Path, servers: 
     assert unfinished(store) == []
 
 
-def test_of_two_servers_that_add_the_same_path_one_is_told_of_the_conflict(
-    tmp_path: Path, servers: list[Stdio]
-) -> None:
+def test_of_two_servers_that_add_the_same_path_one_gets_a_conflict(tmp_path: Path, servers: list[Stdio]) -> None:
     made: list[tuple[int, int]] = []
 
     def agent(number: int) -> None:
@@ -285,7 +283,9 @@ def test_what_a_person_saves_is_never_mixed_with_what_was_there(tmp_path: Path, 
     at_once(lambda: agent(servers[0], "a"), lambda: agent(servers[1], "b"), person)
 
 
-def test_a_writer_that_died_in_its_turn_keeps_nobody_waiting(tmp_path: Path, servers: list[Stdio]) -> None:
+def test_a_writer_that_was_killed_while_it_held_the_lock_keeps_no_other_waiting(
+    tmp_path: Path, servers: list[Stdio]
+) -> None:
     one, two = servers
     one.call("add_memory", store="s", path="a", content="c")
     for count in range(200):
