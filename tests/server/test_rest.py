@@ -730,7 +730,7 @@ def test_no_keys_and_reached_from_elsewhere_do_not_go_together(tmp_path: Path, f
 
 
 @pytest.mark.parametrize("by", ["signing out", "a new password", "removal"])
-def test_a_page_hears_its_own_changes_until_nobody_is_signed_in(server: Http, by: str) -> None:
+def test_a_page_receives_its_own_changes_until_the_user_is_signed_out(server: Http, by: str) -> None:
     name = f"eve{by[:2]}".replace(" ", "")
     cli(server.data_dir, "users", "add", name)
     key = cli(server.data_dir, "keys", "create", "--user", name, "--name", "k")["key"]

@@ -67,7 +67,7 @@ def test_a_refused_download_says_why(page: Page) -> None:
 NOTES = 40
 
 
-def test_making_all_vectors_anew_is_watched_as_it_goes(browser: Browser, tmp_path: Path) -> None:
+def test_making_all_vectors_again_is_watched_as_it_goes(browser: Browser, tmp_path: Path) -> None:
     with (
         running_service() as service,
         http_server(tmp_path, "--embedder", "ollama", "--embed-model", "tiny", "--ollama-host", service.url) as server,

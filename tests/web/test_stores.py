@@ -97,7 +97,7 @@ def test_a_new_file_is_not_lost_and_not_written_twice(page: Page, site: Site) ->
     assert told["metadata"]["tags"] == ["two words", "one"]
 
 
-def test_a_file_that_is_deleted_while_one_edits_can_be_written_anew(page: Page, site: Site, file: str) -> None:
+def test_a_file_that_is_deleted_while_one_edits_can_be_written_again(page: Page, site: Site, file: str) -> None:
     edit(page, file, "Still here")
     site.call("remove_memory", store="default", path=file)
     expect(page.get_by_role("navigation", name="Files of default").get_by_role("link", name=file)).to_have_count(0)
