@@ -22,45 +22,46 @@ run: setup ## Start the HTTP server on loopback and print how to connect
 test: setup ## Run the tests
 	$(PYTEST) $(ARGS)
 
-soak-tests: setup ## Run the tests with all that is exhaustive, of which `make test` takes a sample
+soak-tests: setup ## Run the tests with every exhaustive case; `make test` runs a sample of them
 	MEMORY_MCP_SOAK=1 $(PYTEST) $(ARGS)
 
-soak: setup ## 64 clients on one server for five minutes: errors, lost writes, memory, calls a second (SOAK_SECONDS)
+soak: setup ## Run 64 clients on one server for five minutes: errors, lost writes, memory, calls a second (SOAK_SECONDS)
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
-soak-sync: setup ## Three nodes and a hub for ten minutes: cut links, kill -9, wrong clocks, 429 (SECONDS)
+soak-sync: setup ## Run three nodes and a hub for ten minutes: cut links, kill -9, wrong clocks, 429 (SECONDS)
 	$(BIN)/python -m benchmarks.soak_sync $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
-soak-hostile: setup ## A tenant next to one that attacks the server in every way for two minutes: p95, errors, memory (SECONDS)
+soak-hostile: setup ## Run a tenant beside one that attacks the server for two minutes: p95, errors, memory (SECONDS)
 	$(BIN)/python -m benchmarks.soak_hostile $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
-soak-portals: setup ## Kill the engine of a portal 30 times while rows come in
+soak-portals: setup ## Kill the engine of a portal 30 times while rows are written
 	MEMORY_MCP_SOAK_ROUNDS=30 $(BIN)/python -m pytest tests/families/portals/test_processes.py -k killed $(ARGS)
 
 soak-fuzz: setup ## Send 10,000 bad messages over each transport (MEMORY_MCP_FUZZ_SEED chooses others)
 	MEMORY_MCP_FUZZ_MESSAGES=10000 $(BIN)/python -m pytest -n 2 tests/server/test_fuzz.py $(ARGS)
 
-soak-sync-model: setup ## Nodes and a hub that lose, double, restore and clone: 2,000 random stories (MEMORY_MCP_SYNC_EXAMPLES)
+soak-sync-model: setup ## Run 2,000 random sequences of nodes and a hub that lose, repeat, restore and clone data (MEMORY_MCP_SYNC_EXAMPLES)
 	MEMORY_MCP_SYNC_EXAMPLES=$${MEMORY_MCP_SYNC_EXAMPLES:-2000} $(BIN)/python -m pytest tests/sync/test_converging.py tests/sync/test_stories.py $(ARGS)
 
-static: setup ## Format, lint, strict typing, generated docs up to date
+static: setup ## Check format, lint, types and generated docs; if Node is installed, the same and unit tests for ui/
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m tools.make_docs --check
+	$(BIN)/python -m tools.ui --lint
 
-ui: setup ## Build the web app and the viewer from ui/ (needs Node 20.19 or newer, and the npm registry once)
+ui: setup ## Generate the API types, format and build the web app and the viewer from ui/ (needs Node 20.19, and npm once)
 	$(BIN)/python -m tools.ui
 
-ui-check: setup ## Whether the committed web app is what ui/ gives; builds it where Node is
+ui-check: setup ## Check that the committed web app matches ui/; if Node is installed, by building it
 	$(BIN)/python -m tools.ui --check --rebuild
 
-pictures: setup ## Take the pictures of the web app in docs/pictures anew
+pictures: setup ## Take the pictures of the web app in docs/pictures again
 	$(BIN)/python -m tests.web.pictures
 
-check: static ui-check test ## What CI runs
+check: static ui-check test ## Run everything that CI runs
 
-format: setup ## Format the code and make the generated docs anew
+format: setup ## Format the code and generate the docs again
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/python -m tools.make_docs
@@ -71,13 +72,13 @@ bench: setup ## Measure speed, as ratios within one run
 bench-notes: setup ## Measure the notes: search, writing, memory, at 1k, 10k and 100k notes
 	$(BIN)/python -m benchmarks.notes $(ARGS)
 
-bench-home: setup ## Measure what the web app's Home asks for, with 100, 10k and 100k notes
+bench-home: setup ## Measure the requests of the web app's Home page, with 100, 10k and 100k notes
 	$(BIN)/python -m benchmarks.home $(ARGS)
 
 bench-graph: setup ## Measure graphs next to @modelcontextprotocol/server-memory (needs the npm registry once)
 	$(BIN)/python -m benchmarks.graph $(ARGS)
 
-bench-stores: setup ## Measure stores next to what the file system itself takes, at 1k, 10k and 100k files
+bench-stores: setup ## Measure stores next to plain file system calls, at 1k, 10k and 100k files
 	$(BIN)/python -m benchmarks.stores $(ARGS)
 
 bench-portals: setup ## Measure portals next to bare chDB and to SQLite
@@ -86,25 +87,25 @@ bench-portals: setup ## Measure portals next to bare chDB and to SQLite
 bench-sync: setup ## Measure syncing next to writing, of 10k and 100k notes
 	$(BIN)/python -m benchmarks.sync $(ARGS)
 
-bench-vectors: setup ## Measure exact vector search and what would take its place beyond 100k notes
+bench-vectors: setup ## Measure exact vector search and its alternatives beyond 100k notes
 	$(BIN)/python -m benchmarks.vectors $(ARGS)
 
 bench-everywhere: setup ## Measure what one search over all families finds, on LoCoMo (LOCOMO_PATH)
 	$(BIN)/python -m benchmarks.everywhere $(ARGS)
 
-bench-recall: setup ## Measure how much of what was asked for is found, on LoCoMo (LOCOMO_PATH)
+bench-recall: setup ## Measure recall of the search in notes, on LoCoMo (LOCOMO_PATH)
 	$(BIN)/python -m benchmarks.recall $(ARGS)
 
-conformance: setup ## The official conformance suite and MCP Inspector against our door (needs the npm registry once)
+conformance: setup ## Run the official conformance suite and MCP Inspector against the server (needs the npm registry once)
 	$(BIN)/python -m tests.compatibility.conformance $(ARGS)
 
-old-clients: setup ## Real clients of older SDKs, each in an environment of its own
+old-clients: setup ## Run real clients of older SDKs, each in an environment of its own
 	$(BIN)/python -m tests.compatibility.old_clients $(ARGS)
 
-moving-in: setup ## Foreign tools make their files, and those move in (needs the npm and PyPI registries once)
+foreign-tools: setup ## Import files that the foreign tools themselves wrote (needs the npm and PyPI registries once)
 	$(BIN)/python -m tests.importers.foreign_tools $(ARGS)
 
-lock: setup ## Pin dependencies anew
+lock: setup ## Pin the newest versions of the dependencies
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --extra portals -c requirements.txt -o requirements-portals.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --extra portals --group dev -o requirements-dev.txt

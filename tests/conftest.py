@@ -98,7 +98,7 @@ async def connected(
 @pytest.fixture
 async def door(app: App) -> McpServer:
     door = McpServer(app)
-    door.start_telling()
+    door.start_notifications()
     return door
 
 

@@ -77,8 +77,8 @@ def confined(server: Http, user: str, era: str = "2026-07-28", namespace: str | 
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_what_is_outside_and_what_is_nowhere_are_told_apart_by_no_answer(homes: Homes, era: str) -> None:
-    nobodys = replace(homes.names.as_nobodys(), user=homes.names.user)
+def test_no_answer_shows_whether_data_is_outside_or_missing(homes: Homes, era: str) -> None:
+    nobodys = replace(homes.names.as_missing(), user=homes.names.user)
     elsewhere = replace(homes.names, user=homes.elsewhere_user, data_dir=homes.elsewhere.data_dir)
     answers: list[list[tuple[Any, str]]] = []
     for server, its in ((homes.server, homes.names), (homes.server, nobodys), (homes.elsewhere, elsewhere)):

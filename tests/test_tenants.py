@@ -29,7 +29,7 @@ from tests.conftest import ERAS
 from tests.server.test_http import events_of
 from tests.wire import HELLO, Http, http_server, modern_meta
 
-ANNS, NOBODYS = "quokka", "numbat"  # in every name of Ann's, and in the ones that nobody has: as long, and one word
+ANNS, MISSING = "quokka", "numbat"  # in every name of Ann's, and in the ones that nobody has: as long, and one word
 SECRET = "ombudswoman"  # in everything Ann keeps, and in nothing a stranger says
 PAST = "2020-01-01T00:00:00Z"
 SESSION_META = "memory-mcp/sessionId"
@@ -120,10 +120,10 @@ class Names:
     def absolute(self, folder: str) -> str:
         return str(self.data_dir / "users" / self.user / folder / self.file)
 
-    def as_nobodys(self) -> "Names":
+    def as_missing(self) -> "Names":
         return replace(
             self,
-            code=NOBODYS,
+            code=MISSING,
             note=str(uuid4()),
             linked_note=str(uuid4()),
             archived_note=str(uuid4()),
@@ -548,20 +548,20 @@ def substituted(text: str, its: Names, other: Names) -> str:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_what_is_anothers_and_what_is_nobodys_are_told_apart_by_no_answer(house: House, era: str) -> None:
-    nobodys = house.names.as_nobodys()
+def test_no_answer_shows_whether_data_is_another_users_or_missing(house: House, era: str) -> None:
+    missing = house.names.as_missing()
     anns_elsewhere = replace(house.names, data_dir=house.elsewhere.data_dir)
     answers: list[list[tuple[Asked, str]]] = []
-    for server, its in ((house.server, house.names), (house.server, nobodys), (house.elsewhere, anns_elsewhere)):
+    for server, its in ((house.server, house.names), (house.server, missing), (house.elsewhere, anns_elsewhere)):
         who = Visitor.new(server, era)
         listed = [substituted(uri, house.names, its) for uri in house.listed]
         told = [(asked, who.ask(asked.method, asked.params, asked.session)) for asked in questions(who, listed, its)]
         assert [asked.what for asked, answer in told if SECRET in answer and SECRET not in str(asked)] == []
         answers.append([(asked, comparable(answer, who, its, house.names)) for asked, answer in told])
 
-    with_anns, with_nobodys, without_ann = answers
-    for (asked, answer), (_, of_nobodys), (_, elsewhere) in zip(with_anns, with_nobodys, without_ann, strict=True):
-        assert answer == of_nobodys, asked
+    with_anns, with_missing, without_ann = answers
+    for (asked, answer), (_, of_missing), (_, elsewhere) in zip(with_anns, with_missing, without_ann, strict=True):
+        assert answer == of_missing, asked
         assert answer == elsewhere, asked
 
 
@@ -591,7 +591,7 @@ def test_ann_is_answered_herself(house: House) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_anothers_connection_is_as_unknown_as_one_that_nobody_has(house: House, method: str) -> None:
+def test_another_users_connection_is_answered_like_a_missing_one(house: House, method: str) -> None:
     stranger = Visitor.new(house.server, "2026-07-28").http
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 
@@ -650,8 +650,8 @@ def ear(who: Visitor, uris: Sequence[str]) -> Iterator[Iterator[News]]:
         yield ((message["method"], message.get("params", {}).get("uri")) for message in told)
 
 
-def test_listening_for_what_is_anothers_is_answered_as_for_what_is_nobodys(house: House) -> None:
-    nobodys = house.names.as_nobodys()
+def test_listening_for_another_users_data_is_answered_like_for_missing_data(house: House) -> None:
+    missing = house.names.as_missing()
     stranger = Visitor.new(house.server, "2026-07-28")
 
     def answer(uri: str, its: Names) -> str:
@@ -659,7 +659,7 @@ def test_listening_for_what_is_anothers_is_answered_as_for_what_is_nobodys(house
             return f"{stream.status_code} {comparable(next(stream.iter_text()), stranger, its, house.names)}"
 
     for uri in addresses(ADDRESSES, house.listed, house.names):
-        assert answer(uri, house.names) == answer(substituted(uri, house.names, nobodys), nobodys)
+        assert answer(uri, house.names) == answer(substituted(uri, house.names, missing), missing)
 
 
 def write_everywhere(ann: Http, its: Names) -> None:
@@ -776,9 +776,9 @@ def whole(answer: httpx.Response) -> str:
         return "\n".join(f"{name}: {archive.read(name).decode()}" for name in archive.namelist())
 
 
-def test_over_rest_what_is_anothers_is_as_unknown_as_what_is_nobodys(house: House) -> None:
+def test_over_rest_another_users_data_is_answered_like_missing_data(house: House) -> None:
     told: list[list[str]] = []
-    for its in (house.names, house.names.as_nobodys()):
+    for its in (house.names, house.names.as_missing()):
         who, browser = person(house.server)
         with closing(browser):
             answers = []

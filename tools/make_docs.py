@@ -125,26 +125,27 @@ def plain(value: Any) -> str:
 def errors() -> Iterator[str]:
     yield "# Errors"
     yield (
-        "Every error has a word that programs can rely on and a message that says what to do. Tools of vault and "
+        "Every error has a code that programs can rely on and a message that says what to do. Tools of vault and "
         "stores answer with a JSON-RPC error, code -32602 for what the caller can mend and -32603 for what failed on "
-        'our side, and `data` = `{"error": word, …}`. Resources and prompts answer the same way. Tools of notes, graph '
-        'and portals answer with a result whose `isError` is true and whose structured content is `{"error": word, '
-        '"message": text, "data": {…}}`. An unknown tool is -32602.'
+        'our side, and `data` = `{"error": code, …}`. Resources and prompts answer the same way. Tools of notes, graph '
+        'and portals answer with a result whose `isError` is true and whose structured content is `{"error": code, '
+        '"message": text, "data": {…}}`. An unknown tool is -32602. Over REST and at the command line the '
+        "message names no tools, but what a person can do."
     )
-    for word, meaning in CODES.items():
-        yield f"## {word}\n\n{meaning}"
+    for code, meaning in CODES.items():
+        yield f"## {code}\n\n{meaning}"
     yield "# Over HTTP, before MCP is reached"
     yield (
-        'The body is `{"error": word, "message": text, "data": {}}`. A key that opens nothing gets 401 and a '
-        "`WWW-Authenticate` header, under one of the words below; a Host that is not ours with 421, an Origin that is "
+        'The body is `{"error": code, "message": text, "data": {}}`. A key that opens nothing gets 401 and a '
+        "`WWW-Authenticate` header, under one of the codes below; a Host that is not ours with 421, an Origin that is "
         "not ours with 403, a body over 4 MiB with 413."
     )
-    for word, meaning in KEY_CODES.items():
-        yield f"## {word}\n\n{meaning}"
+    for code, meaning in KEY_CODES.items():
+        yield f"## {code}\n\n{meaning}"
     yield "# From a hub"
-    yield "What a hub says to a node beside these ([sync](sync.md))."
-    for word, meaning in HUB_CODES.items():
-        yield f"## {word}\n\n{meaning}"
+    yield "What a hub answers a node beside these ([sync](sync.md))."
+    for code, meaning in HUB_CODES.items():
+        yield f"## {code}\n\n{meaning}"
 
 
 def schema() -> Iterator[str]:

@@ -7,7 +7,14 @@ import ts from 'typescript-eslint'
 export default defineConfig(
   globalIgnores(['src/generated']),
   js.configs.recommended,
-  { rules: { 'max-len': ['error', { code: 120 }] } },
+  {
+    rules: {
+      'max-len': ['error', { code: 120 }],
+      'max-lines': ['error', 400],
+      'object-shorthand': 'error',
+      'no-useless-rename': 'error',
+    },
+  },
   {
     files: ['**/*.{ts,tsx}'],
     extends: [ts.configs.strictTypeChecked],

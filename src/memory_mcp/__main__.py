@@ -63,12 +63,12 @@ def _serve(given: dict[str, Any], open_door: Callable[["Settings"], None]) -> in
     try:
         chosen = settings.load(given).settings
     except AppError as exc:
-        return _complain(exc.message, 2)
+        return _complain(exc.text_for_owner, 2)
     logs.configure(chosen.log_level)
     try:
         open_door(chosen)
     except AppError as exc:
-        return _complain(exc.message, 1)
+        return _complain(exc.text_for_owner, 1)
     from memory_mcp.server import shutdown
 
     shutdown.end_process(0)

@@ -1,4 +1,4 @@
-"""What changed, told to whoever listens: rooms say it, doors pass it on to their clients."""
+"""What changed: families publish it, and the server notifies its clients."""
 
 import logging
 import threading
@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from memory_mcp.caller import Caller
+from memory_mcp.errors import AppError
 
 log = logging.getLogger(__name__)
 
-GATHER = 0.05  # seconds in which changes are gathered, so that a thousand writes are not a thousand notifications
+GATHER_S = 0.05  # in which changes are gathered, so that a thousand writes are not a thousand notifications
 MAX_URI_BYTES = 1500  # of addresses in one change
 
 _Where = tuple[str, str | None]  # the user and, if it is one alone, the namespace
@@ -30,7 +31,7 @@ class Change:
 
 
 class Changes:
-    """Gathers what rooms say and tells it from a thread of its own, so that no write waits for it."""
+    """Gathers changes and passes them to the listeners from a thread of its own, so that no write waits for it."""
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[Change], None]] = []
@@ -46,7 +47,7 @@ class Changes:
         """Call `listener` for every change from now on."""
         self._listeners.append(listener)
 
-    def tell(self, user: str, uris: Iterable[str], *, list_changed: bool, namespace: str | None = None) -> None:
+    def publish(self, user: str, uris: Iterable[str], *, list_changed: bool, namespace: str | None = None) -> None:
         """`namespace` is where it happened, if that is a single one: confined callers learn only of their own."""
         where = user, namespace
         with self._guard:
@@ -55,14 +56,14 @@ class Changes:
                 self._lists.add(where)
         self._something.set()
 
-    def tell_pages(self, user: str, topic: str) -> None:
-        """Tell the web app alone: MCP has no word for it."""
+    def publish_topic(self, user: str, topic: str) -> None:
+        """For pages of the web app alone: MCP has no notification for it."""
         with self._guard:
             self._topics.setdefault(user, {})[topic] = None
         self._something.set()
 
     def close(self) -> None:
-        """Tell what is left."""
+        """Pass on what is left."""
         self._closing = True
         self._something.set()
         self._flush()
@@ -70,7 +71,7 @@ class Changes:
     def _run(self) -> None:
         while not self._closing:
             self._something.wait()
-            time.sleep(0 if self._closing else GATHER)
+            time.sleep(0 if self._closing else GATHER_S)
             self._something.clear()
             self._flush()
 
@@ -82,16 +83,17 @@ class Changes:
         for where, changed in gathered.items():
             user, namespace = where
             for number, uris in enumerate(_portions(changed)):
-                self._pass_on(Change(user, uris, where in lists and number == 0, namespace=namespace))
-        for user, about in topics.items():
-            self._pass_on(Change(user, (), topics=tuple(about)))
+                own_topics = tuple(topics.pop(user, ()))  # with the first change of the user, not as another one
+                self._pass_on(Change(user, uris, where in lists and number == 0, own_topics, namespace))
+        for user, others in topics.items():
+            self._pass_on(Change(user, (), topics=tuple(others)))
 
     def _pass_on(self, change: Change) -> None:
         for listener in self._listeners:
             try:
                 listener(change)
-            except Exception:  # whatever it is, it must not end the thread that tells everybody
-                log.exception("A listener failed; the others are told all the same")
+            except (AppError, OSError, RuntimeError):  # of this listener alone; the thread goes on
+                log.exception("A listener failed; the others are notified all the same")
 
 
 def _portions(uris: Iterable[str]) -> Iterator[tuple[str, ...]]:

@@ -1,28 +1,31 @@
 """Every error this server raises on purpose.
 
-AppError            the caller may read the message, which says what to do next
-  Invalid           the arguments make no sense           (invalid, too_large, timeout)
+AppError            the caller may read the message
+  Invalid           the arguments make no sense           (invalid, read_only_query)
+    LimitExceeded   what they ask for is too much         (too_large, timeout)
   NotFound          no such thing, or not this caller's   (not_found, expired, store_not_registered, no_active_project)
-  Conflict          someone else got there first          (conflict)
-  Forbidden         the caller lacks a scope              (scope_required; at the door: access.KeyRefused, NotSignedIn)
-  RateLimited       too often; later it works           (rate_limited)
+  Conflict          another caller was first              (conflict)
+  Forbidden         the caller lacks a scope              (scope_required; over HTTP: access.KeyRefused, NotSignedIn)
+  RateLimited       too many requests; later it works     (rate_limited)
   Unavailable       a disk, model or peer is down         (unavailable)
-    Unusable        a file is, until somebody mends it    (unavailable)
+    Unusable        a file is, until it is repaired       (unavailable)
 
-Each carries a `code` that programs can rely on and `data` that goes with it. Anything that is not an
-AppError is a bug: the door logs it whole and tells the caller nothing of it.
+Each carries a `code` that programs can rely on, `data` that goes with it, and words for two kinds of readers: `message`
+says what is wrong, and names no tool or argument of MCP; `hint` says which tool a model calls next, `people_hint` what
+a person at the command line or in the web app does. Anything that is not an AppError is a bug: the server logs it
+whole, and the caller learns nothing of it.
 """
 
 import math
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 CODES = {
     "invalid": "An argument is missing, malformed or out of bounds. `data.field` names it where one is to blame.",
     "not_found": "Nothing by that name, or nothing this caller may see: the two look the same.",
-    "conflict": "Something by that name exists, or somebody else changed it first.",
+    "conflict": "Something by that name exists, or another caller changed it first.",
     "no_active_project": "The session works in no project. Use `switch_project`, or name the `project` in the call.",
     "store_not_registered": "No store has this name. `add_memory` makes it, `memory-mcp stores add` registers one.",
-    "changed": "Somebody else wrote to the file while it was edited. Read it again, and write what is right now.",
+    "changed": "The file was written to while it was edited. Read it again, and write what is right now.",
     "expired": "The memory's time is over. Ask with `include_expired` to see it.",
     "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",
     "read_only_query": "A query is one SELECT over the tables of its portal. The message says what of it is not.",
@@ -40,19 +43,19 @@ KEY_CODES = {
     "invalid_token": "This server does not know the key. Check that it was copied whole.",
     "expired": "The key's time is over. Make a new one with `memory-mcp keys create`.",
     "revoked": "The key was revoked. Make a new one with `memory-mcp keys create`.",
-    "not_signed_in": "Over REST: nobody is signed in, or the name, the password or the link is not right.",
+    "not_signed_in": "Over REST: no user is signed in, or the name, the password or the link is wrong.",
 }
 """The codes of a 401 answer, before MCP is reached."""
 
 HUB_CODES = {
     "clock_ahead": "Of a record: its stamps are ahead of the hub's clock. Set the clock of the computer that wrote it.",
-    "node_forked": "The hub last saw this node in another state. The node sees to it itself: it begins anew.",
+    "node_forked": "The hub last saw this node in another state. The node sees to it itself: it starts again.",
     "other_secret": "The namespace is encrypted with another secret, or not at all. Link every node with the same one.",
 }
 """The codes that only a hub sends to a node. docs/errors.md is made from these three."""
 
 
-MAX_MESSAGE_CHARS = 2000  # longer ones lose their middle: what is wrong comes first, and what to do last
+MAX_MESSAGE_CHARS = 2000  # longer ones lose their middle
 MAX_QUOTED_CHARS = 100  # of what a caller has sent, in a message about it
 
 
@@ -62,26 +65,54 @@ def shorten(text: str) -> str:
 
 
 class AppError(Exception):
-    """Base class; the message is written for the caller and safe to show. One that is too long is cut."""
+    """Base class; its texts are written for the caller and safe to show. A message that is too long is cut."""
 
-    code: ClassVar[str]
-    is_fixable_by_caller: ClassVar[bool] = True  # whether the caller can do something about it
+    code: str
 
-    def __init__(self, message: str, *, code: str | None = None, **data: Any) -> None:
+    def __init__(
+        self, message: str, *, code: str | None = None, hint: str = "", people_hint: str = "", **data: Any
+    ) -> None:
         half = MAX_MESSAGE_CHARS // 2
         self.message = message if len(message) <= MAX_MESSAGE_CHARS else f"{message[:half]} … {message[-half:]}"
-        super().__init__(self.message)
+        self.hint = hint
+        self.people_hint = people_hint
+        super().__init__(_join(self.message, hint))
         self.data = data | {"field": shorten(data["field"])} if isinstance(data.get("field"), str) else data
-        self.error = code or self.code
+        self.code = code or type(self).code
 
     @property
     def public_message(self) -> str:
-        """What callers over the wire are told."""
+        """The message, without what only the owner of the server may know."""
         return self.message
+
+    @property
+    def text_for_models(self) -> str:
+        return _join(self.public_message, self.hint)
+
+    @property
+    def text_for_people(self) -> str:
+        return _join(self.public_message, self.people_hint)
+
+    @property
+    def text_for_owner(self) -> str:
+        """For the command line, on the machine that has the files."""
+        return _join(self.message, self.people_hint)
+
+
+def _join(message: str, hint: str) -> str:
+    return f"{message} {hint}" if hint else message
 
 
 class Invalid(AppError):
     code = "invalid"
+
+
+class LimitExceeded(Invalid):
+    """Work reached a limit, and was stopped."""
+
+    def __init__(self, message: str, *, limit: Literal["time", "memory", "size"]) -> None:
+        super().__init__(message, code="timeout" if limit == "time" else "too_large")
+        self.limit = limit
 
 
 class NotFound(AppError):
@@ -106,13 +137,12 @@ class RateLimited(AppError):
 
 class Unavailable(AppError):
     code = "unavailable"
-    is_fixable_by_caller = False
 
 
 class Unusable(Unavailable):
     """Trying again does not help: the file is damaged, of another kind or not ours to open.
 
-    `message` names the file, for the log, the command line and `doctor`. Callers over the wire are not told.
+    `message` names the file, for the log, the command line and `doctor`. It is not sent over the wire.
     """
 
     @property

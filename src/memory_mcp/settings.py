@@ -341,16 +341,14 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, c
     settings = _validated(given)
     parse_scopes(settings.scopes)
     origins = (
-        SettingSource(name, _shown(name, settings), given[name].source if name in given else "default")
-        for name in Settings.model_fields
+        SettingSource(
+            name,
+            "(hidden)" if value and name in SECRETS else value,
+            given[name].source if name in given else "default",
+        )
+        for name, value in settings
     )
     return Loaded(settings, tuple(origins))
-
-
-def _shown(name: str, settings: Settings) -> Any:
-    """The value as it may be printed."""
-    value = getattr(settings, name)
-    return "(hidden)" if value and name in SECRETS else value
 
 
 def _from_flags(flags: Mapping[str, Any]) -> dict[str, SettingSource]:
@@ -386,7 +384,7 @@ def _from_config(data_dir: Path) -> dict[str, SettingSource]:
     if "data_dir" in table:
         raise Invalid(f"{path} cannot say where the data directory is: it lies in it. Use --data-dir.")
     if unknown := sorted(set(table) - set(Settings.model_fields)):
-        raise Invalid(f"{path} has settings nobody knows: {', '.join(unknown)}. `memory-mcp config` lists them.")
+        raise Invalid(f"{path} has unknown settings: {', '.join(unknown)}. `memory-mcp config` lists them.")
     return {name: SettingSource(name, value, CONFIG_FILE) for name, value in table.items()}
 
 
@@ -398,10 +396,5 @@ def _validated(given: Mapping[str, SettingSource]) -> Settings:
         name = str(first["loc"][0])
         shown = "a hidden value" if name in SECRETS else repr(given[name].value)
         raise Invalid(f"{given[name].source}: {first['msg']} (got {shown}).", field=name) from exc
-    return settings.model_copy(
-        update={
-            "data_dir": settings.data_dir.expanduser().absolute(),
-            "db_path": settings.db_path and settings.db_path.expanduser().absolute(),
-            "models_dir": settings.models_dir and settings.models_dir.expanduser().absolute(),
-        }
-    )
+    paths = {name: getattr(settings, name) for name in ("data_dir", "db_path", "models_dir")}
+    return settings.model_copy(update={name: path and path.expanduser().absolute() for name, path in paths.items()})

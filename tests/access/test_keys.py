@@ -25,7 +25,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
 def word(keys: Keys, raw: str | None) -> str:
     with pytest.raises(KeyRefused) as caught:
         keys.check(raw)
-    return caught.value.error
+    return caught.value.code
 
 
 def test_a_key_has_the_shape_of_the_contract_and_opens(db: Database, clock: Clock) -> None:

@@ -52,7 +52,9 @@ def test_a_burst_of_the_whole_limit_passes_and_the_next_must_wait(live: Database
     assert spent.reset_after == pytest.approx(WINDOW)
 
 
-def test_who_waits_as_long_as_told_is_let_through_and_no_sooner(live: Database, seconds: Seconds) -> None:
+def test_a_caller_who_waits_as_long_as_the_answer_says_is_let_through_and_no_sooner(
+    live: Database, seconds: Seconds
+) -> None:
     limits = Limits(live, seconds)
     for _ in range(LIMIT):
         limits.take("ann", LIMIT)
@@ -106,7 +108,9 @@ def test_two_processes_count_together(tmp_path: Path, seconds: Seconds) -> None:
     assert sum(let_through) == 20
 
 
-def test_a_clock_that_is_set_back_keeps_nobody_out_for_longer_than_a_window(live: Database, seconds: Seconds) -> None:
+def test_a_clock_that_is_set_back_keeps_no_caller_out_for_longer_than_a_window(
+    live: Database, seconds: Seconds
+) -> None:
     limits = Limits(live, seconds)
     for _ in range(LIMIT):
         limits.take("ann", LIMIT)

@@ -32,7 +32,7 @@ def users(db: Database) -> Users:
 def refused(attempt: Callable[[], object]) -> str:
     with pytest.raises(NotSignedIn) as caught:
         attempt()
-    assert caught.value.error == "not_signed_in"
+    assert caught.value.code == "not_signed_in"
     return caught.value.message
 
 

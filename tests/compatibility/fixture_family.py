@@ -14,7 +14,7 @@ TEMPLATE = "test://template/{id}/data"
 IDS = ("1", "12", "123")  # what completion knows of the template
 
 
-def list_page(call: Call[None], position: str | None) -> ResourcePage:
+def list_page(call: Call[None], position: str | None, limit: int) -> ResourcePage:
     return ResourcePage(
         (
             Listed(STATIC_TEXT, "static-text", "A text that never changes.", "text/plain"),
@@ -79,5 +79,5 @@ def test_error_handling(call: Call[None], asked: Nothing) -> Said:
 def test_tool_with_progress(call: Call[None], asked: Nothing) -> Said:
     """Report progress three times, from the thread that rooms work in."""
     for done in (0, 50, 100):
-        call.progress(done, 100, f"Completed step {done} of 100")
+        call.progress(f"Completed step {done} of 100", done, 100)
     return Said("All steps completed.")

@@ -107,7 +107,7 @@ def server(data_dir: Path, environ: Mapping[str, str] | None = None, **options: 
 @asynccontextmanager
 async def _client(app: App) -> AsyncIterator[Client]:
     door = McpServer(app)
-    door.start_telling()
+    door.start_notifications()
     async with connected(door) as client:
         yield client
 

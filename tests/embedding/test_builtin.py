@@ -71,7 +71,7 @@ def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
 @needs_model
 @pytest.mark.parametrize("name", [model_files.MODEL_FILE, model_files.TOKENIZER_FILE])
 @pytest.mark.parametrize("kept", [0, 1000, -1000])
-def test_a_damaged_model_says_how_to_get_it_anew(tmp_path: Path, name: str, kept: int) -> None:
+def test_a_damaged_model_says_how_to_get_it_again(tmp_path: Path, name: str, kept: int) -> None:
     damage(tmp_path, name, kept)
     with pytest.raises(Unavailable, match="memory-mcp models pull"):
         Builtin(tmp_path).documents(["anything"])
@@ -79,7 +79,7 @@ def test_a_damaged_model_says_how_to_get_it_anew(tmp_path: Path, name: str, kept
 
 @needs_model
 @pytest.mark.parametrize("name", [model_files.MODEL_FILE, model_files.TOKENIZER_FILE])
-def test_with_a_damaged_model_search_goes_by_words_until_it_is_pulled_anew(
+def test_with_a_damaged_model_search_goes_by_words_until_it_is_pulled_again(
     tmp_path: Path, impatient: None, name: str
 ) -> None:
     models, file = tmp_path / "models", NotesFile(tmp_path)

@@ -85,7 +85,7 @@ def test_a_further_write_notices_that_the_model_has_been_pulled(tmp_path: Path) 
         eventually(file.is_done, worker.LOOK_EVERY / 2)
 
 
-def test_a_server_says_on_stderr_that_nobody_embeds(tmp_path: Path) -> None:
+def test_a_server_says_on_stderr_that_there_is_no_embedder(tmp_path: Path) -> None:
     flags = ["--ollama-host", nobody(), "--models-dir", str(tmp_path / "models")]
     log = tmp_path / "log"
     with log.open("w") as stderr:
@@ -145,7 +145,9 @@ def test_auto_keeps_ollama_when_it_is_down_for_a_while(tmp_path: Path, service: 
     assert {asked.model for asked in service.asked} == {"tiny"}
 
 
-def test_with_none_nobody_is_asked_and_every_note_waits(tmp_path: Path, service: FakeService, impatient: None) -> None:
+def test_with_none_no_service_is_called_and_every_note_waits(
+    tmp_path: Path, service: FakeService, impatient: None
+) -> None:
     with server(tmp_path, embedder="none", ollama_host=service.url) as notes:
         id_ = notes.create("The vet will treat our dog")
         answer = notes.call("memory_search", query="dog")
@@ -160,7 +162,7 @@ def test_with_none_nobody_is_asked_and_every_note_waits(tmp_path: Path, service:
 
 
 @needs_model
-def test_another_embedder_embeds_everything_anew_and_spaces_never_mix(
+def test_another_embedder_embeds_everything_again_and_spaces_never_mix(
     tmp_path: Path, service: FakeService, impatient: None
 ) -> None:
     file = NotesFile(tmp_path)

@@ -148,7 +148,7 @@ def test_a_damaged_wheel_is_refused(tmp_path: Path, models: Models) -> None:
     assert "--from" in err
 
 
-def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path: Path, given: Path, models: Models) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path, given: Path, models: Models) -> None:
     (tmp_path / "file").write_text("no folder")
     code, _, err = models("pull", "--from", given, "--models-dir", tmp_path / "file")
     assert code == 1
@@ -203,7 +203,7 @@ def test_a_file_that_is_not_the_one_we_know_does_not_count_as_installed(tmp_path
     assert json.loads(models("status", "--json")[1])["installed"] is True
 
 
-def test_reindex_has_a_running_server_embed_everything_anew(tmp_path: Path, models: Models, impatient: None) -> None:
+def test_reindex_has_a_running_server_embed_everything_again(tmp_path: Path, models: Models, impatient: None) -> None:
     file = NotesFile(tmp_path / "data")
     install_model(tmp_path / "models")
     with server(tmp_path / "data", embedder="builtin", models_dir=tmp_path / "models") as notes:

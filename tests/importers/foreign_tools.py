@@ -1,4 +1,4 @@
-"""The foreign tools themselves make their files, and those move in: `make moving-in`.
+"""Foreign tools write their files, which are then imported: `make foreign-tools`.
 
 Each tool is installed from its registry into an environment of its own under .compat/, and writes with the script of
 its name in tools/. Then the file moves in dry, for good, and once more. With --fixtures, what the tools made takes the
@@ -18,7 +18,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 TOOLS, FIXTURES = HERE / "tools", HERE / "fixtures"
-ENVIRONMENTS = HERE.parents[1] / ".compat" / "moving-in"
+ENVIRONMENTS = HERE.parents[1] / ".compat" / "foreign-tools"
 BIN = Path(sys.executable).parent
 
 
@@ -49,7 +49,7 @@ FOREIGN = {
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make moving-in", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make foreign-tools", description=__doc__)
     parser.add_argument("tools", nargs="*", metavar="TOOL", help=f"{', '.join(FOREIGN)}; the default is all.")
     parser.add_argument("--fixtures", action="store_true", help="Keep what the tools make as fixtures.")
     asked = parser.parse_args()

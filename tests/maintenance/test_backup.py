@@ -208,7 +208,7 @@ def test_a_zip_of_another_program_is_not_overwritten(tmp_path: Path, listed: str
     assert (tmp_path / "ext.zip").read_bytes() == before
 
 
-def test_a_damaged_database_is_left_out_and_told_of(furnished: Path, tmp_path: Path) -> None:
+def test_a_damaged_database_is_left_out_and_reported(furnished: Path, tmp_path: Path) -> None:
     data_dir = furnished
     (data_dir / "notes.db").write_bytes(b"no database at all" * 1000)
     done = run("backup", tmp_path / "b.zip", "--data-dir", data_dir, "--json")
@@ -496,7 +496,7 @@ def test_a_restore_that_cannot_be_finished_says_what_to_do(
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"half": "in"}', "\udcff"])
-def test_a_mark_of_a_restore_that_cannot_be_read_is_told(furnished: Path, text: str) -> None:
+def test_a_mark_of_a_restore_that_cannot_be_read_is_reported(furnished: Path, text: str) -> None:
     (furnished / data_dir_lock.RESTORING).write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(Unusable, match=r"cannot be read.*restore the backup again"), opened(furnished):
         pass
@@ -563,7 +563,7 @@ def start(*arguments: object) -> Process:
     return Process(arguments, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def test_too_little_space_is_told_before_anything_is_taken_out(
+def test_too_little_space_is_reported_before_anything_is_unpacked(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(tmp_path)

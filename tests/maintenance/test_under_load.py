@@ -147,7 +147,7 @@ def assert_one_moment(found: dict[str, list[str]]) -> None:
         assert counts[0] - counts[-1] <= 1, counts
 
 
-def test_nobody_waits_while_a_backup_copies(tmp_path: Path) -> None:
+def test_no_writer_waits_while_a_backup_copies(tmp_path: Path) -> None:
     """Whatever is being copied, a write is done meanwhile: if its turn were held, it would be refused."""
     data_dir = tmp_path / "data"
     with opened(data_dir) as app:
@@ -155,7 +155,7 @@ def test_nobody_waits_while_a_backup_copies(tmp_path: Path) -> None:
     server = Stdio.start(data_dir, env=environment(MEMORY_MCP_EMBEDDER="none"))
     seen = set()
 
-    def write(what: str, done: int, whole: int) -> None:
+    def write(what: str, done: int, total: int | None) -> None:
         if what not in seen:
             seen.add(what)
             key = f"while-{len(seen)}"
@@ -209,8 +209,8 @@ def test_a_store_that_is_registered_while_a_backup_begins_is_in_it(tmp_path: Pat
     with opened(data_dir) as app, maintenance_of(data_dir) as maintenance:
         fill(app, LOCAL, "local")
 
-        def register(what: str, done: int, whole: int) -> None:
-            if what == "stores" and done == whole:
+        def register(what: str, done: int, total: int | None) -> None:
+            if what == "stores" and done == total:
                 app.stores.register(LOCAL, "late", late)
 
         maintenance.backup.make(tmp_path / "b.zip", register)
@@ -219,7 +219,7 @@ def test_a_store_that_is_registered_while_a_backup_begins_is_in_it(tmp_path: Pat
         assert made.read("elsewhere/local/late/mine.md") == b"late"
 
 
-def test_settings_that_cannot_be_read_are_left_out_and_told(tmp_path: Path) -> None:
+def test_settings_that_cannot_be_read_are_left_out_and_reported(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with opened(data_dir), maintenance_of(data_dir) as maintenance:
         (data_dir / "config.toml").mkdir()

@@ -66,7 +66,7 @@ def leftovers(server: Http) -> list[Path]:
     return list(server.data_dir.glob(".*staging*"))
 
 
-def test_what_somebody_downloads_is_taken_in_elsewhere(server: Http, me: Person, ann: Person, tmp_path: Path) -> None:
+def test_a_download_can_be_imported_elsewhere(server: Http, me: Person, ann: Person, tmp_path: Path) -> None:
     file = downloaded(me, "export", tmp_path)
     eventually(lambda: not leftovers(server))
 
@@ -90,7 +90,7 @@ def test_a_zip_that_was_packed_again_with_its_folder_is_taken_in_too(me: Person,
     assert cli(tmp_path / "elsewhere", "import", "memory-mcp", str(again))["new"]["notes"] == 1
 
 
-def test_nobody_downloads_what_is_anothers(server: Http, me: Person, ann: Person, tmp_path: Path) -> None:
+def test_no_user_downloads_another_users_data(server: Http, me: Person, ann: Person, tmp_path: Path) -> None:
     file = downloaded(ann, "export", tmp_path)
     with zipfile.ZipFile(file) as archive:
         everything = b"".join(archive.read(name) for name in archive.namelist())

@@ -152,7 +152,7 @@ def first_done(under_way: list[Future[T]], count: int) -> list[T]:
     return [one.result() for one in islice(as_completed(under_way), count)]
 
 
-def test_one_user_who_blocks_threads_blocks_nobody_else_and_is_told_when_to_come_back(server: Http, eve: Http) -> None:
+def test_one_user_who_blocks_threads_blocks_no_other_and_gets_a_retry_after(server: Http, eve: Http) -> None:
     def attack(number: int) -> dict[str, Any]:
         with httpx.Client(base_url=server.url, timeout=60) as client:
             return replace(eve, client=client).modern("tools/call", commit(f"attack-{number}"))

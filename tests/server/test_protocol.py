@@ -56,7 +56,7 @@ def workshop() -> Family[None]:
     def step(call: Call[None], asked: Nothing) -> Done:
         """Report progress three times."""
         for number in range(3):
-            call.progress(number + 1, 3, f"step {number + 1}")
+            call.progress(f"step {number + 1}", number + 1, 3)
         return Done(3)
 
     @family.tool(Nothing, answers=Done, title="Refuse", needs=Scope.WRITE)

@@ -5,10 +5,12 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpx
 import pytest
 
@@ -394,6 +396,30 @@ def all_end(streams: list[Stream]) -> bool:
     return all(stream.ended.wait(TIMEOUT_S) for stream in streams)
 
 
+@pytest.mark.parametrize("namespace", ["a,b", " ", "a\nb", "a\u202eb", "x" * 129])
+def test_no_key_and_no_note_gets_a_namespace_that_cannot_be_named(server: Http, me: Person, namespace: str) -> None:
+    answer = me.ask("POST", "/api/mcp/keys", json={"name": "made", "namespace": namespace})
+    assert (answer.status_code, answer.json()["data"]) == (422, {"field": "namespace"})
+    for verb in (["keys", "create", "--name", "x"], ["add", "text"]):
+        done = run(*verb, "--namespace", namespace, "--data-dir", str(server.data_dir), "--json")
+        assert done.returncode in (1, 2)
+        assert "no comma or line break" in json.loads(done.stderr)["message"]
+
+
+def test_a_key_from_before_that_rule_finds_what_it_writes(server: Http, me: Person) -> None:
+    made = me.new_key(namespace="old")
+    with closing(apsw.Connection(str(server.data_dir / "server.db"))) as connection:
+        connection.set_busy_timeout(10_000)
+        connection.execute("UPDATE keys SET namespace = 'old,er' WHERE id = ?", (made["id"],))
+    older = replace(server, key=made["key"])
+    note = older.modern_call("memory_create", content="written before")
+    assert note["namespace"] == "old,er"
+    searches: dict[str, dict[str, Any]] = {"memory_search": {"query": "written before"}, "memory_recent": {}}
+    for tool, arguments in searches.items():
+        found = older.modern_call(tool, namespace="old,er", **arguments)["memories"]
+        assert [one["id"] for one in found] == [note["id"]]
+
+
 @pytest.mark.parametrize("by", ["rest", "the command line", "its time"])
 def test_the_streams_of_a_key_end_when_it_does_and_no_others(server: Http, me: Person, by: str) -> None:
     made = me.new_key()
@@ -704,7 +730,7 @@ def test_no_keys_and_reached_from_elsewhere_do_not_go_together(tmp_path: Path, f
 
 
 @pytest.mark.parametrize("by", ["signing out", "a new password", "removal"])
-def test_a_page_hears_its_own_changes_until_nobody_is_signed_in(server: Http, by: str) -> None:
+def test_a_page_receives_its_own_changes_until_the_user_is_signed_out(server: Http, by: str) -> None:
     name = f"eve{by[:2]}".replace(" ", "")
     cli(server.data_dir, "users", "add", name)
     key = cli(server.data_dir, "keys", "create", "--user", name, "--name", "k")["key"]

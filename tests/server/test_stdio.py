@@ -80,7 +80,7 @@ def test_the_process_is_the_session_where_requests_stand_alone(tmp_path: Path) -
         ('{"id": 3}', 3, -32600),
     ],
 )
-def test_a_line_nobody_can_read_is_answered(tmp_path: Path, line: str, id_: int | None, code: int) -> None:
+def test_a_line_that_is_no_json_is_answered(tmp_path: Path, line: str, id_: int | None, code: int) -> None:
     server = Stdio.start(tmp_path)
     assert server.process.stdin is not None
     server.process.stdin.write(line + "\n")
@@ -186,7 +186,7 @@ def test_a_client_that_reads_late_gets_every_answer(tmp_path: Path) -> None:
         ("resources/list", {"cursor": 5}, "cursor"),
     ],
 )
-def test_malformed_parameters_are_told_like_arguments(
+def test_malformed_parameters_are_reported_like_arguments(
     tmp_path: Path, method: str, params: dict[str, Any], field: str
 ) -> None:
     server = Stdio.start(tmp_path)

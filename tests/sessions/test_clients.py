@@ -261,7 +261,7 @@ def test_what_kill_9_leaves_goes_with_the_next_server_that_is_used(tmp_path: Pat
     following.close()
 
 
-def test_a_server_killed_by_somebody_else_is_not_what_a_disconnection_does(
+def test_a_server_killed_by_another_process_is_not_what_a_disconnection_does(
     tmp_path: Path, process: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Process ids of another container mean somebody else here: nobody is sent a signal."""

@@ -85,7 +85,7 @@ def test_what_a_session_without_a_name_keeps_is_deleted_in_time(tmp_path: Path, 
     assert scratch(tmp_path) == ["named"]
 
 
-def test_a_starting_server_clears_the_dead_and_not_the_living(tmp_path: Path) -> None:
+def test_a_starting_server_deletes_stale_sessions_and_no_others(tmp_path: Path) -> None:
     dead = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="dead"))
     living = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="living"))
     remember(dead)
@@ -171,7 +171,7 @@ def test_holds_survive_the_removal_of_the_file_they_stand_in(tmp_path: Path) -> 
     assert scratch(tmp_path) == []
 
 
-def test_a_missing_folder_of_lock_files_stops_nobody(tmp_path: Path) -> None:
+def test_a_missing_folder_of_lock_files_stops_no_server(tmp_path: Path) -> None:
     dead = Stdio.start(tmp_path, env=MINE)
     remember(dead)
     dead.kill()

@@ -144,7 +144,7 @@ def test_resync_and_clear_state_lose_nothing(hub: Hub, key: str, node: Node) -> 
     assert texts(node.data_dir) == {"one", "two"}
 
 
-def test_unlinked_it_syncs_with_nobody_and_what_waited_goes_to_the_next_hub(
+def test_unlinked_it_syncs_with_no_hub_and_what_waited_goes_to_the_next_hub(
     hub: Hub, key: str, node: Node, tmp_path: Path
 ) -> None:
     write(node.data_dir, "one")

@@ -333,7 +333,7 @@ class Syncing(RuleBasedStateMachine):
             try:
                 act()
             except AppError as exc:
-                assert exc.error == "invalid", exc.message  # noqa: PT017  # a note cannot supersede what supersedes it
+                assert exc.code == "invalid", exc.message  # noqa: PT017  # a note cannot supersede what supersedes it
         for id_, note in node.shown().items():
             former = _fields(before[id_]) if id_ in before else {}
             latter = _fields(note)

@@ -226,7 +226,7 @@ class Line(HubClient):
             except RateLimited:
                 raise
             except AppError as exc:
-                raise (Forked if exc.error == FORKED else Invalid)(exc.message) from exc
+                raise (Forked if exc.code == FORKED else Invalid)(exc.message) from exc
 
 
 class Node:

@@ -21,7 +21,7 @@ ROWS = 100_000
 PORTAL = "mem://tests/shop"
 REQUIRED = "MEMORY_MCP_REQUIRE_BROWSER"
 
-expect.set_options(timeout=15_000)  # a busy machine is no bug
+expect.set_options(timeout=60_000)  # a busy machine is no bug
 
 
 @dataclass

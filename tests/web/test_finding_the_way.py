@@ -89,10 +89,11 @@ def test_programs_are_told_what_is_not_there_as_ever(site: Site) -> None:
     assert "json" in site.me.get("/api/nowhere", headers={"Accept": "text/html"}).headers["content-type"]
 
 
-def test_who_is_signed_out_elsewhere_is_told_and_comes_back(browser: Browser, site: Site) -> None:
+def test_a_user_who_is_signed_out_elsewhere_sees_so_and_can_come_back(browser: Browser, site: Site) -> None:
     context = browser.new_context(base_url=site.url)
     page, other = context.new_page(), context.new_page()
     other.goto(sign_in_link(site.server))
+    page.clock.install()
     page.goto("/memories?q=backup")
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     other.evaluate("fetch('/api/sign-out', { method: 'POST' })")
@@ -101,7 +102,7 @@ def test_who_is_signed_out_elsewhere_is_told_and_comes_back(browser: Browser, si
     is_accessible(page)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.wait_for_timeout(4500)
+    page.clock.run_for(4500)
     assert asked == []
     expect(told.get_by_role("link", name="Sign in")).to_have_attribute("href", "/sign-in?next=%2Fmemories%3Fq%3Dbackup")
     other.goto(sign_in_link(site.server))

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.waiting import eventually
 from tests.web.conftest import Site
 
 SEEN = """canvas => {
@@ -59,11 +60,13 @@ def test_the_whole_picture_is_seen_and_the_filter_is_in_the_address(page: Page, 
     page.goto("/graph?project=wide")
     picture = page.get_by_role("img", name=re.compile("^Graph of 400 nodes"))
     expect(picture).to_be_visible()
-    page.wait_for_timeout(300)
-    seen = picture.evaluate(SEEN)
-    assert min(seen["left"], seen["top"]) > 0.005, seen
-    assert max(seen["right"], seen["bottom"]) < 0.995, seen
-    assert max(seen["right"] - seen["left"], seen["bottom"] - seen["top"]) > 0.6, seen
+
+    def is_whole() -> bool:
+        seen = picture.evaluate(SEEN)
+        is_inside = min(seen["left"], seen["top"]) > 0.005 and max(seen["right"], seen["bottom"]) < 0.995
+        return bool(is_inside and max(seen["right"] - seen["left"], seen["bottom"] - seen["top"]) > 0.6)
+
+    eventually(is_whole)
 
     page.get_by_label("Filter the list").fill("Place 39")
     expect(page).to_have_url(re.compile("filter=Place"))
@@ -83,5 +86,5 @@ def test_a_project_with_any_name_is_linked_to(page: Page, site: Site) -> None:
     page.get_by_label("Graph of", exact=True).select_option(name)
     page.get_by_role("list", name="Nodes").get_by_role("link", name="c/d 5%").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("c/d 5%")
-    page.get_by_role("link", name=f"See it in the graph of {name}").click()
+    page.get_by_role("link", name=f"Show it in the graph of {name}").click()
     expect(page.get_by_role("list", name="Nodes").get_by_role("link", name="c/d 5%")).to_be_visible()

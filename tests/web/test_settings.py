@@ -1,4 +1,4 @@
-"""The page Settings: taking everything along, and making all vectors anew."""
+"""The page Settings: downloading everything, and rebuilding all vectors."""
 
 import json
 import re
@@ -46,11 +46,11 @@ def test_a_download_is_watched_and_cancelled(page: Page) -> None:
     page.route("**/api/export", lambda route: waiting.append(route))  # as slow as can be
     page.goto("/settings")
     page.get_by_role("button", name="Download my memories").click()
-    expect(page.get_by_role("progressbar", name="Making the file")).to_be_visible()
+    expect(page.get_by_role("progressbar", name="Creating the file")).to_be_visible()
     expect(page.get_by_role("button", name="Download a backup of everything")).to_be_disabled()
     is_accessible(page)
     page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_role("status").filter(has_text="Nothing was kept")).to_be_visible()
+    expect(page.get_by_role("status").filter(has_text="Nothing was saved")).to_be_visible()
     expect(page.get_by_role("button", name="Download my memories")).to_be_enabled()
     for route in waiting:
         route.abort()
@@ -67,7 +67,7 @@ def test_a_refused_download_says_why(page: Page) -> None:
 NOTES = 40
 
 
-def test_making_all_vectors_anew_is_watched_as_it_goes(browser: Browser, tmp_path: Path) -> None:
+def test_making_all_vectors_again_is_watched_as_it_goes(browser: Browser, tmp_path: Path) -> None:
     with (
         running_service() as service,
         http_server(tmp_path, "--embedder", "ollama", "--embed-model", "tiny", "--ollama-host", service.url) as server,
@@ -81,17 +81,18 @@ def test_making_all_vectors_anew_is_watched_as_it_goes(browser: Browser, tmp_pat
         page = context.new_page()
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
+        page.clock.install()
         page.goto("/settings")
         expect(page.get_by_text("ollama/tiny")).to_be_visible()
         expect(page.get_by_text(f"{NOTES} of {NOTES} notes have their vector")).to_be_visible()
 
         service.pause = 1.0
-        page.get_by_role("button", name="Make all vectors anew").click()
-        expect(page.get_by_text(re.compile(r"; \d+ wait"))).to_be_visible()
-        expect(page.get_by_text(re.compile(rf"^[1-9]\d? of {NOTES} notes .* wait"))).to_be_visible()
+        page.get_by_role("button", name="Rebuild all vectors").click()
+        expect(page.get_by_text(re.compile(r"; \d+ are queued"))).to_be_visible()
+        expect(page.get_by_text(re.compile(rf"^[1-9]\d? of {NOTES} notes .* are queued"))).to_be_visible()
         expect(page.get_by_text(f"{NOTES} of {NOTES} notes have their vector")).to_be_visible()
-        expect(page.get_by_text(re.compile("wait"))).to_have_count(0)
+        expect(page.get_by_text(re.compile("are queued"))).to_have_count(0)
         looks = len([url for url in asked if url.endswith("/embed-stats")])
-        page.wait_for_timeout(2500)
+        page.clock.run_for(2500)
         assert len([url for url in asked if url.endswith("/embed-stats")]) == looks  # nobody asks in vain
         context.close()

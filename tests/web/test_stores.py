@@ -47,14 +47,14 @@ def test_the_second_of_two_who_save_is_told(page: Page, site: Site, file: str) -
     expect(told).to_contain_text("Theirs")
     is_accessible(page)
     assert content(site, file) == "Theirs"
-    told.get_by_role("button", name="Write mine over it").click()
+    told.get_by_role("button", name="Overwrite with mine").click()
     expect(page.get_by_role("article")).to_contain_text("Mine")
     assert content(site, file) == "Mine"
 
     edit(page, file, "Mine again")
     site.call("update_memory", store="default", path=file, content="Theirs again")
     page.get_by_role("button", name="Save").click()
-    told.get_by_role("button", name="Keep theirs").click()
+    told.get_by_role("button", name="Discard mine").click()
     expect(page.get_by_role("article")).to_contain_text("Theirs again")
     assert content(site, file) == "Theirs again"
 
@@ -69,8 +69,8 @@ def test_what_is_written_waits_and_is_discarded_only_after_a_question(page: Page
     page.reload()
     expect(page.get_by_label("Markdown")).to_have_value("Half a sentence")
     page.keyboard.press("Escape")
-    question = page.get_by_role("dialog", name="Discard what you wrote?")
-    question.get_by_role("button", name="Go on writing").click()
+    question = page.get_by_role("dialog", name="Discard your changes?")
+    question.get_by_role("button", name="Keep editing").click()
     expect(page.get_by_label("Markdown")).to_have_value("Half a sentence")
     page.get_by_role("button", name="Cancel").click()
     question.get_by_role("button", name="Discard").click()
@@ -88,7 +88,7 @@ def test_a_new_file_is_not_lost_and_not_written_twice(page: Page, site: Site) ->
     page.go_back()
     expect(page.get_by_label("Markdown")).to_have_value("A new one")
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Go on writing").click()
+    page.get_by_role("button", name="Keep editing").click()
     page.get_by_label("Markdown").focus()
     page.keyboard.press("Control+Enter")
     page.keyboard.press("Control+Enter")
@@ -97,15 +97,14 @@ def test_a_new_file_is_not_lost_and_not_written_twice(page: Page, site: Site) ->
     assert told["metadata"]["tags"] == ["two words", "one"]
 
 
-def test_a_file_that_is_deleted_while_one_edits_can_be_written_anew(page: Page, site: Site, file: str) -> None:
+def test_a_file_that_is_deleted_while_one_edits_can_be_written_again(page: Page, site: Site, file: str) -> None:
     edit(page, file, "Still here")
     site.call("remove_memory", store="default", path=file)
     expect(page.get_by_role("navigation", name="Files of default").get_by_role("link", name=file)).to_have_count(0)
-    page.wait_for_timeout(600)  # by now the page knows
     expect(page.get_by_label("Markdown")).to_have_value("Still here")
     page.get_by_role("button", name="Save").click()
-    expect(page.get_by_role("alert")).to_contain_text("deleted this file")
-    page.get_by_role("button", name="Write it anew").click()
+    expect(page.get_by_role("alert")).to_contain_text("was deleted")
+    page.get_by_role("button", name="Save as a new file").click()
     expect(page.get_by_role("article")).to_contain_text("Still here")
     assert site.call("get_memory", store="default", path=file)["metadata"]["tags"] == ["kept"]
 
@@ -126,7 +125,7 @@ def test_a_file_that_is_not_utf_8_comes_back_and_one_that_cannot_is_asked_for(pa
     question = page.get_by_role("dialog")
     expect(question).to_contain_text("cannot be undone")
     is_accessible(page)
-    question.get_by_role("button", name="Delete for good").click()
+    question.get_by_role("button", name="Delete permanently").click()
     expect(page.get_by_text("is deleted")).to_be_visible()
     assert not long.exists()
 
@@ -147,12 +146,12 @@ def test_several_undos_wait_and_none_leaves_while_it_is_looked_at(page: Page, si
     first.focus()
     page.clock.run_for(60_000)
     first.click()
-    expect(page.get_by_text("undone/one is back, as it was")).to_be_visible()
+    expect(page.get_by_text("undone/one is restored")).to_be_visible()
     second = toasts.filter(has_text="undone/two").get_by_role("button", name="Undo")
     second.hover()
     page.clock.run_for(60_000)
     second.click()
-    expect(page.get_by_text("undone/two is back, as it was")).to_be_visible()
+    expect(page.get_by_text("undone/two is restored")).to_be_visible()
     page.mouse.move(0, 0)
     page.get_by_role("main").focus()
     page.clock.run_for(60_000)

@@ -230,7 +230,7 @@ def test_equal_rows_without_an_id_go_together_after_that_is_said_and_come_back(
     where.get_by_role("button", name="Delete 1 row").click()
     question = where.get_by_role("dialog", name="Delete 3 rows?")
     expect(question).to_contain_text("1 row is selected")
-    expect(question).to_contain_text("equal go together")
+    expect(question).to_contain_text("equal are deleted together")
     is_accessible(page.frames[-1] if carrier == "host" else page)
     question.get_by_role("button", name="Keep them").click()
     assert here.call("portal_query", **asked)["rows"] == before
@@ -369,7 +369,7 @@ def test_who_has_no_portal_makes_one_of_a_file(page: Page, here: Site, tmp_path:
     expect(page.get_by_text("There is no portal yet")).to_be_visible()
     is_accessible(page)
     page.get_by_label("New portal").get_by_label("New portal").fill("made/here")
-    page.get_by_label("of a file").set_input_files(tmp_path / "2026-list.csv")
+    page.get_by_label("from a file").set_input_files(tmp_path / "2026-list.csv")
     page.unroute("**/api/portals")
     page.get_by_role("button", name="Import").click()
     expect(page.get_by_role("grid", name="Rows of table_2026_list")).to_contain_text("Ann")

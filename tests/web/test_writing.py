@@ -76,7 +76,7 @@ def test_who_changes_what_another_changed_is_asked(page: Page, site: Site) -> No
     expect(clash).to_contain_text("Their text.")
     is_accessible(page)
     assert site.call("memory_get", id=id_)["content"] == "Their text."
-    clash.get_by_role("button", name="Go on writing").click()
+    clash.get_by_role("button", name="Keep editing").click()
     expect(page.get_by_label("Markdown")).to_have_value("My text.")
     page.get_by_role("button", name="Save", exact=True).click()
     clash.get_by_role("button", name="Overwrite with mine").click()
@@ -100,8 +100,8 @@ def test_escape_asks_before_it_discards(page: Page, site: Site, where: str) -> N
     text = page.get_by_label("Markdown")
     text.fill("Half a thought")
     page.keyboard.press("Escape")
-    question = page.get_by_role("dialog", name="Discard what you wrote?")
-    expect(question.get_by_role("button", name="Go on writing")).to_be_focused()
+    question = page.get_by_role("dialog", name="Discard your changes?")
+    expect(question.get_by_role("button", name="Keep editing")).to_be_focused()
     is_accessible(page)
     page.keyboard.press("Escape")
     expect(question).to_have_count(0)
@@ -188,7 +188,7 @@ def test_saving_twice_keeps_one_note(page: Page, site: Site) -> None:
     page.keyboard.press("Control+Enter")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("button", name="Saving…")).to_be_disabled()
-    page.wait_for_timeout(300)
+    page.evaluate("() => new Promise(requestAnimationFrame)")  # what the keys began has begun
     assert len(sent) == 1
     sent[0].continue_()
     expect(page.get_by_role("heading", level=1)).to_have_text("Only once, please")

@@ -6,7 +6,6 @@ import secrets
 import string
 import threading
 import time
-import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +17,7 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Scope
 from memory_mcp.clock import Clock, stamp, utc_now
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Invalid, NotFound, Unavailable
-from memory_mcp.names import LINE_CONTROLS, hidden_character
+from memory_mcp.names import READABLE_PATTERN, hidden_character, new_namespace
 
 RAW_KEY = re.compile(r"mmcp_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 BCRYPT_ROUNDS = 10  # the secret has 256 random bits: stretching adds nothing, a slow first request would annoy
@@ -27,12 +26,6 @@ NOTE_USE_EVERY = 60.0  # seconds between two writes of last_used_at
 MAX_CACHED_SECRETS = 10_000
 SAY_USE_EVERY = 3600.0  # seconds between two lines of the audit log for one key from one address
 MAX_NAME_CHARS = 100
-MAX_NAMESPACE_CHARS = 128
-READABLE = rf"^[^{LINE_CONTROLS}]+$"
-"""Names in lists: no control characters, and none that reorder the line."""
-_NOT_IN_NAMESPACE = rf",{LINE_CONTROLS}"
-NAMESPACE = rf"^[^{_NOT_IN_NAMESPACE}]*[^\s{_NOT_IN_NAMESPACE}][^{_NOT_IN_NAMESPACE}]*$"
-"""Readable, with something in it but spaces, and no comma: it becomes part of a tag."""
 LIFETIME = r"^[1-9][0-9]{0,3}[mhdw]$"
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
@@ -72,10 +65,10 @@ class Keys:
         made_by: Maker = "person",
         ip: str | None = None,
     ) -> IssuedKey:
-        """Make a key. Raises Invalid for a name nobody could read in a list."""
+        """Make a key. Raises Invalid for a name that cannot be read in a list, or a namespace that no note can have."""
         import bcrypt
 
-        if len(name) > MAX_NAME_CHARS or not re.fullmatch(READABLE, name) or hidden_character(name):
+        if len(name) > MAX_NAME_CHARS or not re.fullmatch(READABLE_PATTERN, name) or hidden_character(name):
             raise Invalid(f"A key's name has 1 to {MAX_NAME_CHARS} characters that can be read.", field="name")
         key_id = "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(12))
         secret = secrets.token_urlsafe(32)
@@ -91,7 +84,7 @@ class Keys:
             made_by=made_by,
             created_at=stamp(self._clock()),
             expires_at=expires_at,
-            namespace=_checked_namespace(namespace),
+            namespace=new_namespace(namespace),
             is_confined=is_confined,
         )
         with self._db.write() as tx:
@@ -125,7 +118,7 @@ class Keys:
         self._tell(owner)
 
     def check(self, raw: str | None, ip: str | None = None) -> Key:
-        """The key behind a bearer token. Raises Refused saying why it opens nothing."""
+        """The key behind a bearer token. Raises KeyRefused, whose code says why it opens nothing."""
         if not raw:
             raise KeyRefused("Send your key as 'Authorization: Bearer mmcp_…'.", code="missing_bearer")
         verified = self._verify(raw)
@@ -210,16 +203,6 @@ def lifetime(text: str | None, clock: Clock = utc_now) -> str | None:
     if not re.fullmatch(LIFETIME, text):
         raise Invalid(f"A lifetime is a number and m, h, d or w, such as 90d; got {text!r}.", field="expires")
     return stamp(clock() + timedelta(**{_UNITS[text[-1]]: int(text[:-1])}))
-
-
-def _checked_namespace(name: str) -> str:
-    """As tools take it, so that a caller can name it."""
-    name = unicodedata.normalize("NFC", name).strip()
-    if len(name) > MAX_NAMESPACE_CHARS or not re.fullmatch(NAMESPACE, name) or hidden_character(name):
-        raise Invalid(
-            f"A namespace has 1 to {MAX_NAMESPACE_CHARS} characters that can be read, and no comma.", field="namespace"
-        )
-    return name
 
 
 def _unknown() -> KeyRefused:

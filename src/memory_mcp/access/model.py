@@ -53,7 +53,9 @@ class IssuedKey:
 
 
 class KeyRefused(Forbidden):
-    """A presented key opens nothing. Its word says why, for the 401 answer."""
+    """A presented key opens nothing. Its code says why, for the 401 answer."""
+
+    code = "invalid_token"
 
 
 class NotSignedIn(Forbidden):

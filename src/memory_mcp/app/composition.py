@@ -174,20 +174,20 @@ def _create_app(
 ) -> App:
     settings, changes, opened = context.settings, context.changes, context.opened
     notes: Notes = opened["notes"].operations
-    sync = Sync(context.folder_of, notes.transfer.replica, tell=partial(changes.tell_pages, topic="sync"))
+    sync = Sync(context.folder_of, notes.transfer.replica, tell=partial(changes.publish_topic, topic="sync"))
     return App(
         settings=settings,
         families=served,
         opened=opened,
         importers=Importers(notes, opened["stores"].operations, opened["graph"].operations, settings.data_dir),
-        access=create_access(settings, files, context.clock, partial(changes.tell_pages, topic="keys")),
+        access=create_access(settings, files, context.clock, partial(changes.publish_topic, topic="keys")),
         sessions=context.sessions,
         clients=Clients(
             files.live,
             servers,
             end_sessions=context.sessions.close,
             ask_others_to_look=peers.ask_to_look,
-            tell=partial(changes.tell_pages, topic="clients"),
+            tell=partial(changes.publish_topic, topic="clients"),
             clock=context.clock,
         ),
         servers=servers,

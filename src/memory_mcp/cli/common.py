@@ -1,11 +1,11 @@
-"""What every verb shares: where the data is, how answers and refusals are shown."""
+"""What every verb shares: where the data is, how answers and errors are shown."""
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from rich.console import Console
@@ -14,34 +14,55 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from memory_mcp import settings
 from memory_mcp.app import Access, App, Maintenance, open_access, open_app, open_maintenance
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.errors import AppError
+from memory_mcp.errors import AppError, Invalid
+from memory_mcp.progress import ReportProgress, report_nothing
 
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Folder that holds everything.", show_default="the user data folder"),
 ]
-ReportProgress = Callable[[str, int, int | None], None]
-"""Called during long work: what is being done, how much of it is done, of how much."""
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # Typer exports no name for it
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 @contextmanager
-def report_errors() -> Iterator[None]:
-    """Say what went wrong in one line and leave with status 1."""
+def report_errors(*, as_json: bool) -> Iterator[None]:
+    """Write an error to stderr, in one line or as JSON, and exit with status 1."""
     try:
         yield
     except AppError as exc:
-        sys.stderr.write(f"memory-mcp: {exc.message}\n")
+        if as_json:
+            _write_json_error(exc.code, exc.message, exc.people_hint)
+        else:
+            sys.stderr.write(f"memory-mcp: {exc.text_for_owner}\n")
         sys.exit(1)
 
 
 @contextmanager
+def report_bad_usage() -> Iterator[None]:
+    """For `--json`: what the parser of the command line refuses, as JSON."""
+    try:
+        yield
+    except UsageError as exc:
+        _write_json_error(Invalid.code, cast(typer.BadParameter, exc).format_message())
+        sys.exit(2)
+    except typer.Abort:
+        _write_json_error(Invalid.code, "Nothing was done.")
+        sys.exit(1)
+
+
+def _write_json_error(code: str, message: str, hint: str = "") -> None:
+    error = {"error": code, "message": message} | ({"hint": hint} if hint else {})
+    sys.stderr.write(json.dumps(error, ensure_ascii=False) + "\n")
+
+
+@contextmanager
 def usage() -> Iterator[None]:
-    """For reading options: what makes no sense is bad usage, and leaves with status 2."""
+    """For reading options: an option that makes no sense is bad usage, with exit status 2."""
     try:
         yield
     except AppError as exc:
-        raise typer.BadParameter(exc.message) from exc
+        raise typer.BadParameter(exc.text_for_owner) from exc
 
 
 @contextmanager
@@ -78,19 +99,19 @@ def caller_for(app: App, local: Caller, user: str) -> Caller:
 
 @contextmanager
 def watched(as_json: bool) -> Iterator[ReportProgress]:
-    """A bar for each kind of work on a terminal. `whole` is None where it is not known how much there is."""
+    """A bar for each kind of work on a terminal."""
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
-        yield lambda what, done, whole: None
+        yield report_nothing
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         tasks: dict[str, TaskID] = {}
 
-        def report_progress(what: str, done: int, whole: int | None) -> None:
+        def report_progress(what: str, done: int, total: int | None) -> None:
             if what not in tasks:
-                tasks[what] = progress.add_task(what, total=whole)
-            progress.update(tasks[what], completed=done, total=whole)
+                tasks[what] = progress.add_task(what, total=total)
+            progress.update(tasks[what], completed=done, total=total)
 
         yield report_progress
 

@@ -28,29 +28,40 @@ connect codex --http http://127.0.0.1:8765 --key - --yes · memory-mcp connect z
 )
 
 
+Client = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="CLIENT",
+        help=f"One of {', '.join(CLIENTS)}. None lists them all.",
+        autocompletion=lambda: list(CLIENTS),
+    ),
+]
+HttpUrl = Annotated[
+    str | None, typer.Option("--http", metavar="URL", help="Use a server that runs, instead of starting one.")
+]
+RawKey = Annotated[
+    str | None, typer.Option("--key", help="The key that server wants; - reads it from stdin. Kept in the file.")
+]
+Name = Annotated[str, typer.Option("--name", help="What the client calls us.")]
+InProject = Annotated[
+    bool, typer.Option("--project", help="Write the current folder's configuration, not the person's.")
+]
+Replace = Annotated[bool, typer.Option("--replace", help="Take the place of another server of that name.")]
+Undo = Annotated[bool, typer.Option("--undo", help="Put back what was there before.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
 def connect(
-    client: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="CLIENT",
-            help=f"One of {', '.join(CLIENTS)}. None lists them all.",
-            autocompletion=lambda: list(CLIENTS),
-        ),
-    ] = None,
-    http: Annotated[
-        str | None, typer.Option("--http", metavar="URL", help="Use a server that runs, instead of starting one.")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option("--key", help="The key that server wants; - reads it from stdin. Kept in the file.")
-    ] = None,
-    name: Annotated[str, typer.Option("--name", help="What the client calls us.")] = NAME,
-    project: Annotated[
-        bool, typer.Option("--project", help="Write the current folder's configuration, not the person's.")
-    ] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Take the place of another server of that name.")] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Put back what was there before.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    client: Client = None,
+    http: HttpUrl = None,
+    key: RawKey = None,
+    name: Name = NAME,
+    project: InProject = False,
+    replace: Replace = False,
+    undo: Undo = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -67,7 +78,7 @@ def connect(
         way = _way(http, key, data_dir, yes=yes or dry_run)
         _check_name(name)
         if as_json and not (yes or dry_run):
-            raise Invalid("With --json give --yes or --dry-run: there is nobody to ask.")
+            raise Invalid("With --json give --yes or --dry-run: no question can be answered.")
     if undo:
         plan = connections.plan_undo(chosen, name, in_project=project)
     else:
@@ -116,7 +127,7 @@ def _hints(client: ClientProgram, way: Way, machine: Machine, *, in_project: boo
 
 def _ask(plan: Plan) -> None:
     if not sys.stdin.isatty():
-        raise Invalid("Nothing was written: there is nobody to ask. Look at the change above, then give --yes.")
+        raise Invalid("Nothing was written: no question can be answered. Look at the change above, then give --yes.")
     if not typer.confirm(f"Write this to {plan.file}?"):
         typer.echo("Nothing was written.")
         raise typer.Exit(1)
@@ -184,7 +195,7 @@ def _client(wanted: str) -> ClientProgram:
     try:
         return CLIENTS[wanted]
     except KeyError as exc:
-        raise Invalid(f"Nobody knows a client named {wanted}. There are {', '.join(CLIENTS)}.") from exc
+        raise Invalid(f"There is no client named {wanted}. There are {', '.join(CLIENTS)}.") from exc
 
 
 def _way(http: str | None, key: str | None, data_dir: Path | None, *, yes: bool) -> Way:
@@ -207,7 +218,7 @@ def _way(http: str | None, key: str | None, data_dir: Path | None, *, yes: bool)
 
 
 def _data_dir(given: Path | None) -> list[str]:
-    """Said only where it is not the usual one; the client does not see this shell's variables."""
+    """Only where it is not the usual one; the client does not see this shell's variables."""
     [origin] = [origin for origin in settings.load({"data_dir": given}).origins if origin.name == "data_dir"]
     return [] if origin.source == "default" else ["--data-dir", str(origin.value)]
 

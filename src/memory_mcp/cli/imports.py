@@ -88,7 +88,9 @@ def run(move: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = L
         watched(as_json) as report_progress,
     ):
         report = app.importers.move(
-            caller_for(app, local, user), move, lambda count: report_progress(f"Reading {move.path.name}", count, None)
+            caller_for(app, local, user),
+            move,
+            lambda what, count, total: report_progress(f"Reading {move.path.name}", count, total),
         )
     if as_json:
         print_json(asdict(report))

@@ -1,4 +1,6 @@
+import sys
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Annotated
 
 import typer
@@ -18,7 +20,7 @@ from memory_mcp.cli import (
     sync,
     users,
 )
-from memory_mcp.cli.common import report_errors
+from memory_mcp.cli.common import report_bad_usage, report_errors
 
 cli = typer.Typer(
     name="memory-mcp",
@@ -51,8 +53,12 @@ cli.command("connect", epilog=connect.EPILOG)(connect.connect)
 
 def command_line(arguments: Sequence[str]) -> None:
     """Run one verb. Exit codes: 0 done, 1 refused or failed, 2 bad usage."""
-    with report_errors():
-        cli(args=list(arguments), prog_name="memory-mcp")
+    as_json = "--json" in list(takewhile(lambda argument: argument != "--", arguments))
+    with report_errors(as_json=as_json):
+        if not as_json:
+            cli(args=list(arguments), prog_name="memory-mcp")
+        with report_bad_usage():
+            sys.exit(cli(args=list(arguments), prog_name="memory-mcp", standalone_mode=False))
 
 
 def _version(wanted: bool) -> None:

@@ -21,6 +21,7 @@ from memory_mcp.families.recall.overview import overview
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.stores.model import Metadata, ref_of
 from memory_mcp.families.vault.model import NewMemory, uri_of
+from memory_mcp.names import new_namespace
 from memory_mcp.sessions import Connection, Session
 
 Tags = Annotated[str, typer.Option(help="Comma-separated.", show_default=False)]
@@ -76,6 +77,7 @@ def add(
         needed = {"vault": {"--key": key}, "stores": {"--store": store, "--path": path}}.get(family, {})
         if missing := [option for option, value in needed.items() if not value]:
             raise Invalid(f"{family} needs {' and '.join(missing)}.")
+        namespace = new_namespace(namespace)
     names = tuple(split_names(tags))
     with opened_app(data_dir) as (app, caller):
         if family == "notes":

@@ -5,22 +5,19 @@ import json
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from memory_mcp.clients import jsonc, toml
+from memory_mcp.clients import entries, jsonc, toml
 from memory_mcp.clients.jsonc import Broken
-from memory_mcp.clients.model import BRIDGE_HEADER, CLIENTS, NAME, ClientProgram, Entry, Machine, Way
+from memory_mcp.clients.model import CLIENTS, NAME, ClientProgram, Entry, Machine, Way
 from memory_mcp.clients.records import ConfigRecord, Records, digest, key_of
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.errors import Conflict, Invalid, Unavailable
 
-URL_FIELDS = ("url", "serverUrl", "httpUrl")
-OUR_FIELDS = {"type", "command", "args", *URL_FIELDS, "headers", "http_headers", "env"}
-"""What says how we are reached. Whatever else stands in our entry is the person's own."""
 BOM = "\ufeff"
 _KEY = re.compile(r"(mmcp_[0-9A-Za-z]{8})[0-9A-Za-z_-]{20,}")
 
@@ -101,7 +98,7 @@ class _Found:
 
 class ClientConfigurations:
     def __init__(self, machine: Machine, folder: Path) -> None:
-        """`folder` is where it is remembered what was done."""
+        """`folder` holds the records of what was done."""
         self._machine = machine
         self._records = Records(folder)
 
@@ -138,11 +135,10 @@ class ClientConfigurations:
             with self._records.turn():
                 earlier = self._records.find(plan.client.id, plan.target, plan.name)
                 copy = self._kept(plan, earlier)
-                try:
+                with ExitStack() as if_it_fails:
+                    if_it_fails.callback(self._remember, plan.key, earlier)
                     _write(plan)
-                except BaseException:
-                    self._remember(plan.key, earlier)
-                    raise
+                    if_it_fails.pop_all()
                 self._remember(plan.key, plan.record)
                 return copy
         except OSError as exc:
@@ -169,13 +165,13 @@ class ClientConfigurations:
         servers = found.servers
         there: Any = servers.get(name)
         record = self._records.find(found.client.id, found.target, name)
-        is_ours = isinstance(there, dict) and _is_ours(there, record)
+        is_ours = isinstance(there, dict) and entries.is_ours(there, record)
         if there is not None and not is_ours and not replacing:
             raise Conflict(
-                f"{found.file} has another server named {name} ({_told(there)}). Give ours another name with --name, "
-                "or put it in that one's place with --replace; --undo brings it back."
+                f"{found.file} has another server named {name} ({entries.summary(there)}). Give ours another name "
+                "with --name, or put it in that one's place with --replace; --undo brings it back."
             )
-        wanted = _merged(there, entry) if is_ours else entry
+        wanted = entries.merge(there, entry) if is_ours else entry
         section = found.client.section
         text = found.text
         if not is_ours:
@@ -211,8 +207,8 @@ class ClientConfigurations:
         plan = Plan(found.client, name, found.file, found.target, found.data, found.data, key, None, True, folders)
         if there is None:
             return plan
-        if not _is_ours(there, record):
-            raise Conflict(f"{name} in {found.file} is not ours ({_told(there)}). Nothing was changed.")
+        if not entries.is_ours(there, record):
+            raise Conflict(f"{name} in {found.file} is not ours ({entries.summary(there)}). Nothing was changed.")
         if record is not None and record.wrote == digest(found.data or b""):
             former = self._records.former(key)
             if record.made_file or former is not None:
@@ -280,13 +276,13 @@ class ClientConfigurations:
             ours = {
                 name: entry
                 for name, entry in found.servers.items()
-                if _is_ours(entry, self._records.find(client.id, found.target, name))
+                if entries.is_ours(entry, self._records.find(client.id, found.target, name))
             }
         except Broken as exc:
             return (), f"{file} cannot be understood: {exc}"
         except (OSError, RuntimeError) as exc:
             return (), f"{file} cannot be read ({getattr(exc, 'strerror', None) or exc})"
-        gone = [entry["command"] for entry in ours.values() if _is_gone(entry.get("command"))]
+        gone = [entry["command"] for entry in ours.values() if entries.is_missing(entry.get("command"))]
         return tuple(ours), f"{gone[0]} is gone; connect again" if gone else None
 
 
@@ -308,7 +304,7 @@ def _read(client: ClientProgram, file: Path) -> _Found:
 
 
 def _write(plan: Plan) -> None:
-    changed = Conflict(f"{plan.file} was changed just now by somebody else. Nothing was written; try again.")
+    changed = Conflict(f"{plan.file} was changed just now by another program. Nothing was written; try again.")
     if plan.before is not None:
         seen = plan.target.stat()
         if stat.S_IMODE(seen.st_mode) & 0o222 == 0:
@@ -337,7 +333,7 @@ def _write(plan: Plan) -> None:
 
 @contextmanager
 def _by_hand(client: ClientProgram, name: str, entry: Entry | None, file: Path) -> Iterator[None]:
-    """A file we cannot change is left alone; the person is told what to do themselves."""
+    """A file that cannot be changed is left alone; the error says what the person can do by hand."""
     what = f"take {name} out of it" if entry is None else "add this yourself"
     shown = "" if entry is None else "\n" + _snippet(client, name, entry, file)
     try:
@@ -358,57 +354,6 @@ def _snippet(client: ClientProgram, name: str, entry: Entry, file: Path) -> str:
 def _missing_folders(target: Path) -> list[Path]:
     """The folders that must be made for a file, the innermost first."""
     return [folder for folder in target.parents if not folder.exists()]
-
-
-def _is_ours(entry: Any, record: ConfigRecord | None) -> bool:
-    """Whether it starts this program, has one of our keys or is what we wrote."""
-    if not isinstance(entry, dict):
-        return False
-    words = [entry.get("command"), *_listed(entry.get("args"))]
-    if any(_is_our_program(word) for word in words):
-        return True
-    secrets = [*_values(entry.get("headers")), *_values(entry.get("http_headers")), *_values(entry.get("env"))]
-    if any(isinstance(secret, str) and secret.startswith("Bearer mmcp_") for secret in secrets):
-        return True
-    wrote = {field: part for field, part in record.entry.items() if field in OUR_FIELDS} if record else {}
-    return bool(wrote) and all(entry.get(field) == part for field, part in wrote.items())
-
-
-def _is_our_program(word: Any) -> bool:
-    return isinstance(word, str) and re.split(r"[\\/]", word)[-1].removesuffix(".exe") in ("memory-mcp", "memory_mcp")
-
-
-def _is_gone(command: Any) -> bool:
-    return isinstance(command, str) and Path(command).is_absolute() and not Path(command).exists()
-
-
-def _listed(part: Any) -> list[Any]:
-    return part if isinstance(part, list) else []
-
-
-def _values(part: Any) -> list[Any]:
-    return list(part.values()) if isinstance(part, dict) else []
-
-
-def _told(entry: Any) -> str:
-    """Another's entry in a few words, without its secrets."""
-    if not isinstance(entry, dict):
-        return "not a server"
-    url = next((str(entry[field]) for field in URL_FIELDS if field in entry), None)
-    return url or " ".join(str(word) for word in [entry.get("command", "?"), *_listed(entry.get("args"))][:4])
-
-
-def _merged(there: Entry, wanted: Entry) -> Entry:
-    """Our entry as wanted now, with what the person has added to it."""
-    merged = {field: part for field, part in there.items() if field not in OUR_FIELDS} | wanted
-    for field, own in (("env", BRIDGE_HEADER), ("headers", "Authorization"), ("http_headers", "Authorization")):
-        added = there.get(field)
-        if not isinstance(added, dict) or (field != "env" and field not in wanted):
-            continue
-        parts = {name: part for name, part in added.items() if name != own} | wanted.get(field, {})
-        if parts or field in wanted:
-            merged[field] = parts
-    return merged
 
 
 def _updated(found: _Found, name: str, there: Entry, wanted: Entry) -> str:

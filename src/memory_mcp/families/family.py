@@ -20,6 +20,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.names import check_readable
+from memory_mcp.progress import ReportProgress, report_nothing
 
 if TYPE_CHECKING:
     from memory_mcp.engines.sqlite.database_kind import DatabaseKind
@@ -61,7 +62,6 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 Ops = TypeVar("Ops")
 """What a family can do: the object that its `open` returns, such as a Vault."""
-Progress = Callable[[float, float | None, str | None], None]
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Call(Generic[Ops]):
     operations: Ops  # of the tool's own family
     caller: Caller
     session: Session
-    progress: Progress = lambda done, total, message: None
+    progress: ReportProgress = report_nothing
     cancelled: threading.Event = field(default_factory=threading.Event)
 
 
@@ -248,7 +248,7 @@ class ResourcePage:
 
 
 def _read_nothing(call: Call[Any], uri: str) -> Document:
-    raise NotFound("No resource has this address. resources/list shows what there is.")
+    raise NotFound("No resource has this address.", hint="resources/list shows what there is.")
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,10 @@ class Family(Generic[Ops]):
     tools: dict[str, Tool] = field(default_factory=dict)
     prompts: tuple[Prompt, ...] = ()
     templates: tuple[Template, ...] = ()
-    list_resources: Callable[[Call[Ops], str | None], ResourcePage] = lambda call, position: ResourcePage(())
+    list_resources: Callable[[Call[Ops], str | None, int], ResourcePage] = lambda call, position, limit: ResourcePage(
+        ()
+    )
+    """Up to so many resources, from a position on; None is the start."""
     read_resource: Callable[[Call[Ops], str], Document] = _read_nothing
     watched: Callable[[Call[Ops], str], str | None] = lambda call, uri: None
     """The address under which changes of a resource are published; None if the caller may not learn of them."""

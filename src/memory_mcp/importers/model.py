@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -7,7 +6,6 @@ from memory_mcp.families.notes.model import NewNote
 
 Family = Literal["notes", "stores", "graph"]
 Outcome = Literal["refused", "left_out", "kept"]
-Tell = Callable[[int], None]
 """Is told how many memories have been read so far."""
 
 Format = Literal["server-memory", "mcp-memory-service", "basic-memory", "anthropic-memory", "mem0", "chatgpt", "claude"]

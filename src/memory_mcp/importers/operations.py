@@ -24,7 +24,9 @@ from memory_mcp.importers import (
     mem0,
     server_memory,
 )
-from memory_mcp.importers.model import Format, FoundFile, FoundNote, ImportPlan, Problem, Report, Tell
+from memory_mcp.importers.model import Format, FoundFile, FoundNote, ImportPlan, Problem, Report
+from memory_mcp.names import new_namespace
+from memory_mcp.progress import ReportProgress, report_nothing
 
 NOTES: dict[Format, Callable[[Path], Iterator[FoundNote | Problem]]] = {
     "mcp-memory-service": mcp_memory_service.read,
@@ -39,7 +41,6 @@ FILES: dict[Format, Callable[[Path], Iterator[FoundFile | Problem]]] = {
 AUTHOR = Author("import")
 AT_ONCE = 200  # notes in one transaction
 GRAPH_AT_ONCE = 5000  # entities or relations in one
-MAX_NAMESPACE_CHARS = 128
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class Importers:
         self._graph = graph
         self._lock = FileLock(folder / "import.lock")
 
-    def move(self, caller: Caller, move: ImportPlan, tell: Tell = lambda count: None) -> Report:
+    def move(self, caller: Caller, move: ImportPlan, report_progress: ReportProgress = report_nothing) -> Report:
         """Take everything in, and say what became of each memory. A dry run says so without writing anything.
 
         What cannot be taken in is told, and keeps nothing else out. Raises Invalid, before anything is written, for a
@@ -63,15 +64,15 @@ class Importers:
         taking = {"notes": self._take_notes, "stores": self._take_files, "graph": self._take_graph}[move.family]
         # One import at a time: two of the same would each not see what the other is about to add.
         with nullcontext() if move.dry_run else self._lock.acquire():
-            taking(caller, move, report, tell)
+            taking(caller, move, report, report_progress)
         return report
 
     # Notes
 
-    def _take_notes(self, caller: Caller, move: ImportPlan, report: Report, tell: Tell) -> None:
-        _check_namespace(move.into)
+    def _take_notes(self, caller: Caller, move: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
+        move = replace(move, into=new_namespace(move.into))
         known = self._notes.transfer.imported(caller, move.format)
-        for found in _batches(_counted(NOTES[move.format](move.path), report, tell), AT_ONCE):
+        for found in _batches(_counted(NOTES[move.format](move.path), report, report_progress), AT_ONCE):
             new = []
             for one in found:
                 before = known.get(one.id)
@@ -106,9 +107,9 @@ class Importers:
 
     # Stores
 
-    def _take_files(self, caller: Caller, move: ImportPlan, report: Report, tell: Tell) -> None:
+    def _take_files(self, caller: Caller, move: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
         self._check_store(caller, move)
-        for file in _counted(FILES[move.format](move.path), report, tell):
+        for file in _counted(FILES[move.format](move.path), report, report_progress):
             try:
                 coming = IncomingFile(f"{file.path}.md", file.text.encode(), file.changed_ns, is_foreign=True)
                 arrival = self._stores.import_file(caller, move.into, coming, dry_run=move.dry_run)
@@ -137,11 +138,11 @@ class Importers:
 
     # Graph
 
-    def _take_graph(self, caller: Caller, move: ImportPlan, report: Report, tell: Tell) -> None:
+    def _take_graph(self, caller: Caller, move: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
         """Entities in one pass and relations in another, which may stand before the entities they name."""
         lines = islice(server_memory.read(move.path), 1)
         list(lines)  # a wrong file is refused here, before the project is made
-        found = _counted(server_memory.read(move.path), report, tell)
+        found = _counted(server_memory.read(move.path), report, report_progress)
         entities = (one for one in found if isinstance(one, NewEntity))
         ties = (one for one in server_memory.read(move.path) if isinstance(one, NamedRelation))
         if move.dry_run:
@@ -164,7 +165,7 @@ class Importers:
         return {name: sum(getattr(one, name) for one in added) for name in asdict(added[0])}
 
 
-def _counted(found: Iterator[T | Problem], report: Report, tell: Tell) -> Iterator[T]:
+def _counted(found: Iterator[T | Problem], report: Report, report_progress: ReportProgress) -> Iterator[T]:
     """What was found, without what was not, which is told."""
     for one in found:
         if isinstance(one, Problem):
@@ -172,7 +173,7 @@ def _counted(found: Iterator[T | Problem], report: Report, tell: Tell) -> Iterat
             if one.outcome == "left_out":
                 continue
         report.read += 1
-        tell(report.read)
+        report_progress("read", report.read, None)
         if not isinstance(one, Problem):
             yield one
 
@@ -196,11 +197,3 @@ def _revision(new: NewNote, origin: ImportOrigin) -> Revision:
         metadata_patch={**new.metadata, IMPORTED_FROM: asdict(origin)},
         expires_at=new.expires_at,
     )
-
-
-def _check_namespace(name: str) -> None:
-    if not name or "," in name or not name.isprintable() or len(name) > MAX_NAMESPACE_CHARS or name != name.strip():
-        raise Invalid(
-            f"A namespace has 1 to {MAX_NAMESPACE_CHARS} characters, and no comma, line break or space at its ends.",
-            field="namespace",
-        )

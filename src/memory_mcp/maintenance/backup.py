@@ -26,7 +26,8 @@ from memory_mcp.families.stores.model import Store
 from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
 from memory_mcp.maintenance.layout import KEPT, STORES, Layout
-from memory_mcp.maintenance.model import BackedUp, Elsewhere, ManifestEntry, ReportProgress, report_nothing
+from memory_mcp.maintenance.model import BackedUp, Elsewhere, ManifestEntry
+from memory_mcp.progress import ReportProgress, report_nothing
 
 LOCK_WAIT_S = 0.25  # for one lock while others are held
 RETRY_INTERVAL_S = 0.1  # in which servers may write, before it is tried again

@@ -24,7 +24,8 @@ from memory_mcp.families.family import Family
 from memory_mcp.families.maintenance import BY_BACKUP, DatabaseFile, Finding, Inspection, StillWrong
 from memory_mcp.maintenance import restore
 from memory_mcp.maintenance.layout import Layout
-from memory_mcp.maintenance.model import Diagnosis, ReportProgress, report_nothing
+from memory_mcp.maintenance.model import Diagnosis
+from memory_mcp.progress import ReportProgress, report_nothing
 from memory_mcp.sessions import Servers
 from memory_mcp.settings import Settings
 

@@ -12,7 +12,8 @@ from memory_mcp.engines.files.staging import staging, writing_to
 from memory_mcp.errors import Conflict, NotFound
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.families.maintenance import ExportFolder, write_text
-from memory_mcp.maintenance.model import Exported, ReportProgress, report_nothing
+from memory_mcp.maintenance.model import Exported
+from memory_mcp.progress import ReportProgress, report_nothing
 
 FORMAT = "memory-mcp-export/1"
 ABOUT = "export.json"

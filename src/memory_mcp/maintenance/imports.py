@@ -10,7 +10,7 @@ from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.families.maintenance import ImportFolder, ImportResult, read_small
 from memory_mcp.maintenance.exports import ABOUT, FORMAT
-from memory_mcp.maintenance.model import ReportProgress, report_nothing
+from memory_mcp.progress import ReportProgress, report_nothing
 
 
 def read_export(

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,13 +8,6 @@ from memory_mcp.families.maintenance import Finding
 Kind = str
 """What an entry of a backup is: the name of a DatabaseKind, or 'file' for a file as it is, 'portal' for a portal in one
 file, 'elsewhere' for a file of a store outside of the data directory."""
-
-ReportProgress = Callable[[str, int, int], None]
-"""Called during long work: what is being done, how much of it is done, of how much."""
-
-
-def report_nothing(what: str, done: int, whole: int) -> None:
-    """For work whose progress is not shown."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
 from memory_mcp.maintenance.layout import STORES, USERS, Layout
-from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry, ReportProgress, Restored, report_nothing
+from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry, Restored
+from memory_mcp.progress import ReportProgress, report_nothing
 from memory_mcp.sync import LINK_FILE
 
 STAGED = ".restoring-"

@@ -14,7 +14,7 @@ from pathlib import Path
 from memory_mcp.engines.files.compressed import BoundedZip
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.maintenance.exports import ABOUT
-from memory_mcp.maintenance.model import ReportProgress, report_nothing
+from memory_mcp.progress import ReportProgress, report_nothing
 
 OLDEST = (1980, 1, 1, 0, 0, 0)  # that a zip can say
 PACKED = {".db", ".parquet"}  # compressed as they are

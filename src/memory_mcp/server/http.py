@@ -147,7 +147,7 @@ class HttpServer:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self.mcp.start_telling()
+        self.mcp.start_notifications()
         app = self._app
         http_server.allow_threads(app.settings)
         chores: tuple[Callable[[], None], ...] = (

@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Match, Route
 
 from memory_mcp import __version__
-from memory_mcp.errors import AppError, Invalid
-from memory_mcp.server import problem_details, shutdown
+from memory_mcp.errors import AppError, Invalid, Unavailable
+from memory_mcp.server import error_encoding, shutdown
 from memory_mcp.server.connections import Config, Connections
 from memory_mcp.settings import Settings
 
@@ -30,6 +30,7 @@ except ImportError:  # Windows, which has no such limit
 MAX_FILES = 65_536  # open at once; more would only cost memory
 MIN_OTHER_FILES = 128  # kept for databases, beside connections
 OTHER_THREADS = 64  # for housekeeping, files of the web app, and sessions that end
+NOT_JSON = "The body is not JSON in UTF-8. Send an object, as the schema says."
 
 
 def config(app: Any, settings: Settings) -> uvicorn.Config:
@@ -106,20 +107,20 @@ class Server(uvicorn.Server):
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
-    return problem_details.problem(cast(AppError, error))
+    return error_encoding.problem(cast(AppError, error))
 
 
 async def refuse_plainly(request: Request, error: Exception) -> Response:
-    """As a text, which PlainRefusals brings into shape."""
+    """As a text, which ErrorFormatMiddleware brings into shape."""
     refused = cast(HTTPException, error)
     if refused.status_code == 400:  # FastAPI could not read the body
-        return problem_details.of(422, "invalid", "The body is not JSON in UTF-8. Send an object, as the schema says.")
+        return error_encoding.problem(Invalid(NOT_JSON))
     headers = {"Allow": ", ".join(sorted(_methods(request)))} if refused.status_code == 405 else refused.headers
     return PlainTextResponse(refused.detail, refused.status_code, headers)
 
 
 def _methods(request: Request) -> set[str]:
-    """What this path can be asked with. Starlette would name the methods of the first route that has it."""
+    """The methods of this path. Starlette would name the methods of the first route that has it."""
     routers = (request.app.router, *request.app.state.routers)
     routes = [route for router in routers for route in router.routes if isinstance(route, Route)]
     return {
@@ -133,16 +134,15 @@ def _methods(request: Request) -> set[str]:
 async def _refuse_shape(_: Request, error: Exception) -> Response:
     first = cast(RequestValidationError, error).errors()[0]
     if first["type"] == "json_invalid":
-        return problem_details.of(422, "invalid", "The body is not JSON in UTF-8. Send an object, as the schema says.")
+        return error_encoding.problem(Invalid(NOT_JSON))
     field = ".".join(str(part) for part in first["loc"][1:])
-    return problem_details.of(
-        422, "invalid", f"{field}: {first['msg']}." if field else f"{first['msg']}.", {"field": field}
-    )
+    message = f"{field}: {first['msg']}." if field else f"{first['msg']}."
+    return error_encoding.problem(Invalid(message, field=field))
 
 
 async def _fail(request: Request, error: Exception) -> Response:
     """A bug: the server's log has it whole, the caller learns nothing of our insides."""
-    return problem_details.of(500, "unavailable", "The server failed here, and its log says why.")
+    return error_encoding.problem(Unavailable("The server failed here, and its log says why."), 500)
 
 
 async def health(_: Request) -> JSONResponse:
@@ -155,7 +155,7 @@ REFUSALS: dict[Any, Any] = {
     RequestValidationError: _refuse_shape,
     Exception: _fail,
 }
-"""How each kind of error is told."""
+"""How each kind of error is answered."""
 
 
 def bound(settings: Settings) -> socket.socket:

@@ -10,7 +10,8 @@ from starlette.responses import Response
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.errors import AppError, Forbidden
-from memory_mcp.server.middleware.authentication import bearer_of, refusal
+from memory_mcp.server.error_encoding import refusal
+from memory_mcp.server.middleware.authentication import bearer_of
 from memory_mcp.server.middleware.origin import LOOPBACK, host_name, is_loopback
 from memory_mcp.server.request_context import ip_of
 from memory_mcp.server.thread_pools import Pools

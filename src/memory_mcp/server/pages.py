@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from memory_mcp.app import App
 from memory_mcp.errors import AppError, Unavailable
-from memory_mcp.server import http_server, problem_details, startup_message
+from memory_mcp.server import error_encoding, http_server, startup_message
 from memory_mcp.server.fair_routes import pools_of
 from memory_mcp.server.request_context import ip_of
 from memory_mcp.server.rest.authentication import origin_of, person_finder, set_cookie
@@ -115,8 +115,8 @@ async def sign_in(request: Request) -> Response:
     try:
         cookie = await _cookie(request, token)
     except AppError as error:
-        alert = f"<p role=alert>{html.escape(error.public_message)}</p>"
-        return _page(alert + _form(request), problem_details.status_of(error), error)
+        alert = f"<p role=alert>{html.escape(error.text_for_people)}</p>"
+        return _page(alert + _form(request), error_encoding.wire_codes(error).http, error)
     response = RedirectResponse(_next(request), 303, HEADERS)
     set_cookie(request, response, cookie)
     return response

@@ -1,13 +1,9 @@
-"""The MCP door: one server object that serves any transport, in both protocol eras."""
+"""MCP: one server object that serves any transport, in both protocol eras."""
 
-import asyncio
-import base64
-import binascii
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -17,7 +13,6 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.runner import serve_dual_era_loop
-from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
 from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 
@@ -25,11 +20,10 @@ from memory_mcp import __version__
 from memory_mcp.app import App
 from memory_mcp.caller import Scope
 from memory_mcp.clock import new_id
-from memory_mcp.errors import AppError, NotFound, Unavailable
-from memory_mcp.families.family import Call, Family, Prompt, Tool, bad_cursor
-from memory_mcp.names import visible
-from memory_mcp.server import arguments, request_context, results, schemas, sdk
-from memory_mcp.server.disconnects import disconnect_of
+from memory_mcp.errors import AppError, NotFound
+from memory_mcp.families.family import Call, Family, Prompt, ResourcePage, Tool, bad_cursor
+from memory_mcp.server import arguments, error_encoding, request_context, resource_pages, results, schemas, sdk
+from memory_mcp.server.call_runner import CallRunner
 from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.server.sdk import Context, ReadStream, WriteStream
 from memory_mcp.server.sessions import ConnectedClients
@@ -40,8 +34,6 @@ from memory_mcp.sessions import Connection
 
 MAX_COMPLETIONS = 100  # the protocol's bound
 
-T = TypeVar("T")
-
 
 class _Server(Server[Any]):
     def create_initialization_options(
@@ -50,7 +42,7 @@ class _Server(Server[Any]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """With list_changed announced: the HTTP session manager asks without options."""
+        """With list_changed announced: the HTTP session manager gives no options."""
         return super().create_initialization_options(
             notification_options or NotificationOptions(True, True, True),
             experimental_capabilities,
@@ -59,7 +51,7 @@ class _Server(Server[Any]):
 
 
 class McpServer:
-    """Everything an MCP client can ask of the server. The families decide; this speaks the protocol."""
+    """Every request of an MCP client. The families decide; this speaks the protocol."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -74,7 +66,8 @@ class McpServer:
         self.open_sessions = OpenSessions(
             max_per_user=app.settings.max_user_sessions, max_total=app.settings.max_sessions
         )
-        self._under_way: dict[threading.Event, anyio.CancelScope | None] = {}  # with the scopes of calls that only read
+        self._calls = CallRunner(app, self.pools)
+        self.cancel_calls = self._calls.cancel_all
         self.server = self._build()
         self.server.extensions[EXTENSION_ID] = {"mimeTypes": [APP_MIME_TYPE]}
         self.server.middleware[:] = [self._meet]
@@ -116,17 +109,17 @@ class McpServer:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self.app.sessions.close, line.connection)
 
-    def start_telling(self) -> None:
-        """Pass changes on to clients from now on, also those other servers make. Call inside the event loop."""
-        tell = self.listeners.from_any_thread()
-        self.app.changes.listen(tell)
-        self.app.peers.hear(tell, self.app.clients.hang_up_unwanted)
+    def start_notifications(self) -> None:
+        """Send changes to clients from now on, also those other servers make. Call inside the event loop."""
+        notify = self.listeners.from_any_thread()
+        self.app.changes.listen(notify)
+        self.app.peers.hear(notify, self.app.clients.hang_up_unwanted)
 
     # Tools
 
     @cached_property
     def _offers(self) -> dict[str, types.Tool]:
-        """Made for the first client that asks what there is: nobody else should wait for it at the start."""
+        """Made for the first client that lists tools: no other client should wait for it at the start."""
         in_spec = self.app.settings.portal_names == "spec"
         return {name: schemas.offer(tool, in_spec=in_spec) for name, tool in self._tools.items()}
 
@@ -156,14 +149,16 @@ class McpServer:
         caller = request_context.caller(ctx)
         tool = self._tools.get(self._spec_names.get(params.name, params.name))
         if tool is None or tool.family not in caller.families:
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name}", {"error": "not_found"})
+            raise error_encoding.rpc_error(NotFound(f"Unknown tool: {params.name}"))
         try:
             async with request_context.order(ctx).turn(steers=tool.steers):
-                return await self._run(ctx, tool.family, self._answer, tool, params.arguments, reads=tool.reads_only)
+                return await self._calls.run(
+                    ctx, tool.family, self._answer, tool, params.arguments, reads=tool.reads_only
+                )
         except AppError as exc:
-            return results.refusal(self.app.families[tool.family], exc)
-        except Exception:  # noqa: BLE001  # the border: a bug is logged whole and told to nobody
-            return results.refusal(self.app.families[tool.family], results.failure(tool.name))
+            return error_encoding.tool_result(self.app.families[tool.family], exc)
+        except Exception:  # noqa: BLE001  # the border: a bug is logged whole, and the client learns nothing of it
+            return error_encoding.tool_result(self.app.families[tool.family], error_encoding.bug(tool.name))
 
     def _answer(self, call: Call[Any], tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
         """A tool call from its raw arguments to its result, all of it in a thread: both may be long."""
@@ -174,35 +169,11 @@ class McpServer:
     async def list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        families = self._readable(ctx)
-        with results.rpc_errors("resources/list"):
-            return await self._resource_page(ctx, families, params.cursor if params else None)
+        async def list_part(family: Family[Any], position: str | None, limit: int) -> ResourcePage:
+            return await self._calls.run(ctx, family.name, family.list_resources, position, limit)
 
-    async def _resource_page(
-        self, ctx: Context, families: list[Family[Any]], cursor: str | None
-    ) -> types.ListResourcesResult:
-        """A page of one family; the cursor says which family and where in it."""
-        names = [family.name for family in families]
-        name, position = _decode_cursor(cursor, names) if cursor is not None else (names[0] if names else "", None)
-        if not names:
-            return types.ListResourcesResult(resources=[])
-        place = names.index(name)
-        page = await self._run(ctx, name, families[place].list_resources, position)
-        following = page.next_position and _encode_cursor(name, page.next_position)
-        if not following and place + 1 < len(names):
-            following = _encode_cursor(names[place + 1], "")
-        resources = [
-            types.Resource(
-                uri=item.uri,
-                name=visible(item.name),
-                title=item.title and visible(item.title),
-                description=item.description and visible(item.description),
-                mime_type=item.mime_type,
-                _meta=dict(item.meta) or None,
-            )
-            for item in page.resources
-        ]
-        return types.ListResourcesResult(resources=resources, next_cursor=following)
+        with error_encoding.rpc_errors("resources/list"):
+            return await resource_pages.fill(self._readable(ctx), params.cursor if params else None, list_part)
 
     async def list_templates(
         self, ctx: Context, params: types.PaginatedRequestParams | None
@@ -222,14 +193,14 @@ class McpServer:
         )
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        with results.rpc_errors("resources/read"):
+        with error_encoding.rpc_errors("resources/read"):
             return await self._read(ctx, params.uri)
 
     async def _read(self, ctx: Context, uri: str) -> types.ReadResourceResult:
         request_context.caller(ctx).require(Scope.READ)
         try:
             family = self._family_of(ctx, uri)
-            document = await self._run(ctx, family.name, family.read_resource, uri)
+            document = await self._calls.run(ctx, family.name, family.read_resource, uri)
         except AppError as exc:
             exc.data.setdefault("uri", uri)
             raise
@@ -242,19 +213,19 @@ class McpServer:
         return types.ReadResourceResult(contents=[contents])
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        with results.rpc_errors("resources/subscribe"):
+        with error_encoding.rpc_errors("resources/subscribe"):
             self.listeners.subscribe(sdk.connection(ctx), await self._watched(ctx, params.uri), params.uri)
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        with results.rpc_errors("resources/unsubscribe"):
+        with error_encoding.rpc_errors("resources/unsubscribe"):
             self.listeners.unsubscribe(sdk.connection(ctx), params.uri)
         return types.EmptyResult()
 
     async def listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        with results.rpc_errors("subscriptions/listen"):
+        with error_encoding.rpc_errors("subscriptions/listen"):
             caller = request_context.caller(ctx)
             caller.require(Scope.READ)
             session = request_context.session(ctx, self.app.sessions)
@@ -271,10 +242,10 @@ class McpServer:
         return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
     async def _watched(self, ctx: Context, uri: str) -> str:
-        """The address under which its changes are told. Raises NotFound, as reading would, for who may not read."""
+        """The address under which its changes are published. Raises NotFound, as reading would."""
         request_context.caller(ctx).require(Scope.READ)
         family = self._family_of(ctx, uri)
-        address = await self._run(ctx, family.name, family.watched, uri)
+        address = await self._calls.run(ctx, family.name, family.watched, uri)
         if address is None:
             raise _no_such_resource(uri)
         return address
@@ -287,9 +258,9 @@ class McpServer:
         return types.ListPromptsResult(prompts=offers)
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        with results.rpc_errors("prompts/get"):
+        with error_encoding.rpc_errors("prompts/get"):
             family, prompt = self._prompt(ctx, params.name)
-            text = await self._run(ctx, family, _write_prompt, prompt, params.arguments)
+            text = await self._calls.run(ctx, family, _write_prompt, prompt, params.arguments)
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(description=prompt.description, messages=[message])
 
@@ -303,19 +274,21 @@ class McpServer:
         raise NotFound(f"Unknown prompt: {name}")
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        with results.rpc_errors("completion/complete"):
+        with error_encoding.rpc_errors("completion/complete"):
             return await self._complete(ctx, params)
 
     async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         found: list[str] = []
         for family in self._readable(ctx):
             if _completes(family, params.ref):
-                found += await self._run(ctx, family.name, family.complete, params.argument.name, params.argument.value)
+                found += await self._calls.run(
+                    ctx, family.name, family.complete, params.argument.name, params.argument.value
+                )
         return types.CompleteResult(
             completion=types.Completion(values=found[:MAX_COMPLETIONS], has_more=len(found) > MAX_COMPLETIONS)
         )
 
-    # Who is asking
+    # Callers
 
     def _readable(self, ctx: Context) -> list[Family[Any]]:
         caller = request_context.caller(ctx)
@@ -330,15 +303,15 @@ class McpServer:
         raise _no_such_resource(uri)
 
     async def _meet(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Middleware: get to know a client of the handshake era, note that one of the later era is there, and say what
-        is wrong with parameters in our words."""
+        """Middleware: register a client of the handshake era, count one of the later era as connected, and put what is
+        wrong with parameters into our words."""
         if sdk.is_modern(ctx) and ctx.request is not None:
             with suppress(AppError):
                 self.app.sessions.touch(
                     request_context.caller(ctx).user, request_context.session(ctx, self.app.sessions)
                 )
         self._count_call(ctx)
-        with results.plain_parameters():
+        with error_encoding.parameter_errors():
             answer = await call_next(ctx)
         if ctx.method == "initialize" and not sdk.is_modern(ctx):
             self._welcome(ctx)
@@ -348,7 +321,7 @@ class McpServer:
         if ctx.request_id is None or (
             request_context.CONNECTION not in sdk.connection(ctx).state and not sdk.is_modern(ctx)
         ):
-            return  # it is told something, or asked before the handshake
+            return  # a notification, or a request before the handshake
         if isinstance(ctx.lifespan_context, request_context.Line):
             self.open_sessions.touch(ctx.lifespan_context.connection.id)
         self.connected.called(
@@ -384,43 +357,6 @@ class McpServer:
         wire.exit_stack.callback(self.connected.tell_soon)
         self._count_call(ctx)
 
-    # Running a family's code
-
-    async def _run(self, ctx: Context, family: str, work: Callable[..., T], *rest: Any, reads: bool = True) -> T:
-        """Run a family's synchronous code in a thread, with a way back for progress and cancellation.
-
-        Raises Unavailable if no thread is free in time, or the client disconnects.
-        """
-        caller, cancelled = request_context.caller(ctx), threading.Event()
-        progress = partial(_progress, asyncio.get_running_loop(), ctx)
-        operations = self.app.opened[family].operations
-        call = Call(operations, caller, request_context.session(ctx, self.app.sessions), progress, cancelled)
-        disconnect = disconnect_of(ctx.request.scope) if ctx.request is not None else None
-        try:
-            with anyio.CancelScope() as scope, disconnect.calling(scope.cancel) if disconnect else nullcontext():
-                self._under_way[cancelled] = scope if reads else None
-                workers = self.pools.pool(reads=reads)
-                return await workers.run(partial(self._in_session, call, work, *rest), user=caller.user, family=family)
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
-        finally:
-            self._under_way.pop(cancelled, None)
-        cancelled.set()
-        raise Unavailable("The server stops, or the client has closed its connection. Try again.", retry_after=1)
-
-    def _in_session(self, call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
-        self.app.sessions.join(call.caller.user, call.session)
-        return work(call, *rest)
-
-    def cancel_calls(self) -> None:
-        """Ask every call under way to stop: the server ends. A call that only reads is answered now; a write in its
-        transaction may still finish."""
-        for cancelled, scope in list(self._under_way.items()):
-            cancelled.set()
-            if scope is not None:
-                scope.cancel()
-
 
 def _completes(family: Family[Any], ref: types.ResourceTemplateReference | types.PromptReference) -> bool:
     if isinstance(ref, types.PromptReference):
@@ -429,11 +365,11 @@ def _completes(family: Family[Any], ref: types.ResourceTemplateReference | types
 
 
 def _no_such_resource(uri: str) -> NotFound:
-    return NotFound("No resource has this address. resources/list shows what there is.", uri=uri)
+    return NotFound("No resource has this address.", hint="resources/list shows what there is.", uri=uri)
 
 
 def instructions(families: Iterable[Family[Any]]) -> str:
-    """What a model is told once: which family is for what."""
+    """For models, once: which family is for what."""
     lines = [f"- {family.name}: {family.purpose}." for family in families]
     return "\n".join(
         [
@@ -448,30 +384,10 @@ def _write_prompt(call: Call[Any], prompt: Prompt, given: Mapping[str, str] | No
     return prompt.write(arguments.parse_prompt(prompt, given))
 
 
-def _progress(
-    loop: asyncio.AbstractEventLoop, ctx: Context, done: float, total: float | None, message: str | None
-) -> None:
-    asyncio.run_coroutine_threadsafe(ctx.session.report_progress(done, total, message), loop).result()
-
-
 def _no_cursor(params: types.PaginatedRequestParams | None) -> None:
     """For lists that fit on one page."""
     if params is not None and params.cursor is not None:
-        raise results.rpc_error(bad_cursor())
-
-
-def _encode_cursor(family: str, position: str) -> str:
-    return base64.urlsafe_b64encode(f"{family}/{position}".encode()).decode()
-
-
-def _decode_cursor(cursor: str, families: list[str]) -> tuple[str, str | None]:
-    try:
-        family, _, position = base64.urlsafe_b64decode(cursor.encode()).decode().partition("/")
-    except (binascii.Error, ValueError) as exc:
-        raise bad_cursor() from exc
-    if family not in families:
-        raise bad_cursor()
-    return family, position or None
+        raise error_encoding.rpc_error(bad_cursor())
 
 
 def _count(app: App) -> Callable[[FinishedCall], None]:

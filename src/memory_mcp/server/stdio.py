@@ -32,7 +32,7 @@ def local_line(app: App) -> Line:
 
 async def _serve(app: App, line: Line) -> None:
     door = McpServer(app)
-    door.start_telling()
+    door.start_notifications()
     leave = _leave_when_told(app, door)
     wire_in, wire_out = _claim_wire()
     answers = Answers(wire_out)

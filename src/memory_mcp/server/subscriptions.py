@@ -79,7 +79,7 @@ class Listeners:
         self._handshake: dict[Connection, HandshakeListener] = {}
         self._users: dict[tuple[str, str | None], UserListeners] = {}  # by user and what they are confined to
         self._pages: dict[asyncio.Queue[Change | None], str] = {}
-        self._translate_errors: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[None]] = set()
 
     def from_any_thread(self) -> Callable[[Change], None]:
         """A function that tells every listener, whatever thread it is called from."""
@@ -155,8 +155,8 @@ class Listeners:
         for confined_to in {None, change.namespace}:
             if listeners := self._users.get((change.user, confined_to)):
                 task = asyncio.get_running_loop().create_task(listeners.tell(change))
-                self._translate_errors.add(task)
-                task.add_done_callback(self._translate_errors.discard)
+                self._sending.add(task)
+                task.add_done_callback(self._sending.discard)
 
 
 def _put(changes: "asyncio.Queue[Change | None]", change: Change | None) -> None:

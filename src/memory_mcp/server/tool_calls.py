@@ -1,4 +1,4 @@
-"""Running a tool, whichever way it was called."""
+"""Running a tool, over whichever protocol it was called."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from memory_mcp.server import arguments
 
 log = logging.getLogger(__name__)
 
-MAX_AUDITED_CHARS = 2000  # characters of a deletion's arguments
+MAX_AUDITED_CHARS = 2000  # of a deletion's arguments
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class FinishedCall:
 
 
 class ToolCalls:
-    """The one entry of every tool call: scope, arguments, the tool itself, and what happens when it is over."""
+    """The one entry of every tool call and every write over REST: scope, arguments, the tool itself, audit, notices."""
 
     def __init__(self, audit: Audit, changes: Changes) -> None:
         self._audit = audit
@@ -37,8 +37,8 @@ class ToolCalls:
         self.on_call: list[Callable[[FinishedCall], None]] = []
 
     def run(self, call: Call[Any], tool: Tool, given: Mapping[str, Any] | None) -> Any:
-        """From raw arguments to the answer. Raises AppError. The audit log records what is deleted, and pages of the
-        web app are notified which family was written to."""
+        """From raw arguments to the answer. Raises AppError. The audit log gets each deletion, and pages of the web app
+        a notice which family was written to."""
         began = time.perf_counter()
         error: str | None = Unavailable.code  # unless it turns out otherwise
         try:
@@ -47,7 +47,7 @@ class ToolCalls:
             answer = tool.run(call, asked)
             error = None
         except AppError as exc:
-            error = exc.error
+            error = exc.code
             raise
         finally:
             called = FinishedCall(tool.name, call.caller.user, time.perf_counter() - began, error)
@@ -56,7 +56,7 @@ class ToolCalls:
         if tool.deletes:
             self._record(call, tool, tool.audit(asked, answer) if tool.audit else _arguments(given))
         if not tool.reads_only:
-            self._changes.tell_pages(call.caller.user, tool.family)
+            self._changes.publish_topic(call.caller.user, tool.family)
         return answer
 
     def _record(self, call: Call[Any], tool: Tool, details: Mapping[str, Any]) -> None:
@@ -69,5 +69,5 @@ class ToolCalls:
 
 
 def _arguments(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    said = json.dumps(given or {}, ensure_ascii=False)
-    return {"arguments": given} if len(said) <= MAX_AUDITED_CHARS else {"arguments_begin": said[:MAX_AUDITED_CHARS]}
+    text = json.dumps(given or {}, ensure_ascii=False)
+    return {"arguments": given} if len(text) <= MAX_AUDITED_CHARS else {"arguments_begin": text[:MAX_AUDITED_CHARS]}

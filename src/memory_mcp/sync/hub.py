@@ -85,7 +85,7 @@ class Hub:
                     _require_space(size)
                     taken = _take(tx, caller.user, node, seal, one)
                 except AppError as exc:
-                    refused.append(Refusal(_id(one), exc.error, exc.message))
+                    refused.append(Refusal(_id(one), exc.code, exc.message))
                 else:
                     if taken:
                         merged.append(as_json(taken))

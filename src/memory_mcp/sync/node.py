@@ -14,11 +14,13 @@ from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLock
 from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited, Unavailable, Unusable
+from memory_mcp.names import new_namespace
+from memory_mcp.progress import ReportProgress, report_nothing
 from memory_mcp.sync import encryption
 from memory_mcp.sync.encryption import Seal
 from memory_mcp.sync.hub_client import Answer, Forked, HubClient, checked_key, checked_url
 from memory_mcp.sync.model import NamespaceCursor, Replica, ReplicaState, SetAside, Synced
-from memory_mcp.sync.protocol import MAX_RECORDS, is_namespace
+from memory_mcp.sync.protocol import MAX_RECORDS
 from memory_mcp.sync.records import Record, check_values
 
 LINK_FILE = "sync.json"  # in a user's folder: never part of notes, of a backup or of an export
@@ -30,7 +32,6 @@ MAX_PAUSE_S = 300.0  # in a row, likewise
 MAX_PAGES = 10_000  # of one namespace in one exchange: what is left comes with the next
 MAX_EXTRA_PUSHES = 50  # in one exchange, beyond one for each note that waits: merging may give more to send
 
-Tell = Callable[[str, int, int | None], None]
 """Told of work under way: what it is, how much is done, of how much."""
 
 
@@ -125,7 +126,7 @@ class Sync:
     def enable(self, user: str, namespace: str) -> None:
         """Stamp the notes of a namespace, and exchange them from now on."""
         self._require_link(user)
-        self._replica_of(user).enable(_checked_namespace(namespace))
+        self._replica_of(user).enable(new_namespace(namespace))
         self._told(user)
 
     def disable(self, user: str, namespace: str) -> None:
@@ -169,7 +170,7 @@ class Sync:
     def run(
         self,
         user: str,
-        tell: Tell = lambda what, done, whole: None,
+        report_progress: ReportProgress = report_nothing,
         *,
         wait: float = LOCK_TIMEOUT_S,
         pause: Callable[[float], object] = time.sleep,
@@ -180,7 +181,7 @@ class Sync:
         replica = self._replica_of(user)
         with self._turn(user, wait):
             try:
-                done = self._exchange(link, replica, pause, tell)
+                done = self._exchange(link, replica, pause, report_progress)
             except AppError as exc:
                 with suppress(Unavailable):
                     replica.ended(exc.message)
@@ -201,13 +202,15 @@ class Sync:
                 raise Busy("Another process is syncing these notes. Try again in a moment.") from exc
             yield
 
-    def _exchange(self, link: HubLink, replica: Replica, pause: Callable[[float], object], tell: Tell) -> Exchanged:
+    def _exchange(
+        self, link: HubLink, replica: Replica, pause: Callable[[float], object], report_progress: ReportProgress
+    ) -> Exchanged:
         with closing(HubClient(link.url, link.key)) as asking:
             for _ in range(MAX_RESTARTS):
                 if replica.standing().hub != link.url:
                     replica.start_over(link.url, new_node=False)
                 try:
-                    return _Exchange(asking, replica, _seal(link), self._wall_ms, pause, tell).run()
+                    return _Exchange(asking, replica, _seal(link), self._wall_ms, pause, report_progress).run()
                 except Forked:
                     replica.start_over(link.url, new_node=True)
         raise Unavailable("The hub does not recognise this node, again and again. Is another one using its id?")
@@ -242,14 +245,14 @@ class _Exchange:
         seal: Seal | None,
         wall_ms: Callable[[], int],
         pause: Callable[[float], object],
-        tell: Tell,
+        report_progress: ReportProgress,
     ) -> None:
         self._asking = asking
         self._replica = replica
         self._seal = seal
         self._wall_ms = wall_ms
         self._pause = pause
-        self._tell = tell
+        self._report_progress = report_progress
         standing = replica.standing()
         self._node, self._ticket = standing.node, standing.ticket
         self._waits_in_a_row = 0
@@ -278,7 +281,7 @@ class _Exchange:
             records, set_aside = self._opened(answer)
             self._replica.take_in(place, records, answer.cursor, answer.ticket, answer.left, set_aside)
             taken, place = taken + len(records), replace(place, cursor=answer.cursor)
-            self._tell(f"{place.namespace}: taking in", taken, taken + answer.left)
+            self._report_progress(f"{place.namespace}: taking in", taken, taken + answer.left)
             if not answer.left:
                 break
         return taken
@@ -297,7 +300,7 @@ class _Exchange:
             after = outgoing[-1].ticket
             sent += len(outgoing) - len(answer.refused)
             refused += len(answer.refused)
-            self._tell("sending", sent, max(sent, waiting))
+            self._report_progress("sending", sent, max(sent, waiting))
         return sent, refused
 
     def _asked(self, ask: Callable[[], Answer]) -> Answer:
@@ -346,12 +349,6 @@ def _seal(link: HubLink) -> Seal | None:
 
 def _ms(moment: str) -> int:
     return int(instant(moment).timestamp() * 1000)
-
-
-def _checked_namespace(namespace: str) -> str:
-    if not is_namespace(namespace):
-        raise Invalid("A namespace is a name of up to 128 characters without comma or line break.", field="namespace")
-    return namespace
 
 
 def _not_linked() -> Conflict:

@@ -4,10 +4,10 @@ import re
 from itertools import islice
 
 from memory_mcp.clock import instant
+from memory_mcp.names import MAX_NAMESPACE_CHARS
 
 MAX_RECORDS = 200  # in one push or pull
 MAX_AHEAD_MS = 60_000  # milliseconds that a stamp may be ahead of the hub's clock
-MAX_NAMESPACE_CHARS = 128
 CLOCK_AHEAD = "clock_ahead"
 FORKED = "node_forked"
 OTHER_SECRET = "other_secret"  # noqa: S105  # a word of an error

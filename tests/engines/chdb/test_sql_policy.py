@@ -113,7 +113,7 @@ def test_nothing_but_a_select_over_this_portal_is_possible(app: App, outside: Ou
     with pytest.raises(Invalid) as caught:
         app.portals.query(CALLER, PORTAL, outside.statement(statement), parameters)
 
-    assert caught.value.error in ("read_only_query", "invalid")
+    assert caught.value.code in ("read_only_query", "invalid")
     assert SECRET not in caught.value.message.replace(statement, "") or SECRET in statement
     assert outside.traces() == []
     assert ask(app, "SELECT count() AS c FROM mine", portal=PORTAL) == [{"c": 3}]
@@ -156,7 +156,7 @@ def test_a_harmless_payload_passes_where_a_harmful_one_does_not(app: App) -> Non
         for harmful in ("file('/etc/passwd')", "hostName()", "getSetting('readonly')", "dictGet('d', 'a', 1)"):
             with pytest.raises(Invalid) as caught:
                 ask(app, place.format(harmful), portal=PORTAL)
-            assert caught.value.error == "read_only_query", place
+            assert caught.value.code == "read_only_query", place
 
 
 @pytest.mark.anyio
@@ -245,7 +245,7 @@ def _leaking(statements: list[str], answers: list[str]) -> list[str]:
 
 
 @LOCKED
-def test_the_second_wall_alone_lets_nothing_out(outside: Outside, tmp_path: Path) -> None:
+def test_the_role_and_the_sandbox_alone_let_nothing_out(outside: Outside, tmp_path: Path) -> None:
     statements = [outside.statement(text) for text in ALL if text and "\0" not in text and "sleep" not in text]
     said = _run_behind_the_first(outside, tmp_path / "portal", _BEHIND_THE_FIRST, statements)
     assert _leaking(statements, said["answers"]) == []
@@ -410,7 +410,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 def test_a_query_that_is_too_much_ends_and_the_next_one_works(narrow: App, sql: str, words: str) -> None:
     with pytest.raises(Invalid) as caught:
         ask(narrow, sql, portal=PORTAL)
-    assert caught.value.error == ("timeout" if words == "longer" else "too_large")
+    assert caught.value.code == ("timeout" if words == "longer" else "too_large")
     assert words in caught.value.message
     assert ask(narrow, "SELECT count() AS c FROM mine", portal=PORTAL) == [{"c": 3}]
 

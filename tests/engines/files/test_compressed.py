@@ -36,7 +36,7 @@ def test_a_zip_is_read_as_far_as_it_may_become(tmp_path: Path) -> None:
             assert len(stream.read()) == 900_000
         with archive.open("b") as again, pytest.raises(Invalid) as caught:  # what is read twice counts twice
             again.read()
-    assert caught.value.error == "too_large"
+    assert caught.value.code == "too_large"
 
 
 @pytest.mark.parametrize("count", [1, 30])
@@ -44,7 +44,7 @@ def test_a_zip_that_says_that_it_is_too_large_is_not_opened(tmp_path: Path, coun
     path = zipped(tmp_path / "x.zip", **{f"f{number}": bytes(60 * MB // count) for number in range(count)})
     with pytest.raises(Invalid) as caught:
         BoundedZip(path)
-    assert caught.value.error == "too_large"
+    assert caught.value.code == "too_large"
 
 
 def test_a_zip_that_lies_about_a_size_gives_no_more_than_it_says(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_zip_of_too_many_files_or_of_another_method_is_refused(
     monkeypatch.setattr(compressed, "MAX_ZIP_ENTRIES", 2)
     with pytest.raises(Invalid) as caught:
         BoundedZip(zipped(tmp_path / "x.zip", a=b"", b=b"", c=b""))
-    assert caught.value.error == "too_large"
+    assert caught.value.code == "too_large"
 
 
 def test_a_gzip_file_is_read_as_far_as_it_may_become() -> None:

@@ -14,6 +14,7 @@ from memory_mcp.engines.files.rooted_folder import FolderEntry, Root
 from memory_mcp.errors import AppError, Conflict
 from memory_mcp.families.stores import Stores
 from memory_mcp.families.stores.model import FileChange, Metadata
+from memory_mcp.progress import report_nothing
 from tests.families.stores.calls import CALLER, register, tree
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="symlinks need a privilege there")
@@ -54,7 +55,7 @@ def both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def refuses(act: Callable[..., object], *arguments: Any, **more: Any) -> None:
     with pytest.raises(AppError) as refused:
         act(CALLER, "s", *arguments, **more)
-    assert refused.value.error in ("not_found", "conflict", "unavailable")
+    assert refused.value.code in ("not_found", "conflict", "unavailable")
     assert "outside" not in refused.value.message
 
 
@@ -90,7 +91,7 @@ def test_a_folder_that_leads_out_is_refused_at_every_depth(app: App, inside: Pat
             refuses(stores.recent, below, 5, include_expired=True)
         found = stores.recent(CALLER, "s", None, 100, include_expired=True)
         assert {one.content for one in found.memories} == {"inside"}
-        stores.reindex(CALLER, "s", lambda done, total: None)
+        stores.reindex(CALLER, "s", report_nothing)
         stores.prune(CALLER, "s")
         link.unlink()
         assert tree(outside) == before
@@ -123,7 +124,7 @@ def test_an_index_that_leads_out_is_not_written_through(app: App, inside: Path, 
     before = tree(outside)
     (inside / "index.yaml").symlink_to(outside / "index.yaml")
     app.stores.add(CALLER, "s", "new", "c", Metadata())
-    app.stores.reindex(CALLER, "s", lambda done, total: None)
+    app.stores.reindex(CALLER, "s", report_nothing)
     assert tree(outside) == before
 
 
@@ -229,7 +230,7 @@ def test_what_is_no_file_is_no_memory_and_keeps_nobody_waiting(
         refuses(stores.add, "odd", "c", Metadata())
         listed = stores.look_into(CALLER, "s", None, 0, include_expired=True)
         assert [one.path for one in listed.memories] == ["top"]
-        stores.reindex(CALLER, "s", lambda done, total: None)
+        stores.reindex(CALLER, "s", report_nothing)
         assert len(stores.recent(CALLER, "s", None, 10, include_expired=True).memories) == 2
         if count:  # the first round opens the cache
             opened.add(open_files())
@@ -247,7 +248,7 @@ def test_what_is_missing_says_so_to_the_caller(app: App, inside: Path) -> None:
     for path in ("none", "none/x", "top.md/x", "a/b/deep/x", "a/b"):
         with pytest.raises(AppError) as refused:
             app.stores.get(CALLER, "s", path, include_expired=True)
-        assert refused.value.error == "not_found"
+        assert refused.value.code == "not_found"
 
 
 class Swapper:
@@ -346,7 +347,7 @@ def test_the_product_is_not_led_out_by_swaps_either(app: App, inside: Path, outs
                 try:
                     outcomes.add(act())
                 except AppError as exc:
-                    outcomes.add(exc.error)
+                    outcomes.add(exc.code)
     assert not [outcome for outcome in outcomes if "secret" in outcome]
     assert {"inside", "True"} <= outcomes
     assert tree(outside) == before

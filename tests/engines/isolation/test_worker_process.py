@@ -14,8 +14,8 @@ import pytest
 
 from memory_mcp.engines.chdb import archive
 from memory_mcp.engines.isolation.landlock import version as landlock_version
-from memory_mcp.engines.isolation.worker_process import LimitExceeded, ProcessLimits, WorkerProcess
-from memory_mcp.errors import Invalid, Unavailable
+from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
+from memory_mcp.errors import Invalid, LimitExceeded, Unavailable
 from memory_mcp.families.portals import inspection
 
 MIB = 1024 * 1024
@@ -48,7 +48,7 @@ def test_a_function_gives_json_and_raises_its_own_errors(tmp_path: Path) -> None
             worker.call(archive.verify, path)
         with pytest.raises(Invalid) as caught:
             worker.call(inspection.inspect_json, path, {}, {}, 1, 10**9)
-        assert (caught.value.error, caught.value.data) == ("too_large", {"field": "source"})
+        assert (caught.value.code, caught.value.data) == ("too_large", {"field": "source"})
         assert worker.call(inspection.inspect_json, path, {}, {}, 2, 10**9) == seen  # it goes on after an error
 
 

@@ -206,7 +206,7 @@ def test_a_file_that_was_copied_and_not_yet_moved_stays_where_the_registry_says(
     server.close()
 
 
-def test_a_file_nobody_knows_is_removed_only_if_it_holds_nothing(tmp_path: Path) -> None:
+def test_an_unknown_file_is_removed_only_if_it_is_empty(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path, "--families", "graph")
     blank, full = (server.call("create_project", name=name)["id"] for name in ("blank", "full"))
     server.call("create_entities", entities=[{"name": "x", "entity_type": "t"}])

@@ -101,7 +101,7 @@ def test_exports_have_a_limit_too(app: App, pid: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(engine_client, "MAX_COUNT_S", 0)
     with pytest.raises(Invalid) as caught:
         app.portals.exports.export_file(CALLER, PORTAL, "x.csv", "csv", None, STUCK, lambda *progress: None)
-    assert (caught.value.error, caught.value.data) == ("timeout", {"field": "query"})
+    assert (caught.value.code, caught.value.data) == ("timeout", {"field": "query"})
     eventually(lambda: is_gone(pid))
     staging = Path(str(app.settings.data_dir), "portals", "tests", "shared", "staging")
     assert not list(staging.iterdir())
@@ -114,7 +114,7 @@ def test_a_stopped_engine_holds_no_call(app: App, pid: int, monkeypatch: pytest.
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(Invalid) as caught:
         ask(app, "SELECT 1 AS a")
-    assert caught.value.error == "timeout"
+    assert caught.value.code == "timeout"
     eventually(lambda: is_gone(pid))
     before = ask(app, "SELECT count() AS c FROM t")[0]["c"]
 

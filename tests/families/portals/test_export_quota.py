@@ -65,11 +65,11 @@ def test_a_read_only_caller_cannot_fill_the_disk(app: App, data_dir: Path) -> No
         export(app, f"{number}.csv", 1)
     with pytest.raises(Invalid) as caught:
         export(app, "2.csv", 1)
-    assert caught.value.error == "too_large"
+    assert caught.value.code == "too_large"
     (data_dir / "exports" / "0.csv").write_bytes(bytes(QUOTA))
     with pytest.raises(Invalid) as caught:  # nothing is left: the engine is not asked
         export(app, "none.csv", 0)
-    assert (caught.value.error, caught.value.data) == ("too_large", {"field": "destination", "quota": QUOTA})
+    assert (caught.value.code, caught.value.data) == ("too_large", {"field": "destination", "quota": QUOTA})
     assert str(data_dir) not in caught.value.message
     assert sorted(path.name for path in (data_dir / "exports").iterdir()) == ["0.csv", "1.csv"]
     assert unfinished(data_dir) == []
@@ -82,7 +82,7 @@ def test_a_file_that_grows_beyond_what_the_engine_counts_is_stopped(app: App, da
     query = f"SELECT number AS {'x' * 4000} FROM numbers(300000)"
     with pytest.raises(Invalid) as caught:
         app.portals.exports.export_file(READER, PORTAL, "long.json", "json", None, query, lambda *progress: None)
-    assert caught.value.error == "too_large"
+    assert caught.value.code == "too_large"
     assert not (data_dir / "exports" / "long.json").exists()
     assert stored(data_dir) == 0
 
@@ -92,7 +92,7 @@ def test_a_whole_portal_counts_too(app: App, data_dir: Path) -> None:
     (data_dir / "exports" / "full").write_bytes(bytes(QUOTA - 5000))
     with pytest.raises(Invalid) as caught:
         app.portals.exports.export_file(READER, PORTAL, "x.db", "db", None, None, lambda *progress: None)
-    assert caught.value.error == "too_large"
+    assert caught.value.code == "too_large"
     assert unfinished(data_dir) == []
 
 
@@ -100,7 +100,7 @@ def test_there_are_only_so_many_files_and_folders(app: App, data_dir: Path, monk
     monkeypatch.setattr(exports, "MAX_ENTRIES", 10)
     with pytest.raises(Invalid) as caught:
         export(app, "/".join("abcdefghij") + "/x.csv", 0)
-    assert caught.value.error == "too_large"
+    assert caught.value.code == "too_large"
     assert list((data_dir / "exports").iterdir()) == []
     export(app, "a/x.csv", 0)
 

@@ -325,7 +325,7 @@ async def test_dates_are_texts_and_times_are_times_whatever_the_format(
         assert await query(client, f"SELECT * FROM {target} ORDER BY day") == records
 
 
-async def test_progress_is_told(client: Client, imports: Path, table: str) -> None:
+async def test_progress_is_reported(client: Client, imports: Path, table: str) -> None:
     (imports / f"{table}.json").write_text('{"n": 1}')
     told: list[tuple[float, float | None, str | None]] = []
 
@@ -452,7 +452,7 @@ def test_a_file_over_the_limit_is_too_large(app: App, imports: Path) -> None:
     (imports / "large.json").write_text('{"text": "' + "x" * 2_000_000 + '"}')
     with pytest.raises(Invalid) as caught:
         _import(app, "large.json", "json", table="large")
-    assert caught.value.error == "too_large"
+    assert caught.value.code == "too_large"
 
 
 # Whole portals
@@ -663,7 +663,7 @@ def test_an_export_has_limits(tmp_path: Path) -> None:
         ):
             with pytest.raises(Invalid) as caught:
                 _export(app, "large.csv", "csv", query=query_)
-            assert caught.value.error == "too_large"
+            assert caught.value.code == "too_large"
             assert words in caught.value.message
         for format_ in ("csv", "json", "parquet"):
             assert _export(app, f"none.{format_}", format_, query="SELECT n FROM t WHERE n > 1").rows == 0
@@ -996,7 +996,7 @@ def test_a_bad_file_is_refused_and_nothing_is_changed(app: App, imports: Path, e
     for portal in (into, "mem://tests/never"):
         with pytest.raises(AppError) as caught:
             _import(app, "bad.db", "db", portal=portal)
-        assert caught.value.error == "invalid"
+        assert caught.value.code == "invalid"
         assert caught.value.data["field"] == "source"
         assert "/etc" not in caught.value.message
     assert app.portals.view(CALLER, into) == before
@@ -1240,7 +1240,7 @@ def test_a_file_is_fetched_and_redirects_are_looked_at_again(
         downloads.fetch(f"{web}/gone", target, 100)
     with pytest.raises(Invalid) as caught:
         downloads.fetch(f"{web}/file.json", target, 5)
-    assert caught.value.error == "too_large"
+    assert caught.value.code == "too_large"
     with pytest.raises(Invalid, match="packed"):
         downloads.fetch(f"{web}/packed", target, 10_000)
     with pytest.raises(Unavailable):

@@ -126,7 +126,7 @@ def test_nothing_of_a_file_that_becomes_too_large_is_written(
     monkeypatch.setattr(storage, "load_file", lambda *asked: written.append(asked))
     with pytest.raises(Invalid) as caught:
         app.portals.imports.import_file(CALLER, PORTAL, "x.parquet", "parquet", None, {}, lambda *progress: None)
-    assert caught.value.error == "too_large"
+    assert caught.value.code == "too_large"
     assert written == []
 
 

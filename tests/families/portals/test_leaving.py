@@ -92,7 +92,7 @@ def test_many_exports_leave_room_for_reads_and_the_rest_are_refused(app: App, li
                 CALLER, PORTAL, f"{number}.csv", "csv", None, ENDLESS, lambda *progress: None, cancelled
             )
         except AppError as exc:
-            told.append((cancelled.is_set(), exc.error, exc.message))
+            told.append((cancelled.is_set(), exc.code, exc.message))
 
     exports = [threading.Thread(target=export, args=(number,)) for number in range(40)]
     for one in exports:
@@ -185,7 +185,7 @@ def test_a_portal_file_over_the_limit_is_too_large_and_leaves_nothing(
             monkeypatch.setattr(storage, "tables", _as_if_empty(storage.tables))
         with pytest.raises(Invalid) as caught:
             app.portals.exports.export_file(CALLER, portal, "large.db", "db", None, None, lambda *progress: None)
-        assert (caught.value.error, caught.value.data["field"]) == ("too_large", "format")
+        assert (caught.value.code, caught.value.data["field"]) == ("too_large", "format")
         assert not (data_dir / "exports" / "large.db").exists()
         assert not list((data_dir / "portals" / "tests" / "large" / "staging").iterdir())
 

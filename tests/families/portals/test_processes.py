@@ -128,7 +128,7 @@ def _all_rows(app: Any) -> list[dict[str, int]]:
     return rows
 
 
-def test_an_engine_leaves_when_nobody_needs_it_and_comes_back(tmp_path: Path) -> None:
+def test_an_engine_ends_when_no_server_needs_it_and_comes_back(tmp_path: Path) -> None:
     folder = tmp_path / "portals" / "tests" / "shared"
     server = start(tmp_path, "--families", "portals")
     server.call("portal_write", portalUri=PORTAL, table="t", data=[{"n": 1}])
@@ -344,7 +344,7 @@ def test_an_engine_leaves_while_servers_are_connected_and_they_find_the_next(tmp
     server.close()
 
 
-def test_a_slow_query_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_slow_query_keeps_no_other_call_waiting(tmp_path: Path) -> None:
     chosen = settings.load({"data_dir": tmp_path, "families": "portals", "portal_seconds": 2}, environ={}).settings
     with open_app(chosen, serving=False) as app:
         put(app, "t", [{"n": 1}])

@@ -763,7 +763,7 @@ async def test_an_error_of_the_engine_tells_nothing_of_our_insides(client: Clien
         (f"SELECT {','.join('1' * 8000)}", "too_large", "sql", "the result has 8000 columns."),
     ],
 )
-async def test_an_error_of_the_engine_is_told_in_plain_words(
+async def test_an_error_of_the_engine_is_reported_in_plain_words(
     client: Client, sql: str, error: str, field: str, message: str
 ) -> None:
     refused = await refusal(client, "portal_query", portalUri=PORTAL, sql=sql, parameters={"n": "x"})

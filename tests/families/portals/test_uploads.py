@@ -32,7 +32,7 @@ def test_pieces_follow_each_other_and_one_that_comes_twice_counts_once(tmp_path:
 def test_what_is_too_large_or_no_base64_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid) as refused:
         uploads.add(tmp_path, "x.csv", 95, encoded(b"123456"), most=100)
-    assert refused.value.error == "too_large"
+    assert refused.value.code == "too_large"
     with pytest.raises(Invalid, match="base64"):
         uploads.add(tmp_path, "x.csv", 0, "???", most=100)
 

@@ -17,6 +17,7 @@ from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.families.stores.catalogue import Catalogue
 from memory_mcp.families.stores.folders import StoreFolder
 from memory_mcp.families.stores.model import Metadata, Pruned, Reindexed
+from memory_mcp.progress import report_nothing
 from tests.families.stores.calls import CALLER, LONG_AGO, index, indexes, register, settle, tree, write
 
 MB = 1024 * 1024
@@ -32,7 +33,7 @@ def listed(app: App, category: str | None = None) -> list[str]:
 
 
 def reindex(app: App) -> Reindexed:
-    return app.stores.reindex(CALLER, "s", lambda done, total: None)
+    return app.stores.reindex(CALLER, "s", report_nothing)
 
 
 def prune(app: App) -> Pruned:
@@ -141,7 +142,7 @@ def test_a_file_that_grew_too_large_is_no_memory_and_hides_no_other(app: App, el
     assert prune(app).pruned == []
     with pytest.raises(AppError) as refused:
         app.stores.get(CALLER, "s", "a", include_expired=True)
-    assert refused.value.error == "too_large"
+    assert refused.value.code == "too_large"
     write(elsewhere, "a.md", "small again")
     assert (sorted(recent(app)), listed(app)) == (["a", "b"], ["a", "b"])
 

@@ -19,6 +19,7 @@ from memory_mcp.cli import command_line
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.families.stores.model import Metadata
+from memory_mcp.progress import report_nothing
 from tests import processes
 from tests.families.stores.calls import CALLER, register, tree, write
 from tests.processes import environment
@@ -234,7 +235,7 @@ def test_what_a_relative_path_in_the_registry_leads_to_is_not_ours(app: App, tmp
     assert tree(elsewhere) == before
 
 
-def test_a_registered_folder_that_is_gone_is_explained_and_not_made_anew(app: App, elsewhere: Path) -> None:
+def test_a_registered_folder_that_is_gone_is_explained_and_not_recreated(app: App, elsewhere: Path) -> None:
     folder = elsewhere / "drive"
     folder.mkdir()
     register(app, folder)
@@ -245,7 +246,7 @@ def test_a_registered_folder_that_is_gone_is_explained_and_not_made_anew(app: Ap
         lambda: app.stores.look_into(CALLER, "s", None, 0, include_expired=False),
         lambda: app.stores.recent(CALLER, "s", None, 5, include_expired=False),
         lambda: app.stores.prune(CALLER, "s"),
-        lambda: app.stores.reindex(CALLER, "s", lambda done, total: None),
+        lambda: app.stores.reindex(CALLER, "s", report_nothing),
     ):
         with pytest.raises(Unavailable, match="is not there") as raised:
             act()
@@ -283,7 +284,7 @@ def test_two_users_have_stores_of_their_own(app: App, tmp_path: Path) -> None:
     app.stores.add(CALLER, "s", "mine", "c", Metadata())
     with pytest.raises(NotFound) as refused:
         app.stores.get(other, "s", "mine", include_expired=False)
-    assert refused.value.error == "store_not_registered"
+    assert refused.value.code == "store_not_registered"
     app.stores.add(other, "s", "theirs", "c", Metadata())
     assert (tmp_path / "users" / "other" / "stores" / "s" / "theirs.md").is_file()
     for caller, path in ((CALLER, "mine"), (other, "theirs")):

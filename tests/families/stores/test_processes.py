@@ -114,9 +114,7 @@ def test_every_add_of_two_servers_and_a_person_is_kept(tmp_path: Path, servers: 
     assert unfinished(store) == []
 
 
-def test_of_two_servers_that_add_the_same_path_one_is_told_of_the_conflict(
-    tmp_path: Path, servers: list[Stdio]
-) -> None:
+def test_of_two_servers_that_add_the_same_path_one_gets_a_conflict(tmp_path: Path, servers: list[Stdio]) -> None:
     made: list[tuple[int, int]] = []
 
     def agent(number: int) -> None:
@@ -230,7 +228,7 @@ def test_a_file_deleted_while_it_is_updated_does_not_come_back(
     monkeypatch.setattr(atomic_write, "_written", written_slowly)
     with pytest.raises(AppError) as refused:
         app.stores.update(CALLER, "s", "note", FileChange(content="mine"))
-    assert refused.value.error == "not_found"
+    assert refused.value.code == "not_found"
     assert list(elsewhere.iterdir()) == []
 
 
@@ -285,7 +283,9 @@ def test_what_a_person_saves_is_never_mixed_with_what_was_there(tmp_path: Path, 
     at_once(lambda: agent(servers[0], "a"), lambda: agent(servers[1], "b"), person)
 
 
-def test_a_writer_that_died_in_its_turn_keeps_nobody_waiting(tmp_path: Path, servers: list[Stdio]) -> None:
+def test_a_writer_that_was_killed_while_it_held_the_lock_keeps_no_other_waiting(
+    tmp_path: Path, servers: list[Stdio]
+) -> None:
     one, two = servers
     one.call("add_memory", store="s", path="a", content="c")
     for count in range(200):
@@ -455,7 +455,7 @@ def test_a_full_disk_is_explained_and_changes_nothing(
     ):
         with pytest.raises(AppError, match="No space left") as refused:
             act()
-        assert refused.value.error == "unavailable"
+        assert refused.value.code == "unavailable"
         assert str(elsewhere) not in refused.value.message
     assert (elsewhere / "a.md").read_bytes() == before
     assert not (elsewhere / "b.md").exists()

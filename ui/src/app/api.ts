@@ -1,71 +1,87 @@
-// REST of this server, as the person who is signed in.
+// The REST API of this server, as the signed-in user. Paths, parameters and results have the generated types.
+import type { paths } from '../generated/api'
+import type { Schemas, ToolArguments, ToolName, ToolResult } from '../shared/api-types'
 import { hasUnsaved } from '../shared/draft'
-import { isSignedOut } from './live'
+import { isSignedOut } from './changes'
+import { apiUrl, type QueryValue } from './urls'
 
-export class Refused extends Error {
+export class ApiError extends Error {
   constructor(
     message: string,
     readonly status: number,
-    readonly word: string,
+    readonly code: string,
   ) {
     super(message)
   }
 }
 
-const NAMES_A_TOOL =
-  /\b(memory|portal|recall|commit|search|prune|add|get|update|remove|move|list|reindex|create|delete|open|read|switch|restore)_[a-z]/
+type Method = 'get' | 'post' | 'delete'
+type PathWith<M extends Method> = {
+  [P in keyof paths]: paths[P] extends Record<M, { responses: unknown }> ? P : never
+}[keyof paths]
+type Body<C> = C extends { content: { 'application/json': infer B } } ? B : undefined
+type Result<O> = O extends { responses: infer R } ? Body<R[keyof R]> : never
+type Field<N extends string, V> = [V] extends [undefined]
+  ? unknown
+  : undefined extends V
+    ? Partial<Record<N, V>>
+    : Record<N, V>
+type Options<O> = O extends { parameters: { path?: infer P; query?: infer Q } }
+  ? Field<'path', P> & Field<'query', Q> & (O extends { requestBody: infer B } ? Field<'body', Body<B>> : unknown)
+  : unknown
+type Rest<O> = object extends Options<O> ? [options?: Options<O>] : [options: Options<O>]
 
-/** Without the sentences that tell agents which tool to use. */
-function forPeople(text: string): string {
-  const left = text.split(/(?<=[.!?])\s+/).filter((sentence) => !NAMES_A_TOOL.test(sentence))
-  return left.length ? left.join(' ') : text
+interface AnyOptions {
+  path?: Record<string, string>
+  query?: Record<string, QueryValue>
+  body?: unknown
 }
 
-async function answered(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+async function send(method: Method, url: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   let response: Response
   try {
-    response = await fetch(path, {
-      method,
+    response = await fetch(url, {
+      method: method.toUpperCase(),
       headers: body === undefined ? {} : { 'content-type': 'application/json' },
       body: body === undefined ? undefined : JSON.stringify(body),
       signal,
     })
   } catch (error) {
     if (signal?.aborted) throw error
-    throw new Refused('The server does not answer. Is it running?', 0, 'unavailable')
+    throw new ApiError('The server does not answer. Is it running?', 0, 'unavailable')
   }
   if (response.status === 401) {
     isSignedOut.value = true
-    if (!hasUnsaved()) location.reload() // the server shows how to sign in
+    if (!hasUnsaved()) location.reload() // the server shows the sign-in page
   }
   if (!response.ok) {
-    const answer = await response.json().catch(() => ({}))
-    throw new Refused(
-      forPeople(answer.detail ?? answer.message ?? response.statusText),
-      response.status,
-      answer.error ?? '',
-    )
+    const problem = (await response.json().catch(() => ({}))) as Partial<Schemas['Problem']>
+    throw new ApiError(problem.detail ?? response.statusText, response.status, problem.error ?? '')
   }
   return response
 }
 
-async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
-  const response = await answered(method, path, body)
+async function request<T>(method: Method, template: string, options: AnyOptions = {}): Promise<T> {
+  const response = await send(method, apiUrl(template, options.path, options.query), options.body)
   return response.status === 204 ? (undefined as T) : ((await response.json().catch(() => ({}))) as T)
 }
 
+export const get = <P extends PathWith<'get'>>(path: P, ...[options]: Rest<paths[P]['get']>) =>
+  request<Result<paths[P]['get']>>('get', path, options as AnyOptions)
+export const post = <P extends PathWith<'post'>>(path: P, ...[options]: Rest<paths[P]['post']>) =>
+  request<Result<paths[P]['post']>>('post', path, options as AnyOptions)
+export const remove = <P extends PathWith<'delete'>>(path: P, ...[options]: Rest<paths[P]['delete']>) =>
+  request<Result<paths[P]['delete']>>('delete', path, options)
+
+export const tool = <N extends ToolName>(name: N, args: ToolArguments<N>) =>
+  request<ToolResult<N>>('post', '/api/tools/{name}', { path: { name }, body: args })
+
 /** A file that the server makes, under the name that it gives it. */
 export async function download(
-  path: string,
+  path: '/api/export' | '/api/backup',
   signal: AbortSignal,
-): Promise<{ name: string; file: Blob; leftOut: number }> {
-  const response = await answered('POST', path, undefined, signal)
+): Promise<{ name: string; file: Blob; omittedCount: number }> {
+  const response = await send('post', path, undefined, signal)
   const name = /filename="([^"]+)"/.exec(response.headers.get('content-disposition') ?? '')?.[1] ?? 'memory.zip'
-  return { name, file: await response.blob(), leftOut: Number(response.headers.get('memory-left-out')) }
+  return { name, file: await response.blob(), omittedCount: Number(response.headers.get('memory-left-out')) }
 }
-
-export const get = <T>(path: string) => ask<T>('GET', path)
-export const post = <T>(path: string, body: unknown = {}) => ask<T>('POST', path, body)
-export const remove = <T>(path: string) => ask<T>('DELETE', path)
-export const tool = <T>(name: string, args: Record<string, unknown> = {}) => post<T>(`/api/tools/${name}`, args)
-export const open = <T>(ref: string) => get<T>('/api/open?ref=' + encodeURIComponent(ref))

@@ -1,20 +1,22 @@
 import type { Bridge } from '../shared/bridge'
 import { tool } from './api'
 
+const URL_LIFETIME_MS = 60_000
+
 /** Hand a file to the browser. */
-export function save(name: string, file: Blob): void {
+export function saveFile(name: string, file: Blob): void {
   const link = document.createElement('a')
   link.href = URL.createObjectURL(file)
   link.download = name
   link.click()
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+  setTimeout(() => URL.revokeObjectURL(link.href), URL_LIFETIME_MS)
 }
 
-/** The viewer's carrier in the web app. */
+/** The viewer's bridge in the web app. */
 export const bridge: Bridge = {
   call: tool,
-  async save(name, type, bytes) {
-    save(name, new Blob([bytes], { type }))
-    return `Downloading ${name}.`
+  save(name, type, bytes) {
+    saveFile(name, new Blob([bytes], { type }))
+    return Promise.resolve(`Downloading ${name}.`)
   },
 }

@@ -3,9 +3,9 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { hasUnsaved } from '../shared/draft'
 import '../shared/style.css'
 import { Toasts } from '../shared/toast'
-import { message } from '../shared/words'
+import { errorMessage } from '../shared/format'
 import './app.css'
-import { isLive, isSignedOut, start } from './live'
+import { isConnected, isSignedOut, watchChanges } from './changes'
 import { Graph } from './pages/graph'
 import { Home } from './pages/home'
 import { Keys } from './pages/keys'
@@ -15,9 +15,9 @@ import { Settings } from './pages/settings'
 import { Stores } from './pages/stores'
 import { Sync } from './pages/sync'
 import { Palette } from './palette'
-import { go, where } from './router'
-import { shown } from './theme'
-import { ownTitle } from './title'
+import { navigate, route } from './router'
+import { shownTheme } from './theme'
+import { pageTitle } from './title'
 
 const PAGES: Record<string, [string, FunctionComponent]> = {
   '': ['Home', Home],
@@ -31,38 +31,40 @@ const PAGES: Record<string, [string, FunctionComponent]> = {
   settings: ['Settings', Settings],
 }
 
-const IS_MAC = /Mac|iP/.test(navigator.platform) // where Ctrl K cuts a line
-const MOD = IS_MAC ? '⌘' : 'Ctrl'
+const NOT_FOUND: [string, FunctionComponent] = ['Not found', NotFound]
+
+const IS_MAC = /Mac|iP/.test(navigator.userAgent) // there, Ctrl K deletes to the end of the line
+const MOD_KEY = IS_MAC ? '⌘' : 'Ctrl'
 
 const SHORTCUTS: [string, string][] = [
-  [MOD + ' K', 'go anywhere: a page, a memory, something to do'],
+  [MOD_KEY + ' K', 'go to a page or a memory, or run an action'],
   ['/', 'search'],
   ['n', 'new note'],
-  ['↑ ↓', 'move through what was found, or the rows of a table'],
+  ['↑ ↓', 'move through the hits, or the rows of a table'],
   ['Space', 'select a row'],
   ['Delete', 'delete the selected rows'],
-  ['Ctrl Enter', 'save a note, run a query'],
+  ['Ctrl Enter', 'save, or run a query'],
   ['Esc', 'close'],
   ['?', 'this list'],
 ]
 
-/** The viewer is large (an SQL editor, charts); it comes when it is wanted. */
+/** The viewer is large (an SQL editor, charts), so it is loaded on demand. */
 function LazyPortals() {
   const [Page, setPage] = useState<FunctionComponent | null>(null)
-  const [trouble, setTrouble] = useState('')
+  const [error, setError] = useState('')
   useEffect(() => {
     import('./pages/portals').then(
       (module) => setPage(() => module.default),
-      (error) => setTrouble(message(error)),
+      (thrown: unknown) => setError(errorMessage(thrown)),
     )
   }, [])
   if (Page) return <Page />
   return (
     <>
       <h1>Portals</h1>
-      {trouble ? (
+      {error ? (
         <p class="empty" role="alert">
-          {trouble}
+          {error}
         </p>
       ) : (
         <div class="skeleton" />
@@ -71,42 +73,37 @@ function LazyPortals() {
   )
 }
 
+const isPaletteKey = (event: KeyboardEvent) =>
+  (IS_MAC ? event.metaKey : event.ctrlKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === 'k'
+
+function isTyping(event: KeyboardEvent): boolean {
+  const [target] = event.composedPath()
+  return target instanceof Element && target.closest('input, textarea, select, [contenteditable]') !== null
+}
+
 function App() {
-  const name = where.value.path[0] ?? ''
-  const [title, Page] = PAGES[name] ?? ['Not found', Missing]
+  const name = route.value.path[0] ?? ''
+  const [title, Page] = Object.hasOwn(PAGES, name) ? PAGES[name]! : NOT_FOUND
   const help = useRef<HTMLDialogElement>(null)
-  const [isSeeking, setSeeking] = useState(false)
-  useEffect(start, [])
-  const called = ownTitle.value || placeName() || title
+  const [isPaletteOpen, setPaletteOpen] = useState(false)
+  useEffect(watchChanges, [])
+  const shownTitle = pageTitle.value || itemTitle() || title
   useEffect(() => {
-    document.title = `${called} · Memory`
-  }, [called])
+    document.title = `${shownTitle} · Memory`
+  }, [shownTitle])
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
-      if (
-        (IS_MAC ? event.metaKey : event.ctrlKey) &&
-        !event.altKey &&
-        !event.shiftKey &&
-        event.key.toLowerCase() === 'k'
-      ) {
+      if (isPaletteKey(event)) {
         event.preventDefault()
-        setSeeking((was) => !was)
+        setPaletteOpen((isOpen) => !isOpen)
         return
       }
-      const target = event.composedPath()[0] as HTMLElement
-      if (
-        event.defaultPrevented ||
-        event.ctrlKey ||
-        event.metaKey ||
-        event.altKey ||
-        target.closest?.('input, textarea, select, [contenteditable]')
-      )
-        return
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return
       if (event.key === '/') {
         const box = document.querySelector<HTMLInputElement>('[data-search]')
         if (box) box.focus()
-        else go('/memories')
-      } else if (event.key === 'n') go('/memories/new')
+        else navigate('/memories')
+      } else if (event.key === 'n') navigate('/memories/new')
       else if (event.key === '?') help.current?.showModal()
       else return
       event.preventDefault()
@@ -119,7 +116,10 @@ function App() {
       <a
         class="skip"
         href="#content"
-        onClick={(event) => (event.preventDefault(), document.getElementById('content')?.focus())}
+        onClick={(event) => {
+          event.preventDefault()
+          document.getElementById('content')?.focus()
+        }}
       >
         Skip to the content
       </a>
@@ -133,25 +133,25 @@ function App() {
           ))}
         </nav>
         <Connection />
-        <button class="link" onClick={() => setSeeking(true)}>
-          Go to… <kbd>{MOD} K</kbd>
+        <button class="link" onClick={() => setPaletteOpen(true)}>
+          Go to… <kbd>{MOD_KEY} K</kbd>
         </button>
         <button class="link" onClick={() => help.current?.showModal()}>
           Shortcuts <kbd>?</kbd>
         </button>
       </header>
-      <main id="content" tabIndex={-1} key={shown.value}>
+      <main id="content" tabIndex={-1} key={shownTheme.value}>
         <Page />
       </main>
       <dialog ref={help} aria-labelledby="shortcuts">
         <h2 id="shortcuts">Shortcuts</h2>
         <dl>
-          {SHORTCUTS.map(([keys, what]) => (
+          {SHORTCUTS.map(([keys, effect]) => (
             <div key={keys}>
               <dt>
                 <kbd>{keys}</kbd>
               </dt>
-              <dd>{what}</dd>
+              <dd>{effect}</dd>
             </div>
           ))}
         </dl>
@@ -159,10 +159,10 @@ function App() {
           <button>Close</button>
         </form>
       </dialog>
-      {isSeeking && (
+      {isPaletteOpen && (
         <Palette
           pages={Object.entries(PAGES).map(([path, [label]]) => [path, label])}
-          close={() => setSeeking(false)}
+          onClose={() => setPaletteOpen(false)}
         />
       )}
       <Toasts />
@@ -170,28 +170,29 @@ function App() {
   )
 }
 
-/** A file of a store, or a portal, as it is called in its address. */
-function placeName(): string {
-  const [page, first, ...rest] = where.value.path
-  if (page === 'stores' && where.value.query.file) return rest.join('/')
-  return page === 'portals' && rest.length ? `mem://${first}/${rest[0]}` : ''
+/** The name of a store's file or of a portal, from the address. */
+function itemTitle(): string {
+  const [page, first, ...rest] = route.value.path
+  if (page === 'stores' && route.value.query.file) return rest.join('/')
+  return page === 'portals' && rest.length ? `mem://${first!}/${rest[0]!}` : ''
 }
 
 function Connection() {
   if (!isSignedOut.value)
-    return <p class={isLive.value ? 'live on' : 'live'}>{isLive.value ? 'live' : 'not connected'}</p>
-  const here = '/sign-in?next=' + encodeURIComponent(location.pathname + location.search)
+    return <p class={isConnected.value ? 'live on' : 'live'}>{isConnected.value ? 'live' : 'not connected'}</p>
+  // In another tab while there is unsaved text.
+  const signIn = '/sign-in?next=' + encodeURIComponent(location.pathname + location.search)
   return (
     <p class="live" role="status">
       You are signed out.{' '}
-      <a href={here} target={hasUnsaved() ? '_blank' : undefined}>
+      <a href={signIn} target={hasUnsaved() ? '_blank' : undefined}>
         Sign in
       </a>
     </p>
-  ) // beside what is being written
+  )
 }
 
-function Missing() {
+function NotFound() {
   return (
     <>
       <h1>There is no such page</h1>

@@ -1,14 +1,15 @@
-// Markdown as elements, never as HTML: what agents write down is not to be trusted. Nothing here looks twice over a
-// text: what opens something excludes what opens it again, or has a bound.
+// Markdown as elements, never as HTML: the texts of agents are not trusted. Every expression takes linear time: what
+// opens a construct cannot open it again inside, or its length is bounded.
 import type { ComponentChildren, VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
-import { to } from './router'
+import { href } from './urls'
 
 const INLINE = new RegExp(
   [
     /\\([!-/:-@[-`{-~])/u, // an escape
     /`([^`]+)`/u,
-    /\*\*(?=\S)((?:[^*]|\*(?!\*(?!\*))){1,2000})\*\*|(?<![\p{L}\p{N}_])__(?=\S)([^_]{1,2000})__(?![\p{L}\p{N}_])/u, // strong
+    // strong
+    /\*\*(?=\S)((?:[^*]|\*(?!\*(?!\*))){1,2000})\*\*|(?<![\p{L}\p{N}_])__(?=\S)([^_]{1,2000})__(?![\p{L}\p{N}_])/u,
     /\*(?=[^*\s])([^*]{1,2000})\*|(?<![\p{L}\p{N}_])_(?=[^_\s])([^_]{1,2000})(?<=\S)_(?![\p{L}\p{N}_])/u, // emphasis
     /~~(?=\S)([^~]{1,2000})~~/u,
     /\[\[([^\][]{1,1000})\]\]/u, // a note's title
@@ -21,8 +22,8 @@ const INLINE = new RegExp(
   'gu',
 )
 
-/** What a sentence puts after an address is not of it, nor is the bracket around it. */
-function trimmed(url: string): string {
+/** Without the punctuation after an address, and without the bracket around it. */
+function trimUrl(url: string): string {
   const after = ".,;:!?'*_~" + (url.includes('(') ? '' : ')')
   let end = url.length
   while (after.includes(url[end - 1]!)) end--
@@ -34,17 +35,17 @@ function inline(text: string, namespace?: string): ComponentChildren[] {
   let end = 0
   for (const match of text.matchAll(INLINE)) {
     const [all, escaped, code, strong, strong2, emphasis, emphasis2, struck, wiki, label, target, url, tag] = match
-    const again = (inner: string) => inline(inner, namespace)
+    const renderInner = (inner: string) => inline(inner, namespace)
     parts.push(text.slice(end, match.index))
     end = match.index + all.length
     if (escaped) parts.push(escaped)
     else if (code) parts.push(<code>{code}</code>)
-    else if (strong ?? strong2) parts.push(<strong>{again((strong ?? strong2)!)}</strong>)
-    else if (emphasis ?? emphasis2) parts.push(<em>{again((emphasis ?? emphasis2)!)}</em>)
-    else if (struck) parts.push(<s>{again(struck)}</s>)
+    else if (strong ?? strong2) parts.push(<strong>{renderInner((strong ?? strong2)!)}</strong>)
+    else if (emphasis ?? emphasis2) parts.push(<em>{renderInner((emphasis ?? emphasis2)!)}</em>)
+    else if (struck) parts.push(<s>{renderInner(struck)}</s>)
     else if (wiki) {
       const [title, shown] = wiki.split('|')
-      parts.push(<a href={to(['memories'], { title, namespace })}>{shown ?? title}</a>)
+      parts.push(<a href={href(['memories'], { title, namespace })}>{shown ?? title}</a>)
     } else if (label)
       parts.push(
         /^(https?:|mailto:)/.test(target!) ? (
@@ -56,14 +57,14 @@ function inline(text: string, namespace?: string): ComponentChildren[] {
         ),
       )
     else if (url) {
-      const address = trimmed(url)
+      const address = trimUrl(url)
       parts.push(
         <a href={address} rel="noreferrer" target="_blank">
           {address}
         </a>,
         url.slice(address.length),
       )
-    } else if (tag) parts.push(<a href={to(['memories'], { tag })}>#{tag}</a>)
+    } else if (tag) parts.push(<a href={href(['memories'], { tag })}>#{tag}</a>)
   }
   parts.push(text.slice(end))
   return parts
@@ -71,7 +72,7 @@ function inline(text: string, namespace?: string): ComponentChildren[] {
 
 const HEADINGS = ['h3', 'h4', 'h5', 'h6', 'h6', 'h6'] as const // below the page's own
 const ITEM = /^(\s*)(?:[-*+]|(\d{1,9})[.)])\s+(.*)$/
-const DEEPEST = 8 // lists in lists
+const MAX_LIST_DEPTH = 8 // lists in lists
 
 interface Item {
   indent: number
@@ -80,8 +81,8 @@ interface Item {
   inner: Item[]
 }
 
-/** The items of a list that begins at a line, and where it ends. Lines that are indented go on with their item. */
-function items(lines: string[], from: number): [Item[], number] {
+/** The items of the list that begins at a line, and the line after it. Indented lines continue their item. */
+function parseItems(lines: string[], from: number): [Item[], number] {
   const top: Item[] = []
   const open: Item[] = []
   let at = from
@@ -99,8 +100,8 @@ function items(lines: string[], from: number): [Item[], number] {
       text: found[3]!,
       inner: [],
     }
-    while (open.length && (open.length >= DEEPEST || open.at(-1)!.indent + 1 >= item.indent)) {
-      const isDeep = open.length >= DEEPEST && open.at(-1)!.indent < item.indent
+    while (open.length && (open.length >= MAX_LIST_DEPTH || open.at(-1)!.indent + 1 >= item.indent)) {
+      const isDeep = open.length >= MAX_LIST_DEPTH && open.at(-1)!.indent < item.indent
       open.pop()
       if (isDeep) break
     }
@@ -110,14 +111,14 @@ function items(lines: string[], from: number): [Item[], number] {
   return [top, at]
 }
 
-function Items({ of, namespace }: { of: Item[]; namespace?: string }): VNode {
+function ItemList({ items, namespace }: { items: Item[]; namespace?: string }): VNode {
   const runs: Item[][] = []
-  for (const item of of) {
+  for (const item of items) {
     const run = runs.at(-1)
     if (run && (run[0]!.number === null) === (item.number === null)) run.push(item)
     else runs.push([item])
   }
-  const drawn = (item: Item) => {
+  const renderItem = (item: Item) => {
     const task = /^\[([ xX])\]\s/.exec(item.text)
     return (
       <li>
@@ -127,14 +128,18 @@ function Items({ of, namespace }: { of: Item[]; namespace?: string }): VNode {
           </span>
         )}
         {inline(task ? item.text.slice(4) : item.text, namespace)}
-        {item.inner.length > 0 && <Items of={item.inner} namespace={namespace} />}
+        {item.inner.length > 0 && <ItemList items={item.inner} namespace={namespace} />}
       </li>
     )
   }
   return (
     <>
       {runs.map((run) =>
-        run[0]!.number === null ? <ul>{run.map(drawn)}</ul> : <ol start={run[0]!.number}>{run.map(drawn)}</ol>,
+        run[0]!.number === null ? (
+          <ul>{run.map(renderItem)}</ul>
+        ) : (
+          <ol start={run[0]!.number}>{run.map(renderItem)}</ol>
+        ),
       )}
     </>
   )
@@ -154,13 +159,13 @@ const isTable = (lines: string[], at: number) =>
 
 function blocks(text: string, namespace?: string): VNode[] {
   const lines = text.replaceAll('\r\n', '\n').split('\n')
-  const made: VNode[] = []
+  const elements: VNode[] = []
   for (let at = 0; at < lines.length;) {
     const line = lines[at]!
-    const take = (pattern: RegExp, isOver: (at: number) => boolean = () => false) => {
-      const taken: string[] = []
-      while (at < lines.length && pattern.test(lines[at]!) && !isOver(at)) taken.push(lines[at++]!)
-      return taken
+    const takeLines = (pattern: RegExp, isEnd: (at: number) => boolean = () => false) => {
+      const matching: string[] = []
+      while (at < lines.length && pattern.test(lines[at]!) && !isEnd(at)) matching.push(lines[at++]!)
+      return matching
     }
     const heading = /^(#{1,6})\s+(.*)$/.exec(line)
     if (/^(```|~~~)/.test(line)) {
@@ -168,27 +173,27 @@ function blocks(text: string, namespace?: string): VNode[] {
       const code: string[] = []
       for (at++; at < lines.length && !lines[at]!.startsWith(fence); at++) code.push(lines[at]!)
       at++
-      made.push(
+      elements.push(
         <pre tabIndex={0}>
           <code>{code.join('\n')}</code>
         </pre>,
       )
     } else if (heading) {
       const Heading = HEADINGS[heading[1]!.length - 1]!
-      made.push(<Heading>{inline(heading[2]!, namespace)}</Heading>)
+      elements.push(<Heading>{inline(heading[2]!, namespace)}</Heading>)
       at++
     } else if (/^(-{3,}|\*{3,}|_{3,})\s*$/.test(line)) {
-      made.push(<hr />)
+      elements.push(<hr />)
       at++
     } else if (ITEM.test(line)) {
-      const [found, end] = items(lines, at)
-      made.push(<Items of={found} namespace={namespace} />)
+      const [found, end] = parseItems(lines, at)
+      elements.push(<ItemList items={found} namespace={namespace} />)
       at = end
     } else if (/^>/.test(line)) {
-      made.push(
+      elements.push(
         <blockquote>
           {inline(
-            take(/^>/)
+            takeLines(/^>/)
               .map((quoted) => quoted.replace(/^>\s?/, ''))
               .join('\n'),
             namespace,
@@ -199,7 +204,7 @@ function blocks(text: string, namespace?: string): VNode[] {
       const head = cells(line)
       const rows: string[][] = []
       for (at += 2; at < lines.length && lines[at]!.includes('|'); at++) rows.push(cells(lines[at]!))
-      made.push(
+      elements.push(
         <div class="scroll" tabIndex={0} role="group" aria-label="Table">
           <table>
             <thead>
@@ -223,23 +228,23 @@ function blocks(text: string, namespace?: string): VNode[] {
       )
     } else if (!line.trim()) at++
     else
-      made.push(
+      elements.push(
         <p>
           {inline(
             [
               lines[at++]!,
-              ...take(/^(?!\s*$|#{1,6}\s|```|~~~|>|\s*[-*+]\s|\s*\d{1,9}[.)]\s)/, (at) => isTable(lines, at)),
+              ...takeLines(/^(?!\s*$|#{1,6}\s|```|~~~|>|\s*[-*+]\s|\s*\d{1,9}[.)]\s)/, (at) => isTable(lines, at)),
             ].join('\n'),
             namespace,
           )}
         </p>,
       )
   }
-  return made
+  return elements
 }
 
-/** `namespace` is where its [[Titles]] are looked for first. */
+/** A [[Title]] is searched first in `namespace`. */
 export function Markdown({ text, namespace }: { text: string; namespace?: string }) {
-  const drawn = useMemo(() => blocks(text, namespace), [text, namespace])
-  return <div class="markdown">{drawn}</div>
+  const renderItem = useMemo(() => blocks(text, namespace), [text, namespace])
+  return <div class="markdown">{renderItem}</div>
 }

@@ -1,101 +1,100 @@
-// Everywhere in one box: pages, actions, and whatever a search finds.
+// One box for pages, actions and search hits.
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { tool } from './api'
-import { address } from './refs'
-import { go } from './router'
-import { choose, shown } from './theme'
+import { refHref } from './refs'
+import { navigate } from './router'
+import { setTheme, shownTheme } from './theme'
 
 interface Choice {
   kind: string
   title: string
-  more?: string
+  detail?: string
   run: () => void
 }
 
-interface Hit {
-  family: string
-  ref: string
-  title: string
-  snippet: string
-}
-
-const MOST_HITS = 8
-const WAIT = 150 // milliseconds after a key
+const MAX_HITS = 8
+const SEARCH_DELAY_MS = 150
 
 const ACTIONS: Choice[] = [
-  { kind: 'do', title: 'New note', run: () => go('/memories/new') },
-  { kind: 'do', title: 'New file in a store', run: () => go('/stores/default?new=1') },
-  { kind: 'do', title: 'Connect a client', run: () => go('/keys') },
-  { kind: 'do', title: 'Deleted notes', run: () => go('/memories?archived=true') },
-  { kind: 'do', title: 'Take my memories along: downloads in Settings', run: () => go('/settings') },
-  { kind: 'do', title: 'Change between light and dark', run: () => choose(shown.value === 'dark' ? 'light' : 'dark') },
+  { kind: 'action', title: 'New note', run: () => navigate('/memories/new') },
+  { kind: 'action', title: 'New file in a store', run: () => navigate('/stores/default?new=1') },
+  { kind: 'action', title: 'Connect a client', run: () => navigate('/keys') },
+  { kind: 'action', title: 'Deleted notes', run: () => navigate('/memories?archived=true') },
+  { kind: 'action', title: 'Download my memories: in Settings', run: () => navigate('/settings') },
+  {
+    kind: 'action',
+    title: 'Switch between light and dark',
+    run: () => setTheme(shownTheme.value === 'dark' ? 'light' : 'dark'),
+  },
 ]
 
-const fits = (choice: Choice, typed: string) =>
-  typed
+const matches = (choice: Choice, text: string) =>
+  text
     .toLowerCase()
     .split(/\s+/)
     .every((word) => choice.title.toLowerCase().includes(word))
 
-export function Palette({ pages, close }: { pages: [string, string][]; close: () => void }) {
+/** The hits of a search, first those with the words in the title. */
+async function findHits(text: string): Promise<Choice[]> {
+  const { hits } = await tool('recall_memories', { query: text, limit: MAX_HITS })
+  const choices = hits.map(({ family, title, snippet, ref }) => ({
+    kind: family,
+    title,
+    detail: snippet,
+    run: () => navigate(refHref(ref)),
+  }))
+  return [...choices.filter((hit) => matches(hit, text)), ...choices.filter((hit) => !matches(hit, text))]
+}
+
+export function Palette({ pages, onClose }: { pages: [string, string][]; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null)
   const list = useRef<HTMLUListElement>(null)
-  const [typed, setTyped] = useState('')
+  const [text, setText] = useState('')
   const [hits, setHits] = useState<Choice[]>([])
-  const [at, setAt] = useState(0)
-  useLayoutEffect(() => dialog.current?.showModal(), []) // before the next key comes
+  const [index, setIndex] = useState(0)
+  useLayoutEffect(() => dialog.current?.showModal(), []) // before the next key event
   useEffect(() => {
-    let isOver = false
-    setAt(0)
-    if (!typed.trim()) return setHits([])
-    const timer = setTimeout(async () => {
-      const { hits: found } = await tool<{ hits: Hit[] }>('recall_memories', { query: typed, limit: MOST_HITS }).catch(
-        () => ({ hits: [] }),
+    let isOutdated = false
+    setIndex(0)
+    if (!text.trim()) return setHits([])
+    const timer = setTimeout(() => {
+      findHits(text.trim()).then(
+        (found) => !isOutdated && setHits(found),
+        () => !isOutdated && setHits([]),
       )
-      const choices = found.map((hit) => ({
-        kind: hit.family,
-        title: hit.title,
-        more: hit.snippet,
-        run: () => go(address(hit.ref)),
-      }))
-      if (!isOver)
-        setHits([
-          ...choices.filter((hit) => fits(hit, typed.trim())),
-          ...choices.filter((hit) => !fits(hit, typed.trim())),
-        ]) // who types a name wants what is called so
-    }, WAIT)
+    }, SEARCH_DELAY_MS)
     return () => {
-      isOver = true
+      isOutdated = true
       clearTimeout(timer)
     }
-  }, [typed])
-  const everywhere: Choice[] = [
-    ...pages.map(([path, title]) => ({ kind: 'page', title, run: () => go('/' + path) })),
+  }, [text])
+  const fixed: Choice[] = [
+    ...pages.map(([path, title]) => ({ kind: 'page', title, run: () => navigate('/' + path) })),
     ...ACTIONS,
   ]
-  const search: Choice[] = typed.trim()
+  const search: Choice[] = text.trim()
     ? [
         {
           kind: 'search',
-          title: `Search everything for “${typed.trim()}”`,
-          run: () => go('/memories?q=' + encodeURIComponent(typed.trim())),
+          title: `Search everything for “${text.trim()}”`,
+          run: () => navigate('/memories?q=' + encodeURIComponent(text.trim())),
         },
       ]
     : []
-  const choices = [...everywhere.filter((choice) => fits(choice, typed.trim())), ...hits, ...search]
-  const chosen = Math.min(at, choices.length - 1)
+  const choices = [...fixed.filter((choice) => matches(choice, text.trim())), ...hits, ...search]
+  const chosen = Math.min(index, choices.length - 1)
   useEffect(() => list.current?.children[chosen]?.scrollIntoView({ block: 'nearest' }), [chosen])
   const run = (choice: Choice | undefined) => {
     if (!choice) return
-    close()
+    onClose()
     choice.run()
     requestAnimationFrame(() => document.activeElement === document.body && document.getElementById('content')?.focus())
   }
   const onKey = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
-    if (step) setAt((chosen + step + choices.length) % choices.length)
-    else if (event.key === 'Home') setAt(0)
-    else if (event.key === 'End') setAt(choices.length - 1)
+    if (step) setIndex((chosen + step + choices.length) % choices.length)
+    else if (event.key === 'Home') setIndex(0)
+    else if (event.key === 'End') setIndex(choices.length - 1)
     else if (event.key === 'Enter') run(choices[chosen])
     else return
     event.preventDefault()
@@ -105,8 +104,8 @@ export function Palette({ pages, close }: { pages: [string, string][]; close: ()
       ref={dialog}
       class="palette"
       aria-label="Go anywhere"
-      onClose={close}
-      onClick={(event) => event.target === dialog.current && close()}
+      onClose={onClose}
+      onClick={(event) => event.target === dialog.current && onClose()}
     >
       <input
         autoFocus
@@ -117,24 +116,24 @@ export function Palette({ pages, close }: { pages: [string, string][]; close: ()
         aria-controls="choices"
         aria-activedescendant={`choice${chosen}`}
         aria-autocomplete="list"
-        aria-label="Go to a page, find a memory, do something"
-        placeholder="A page, a memory, something to do"
-        value={typed}
-        onInput={(event) => setTyped(event.currentTarget.value)}
+        aria-label="Go to a page or a memory, or run an action"
+        placeholder="A page, a memory, an action"
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
         onKeyDown={onKey}
       />
       <ul id="choices" ref={list} role="listbox" aria-label="Choices">
-        {choices.map((choice, number) => (
+        {choices.map((choice, position) => (
           <li
-            key={choice.kind + number}
-            id={`choice${number}`}
+            key={choice.kind + position}
+            id={`choice${position}`}
             role="option"
-            aria-selected={number === chosen}
-            onMouseMove={() => setAt(number)}
+            aria-selected={position === chosen}
+            onMouseMove={() => setIndex(position)}
             onClick={() => run(choice)}
           >
             <span class="kind">{choice.kind}</span> <b>{choice.title}</b>{' '}
-            {choice.more && <span class="snippet">{choice.more}</span>}
+            {choice.detail && <span class="snippet">{choice.detail}</span>}
           </li>
         ))}
       </ul>

@@ -1,22 +1,17 @@
-import { decoded, to } from './router'
+import { decode, href } from './urls'
 
 export const noteRef = (id: string) => `memory://note/${id}`
 
-/** Where in the app something is shown that a search found. */
-export function address(ref: string): string {
-  const note = /^memory:\/\/note\/(.+)$/.exec(ref)
-  if (note) return to(['memories', 'note', note[1]!])
-  const file = /^stores:([^/]+)\/(.+)$/.exec(ref)
-  if (file) return to(['stores', file[1]!, ...decoded(file[2]!).split('/')], { file: '1' })
-  const portal = /^mem:\/\/([^/]+)\/([^/?]+)\/?([^?]*)/.exec(ref)
-  if (portal) return to(['portals', portal[1]!, portal[2]!], { table: portal[3] })
-  return to(['memories', 'open'], { ref })
-}
+export const entityRef = (project: string, entity: string) =>
+  `graph:${encodeURIComponent(project)}/${encodeURIComponent(entity)}`
 
-/** A line of what was written last. */
-export interface Write {
-  family: string
-  ref: string
-  title: string
-  at: string
+/** The page that shows what a `ref` of a search hit names. */
+export function refHref(ref: string): string {
+  const note = /^memory:\/\/note\/(.+)$/.exec(ref)
+  if (note) return href(['memories', 'note', note[1]!])
+  const file = /^stores:([^/]+)\/(.+)$/.exec(ref)
+  if (file) return href(['stores', file[1]!, ...decode(file[2]!).split('/')], { file: '1' })
+  const portal = /^mem:\/\/([^/]+)\/([^/?]+)\/?([^?]*)/.exec(ref)
+  if (portal) return href(['portals', portal[1]!, portal[2]!], { table: portal[3] })
+  return href(['memories', 'open'], { ref })
 }

@@ -1,77 +1,54 @@
-// The address is the state: what a page shows can be linked to, and the browser's back button undoes a step.
+// The address is the state: every view can be linked to, and the browser's back button undoes a step.
 import { signal } from '@preact/signals'
+import { decode, href } from './urls'
 
-interface Where {
+interface Route {
   path: string[]
-  query: Record<string, string>
+  query: Record<string, string | undefined>
 }
 
-/** As it stands, where its % signs mean nothing. */
-export function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}
+const SERVER_PAGES = /^\/(api|sign-in|assets)/
 
-function read(): Where {
-  const path = location.pathname.split('/').filter(Boolean).map(decoded)
+function currentRoute(): Route {
+  const path = location.pathname.split('/').filter(Boolean).map(decode)
   return { path, query: Object.fromEntries(new URLSearchParams(location.search)) }
 }
 
-export const where = signal(read())
+export const route = signal(currentRoute())
 
-addEventListener('popstate', () => (where.value = read()))
+addEventListener('popstate', () => (route.value = currentRoute()))
 
-/** An address of this app. Empty values are left out. */
-export function to(path: string[], query: Record<string, string | undefined> = {}): string {
-  const given = Object.entries(query).filter((pair): pair is [string, string] => Boolean(pair[1]))
-  const search = new URLSearchParams(given).toString()
-  return '/' + path.map(encodeURIComponent).join('/') + (search ? '?' + search : '')
-}
-
-export function go(address: string, replace = false): void {
+export function navigate(address: string, replace = false): void {
   if (address === location.pathname + location.search) return
-  const steps = stepsHere()
+  const steps = stepCount()
   if (replace) history.replaceState({ steps }, '', address)
   else history.pushState({ steps: steps + 1 }, '', address)
-  where.value = read()
+  route.value = currentRoute()
   if (!replace) scrollTo(0, 0)
 }
 
-const stepsHere = () => (history.state as { steps?: number } | null)?.steps ?? 0
+const stepCount = () => (history.state as { steps?: number } | null)?.steps ?? 0
 
-/** To where somebody came from in this app; who came from outside goes to `otherwise`. */
-export function back(otherwise: string): void {
-  if (stepsHere()) history.back()
-  else go(otherwise, true)
+/** Back to the previous page of this app, or to `fallback` if the user came from outside. */
+export function back(fallback: string): void {
+  if (stepCount()) history.back()
+  else navigate(fallback, true)
 }
 
-/** Change the query alone; typing replaces, choosing adds a step. */
-export function turn(query: Record<string, string | undefined>, replace = false): void {
-  go(to(where.value.path, { ...where.value.query, ...query }), replace)
+/** Change only the query. Typing replaces the current step, choosing adds one. */
+export function setQuery(query: Record<string, string | undefined>, replace = false): void {
+  navigate(href(route.value.path, { ...route.value.query, ...query }), replace)
 }
+
+const isPlainClick = (event: MouseEvent) =>
+  !(event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || event.defaultPrevented)
+
+const isPageOfThisApp = (link: HTMLAnchorElement) =>
+  link.origin === location.origin && !link.target && !link.hasAttribute('download') && !SERVER_PAGES.test(link.pathname)
 
 document.addEventListener('click', (event) => {
-  const link = (event.target as Element).closest?.('a')
-  if (
-    !link ||
-    event.button ||
-    event.metaKey ||
-    event.ctrlKey ||
-    event.shiftKey ||
-    event.altKey ||
-    event.defaultPrevented
-  )
-    return
-  if (
-    link.origin !== location.origin ||
-    link.target ||
-    link.hasAttribute('download') ||
-    /^\/(api|sign-in|assets)/.test(link.pathname)
-  )
-    return
+  const link = event.target instanceof Element ? event.target.closest('a') : null
+  if (!link || !isPlainClick(event) || !isPageOfThisApp(link)) return
   event.preventDefault()
-  go(link.pathname + link.search)
+  navigate(link.pathname + link.search)
 })

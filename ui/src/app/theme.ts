@@ -3,32 +3,32 @@ import { effect, signal } from '@preact/signals'
 export const THEMES = ['system', 'light', 'dark'] as const
 type Theme = (typeof THEMES)[number]
 
-const NAME = 'theme'
+const STORAGE_KEY = 'theme'
 const isDark = matchMedia('(prefers-color-scheme: dark)')
 const systemIsDark = signal(isDark.matches)
 isDark.addEventListener('change', () => (systemIsDark.value = isDark.matches))
 
-export const chosen = signal<Theme>(remembered())
-export const shown = signal<'light' | 'dark'>('light')
+export const chosenTheme = signal<Theme>(loadTheme())
+export const shownTheme = signal<'light' | 'dark'>('light')
 
 effect(() => {
-  shown.value = chosen.value === 'system' ? (systemIsDark.value ? 'dark' : 'light') : chosen.value
-  document.documentElement.dataset.theme = shown.value
+  shownTheme.value = chosenTheme.value === 'system' ? (systemIsDark.value ? 'dark' : 'light') : chosenTheme.value
+  document.documentElement.dataset.theme = shownTheme.value
 })
 
-export function choose(theme: Theme): void {
-  chosen.value = theme
+export function setTheme(theme: Theme): void {
+  chosenTheme.value = theme
   try {
-    localStorage.setItem(NAME, theme)
+    localStorage.setItem(STORAGE_KEY, theme)
   } catch {
-    // private mode: it lasts until the tab is closed
+    // no storage: the choice lasts until the tab is closed
   }
 }
 
-function remembered(): Theme {
+function loadTheme(): Theme {
   try {
-    const kept = localStorage.getItem(NAME)
-    return THEMES.find((theme) => theme === kept) ?? 'system'
+    const stored = localStorage.getItem(STORAGE_KEY)
+    return THEMES.find((theme) => theme === stored) ?? 'system'
   } catch {
     return 'system'
   }

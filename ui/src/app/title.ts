@@ -1,14 +1,14 @@
-// What the tab is called: each note by its own title.
+// The title of the tab, where a page sets its own, such as a note's.
 import { signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 
-export const ownTitle = signal('')
+export const pageTitle = signal('')
 
-export function useTitle(title: string): void {
+export function usePageTitle(title: string): void {
   useEffect(() => {
-    ownTitle.value = title
+    pageTitle.value = title
     return () => {
-      ownTitle.value = ''
+      pageTitle.value = ''
     }
   }, [title])
 }

@@ -1,6 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
+import { shortTime } from './format'
 
 export interface Series {
   label: string
@@ -9,78 +10,76 @@ export interface Series {
   bars?: boolean
 }
 
-const HEIGHT = 200
-
-/** Lines or bars over time (numbers are seconds; `span` is what the axis shows) or over names (texts). The numbers are a table for
- *  who cannot see it. */
-export function Chart({
-  x,
-  series,
-  label,
-  span,
-}: {
-  x: (number | string)[]
+interface Props {
+  x: (number | string)[] // seconds since 1970, or names
   series: Series[]
   label: string
-  span?: [number, number]
-}) {
-  const place = useRef<HTMLDivElement>(null)
-  useEffect(() => {
-    const at = place.current!
-    const color = (name: string) => getComputedStyle(at).getPropertyValue(name).trim() || '#888'
-    const isTime = typeof x[0] === 'number'
-    const plot = new uPlot(
-      {
-        width: at.clientWidth || 400,
-        height: HEIGHT,
-        legend: { show: series.length > 1, live: false },
-        scales: {
-          x: { time: isTime, range: !isTime ? (_, from, to) => [from - 0.5, to + 0.5] : span ? () => span : undefined },
-          y: { range: (_, from, to) => [Math.min(0, from), (to || 1) * 1.1] },
-        },
-        axes: [
-          {
-            stroke: color('--mut'),
-            grid: { show: false },
-            ...(isTime
-              ? {}
-              : {
-                  values: (_: uPlot, marks: number[]) =>
-                    marks.map((mark) => (Number.isInteger(mark) ? String(x[mark] ?? '').slice(0, 16) : '')),
-                }),
-          },
-          { stroke: color('--mut'), grid: { stroke: color('--line'), width: 1 }, size: 60 },
-        ],
-        series: [
-          { label: '', value: (_, mark) => (isTime || mark == null ? '' : String(x[mark] ?? '')) },
-          ...series.map((one, at) => ({
-            label: one.label,
-            stroke: color(one.color ?? ['--accent', '--ok', '--warn', '--num'][at % 4]!),
-            width: 2,
-            points: { show: x.length < 3 },
-            ...(one.bars
-              ? {
-                  fill: color(one.color ?? '--accent'),
-                  paths: uPlot.paths.bars!({ size: [0.7, 60] }),
-                  points: { show: false },
-                }
-              : {}),
-          })),
-        ],
+  timeRange?: [number, number] // of the axis, in seconds since 1970
+}
+
+const HEIGHT_PX = 200
+const MAX_NUMBERS = 200
+const COLORS = ['--accent', '--ok', '--warn', '--num'] as const
+
+function axes(x: Props['x'], isTime: boolean, color: (name: string) => string): uPlot.Axis[] {
+  const name = (mark: number) => (Number.isInteger(mark) ? String(x[mark] ?? '').slice(0, 16) : '')
+  const names: uPlot.Axis = isTime ? {} : { values: (_, marks) => marks.map(name) }
+  return [
+    { stroke: color('--mut'), grid: { show: false }, ...names },
+    { stroke: color('--mut'), grid: { stroke: color('--line'), width: 1 }, size: 60 },
+  ]
+}
+
+function lines(x: Props['x'], series: Series[], isTime: boolean, color: (name: string) => string): uPlot.Series[] {
+  const shown = series.map((line, index) => {
+    const stroke = color(line.color ?? COLORS[index % COLORS.length]!)
+    const bars = { fill: stroke, paths: uPlot.paths.bars!({ size: [0.7, 60] }), points: { show: false } }
+    return { label: line.label, stroke, width: 2, points: { show: x.length < 3 }, ...(line.bars ? bars : {}) }
+  })
+  return [
+    { label: '', value: (_, mark: number | null) => (isTime || mark === null ? '' : String(x[mark] ?? '')) },
+    ...shown,
+  ]
+}
+
+function draw(element: HTMLElement, { x, series, timeRange }: Props): uPlot {
+  const color = (name: string) => getComputedStyle(element).getPropertyValue(name).trim() || '#888'
+  const isTime = typeof x[0] === 'number'
+  const byName: uPlot.Range.Function = (_, from, to) => [from - 0.5, to + 0.5]
+  return new uPlot(
+    {
+      width: element.clientWidth || 400,
+      height: HEIGHT_PX,
+      legend: { show: series.length > 1, live: false },
+      scales: {
+        x: { time: isTime, range: isTime ? timeRange && (() => timeRange) : byName },
+        y: { range: (_, from, to) => [Math.min(0, from), (to || 1) * 1.1] },
       },
-      [isTime ? (x as number[]) : x.map((_, at) => at), ...series.map((one) => one.values)] as uPlot.AlignedData,
-      at,
-    )
-    const resized = new ResizeObserver(() => plot.setSize({ width: at.clientWidth, height: HEIGHT }))
-    resized.observe(at)
+      axes: axes(x, isTime, color),
+      series: lines(x, series, isTime, color),
+    },
+    [isTime ? x : x.map((_, index) => index), ...series.map((line) => line.values)] as uPlot.AlignedData,
+    element,
+  )
+}
+
+/** Lines or bars over time or over names. The same numbers are in a table, for screen readers. */
+export function Chart(props: Props) {
+  const { x, series, label, timeRange } = props
+  const container = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    const element = container.current!
+    const plot = draw(element, props)
+    const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT_PX }))
+    observer.observe(element)
     return () => {
-      resized.disconnect()
+      observer.disconnect()
       plot.destroy()
     }
-  }, [x, series, span?.[0], span?.[1]])
+  }, [x, series, timeRange?.[0], timeRange?.[1]])
   return (
     <>
-      <div ref={place} class="chart" role="img" aria-label={label} />
+      <div ref={container} class="chart" role="img" aria-label={label} />
       <details class="numbers">
         <summary>Numbers</summary>
         <div class="scroll" tabIndex={0} role="region" aria-label={`Numbers: ${label}`}>
@@ -88,24 +87,20 @@ export function Chart({
             <thead>
               <tr>
                 <th scope="col">{typeof x[0] === 'number' ? 'Time' : 'Name'}</th>
-                {series.map((one) => (
-                  <th scope="col" class="num" key={one.label}>
-                    {one.label}
+                {series.map((line) => (
+                  <th scope="col" class="num" key={line.label}>
+                    {line.label}
                   </th>
                 ))}
               </tr>
             </thead>
             <tbody>
-              {x.slice(-200).map((mark, at) => (
-                <tr key={at}>
-                  <td>
-                    {typeof mark === 'number'
-                      ? new Date(mark * 1000).toISOString().slice(0, 16).replace('T', ' ')
-                      : mark}
-                  </td>
-                  {series.map((one) => (
-                    <td class="num" key={one.label}>
-                      {one.values[at + Math.max(0, x.length - 200)]}
+              {x.slice(-MAX_NUMBERS).map((mark, index) => (
+                <tr key={index}>
+                  <td>{typeof mark === 'number' ? shortTime(new Date(mark * 1000).toISOString()) : mark}</td>
+                  {series.map((line) => (
+                    <td class="num" key={line.label}>
+                      {line.values[index + Math.max(0, x.length - MAX_NUMBERS)]}
                     </td>
                   ))}
                 </tr>

@@ -1,113 +1,115 @@
-// What somebody writes is theirs until they save or discard it: it outlives leaving the page, a reload and signing in again.
+// Unsaved text stays until the user saves or discards it: it survives leaving the page, a reload and signing in again.
 import { useEffect, useRef, useState } from 'preact/hooks'
 
-interface Kept<T> {
-  base: T // what it was started from: whoever saves compares with this, not with what others wrote meanwhile
+interface StoredDraft<T> {
+  base: T // what the user started from; saving compares with this
   draft: T
 }
 
-export interface Draft<T> extends Kept<T> {
+export interface Draft<T> extends StoredDraft<T> {
   isChanged: boolean
-  /** Written before, and found again. */
-  isBack: boolean
+  /** It was written earlier and loaded from the storage. */
+  isRestored: boolean
   set: (draft: T) => void
-  /** Start from something else and keep what is written, as after somebody's change was looked at. */
-  rebase: (base: T) => void
-  /** After saving, or when it is not wanted: forget what was written. The next base is what is saved now. */
-  forget: (base?: T) => void
+  /** Delete the draft, after saving it or instead. Editing continues from `base`. */
+  discard: (base?: T) => void
 }
 
 const PREFIX = 'draft:'
-const SOON = 300 // milliseconds after a key
-const kept = new Map<string, Kept<unknown>>() // to the last letter, and where a browser has no room, or no storage
-const unsaved = new Set<string>() // what is being written now
+const WRITE_DELAY_MS = 300 // after the last key
+const drafts = new Map<string, StoredDraft<unknown>>() // newer than the storage, and complete where that is full
+const unsaved = new Set<string>() // keys of the drafts on the page
 
-function read<T>(key: string): Kept<T> | null {
-  if (kept.has(key)) return kept.get(key) as Kept<T>
+function loadDraft<T>(key: string): StoredDraft<T> | null {
+  if (drafts.has(key)) return drafts.get(key) as StoredDraft<T>
   try {
-    return JSON.parse(sessionStorage.getItem(PREFIX + key) ?? 'null') as Kept<T> | null
+    return JSON.parse(sessionStorage.getItem(PREFIX + key) ?? 'null') as StoredDraft<T> | null
   } catch {
-    return null // without storage there is what this page remembers
+    return null // no storage: drafts last as long as the page
   }
 }
 
-function write(key: string): void {
+function storeDraft(key: string): void {
   try {
-    sessionStorage.setItem(PREFIX + key, JSON.stringify(kept.get(key)))
+    sessionStorage.setItem(PREFIX + key, JSON.stringify(drafts.get(key)))
   } catch {
-    // Too long for the storage: it lives as long as the page, and closing that asks.
+    // The storage is full: the draft lasts as long as the page, and closing the page asks first.
   }
 }
 
-function drop(key: string): void {
-  kept.delete(key)
+function removeDraft(key: string): void {
+  drafts.delete(key)
   try {
     sessionStorage.removeItem(PREFIX + key)
   } catch {
-    // There was none.
+    // No storage.
   }
 }
 
-/** Whether something is being written that nobody saved. */
+/** Whether the page shows unsaved text. */
 export const hasUnsaved = () => unsaved.size > 0
 
-/** When somebody signs out: the next person at this computer reads nothing of it. */
-export function forgetAll(): void {
+/** For signing out: the next user of this browser must not read any draft. */
+export function discardAll(): void {
   unsaved.clear()
-  kept.clear()
+  drafts.clear()
   try {
     for (const key of Object.keys(sessionStorage)) if (key.startsWith(PREFIX)) sessionStorage.removeItem(key)
   } catch {
-    // There was none.
+    // No storage.
   }
 }
 
 addEventListener('beforeunload', (event) => {
-  if (hasUnsaved()) event.preventDefault() // the browser asks
+  if (hasUnsaved()) event.preventDefault() // the browser asks first
 })
 
-const isSame = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
+const isEqual = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
 
-/** What is written under a key, such as `note:ID`, from `start` or from where it was left. `left` is called when
- *  somebody goes elsewhere in the app without saving. */
-export function useDraft<T>(key: string, start: T, left?: () => void): Draft<T> {
-  const [now, setNow] = useState(() => ({ base: start, draft: start, isBack: false, ...found<T>(key) }))
+/** The draft of a key, such as `note:ID`: the stored one, or `initial`. `onLeave` is called when the user goes to
+ *  another page without saving. */
+export function useDraft<T>(key: string, initial: T, onLeave?: () => void): Draft<T> {
+  const [state, setState] = useState(() => ({
+    base: initial,
+    draft: initial,
+    isRestored: false,
+    ...restoreDraft<T>(key),
+  }))
   const timer = useRef(0)
-  const isChanged = !isSame(now.base, now.draft)
-  if (isChanged) kept.set(key, { base: now.base, draft: now.draft })
-  const keep = () => {
+  const isChanged = !isEqual(state.base, state.draft)
+  if (isChanged) drafts.set(key, { base: state.base, draft: state.draft })
+  const flush = () => {
     clearTimeout(timer.current)
-    if (unsaved.has(key)) write(key)
+    if (unsaved.has(key)) storeDraft(key)
   }
   useEffect(() => {
     if (isChanged) {
       unsaved.add(key)
-      timer.current = window.setTimeout(keep, SOON)
-    } else if (unsaved.delete(key)) drop(key)
+      timer.current = window.setTimeout(flush, WRITE_DELAY_MS)
+    } else if (unsaved.delete(key)) removeDraft(key)
     return () => clearTimeout(timer.current)
-  }, [now])
+  }, [state])
   useEffect(() => {
-    addEventListener('pagehide', keep)
+    addEventListener('pagehide', flush)
     return () => {
-      removeEventListener('pagehide', keep)
-      keep()
-      if (unsaved.delete(key)) left?.()
+      removeEventListener('pagehide', flush)
+      flush()
+      if (unsaved.delete(key)) onLeave?.()
     }
   }, [])
   return {
-    ...now,
+    ...state,
     isChanged,
-    set: (draft) => setNow((was) => ({ ...was, draft })),
-    rebase: (base) => setNow((was) => ({ ...was, base })),
-    forget: (base) => {
+    set: (draft) => setState((previous) => ({ ...previous, draft })),
+    discard: (base) => {
       unsaved.delete(key)
-      drop(key)
-      setNow((was) => ({ base: base ?? was.base, draft: base ?? was.base, isBack: false }))
+      removeDraft(key)
+      setState((previous) => ({ base: base ?? previous.base, draft: base ?? previous.base, isRestored: false }))
     },
   }
 }
 
-function found<T>(key: string): (Kept<T> & { isBack: true }) | undefined {
-  const before = read<T>(key)
-  return before && !isSame(before.base, before.draft) ? { ...before, isBack: true } : undefined
+function restoreDraft<T>(key: string): (StoredDraft<T> & { isRestored: true }) | undefined {
+  const stored = loadDraft<T>(key)
+  return stored && !isEqual(stored.base, stored.draft) ? { ...stored, isRestored: true } : undefined
 }

@@ -1,37 +1,37 @@
 import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
+import { errorMessage } from './format'
 
 interface Toast {
   id: number
   text: string
-  failed?: boolean
+  isError?: boolean
   undo?: () => unknown
 }
 
-const LASTS = 8000 // milliseconds
-const UNDO_LASTS = 20_000
-const MOST = 5 // at once
-const shown = signal<Toast[]>([])
-let count = 0
+const TOAST_MS = 8000
+const UNDO_TOAST_MS = 20_000
+const MAX_TOASTS = 5
+const toasts = signal<Toast[]>([])
+let lastId = 0
 
-/** Say what was done, with a way back where there is one. Ways back stay beside each other; a mere word makes way for the next. */
-export function toast(text: string, more: Omit<Toast, 'id' | 'text'> = {}): void {
-  shown.value = [...shown.value.filter((one) => one.undo), { id: ++count, text, ...more }].slice(-MOST)
+/** Show a message. Those with Undo stay beside each other; one without makes way for the next message. */
+export function toast(text: string, options: Omit<Toast, 'id' | 'text'> = {}): void {
+  toasts.value = [...toasts.value.filter((item) => item.undo), { id: ++lastId, text, ...options }].slice(-MAX_TOASTS)
 }
 
-export const failed = (error: unknown) =>
-  toast(error instanceof Error ? error.message : String(error), { failed: true })
+export const showError = (error: unknown) => toast(errorMessage(error), { isError: true })
 
-const close = (id: number) => (shown.value = shown.value.filter((one) => one.id !== id))
+const close = (id: number) => (toasts.value = toasts.value.filter((item) => item.id !== id))
 
-/** None leaves while somebody points at one or has the focus in it. */
+/** No message disappears while the pointer or the focus is in one. */
 export function Toasts() {
-  const [isPointedAt, setPointedAt] = useState(false)
+  const [isHovered, setHovered] = useState(false)
   const [isFocused, setFocused] = useState(false)
-  const isEmpty = !shown.value.length
+  const isEmpty = !toasts.value.length
   useEffect(() => {
-    if (!isEmpty) return // what is gone tells of no pointer or focus that leaves
-    setPointedAt(false)
+    if (!isEmpty) return // a removed element fires no event when the pointer or the focus leaves it
+    setHovered(false)
     setFocused(false)
   }, [isEmpty])
   return (
@@ -39,41 +39,41 @@ export function Toasts() {
       class="toasts"
       role="status"
       aria-live="polite"
-      onMouseEnter={() => setPointedAt(true)}
-      onMouseLeave={() => setPointedAt(false)}
+      onMouseEnter={() => setHovered(true)}
+      onMouseLeave={() => setHovered(false)}
       onFocusIn={() => setFocused(true)}
       onFocusOut={() => setFocused(false)}
     >
-      {shown.value.map((one) => (
-        <Shown key={one.id} now={one} waits={isPointedAt || isFocused} close={() => close(one.id)} />
+      {toasts.value.map((item) => (
+        <ToastItem key={item.id} item={item} isPaused={isHovered || isFocused} close={() => close(item.id)} />
       ))}
     </div>
   )
 }
 
-function Shown({ now, waits, close }: { now: Toast; waits: boolean; close: () => void }) {
+function ToastItem({ item, isPaused, close }: { item: Toast; isPaused: boolean; close: () => void }) {
   useEffect(() => {
-    if (waits) return
-    const timer = setTimeout(close, now.undo ? UNDO_LASTS : LASTS)
+    if (isPaused) return
+    const timer = setTimeout(close, item.undo ? UNDO_TOAST_MS : TOAST_MS)
     return () => clearTimeout(timer)
-  }, [waits])
+  }, [isPaused])
   const undo = async () => {
     close()
     try {
-      await now.undo?.()
+      await item.undo?.()
     } catch (error) {
-      failed(error)
+      showError(error)
     }
   }
   return (
-    <div class={now.failed ? 'toast failed' : 'toast'}>
-      <span id={`toast${now.id}`}>{now.text}</span>
-      {now.undo && (
-        <button class="link" aria-describedby={`toast${now.id}`} onClick={undo}>
+    <div class={item.isError ? 'toast failed' : 'toast'}>
+      <span id={`toast${item.id}`}>{item.text}</span>
+      {item.undo && (
+        <button class="link" aria-describedby={`toast${item.id}`} onClick={undo}>
           Undo
         </button>
       )}
-      <button class="link" aria-label="Close this message" aria-describedby={`toast${now.id}`} onClick={close}>
+      <button class="link" aria-label="Close this message" aria-describedby={`toast${item.id}`} onClick={close}>
         ×
       </button>
     </div>

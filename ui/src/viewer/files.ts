@@ -1,8 +1,14 @@
-// Files pass through tool calls in pieces: a page in a sandbox has no other way in or out.
+// Files are transferred in pieces by tool calls: a page in a sandbox has no other access to the server.
+import type { ToolArguments } from '../shared/api-types'
 import type { Bridge } from '../shared/bridge'
 
-const PIECE = 512 * 1024 // bytes; a request may have 4 MiB
-const FORMATS: Record<string, string> = {
+const PIECE_BYTES = 512 * 1024 // a request may have 4 MiB
+type ImportFormat = NonNullable<ToolArguments<'portal_import'>['format']>
+export type ExportFormat = NonNullable<ToolArguments<'portal_export'>['format']>
+/** What happens to existing tables; undefined leaves it to the server. */
+export type OnConflict = ToolArguments<'portal_import'>['onConflict']
+
+const FORMATS: Record<string, ImportFormat> = {
   json: 'json',
   jsonl: 'json',
   ndjson: 'json',
@@ -10,7 +16,7 @@ const FORMATS: Record<string, string> = {
   parquet: 'parquet',
   db: 'db',
 }
-const TYPES: Record<string, string> = {
+const MEDIA_TYPES: Record<string, string> = {
   json: 'application/json',
   csv: 'text/csv',
   parquet: 'application/vnd.apache.parquet',
@@ -19,12 +25,12 @@ const TYPES: Record<string, string> = {
 }
 
 export const ACCEPTED = Object.keys(FORMATS)
-  .map((ending) => '.' + ending)
+  .map((extension) => '.' + extension)
   .join(',')
 
-const ending = (name: string) => name.split('.').pop()?.toLowerCase() ?? ''
+const extension = (name: string) => name.split('.').pop()?.toLowerCase() ?? ''
 
-/** The table a file goes to, if nobody says otherwise. Names that start with _ are the server's own. */
+/** The default name of the table for a file. Names that start with _ are reserved by the server. */
 export const tableName = (name: string) =>
   name
     .replace(/\.[^.]*$/, '')
@@ -35,63 +41,70 @@ export const tableName = (name: string) =>
 
 export const isTableName = (name: string) => /^[A-Za-z][A-Za-z0-9_]{0,63}$/.test(name)
 
-export const formatOf = (name: string) => FORMATS[ending(name)]
-
-/** What becomes of tables that are there; undefined leaves it to the server. */
-export type OnConflict = 'refuse' | 'append' | 'replace' | undefined
+export const formatOf = (name: string) => FORMATS[extension(name)]
 
 export async function importFile(
   bridge: Bridge,
   portalUri: string,
   file: File,
   table: string,
-  tell: (done: number) => void,
+  onProgress: (done: number) => void,
   onConflict?: OnConflict,
 ): Promise<number> {
   const format = formatOf(file.name)
   if (!format) throw new Error(`${file.name}: choose a file that ends in ${ACCEPTED.replaceAll(',', ', ')}.`)
-  const name = `${token()}.${ending(file.name)}`
+  const name = `${randomName()}.${extension(file.name)}`
   let source = ''
-  for (let offset = 0; offset === 0 || offset < file.size; offset += PIECE) {
-    const piece = new Uint8Array(await file.slice(offset, offset + PIECE).arrayBuffer())
-    source = (await bridge.call<{ source: string }>('portal_upload', { name, offset, data: encoded(piece) })).source
-    tell(Math.min(1, (offset + PIECE) / file.size))
+  for (let offset = 0; offset === 0 || offset < file.size; offset += PIECE_BYTES) {
+    const piece = new Uint8Array(await file.slice(offset, offset + PIECE_BYTES).arrayBuffer())
+    source = (await bridge.call('portal_upload', { name, offset, data: toBase64(piece) })).source
+    onProgress(Math.min(1, (offset + PIECE_BYTES) / file.size))
   }
-  const asked = { portalUri, source, format, ...(format === 'db' ? {} : { table }), ...(onConflict && { onConflict }) }
-  return (await bridge.call<{ imported: number }>('portal_import', asked)).imported
+  const request = {
+    portalUri,
+    source,
+    format,
+    ...(format === 'db' ? {} : { table }),
+    ...(onConflict && { onConflict }),
+  }
+  return (await bridge.call('portal_import', request)).imported
 }
 
-/** `what` is a table or a query; neither means the whole portal, as db or as a zip of files. */
+/** Export a table, a query, or, with neither, the whole portal as db or as a zip of files. */
 export async function exportFile(
   bridge: Bridge,
   portalUri: string,
   name: string,
-  format: string,
-  what: { table?: string; query?: string },
+  format: ExportFormat,
+  selection: { table?: string; query?: string },
 ): Promise<string> {
-  const ending = format === 'db' || what.table || what.query ? format : 'zip'
-  const destination = `downloads/${token()}.${ending}`
-  await bridge.call('portal_export', { portalUri, destination, format, ...(format === 'db' ? {} : what) })
+  const extension = format === 'db' || selection.table || selection.query ? format : 'zip'
+  const destination = `downloads/${randomName()}.${extension}`
+  await bridge.call('portal_export', { portalUri, destination, format, ...(format === 'db' ? {} : selection) })
   const pieces: Uint8Array<ArrayBuffer>[] = []
   for (let offset = 0, done = false; !done;) {
-    const piece = await bridge.call<{ data: string; done: boolean }>('portal_download', { destination, offset })
-    const bytes = decoded(piece.data)
+    const piece = await bridge.call('portal_download', { destination, offset })
+    const bytes = fromBase64(piece.data)
     pieces.push(bytes)
     offset += bytes.length
     done = piece.done || !bytes.length
   }
   const whole = new Uint8Array(await new Blob(pieces).arrayBuffer())
-  return bridge.save(`${name}.${ending}`, TYPES[ending]!, whole)
+  return bridge.save(`${name}.${extension}`, MEDIA_TYPES[extension]!, whole)
 }
 
-export function encoded(bytes: Uint8Array): string {
+const MAX_ARGUMENTS = 0x8000 // of a function call
+
+export function toBase64(bytes: Uint8Array): string {
   let text = ''
-  for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000))
+  for (let start = 0; start < bytes.length; start += MAX_ARGUMENTS) {
+    text += String.fromCharCode(...bytes.subarray(start, start + MAX_ARGUMENTS))
+  }
   return btoa(text)
 }
 
-function decoded(text: string): Uint8Array<ArrayBuffer> {
+export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))
 }
 
-const token = () => Array.from(crypto.getRandomValues(new Uint32Array(3)), (part) => part.toString(36)).join('')
+const randomName = () => Array.from(crypto.getRandomValues(new Uint32Array(3)), (part) => part.toString(36)).join('')

@@ -1,53 +1,62 @@
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from '@tanstack/virtual-core'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { Bridge, Column, Row, Table } from '../shared/bridge'
-import { cell, message, number } from '../shared/words'
-import { EVERYTHING, count, isPlain, page, type Wish } from './rows'
+import type { Column, Row, Table } from '../shared/api-types'
+import type { Bridge } from '../shared/bridge'
+import { cell, errorMessage, number } from '../shared/format'
+import { ALL_ROWS, countRows, isScalar, fetchPage, type RowQuery } from './rows'
 
-const HEIGHT = 30 // pixels of a row
-const PAGE = 10 // rows where a host shows the viewer inside a conversation
-const CHUNK = 100 // rows asked for at once where it scrolls
+const ROW_HEIGHT_PX = 30
+const PAGE_ROWS = 10 // where a host shows the viewer inside a conversation
+const CHUNK_ROWS = 100 // in one request, where the rows scroll
+const KEY_ROWS = 20 // of PageUp and PageDown, where the rows scroll
 
-interface Loaded {
+interface RowSource {
   total: number | null
-  trouble: string | null
+  error: string | null
   row: (index: number) => Row | undefined
-  want: (from: number, to: number) => void
+  load: (from: number, to: number) => void
 }
 
-/** Rows as they are looked at. Answers to a wish that has changed meanwhile are dropped. */
-function useRows(bridge: Bridge, portalUri: string, table: Table, wish: Wish, revision: number, size: number): Loaded {
-  const key = JSON.stringify([portalUri, table.name, wish, revision, size])
+/** The rows of the visible part. Responses to a former query are dropped. */
+function useRows(
+  bridge: Bridge,
+  portalUri: string,
+  table: Table,
+  query: RowQuery,
+  revision: number,
+  size: number,
+): RowSource {
+  const key = JSON.stringify([portalUri, table.name, query, revision, size])
   const current = useRef('')
-  const chunks = useRef(new Map<number, Row[] | 'asked'>())
+  const chunks = useRef(new Map<number, Row[] | 'pending'>())
   const [total, setTotal] = useState<number | null>(null)
-  const [trouble, setTrouble] = useState<string | null>(null)
-  const [, redraw] = useState(0)
+  const [error, setError] = useState<string | null>(null)
+  const [, setRenderCount] = useState(0)
   if (current.current !== key) {
     current.current = key
     chunks.current = new Map()
   }
-  const guard = async <T,>(work: Promise<T>, then: (found: T) => void) => {
+  const runIfCurrent = async <T,>(work: Promise<T>, then: (found: T) => void) => {
     try {
       const found = await work
       if (current.current === key) then(found)
     } catch (error) {
       if (current.current !== key) return
-      setTrouble(message(error))
+      setError(errorMessage(error))
       setTotal(0)
     }
   }
   useEffect(() => {
-    setTrouble(null)
-    void guard(count(bridge, portalUri, table, wish), setTotal)
+    setError(null)
+    void runIfCurrent(countRows(bridge, portalUri, table, query), setTotal)
   }, [key])
-  const want = (from: number, to: number) => {
-    for (let at = Math.floor(from / size); at * size < to; at++) {
-      if (chunks.current.has(at)) continue
-      chunks.current.set(at, 'asked')
-      void guard(page(bridge, portalUri, table, wish, at * size, size), (rows) => {
-        chunks.current.set(at, rows)
-        redraw((times) => times + 1)
+  const load = (from: number, to: number) => {
+    for (let chunk = Math.floor(from / size); chunk * size < to; chunk++) {
+      if (chunks.current.has(chunk)) continue
+      chunks.current.set(chunk, 'pending')
+      void runIfCurrent(fetchPage(bridge, portalUri, table, query, chunk * size, size), (rows) => {
+        chunks.current.set(chunk, rows)
+        setRenderCount((count) => count + 1)
       })
     }
   }
@@ -55,88 +64,85 @@ function useRows(bridge: Bridge, portalUri: string, table: Table, wish: Wish, re
     const chunk = chunks.current.get(Math.floor(index / size))
     return Array.isArray(chunk) ? chunk[index % size] : undefined
   }
-  return { total, trouble, row, want }
+  return { total, error, row, load }
 }
 
-const width = (column: Column) =>
-  /Int|Float|Bool/.test(column.type)
-    ? 110
-    : /UUID|Date/.test(column.type)
-      ? 190
-      : /JSON|Array/.test(column.type)
-        ? 240
-        : 260
+function widthPx({ type }: Column): number {
+  if (/Int|Float|Bool/.test(type)) return 110
+  if (/UUID|Date/.test(type)) return 190
+  return /JSON|Array/.test(type) ? 240 : 260
+}
 
 interface Props {
   bridge: Bridge
   portalUri: string
   table: Table
-  wish: Wish
-  setWish: (wish: Wish) => void
+  query: RowQuery
+  setQuery: (query: RowQuery) => void
   revision: number
   selected: Map<number, Row>
   setSelected: (rows: Map<number, Row>) => void
   onDelete: () => void
-  pages: boolean // a pager instead of scrolling
+  isPaged: boolean // a pager instead of scrolling
 }
 
 export function Grid({
   bridge,
   portalUri,
   table,
-  wish,
-  setWish,
+  query,
+  setQuery,
   revision,
   selected,
   setSelected,
   onDelete,
-  pages,
+  isPaged,
 }: Props) {
-  const size = pages ? PAGE : CHUNK
-  const rows = useRows(bridge, portalUri, table, wish, revision, size)
+  const size = isPaged ? PAGE_ROWS : CHUNK_ROWS
+  const rows = useRows(bridge, portalUri, table, query, revision, size)
   const total = rows.total ?? 0
   const [current, setCurrent] = useState(0)
   const [shownPage, setShownPage] = useState(0)
-  const [, redraw] = useState(0)
+  const [, setRenderCount] = useState(0)
   const scroller = useRef<HTMLDivElement>(null)
   const virtual = useMemo(
     () =>
       new Virtualizer<HTMLDivElement, HTMLElement>({
         count: 0,
         getScrollElement: () => scroller.current,
-        estimateSize: () => HEIGHT,
+        estimateSize: () => ROW_HEIGHT_PX,
         overscan: 10,
         scrollToFn: elementScroll,
         observeElementRect,
         observeElementOffset,
-        onChange: () => redraw((times) => times + 1),
+        onChange: () => setRenderCount((count) => count + 1),
       }),
-    [pages],
+    [isPaged],
   )
-  virtual.setOptions({ ...virtual.options, count: pages ? 0 : total })
+  virtual.setOptions({ ...virtual.options, count: isPaged ? 0 : total })
   useEffect(() => virtual._didMount(), [virtual])
   useEffect(() => virtual._willUpdate())
   useEffect(() => {
     setCurrent(0)
     setShownPage(0)
     if (scroller.current) scroller.current.scrollTop = 0
-  }, [table.name, JSON.stringify(wish)])
+  }, [table.name, JSON.stringify(query)])
 
-  const first = shownPage * PAGE
-  const shown = pages
-    ? Array.from({ length: Math.max(0, Math.min(PAGE, total - first)) }, (_, at) => ({
+  const first = shownPage * PAGE_ROWS
+  const shown = isPaged
+    ? Array.from({ length: Math.max(0, Math.min(PAGE_ROWS, total - first)) }, (_, at) => ({
         index: first + at,
-        start: at * HEIGHT,
+        start: at * ROW_HEIGHT_PX,
       }))
     : virtual.getVirtualItems().map((item) => ({ index: item.index, start: item.start }))
   const from = shown[0]?.index ?? 0
   const to = (shown.at(-1)?.index ?? -1) + 1
-  useEffect(() => rows.want(from, to))
+  useEffect(() => rows.load(from, to))
 
   useEffect(() => {
-    // Somebody else's write may have moved the rows: what is not where it was selected is not selected any more.
-    const kept = [...selected].filter(([index, row]) => isSame(rows.row(index) ?? row, row))
-    if (kept.length < selected.size) setSelected(new Map(kept))
+    // A write of another client may have moved the rows: those are not selected any more.
+    const unmoved = [...selected].filter(([index, row]) => isEqual(rows.row(index) ?? row, row))
+    if (unmoved.length < selected.size) setSelected(new Map(unmoved))
   })
 
   const toggle = (index: number) => {
@@ -149,14 +155,14 @@ export function Grid({
   const move = (by: number) => {
     const next = Math.max(0, Math.min(total - 1, current + by))
     setCurrent(next)
-    if (pages) setShownPage(Math.floor(next / PAGE))
+    if (isPaged) setShownPage(Math.floor(next / PAGE_ROWS))
     else virtual.scrollToIndex(next)
   }
   const steps: Record<string, number> = {
     ArrowDown: 1,
     ArrowUp: -1,
-    PageDown: pages ? PAGE : 20,
-    PageUp: pages ? -PAGE : -20,
+    PageDown: isPaged ? PAGE_ROWS : KEY_ROWS,
+    PageUp: isPaged ? -PAGE_ROWS : -KEY_ROWS,
     Home: -1e12,
     End: 1e12,
   }
@@ -170,18 +176,19 @@ export function Grid({
     else return
     event.preventDefault()
   }
-  const sort = (name: string) => {
-    const isSame = wish.sort === name
-    setWish({ ...wish, sort: isSame && wish.descending ? undefined : name, descending: isSame && !wish.descending })
+  const sortBy = (name: string) => {
+    const isSorted = query.sort === name
+    const sort = isSorted && query.descending ? undefined : name
+    setQuery({ ...query, sort, descending: isSorted && !query.descending })
   }
   const filter = (name: string, value: string) => {
-    const { [name]: _, ...others } = wish.filters
-    setWish({ ...wish, filters: value ? { ...others, [name]: value } : others })
+    const others = Object.entries(query.filters).filter(([other]) => other !== name)
+    setQuery({ ...query, filters: Object.fromEntries(value ? [...others, [name, value]] : others) })
   }
   const columns = {
-    gridTemplateColumns: ['36px', ...table.columns.map((column) => `${width(column)}px`)].join(' ') + ' 1fr',
+    gridTemplateColumns: ['36px', ...table.columns.map((column) => `${widthPx(column)}px`)].join(' ') + ' 1fr',
   }
-  const isFiltered = Boolean(wish.search || Object.keys(wish.filters).length)
+  const isFiltered = Boolean(query.search || Object.keys(query.filters).length)
   return (
     <>
       <div class="grid-scroll" ref={scroller}>
@@ -204,22 +211,22 @@ export function Grid({
                 <span
                   role="columnheader"
                   key={column.name}
-                  aria-sort={wish.sort !== column.name ? 'none' : wish.descending ? 'descending' : 'ascending'}
+                  aria-sort={query.sort !== column.name ? 'none' : query.descending ? 'descending' : 'ascending'}
                 >
                   <button
                     class="sort"
                     title={column.type}
-                    disabled={!isPlain(column)}
-                    onClick={() => sort(column.name)}
+                    disabled={!isScalar(column)}
+                    onClick={() => sortBy(column.name)}
                   >
                     {column.name}
-                    {wish.sort === column.name && <i aria-hidden="true" class={wish.descending ? 'down' : 'up'} />}
+                    {query.sort === column.name && <i aria-hidden="true" class={query.descending ? 'down' : 'up'} />}
                   </button>
                   <input
                     class="filter"
                     aria-label={`Filter ${column.name}`}
                     placeholder="filter"
-                    value={wish.filters[column.name] ?? ''}
+                    value={query.filters[column.name] ?? ''}
                     onChange={(event) => filter(column.name, event.currentTarget.value)}
                   />
                 </span>
@@ -229,7 +236,7 @@ export function Grid({
           <div
             role="rowgroup"
             class="grid-body"
-            style={{ height: `${pages ? shown.length * HEIGHT : virtual.getTotalSize()}px` }}
+            style={{ height: `${isPaged ? shown.length * ROW_HEIGHT_PX : virtual.getTotalSize()}px` }}
           >
             {shown.map(({ index, start }) => {
               const row = rows.row(index)
@@ -265,15 +272,15 @@ export function Grid({
         </div>
         {rows.total === 0 && (
           <p class="empty">
-            {rows.trouble ? (
-              <span role="alert">{rows.trouble} </span>
+            {rows.error ? (
+              <span role="alert">{rows.error} </span>
             ) : isFiltered ? (
               'No rows match. '
             ) : (
               'This table is empty. Import a file to fill it.'
             )}
-            {(rows.trouble || isFiltered) && (
-              <button class="link" onClick={() => setWish(EVERYTHING)}>
+            {(rows.error || isFiltered) && (
+              <button class="link" onClick={() => setQuery(ALL_ROWS)}>
                 Clear filters
               </button>
             )}
@@ -281,7 +288,7 @@ export function Grid({
         )}
       </div>
       <div class="pager">
-        {pages && (
+        {isPaged && (
           <button disabled={!shownPage} onClick={() => setShownPage(shownPage - 1)} aria-label="Previous page">
             ‹
           </button>
@@ -289,12 +296,16 @@ export function Grid({
         <span aria-live="polite">
           {rows.total === null
             ? 'Counting…'
-            : pages && total
-              ? `${number(first + 1)}–${number(Math.min(total, first + PAGE))} of ${number(total)}`
+            : isPaged && total
+              ? `${number(first + 1)}–${number(Math.min(total, first + PAGE_ROWS))} of ${number(total)}`
               : `${number(total)} rows`}
         </span>
-        {pages && (
-          <button disabled={first + PAGE >= total} onClick={() => setShownPage(shownPage + 1)} aria-label="Next page">
+        {isPaged && (
+          <button
+            disabled={first + PAGE_ROWS >= total}
+            onClick={() => setShownPage(shownPage + 1)}
+            aria-label="Next page"
+          >
             ›
           </button>
         )}
@@ -303,7 +314,7 @@ export function Grid({
   )
 }
 
-const isSame = (one: Row, other: Row) => one === other || JSON.stringify(one) === JSON.stringify(other)
+const isEqual = (row: Row, other: Row) => row === other || JSON.stringify(row) === JSON.stringify(other)
 
 function Cell({ value, isLoading }: { value: unknown; isLoading: boolean }) {
   if (isLoading)
@@ -331,8 +342,8 @@ function Cell({ value, isLoading }: { value: unknown; isLoading: boolean }) {
 }
 
 function copy(row: Row | undefined, table: Table): void {
-  if (row)
-    void navigator.clipboard
-      ?.writeText(table.columns.map((column) => cell(row[column.name])).join('\t'))
-      .catch(() => {})
+  const clipboard = navigator.clipboard as Clipboard | undefined // undefined on pages without TLS
+  if (!row || !clipboard) return
+  const cells = table.columns.map((column) => cell(row[column.name]))
+  clipboard.writeText(cells.join('\t')).catch(() => {}) // without permission, the key has no effect
 }

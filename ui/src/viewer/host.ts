@@ -1,4 +1,4 @@
-// The carrier inside a host that shows MCP Apps: JSON-RPC over postMessage, by the official client.
+// The bridge inside a host that shows MCP Apps: JSON-RPC over postMessage, by the official client.
 import {
   App,
   applyDocumentTheme,
@@ -8,29 +8,32 @@ import {
 } from '@modelcontextprotocol/ext-apps'
 import { signal } from '@preact/signals'
 import * as z from 'zod'
-import type { Bridge, View } from '../shared/bridge'
-import { encoded } from './files'
+import type { ToolArguments, ToolName, ToolResult, View } from '../shared/api-types'
+import type { Bridge } from '../shared/bridge'
+import { errorMessage } from '../shared/format'
+import { toBase64 } from './files'
 
 z.config({ jitless: true }) // else zod probes new Function, which every host's policy reports
 
-const PATIENCE = { timeout: 120_000 }
+const TIMEOUT = { timeout: 120_000 }
 
 export const isFullscreen = signal(false)
 export const canFullscreen = signal(false)
-export const asked = signal<string | null>(null)
-export const opened = signal<View | null>(null)
-export const trouble = signal<string | null>(null)
+export const requestedUri = signal<string | null>(null)
+export const openedView = signal<View | null>(null)
+export const hostError = signal<string | null>(null)
 
-type Answer = Awaited<ReturnType<App['callServerTool']>>
+type ToolAnswer = Awaited<ReturnType<App['callServerTool']>>
 
-function unwrapped<T>(answer: Answer): T {
-  if (!answer.isError) return answer.structuredContent as T
-  const told = answer.structuredContent as { message?: string } | undefined
-  const texts = answer.content?.map((part) => ('text' in part ? String(part.text) : ''))
-  throw new Error(told?.message ?? (texts?.join('\n') || 'The tool failed.'))
+/** The structured content of a result. Throws the server's message if the tool failed. */
+function unwrap(result: ToolAnswer): unknown {
+  if (!result.isError) return result.structuredContent
+  const failure = result.structuredContent as { message?: string } | undefined
+  const texts = result.content.map((part) => ('text' in part ? part.text : ''))
+  throw new Error(failure?.message ?? (texts.join('\n') || 'The tool failed.'))
 }
 
-function adapt(context: Partial<McpUiHostContext>): void {
+function applyContext(context: Partial<McpUiHostContext>): void {
   if (context.theme) applyDocumentTheme(context.theme)
   if (context.styles?.variables) applyHostStyleVariables(context.styles.variables)
   if (context.styles?.css?.fonts) applyHostFonts(context.styles.css.fonts)
@@ -44,33 +47,36 @@ export async function connect(): Promise<Bridge> {
     { availableDisplayModes: ['inline', 'fullscreen'] },
     { autoResize: true },
   )
-  // Before connect: the first notifications come at once.
-  app.ontoolinput = (input) => {
-    asked.value = String(input.arguments?.portalUri ?? '')
-  }
-  app.ontoolresult = (answer) => {
+  // Before connect: the first notifications follow it at once.
+  app.addEventListener('toolinput', (input) => {
+    requestedUri.value = (input.arguments?.portalUri as string | undefined) ?? ''
+  })
+  app.addEventListener('toolresult', (result) => {
     try {
-      opened.value = unwrapped<View>(answer)
+      openedView.value = unwrap(result) as View
     } catch (error) {
-      trouble.value = (error as Error).message
+      hostError.value = errorMessage(error)
     }
-  }
-  app.ontoolcancelled = () => {
-    trouble.value = 'This was cancelled. Ask for the portal again.'
-  }
-  app.onhostcontextchanged = adapt
-  app.onteardown = async () => ({})
+  })
+  app.addEventListener('toolcancelled', () => {
+    hostError.value = 'The call was cancelled. Open the portal again.'
+  })
+  app.addEventListener('hostcontextchanged', applyContext)
+  app.onteardown = () => Promise.resolve({})
   await app.connect()
   const context = app.getHostContext() ?? {}
-  adapt(context)
-  const inSpec = context.toolInfo?.tool.name.startsWith('memory/') // --portal-names spec
-  const named = (tool: string) => (inSpec ? tool.replace(/^portal_(?!upload|download)/, 'memory/') : tool)
+  applyContext(context)
+  const usesSpecNames = context.toolInfo?.tool.name.startsWith('memory/') // --portal-names spec
+  const toolName = (tool: string) => (usesSpecNames ? tool.replace(/^portal_(?!upload|download)/, 'memory/') : tool)
   return {
-    call: async (tool, args) => unwrapped(await app.callServerTool({ name: named(tool), arguments: args }, PATIENCE)),
+    async call<N extends ToolName>(tool: N, args: ToolArguments<N>) {
+      const request = { name: toolName(tool), arguments: args as Record<string, unknown> }
+      return unwrap(await app.callServerTool(request, TIMEOUT)) as ToolResult<N>
+    },
     save: (name, type, bytes) => save(app, name, type, bytes),
     async setFullscreen(on) {
-      const now = await app.requestDisplayMode({ mode: on ? 'fullscreen' : 'inline' })
-      isFullscreen.value = now.mode === 'fullscreen'
+      const { mode } = await app.requestDisplayMode({ mode: on ? 'fullscreen' : 'inline' })
+      isFullscreen.value = mode === 'fullscreen'
     },
   }
 }
@@ -79,21 +85,21 @@ async function save(app: App, name: string, type: string, bytes: Uint8Array<Arra
   const isText = /json|csv/.test(type)
   const text = isText ? new TextDecoder().decode(bytes) : ''
   if (app.getHostCapabilities()?.downloadFile) {
-    const content = isText ? { text } : { blob: encoded(bytes) }
-    const answer = await app.downloadFile(
+    const content = isText ? { text } : { blob: toBase64(bytes) }
+    const result = await app.downloadFile(
       { contents: [{ type: 'resource', resource: { uri: `file:///${name}`, mimeType: type, ...content } }] },
-      PATIENCE,
+      TIMEOUT,
     )
-    if (answer.isError) throw new Error('The host did not save the file.')
+    if (result.isError) throw new Error('The host did not save the file.')
     return `Saved ${name}.`
   }
   if (isText) {
     try {
       await navigator.clipboard.writeText(text)
-      return `This host saves no files: ${name} is in the clipboard.`
+      return `This host saves no files: ${name} is copied to the clipboard.`
     } catch {
-      // no permission: the sentence below
+      // no permission for the clipboard: fail with the message below
     }
   }
-  throw new Error("This host saves no files. Export from the server's web app, or ask for portal_export.")
+  throw new Error("This host saves no files. Export from the server's web app, or with portal_export.")
 }

@@ -3,8 +3,8 @@ import { useEffect, useState } from 'preact/hooks'
 import type { Bridge } from '../shared/bridge'
 import '../shared/style.css'
 import { Toasts } from '../shared/toast'
-import { message } from '../shared/words'
-import { asked, canFullscreen, connect, isFullscreen, opened, trouble } from './host'
+import { errorMessage } from '../shared/format'
+import { canFullscreen, connect, hostError, isFullscreen, openedView, requestedUri } from './host'
 import { Viewer } from './viewer'
 import './viewer.css'
 
@@ -12,23 +12,22 @@ function Boot() {
   const [bridge, setBridge] = useState<Bridge | null>(null)
   useEffect(() => {
     if (window.parent === window)
-      trouble.value =
-        'This page belongs into a host that shows MCP Apps. In a browser, open the web app and its page Portals.'
-    else connect().then(setBridge, (error) => (trouble.value = message(error)))
+      hostError.value = 'This page is for hosts that show MCP Apps. In a browser, open the page Portals of the web app.'
+    else connect().then(setBridge, (error: unknown) => (hostError.value = errorMessage(error)))
   }, [])
-  if (trouble.value)
+  if (hostError.value)
     return (
       <main>
         <p class="empty" role="alert">
-          {trouble.value}
+          {hostError.value}
         </p>
       </main>
     )
-  if (!bridge || !opened.value) {
+  if (!bridge || !openedView.value) {
     return (
       <main class="empty" aria-busy="true">
         <h1 class="hidden">Memory portal</h1>
-        {asked.value ? `Opening ${asked.value}…` : 'Connecting…'}
+        {requestedUri.value ? `Opening ${requestedUri.value}…` : 'Connecting…'}
         <div class="skeleton" />
         <div class="skeleton" />
       </main>
@@ -38,9 +37,9 @@ function Boot() {
     <main class={isFullscreen.value ? 'fullscreen' : 'inline'}>
       <Viewer
         bridge={bridge}
-        first={opened.value}
-        pages={!isFullscreen.value}
-        fullscreen={canFullscreen.value ? isFullscreen.value : undefined}
+        initialView={openedView.value}
+        isPaged={!isFullscreen.value}
+        isFullscreen={canFullscreen.value ? isFullscreen.value : undefined}
       />
       <Toasts />
     </main>

@@ -6,11 +6,12 @@ import { EditorState } from '@codemirror/state'
 import { EditorView, drawSelection, keymap, lineNumbers, placeholder } from '@codemirror/view'
 import { tags } from '@lezer/highlight'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { Bridge, Result, Table } from '../shared/bridge'
+import type { QueryResult, Table } from '../shared/api-types'
+import type { Bridge } from '../shared/bridge'
 import { Chart } from '../shared/chart'
-import { failed, toast } from '../shared/toast'
-import { cell, message, number, plural } from '../shared/words'
-import { exportFile } from './files'
+import { showError, toast } from '../shared/toast'
+import { cell, errorMessage, number, plural } from '../shared/format'
+import { exportFile, type ExportFormat } from './files'
 
 const colors = HighlightStyle.define([
   { tag: tags.keyword, color: 'var(--accent)', fontWeight: '600' },
@@ -18,7 +19,7 @@ const colors = HighlightStyle.define([
   { tag: tags.number, color: 'var(--num)' },
   { tag: tags.comment, color: 'var(--mut)', fontStyle: 'italic' },
 ])
-const looks = EditorView.theme({
+const theme = EditorView.theme({
   '&': { fontSize: '13px', backgroundColor: 'var(--bg)', color: 'var(--fg)' },
   '.cm-content': { fontFamily: 'var(--mono)', caretColor: 'var(--fg)' },
   '.cm-gutters': { backgroundColor: 'var(--bg2)', color: 'var(--mut)', border: '0' },
@@ -29,8 +30,8 @@ const looks = EditorView.theme({
     backgroundColor: 'color-mix(in srgb, var(--accent) 25%, transparent)',
   },
 })
-/** Typing over a selection ourselves: the browser would keep its colours in a style attribute, which a strict policy refuses. */
-const plainReplacing = EditorView.domEventHandlers({
+/** Typing over a selection: the browser would keep its colors in a style attribute, which a strict policy refuses. */
+const replaceSelection = EditorView.domEventHandlers({
   beforeinput(event, view) {
     if (event.inputType !== 'insertText' || !event.data || view.state.selection.main.empty || view.composing)
       return false
@@ -39,12 +40,16 @@ const plainReplacing = EditorView.domEventHandlers({
     return true
   },
 })
+const KEYWORDS = `select from where and or not in is null like ilike between order by group having limit offset as asc
+  desc distinct with join inner left right full on using union all case when then else end prewhere array final sample
+  interval exists any`
+const FUNCTIONS = `count sum avg min max uniq quantile countIf sumIf toString toDate toStartOfHour toStartOfDay
+  toStartOfMonth substring length lower upper hasToken hasAnyTokens now round arrayJoin`
+const words = (text: string) => text.replace(/\s+/g, ' ')
 const ClickHouse = SQLDialect.define({
-  keywords:
-    'select from where and or not in is null like ilike between order by group having limit offset as asc desc distinct with join inner left right full on using union all case when then else end prewhere array final sample interval exists any',
+  keywords: words(KEYWORDS),
   types: 'String UUID Bool Int64 UInt64 Float64 DateTime64 Date Array Nullable JSON',
-  builtin:
-    'count sum avg min max uniq quantile countIf sumIf toString toDate toStartOfHour toStartOfDay toStartOfMonth substring length lower upper hasToken hasAnyTokens now round arrayJoin',
+  builtin: words(FUNCTIONS),
   backslashEscapes: true,
 })
 
@@ -57,44 +62,44 @@ interface Props {
 }
 
 export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
-  const place = useRef<HTMLDivElement>(null)
+  const container = useRef<HTMLDivElement>(null)
   const editor = useRef<EditorView>(undefined)
-  const asked = useRef(0)
-  const ran = useRef(query) // what the result answers, and the address has
-  const [result, setResult] = useState<Result | null>(null)
-  const [trouble, setTrouble] = useState<string | null>(null)
+  const runCount = useRef(0)
+  const lastQuery = useRef(query) // the query of the result and of the address
+  const [result, setResult] = useState<QueryResult | null>(null)
+  const [error, setError] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
   const [asChart, setAsChart] = useState(false)
   const first = tables[0] ? `SELECT *\nFROM ${tables[0].name}\nLIMIT 100` : 'SELECT 1'
   const text = () => editor.current!.state.doc.toString().trim().replace(/;$/, '')
 
   async function run() {
-    const mine = ++asked.current
+    const id = ++runCount.current
     setBusy(true)
-    setTrouble(null)
-    ran.current = text()
-    setQuery(ran.current)
+    setError(null)
+    lastQuery.current = text()
+    setQuery(lastQuery.current)
     try {
-      const found = await bridge.call<Result>('portal_query', { portalUri, sql: ran.current })
-      if (mine !== asked.current) return
+      const found = await bridge.call('portal_query', { portalUri, sql: lastQuery.current })
+      if (id !== runCount.current) return
       setResult(found)
       setAsChart(isChartable(found))
     } catch (error) {
-      if (mine !== asked.current) return
+      if (id !== runCount.current) return
       setResult(null)
-      setTrouble(message(error))
+      setError(errorMessage(error))
     } finally {
-      if (mine === asked.current) setBusy(false)
+      if (id === runCount.current) setBusy(false)
     }
   }
-  const runNow = useRef(run)
-  runNow.current = run
+  const runRef = useRef(run)
+  runRef.current = run
 
   useEffect(() => {
     // In a shadow root the editor's styles are sheets, not <style> elements, which a strict policy refuses.
-    const root = place.current!.shadowRoot ?? place.current!.attachShadow({ mode: 'open' })
+    const root = container.current!.shadowRoot ?? container.current!.attachShadow({ mode: 'open' })
     const schema = Object.fromEntries(tables.map((table) => [table.name, table.columns.map((column) => column.name)]))
-    const runs = { key: 'Mod-Enter', run: () => (void runNow.current(), true) }
+    const runs = { key: 'Mod-Enter', run: () => (void runRef.current(), true) }
     editor.current = new EditorView({
       root,
       parent: root,
@@ -108,8 +113,8 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
           closeBrackets(),
           autocompletion(),
           syntaxHighlighting(colors),
-          looks,
-          plainReplacing,
+          theme,
+          replaceSelection,
           sql({ dialect: ClickHouse, schema }),
           placeholder('SELECT …'),
           EditorView.contentAttributes.of({ 'aria-label': 'SQL query' }),
@@ -123,24 +128,24 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
   }, [])
 
   useEffect(() => {
-    if (query === ran.current) return // else Back has led to another query
-    ran.current = query
+    if (query === lastQuery.current) return // else the user went back to another query
+    lastQuery.current = query
     editor.current?.dispatch({ changes: { from: 0, to: editor.current.state.doc.length, insert: query || first } })
     setResult(null)
-    setTrouble(null)
+    setError(null)
     if (query) void run()
   }, [query])
 
-  async function save(format: string) {
+  async function save(format: ExportFormat) {
     try {
-      toast(await exportFile(bridge, portalUri, 'query', format, { query: ran.current }))
+      toast(await exportFile(bridge, portalUri, 'query', format, { query: lastQuery.current }))
     } catch (error) {
-      failed(error)
+      showError(error)
     }
   }
   return (
     <section class="sql" aria-label="SQL">
-      <div class="editor" ref={place} />
+      <div class="editor" ref={container} />
       <div class="bar">
         <button class="primary" onClick={run} disabled={isBusy}>
           Run
@@ -166,15 +171,15 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
           </div>
         )}
         {result &&
-          ['csv', 'json', 'parquet'].map((format) => (
+          (['csv', 'json', 'parquet'] as const).map((format) => (
             <button key={format} onClick={() => save(format)} aria-label={`Export the result as ${format}`}>
               {format}
             </button>
           ))}
       </div>
-      {trouble && (
-        <pre class="trouble" role="alert">
-          {trouble}
+      {error && (
+        <pre class="error" role="alert">
+          {error}
         </pre>
       )}
       {result && (asChart && isChartable(result) ? <ResultChart result={result} /> : <ResultTable result={result} />)}
@@ -182,15 +187,15 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
   )
 }
 
-const isChartable = (result: Result) =>
+const isChartable = (result: QueryResult) =>
   result.rows.length > 1 && result.rows.length <= 5000 && numbersOf(result).length > 0
 
-const numbersOf = (result: Result) =>
+const numbersOf = (result: QueryResult) =>
   result.columns
     .slice(1)
     .filter((column) => result.rows.every((row) => row[column.name] === null || typeof row[column.name] === 'number'))
 
-function ResultChart({ result }: { result: Result }) {
+function ResultChart({ result }: { result: QueryResult }) {
   const name = result.columns[0]!.name
   const [x, series] = useMemo(() => {
     const first = result.rows.map((row) => row[name])
@@ -208,10 +213,10 @@ function ResultChart({ result }: { result: Result }) {
     }))
     return [isTime ? times : first.map(cell), made] as const
   }, [result])
-  return <Chart x={x} series={series} label={`Chart of ${series.map((one) => one.label).join(', ')} by ${name}`} />
+  return <Chart x={x} series={series} label={`Chart of ${series.map((line) => line.label).join(', ')} by ${name}`} />
 }
 
-function ResultTable({ result }: { result: Result }) {
+function ResultTable({ result }: { result: QueryResult }) {
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Query result">
       <table>

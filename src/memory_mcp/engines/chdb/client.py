@@ -22,7 +22,7 @@ from memory_mcp.engines.chdb.process import (
     is_running,
     wait_until_ended,
 )
-from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
+from memory_mcp.errors import AppError, Invalid, LimitExceeded, NotFound, Unavailable
 
 __all__ = ["EngineError", "EngineLine", "Interrupted", "Rules", "is_installed", "is_running", "wait_until_ended"]
 
@@ -65,14 +65,6 @@ class EngineError(Exception):
         self.code = code
 
 
-class LimitReached(Invalid):
-    """A statement of ours came to a limit of the engine. `is_time` is whether that was the time limit."""
-
-    def __init__(self, message: str, *, is_time: bool) -> None:
-        super().__init__(message, code="timeout" if is_time else "too_large")
-        self.is_time = is_time
-
-
 class Overdue(Exception):
     """A request is past its limit of time. It is not sent again."""
 
@@ -110,7 +102,7 @@ class EngineLine:
 
     def within(self, settings: Callable[[], dict[str, int]], check: Callable[[], None]) -> "EngineLine":
         """This line for statements of ours on foreign data, each run with these settings of the engine. The engine
-        stops when `check`, which is called again and again meanwhile, raises. Raises LimitReached."""
+        stops when `check`, which is called again and again meanwhile, raises. Raises LimitExceeded."""
         line = copy(self)
         line._settings, line._check = settings, check
         return line
@@ -289,13 +281,13 @@ class EngineLine:
 
 
 def _deleted() -> NotFound:
-    return NotFound("This portal was deleted. portal_write creates a new one.", field="portalUri")
+    return NotFound("This portal was deleted.", hint="portal_write creates a new one.", field="portalUri")
 
 
 def _timeout(field: str | None) -> AppError:
     """`field` is the argument a caller's query came in; None for statements of our own."""
     if field is None:
-        return LimitReached("This took the engine too long. Give it less at a time.", is_time=True)
+        return LimitExceeded("This took the engine too long. Give it less at a time.", limit="time")
     return Invalid(
         f"{field}: this took longer than a query may. Narrow it with WHERE, or aggregate less at once.",
         code="timeout",
@@ -328,7 +320,7 @@ def _error(answer: dict[str, Any], field: str | None) -> Exception:
         )
     if field is None:
         if code in {_TOO_MUCH_MEMORY, *_TOO_MANY}:
-            return LimitReached("This is too much for the engine at once. Give it less at a time.", is_time=False)
+            return LimitExceeded("This is too much for the engine at once. Give it less at a time.", limit="size")
     elif words := _TOO_MUCH.get(code):
         return Invalid(f"{field}: {words}", code="too_large", field=field)
     return EngineError(message, code)

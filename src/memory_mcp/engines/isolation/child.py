@@ -45,8 +45,8 @@ def _answer(line: bytes) -> tuple[bytes, bool]:
     try:
         return json.dumps({"result": _call(json.loads(line))}).encode(), False
     except AppError as exc:
-        error = {"class": type(exc).__name__, "message": exc.message, "code": exc.error, "data": exc.data}
-        return json.dumps({"error": error}).encode(), False
+        error = {"class": type(exc).__name__, "message": exc.message, "code": exc.code, "data": exc.data}
+        return json.dumps({"error": error | {"hint": exc.hint, "people_hint": exc.people_hint}}).encode(), False
     except MemoryError:
         return b'{"limit": "memory"}', True
     except Exception as exc:  # noqa: BLE001  # the server logs it

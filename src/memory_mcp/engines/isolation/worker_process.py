@@ -17,15 +17,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, Self, cast
+from typing import IO, Any, Self, cast
 
 from memory_mcp import errors
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.isolation.launch import PACKAGES, start_module
-from memory_mcp.errors import AppError, Invalid, Unavailable
+from memory_mcp.errors import AppError, LimitExceeded, Unavailable
 
 POLL_INTERVAL_S = 0.1  # between two checks that the caller has not cancelled
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
+TOO_MUCH = "This takes too much time, memory or space. Give less at a time."
 
 log = logging.getLogger(__name__)
 
@@ -38,15 +39,6 @@ class ProcessLimits:
     memory_bytes: int = 512 * 1024 * 1024
     file_bytes: int = 0  # of one file that it writes
     open_files: int = 64
-
-
-class LimitExceeded(Invalid):
-    """The child process reached a limit, and was ended."""
-
-    def __init__(self, limit: Literal["time", "memory", "size"]) -> None:
-        code = "timeout" if limit == "time" else "too_large"
-        super().__init__("This takes too much time, memory or space. Give less at a time.", code=code)
-        self.limit = limit
 
 
 class WorkerProcess:
@@ -112,7 +104,7 @@ class WorkerProcess:
         except OSError as exc:  # it has ended, or ends during the call
             raise self._reason() from exc
         if "limit" in answer:
-            raise LimitExceeded(answer["limit"])
+            raise LimitExceeded(TOO_MUCH, limit=answer["limit"])
         if "error" in answer:
             raise _rebuild_error(function, answer["error"])
         if "bug" in answer:
@@ -133,22 +125,22 @@ class WorkerProcess:
             if not chunk:
                 raise self._reason()
             if len(line) > MAX_ANSWER_BYTES:
-                raise LimitExceeded("size")
+                raise LimitExceeded(TOO_MUCH, limit="size")
         return bytes(line)
 
     def _check(self) -> None:
         check_not_cancelled(self._cancelled)
         if time.monotonic() > self._deadline:
-            raise LimitExceeded("time")
+            raise LimitExceeded(TOO_MUCH, limit="time")
 
     def _reason(self) -> Exception:
         """The error for a child that has ended without an answer."""
         status = self._process.wait()
         if status == -signal.SIGXCPU:
-            return LimitExceeded("time")
+            return LimitExceeded(TOO_MUCH, limit="time")
         log.warning("A process that reads foreign files ended with status %s.", status)
         if status == -signal.SIGKILL:  # the kernel had no memory left
-            return LimitExceeded("memory")
+            return LimitExceeded(TOO_MUCH, limit="memory")
         return Unavailable("The process that reads files ended. Look at the log, or try again.")
 
     def _end(self) -> None:
@@ -167,4 +159,5 @@ def _rebuild_error(function: Callable[..., Any], stored: dict[str, Any]) -> AppE
     kind = own or getattr(errors, stored["class"], AppError)
     if not (isinstance(kind, type) and issubclass(kind, AppError)):
         kind = AppError
-    return kind(stored["message"], code=stored["code"], **stored["data"])
+    hints = {"hint": stored["hint"], "people_hint": stored["people_hint"]}
+    return kind(stored["message"], code=stored["code"], **hints, **stored["data"])

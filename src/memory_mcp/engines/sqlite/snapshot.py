@@ -1,6 +1,6 @@
 """A file as it is at one moment, to be copied while others go on writing to it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -8,10 +8,10 @@ import apsw
 
 from memory_mcp.engines.sqlite.connections import connect, sqlite_name
 from memory_mcp.engines.sqlite.database import make_ready, translate_errors
+from memory_mcp.progress import ReportProgress, report_nothing
 
 PAGES = 2000  # copied at a time
 
-Told = Callable[[int, int], None]
 """Told how many pages are copied, of how many."""
 
 
@@ -26,7 +26,7 @@ class Snapshot:
     def version(self) -> int:
         return int(self._connection.pragma("user_version"))
 
-    def copy(self, target: Path, told: Told = lambda done, whole: None) -> None:
+    def copy(self, target: Path, report_progress: ReportProgress = report_nothing) -> None:
         """Write it to a new file, which only its owner may read."""
         with translate_errors(self.path):
             target.touch(mode=0o600)
@@ -34,7 +34,7 @@ class Snapshot:
                 with copy.backup("main", self._connection, "main") as under_way:
                     while not under_way.done:
                         under_way.step(PAGES)
-                        told(under_way.page_count - under_way.remaining, under_way.page_count)
+                        report_progress("pages", under_way.page_count - under_way.remaining, under_way.page_count)
                 # A file by itself: whoever opens it needs no WAL, and a WAL of another never fits.
                 copy.pragma("journal_mode", "delete")
 

@@ -128,7 +128,7 @@ class Graph(ProjectOperations):
     def search(self, caller: Caller, session: Session, project: str | None, query: str, limit: int) -> Nodes:
         """The entities that match best by their names, types and observations, with what they are related to."""
         if not query:
-            raise Invalid("Give words to look for. read_graph reads everything.", field="query")
+            raise Invalid("Give words to look for.", hint="read_graph reads everything.", field="query")
         with self._reading(caller, session, project) as tx:
             scores = word_search.by_words(storage.WordIndex(tx), query, max(MAX_WORD_HITS, limit)).scores()
             best = sorted(scores, key=lambda number: (-scores[number], number))[:limit]
@@ -283,7 +283,7 @@ class Graph(ProjectOperations):
             storage.index_changes(tx)  # of other programs
             yield tx
             storage.index_changes(tx)
-        self._changes.tell(caller.user, (), list_changed=False)  # for the merge of indexes
+        self._changes.publish(caller.user, (), list_changed=False)  # for the merge of indexes
 
     def _reading(self, caller: Caller, session: Session | None, name: str | None) -> AbstractContextManager[Read]:
         return _reading_indexed(self._project(caller, session, name))
@@ -315,5 +315,7 @@ def _known(tx: Read, names: Iterable[str]) -> dict[str, str]:
     if missing := [name for name in wanted if name not in ids]:
         listed = ", ".join(repr(name) for name in missing[:10])
         shown = within_budget(missing, lambda name: len(name.encode()) + 4)
-        raise NotFound(f"No such entities: {listed}. Nothing was added; create_entities makes them.", missing=shown)
+        raise NotFound(
+            f"No such entities: {listed}. Nothing was added.", hint="create_entities makes them.", missing=shown
+        )
     return ids

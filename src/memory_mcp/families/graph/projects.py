@@ -16,8 +16,9 @@ from memory_mcp.families.graph.model import Project, ProjectNews, Projects, Stat
 from memory_mcp.sessions import Session, Sessions
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-USE = {"active": "switch_project works in it", "archived": "restore_project brings it back"}
-NO_PROJECT = "No active project. Use switch_project to select one. Or name it in the call: `project`."
+NEXT_TOOL = {"active": "switch_project works in it.", "archived": "restore_project brings it back."}
+NO_PROJECT = "No active project."
+CHOOSE_PROJECT = "Use switch_project to select one. Or name it in the call: `project`."
 
 
 class ProjectOperations:
@@ -63,7 +64,7 @@ class ProjectOperations:
         if not (any_name and name):
             check_name(name)
         if taken := storage.project(tx, name):
-            raise Conflict(f"There is a project called {name!r} already; {USE[taken.status]}.", field="name")
+            raise Conflict(f"There is a project called {name!r} already.", hint=NEXT_TOOL[taken.status], field="name")
         id_ = str(uuid4())
         path = place.file(id_, "active")
         self._files.get(path, place.lock(id_), make=True)
@@ -81,7 +82,7 @@ class ProjectOperations:
     def current_project(self, caller: Caller, session: Session) -> ProjectNews:
         with self._folder(caller.user).registry.read() as tx:
             project = storage.active(tx, session.id)
-        return ProjectNews(project, f"Working in {project.name!r}." if project else NO_PROJECT)
+        return ProjectNews(project, f"Working in {project.name!r}." if project else f"{NO_PROJECT} {CHOOSE_PROJECT}")
 
     def archive_project(self, caller: Caller, name: str) -> ProjectNews:
         """Archive a project with its data. No session has it as its active project afterwards."""
@@ -152,7 +153,7 @@ class ProjectOperations:
             elif session is not None:
                 project = storage.active(tx, session.id)
         if project is None:
-            raise NotFound(NO_PROJECT, code="no_active_project")
+            raise NotFound(NO_PROJECT, hint=CHOOSE_PROJECT, code="no_active_project")
         return self._open(place, project)
 
     def _open(self, place: GraphFolder, project: Project) -> Database:
@@ -180,19 +181,19 @@ def check_name(name: str) -> None:
 def _existing(tx: Read, name: str) -> Project:
     project = storage.project(tx, name)
     if project is None:
-        raise NotFound(f"There is no project called {name!r}. list_projects shows what there is.")
+        raise NotFound(f"There is no project called {name!r}.", hint="list_projects shows what there is.")
     return project
 
 
 def _existing_with(tx: Read, name: str, status: Status) -> Project:
     project = _existing(tx, name)
     if project.status != status:
-        raise Conflict(f"{name!r} is {project.status} already; {USE[project.status]}.", field="name")
+        raise Conflict(f"{name!r} is {project.status} already.", hint=NEXT_TOOL[project.status], field="name")
     return project
 
 
 def _active_one(tx: Read, name: str, field: str) -> Project:
     project = _existing(tx, name)
     if project.status == "archived":
-        raise Conflict(f"The project {name!r} is archived; {USE['archived']}.", field=field)
+        raise Conflict(f"The project {name!r} is archived.", hint=NEXT_TOOL["archived"], field=field)
     return project

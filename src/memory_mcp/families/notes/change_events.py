@@ -27,23 +27,23 @@ class NoteEvents:
         for id_, namespace in self._namespaces_of(user, linked).items():
             uris.get(namespace, elsewhere).append(note_uri(id_))
         for namespace, own in uris.items():
-            self._changes.tell(user, own, list_changed=list_changed, namespace=namespace)
+            self._changes.publish(user, own, list_changed=list_changed, namespace=namespace)
         if not uris or len(elsewhere) > 1:
-            self._changes.tell(user, elsewhere, list_changed=list_changed)
+            self._changes.publish(user, elsewhere, list_changed=list_changed)
 
     def publish_links(self, user: str, *ends: Stored) -> None:
         """The links between these notes changed."""
         namespaces = {end.note.namespace for end in ends}
         shared = namespaces.pop() if len(namespaces) == 1 else None
-        self._changes.tell(user, [note_uri(end.note.id) for end in ends], list_changed=False, namespace=shared)
+        self._changes.publish(user, [note_uri(end.note.id) for end in ends], list_changed=False, namespace=shared)
 
     def publish_reference(self, user: str, namespace: str | None) -> None:
         """A note was read."""
-        self._changes.tell(user, [RECENT_URI], list_changed=False, namespace=namespace)
+        self._changes.publish(user, [RECENT_URI], list_changed=False, namespace=namespace)
 
     def publish_vectors(self, user: str) -> None:
         """More or fewer notes wait for their vectors."""
-        self._changes.tell_pages(user, VECTORS)
+        self._changes.publish_topic(user, VECTORS)
 
     def _namespaces_of(self, user: str, ids: Iterable[str]) -> dict[str, str]:
         wanted = list(ids)

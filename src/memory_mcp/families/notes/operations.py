@@ -17,7 +17,7 @@ from memory_mcp.search_index import IndexFiles
 
 class Notes:
     def __init__(self, tenants: Tenants, changes: Changes, embedders: Embedders) -> None:
-        notify = partial(changes.tell_pages, topic=VECTORS)
+        notify = partial(changes.publish_topic, topic=VECTORS)
         self._files = IndexFiles(tenants, embedders, index.TABLES, index.texts_to_embed, notify)
         events = NoteEvents(changes, self._files)
         self.writer = NoteWriter(self._files, events)

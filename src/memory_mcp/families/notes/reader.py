@@ -107,7 +107,9 @@ class NoteReader:
 
     def _hits(self, caller: Caller, query: NoteQuery) -> tuple[list[NoteHit], bool, str | None]:
         if not query.query and query.filter.is_empty:
-            raise Invalid("Give words to look for, or a filter. memory_recent lists the latest notes.", field="query")
+            raise Invalid(
+                "Give words to look for, or a filter.", hint="memory_recent lists the latest notes.", field="query"
+            )
         file = self._files.of(caller.user)
         query = replace(query, filter=_seen_by(caller, query.filter))
         vector, notice = note_search.query_vector(file.db, self._files.queries, query)

@@ -12,7 +12,6 @@ from memory_mcp.families.notes.addresses import RECENT_URI, namespace_uri, note_
 from memory_mcp.families.notes.model import ARCHIVED, CreatedCursor, Filter, Note, Recent, tag_key
 from memory_mcp.families.notes.operations import Notes
 
-PAGE = 100  # entries on one page of resources/list
 FIRST = 100  # notes in a reading of a namespace or a tag
 RECENT = 20
 MAX_OFFSET = 2**53
@@ -29,24 +28,29 @@ TEMPLATES = (
 )
 
 
-def list_page(call: Call[Notes], position: str | None) -> ResourcePage:
+def list_page(call: Call[Notes], position: str | None, limit: int) -> ResourcePage:
     """The recent ones, the namespaces by name, then one entry per note in the order they were created."""
     if position is not None and not position.startswith(OF_NAMESPACES):
-        return _notes_page(call, _cursor(position), [])
+        return _notes_page(call, _cursor(position), [], limit)
     recent = Listed(RECENT_URI, "recent", f"The {RECENT} notes last referenced.")
     name = position.removeprefix(OF_NAMESPACES) if position else ""
-    found = call.operations.reader.namespaces_after(call.caller, name, PAGE + 1)
     listed = [] if position else [recent]
-    listed += [Listed(namespace_uri(name), name, f"{count} notes.") for name, count in found[:PAGE]]
-    if len(found) > PAGE:
-        return ResourcePage(listed, f"{OF_NAMESPACES}{found[PAGE - 1][0]}")
-    return _notes_page(call, CreatedCursor(), listed)
+    limit -= len(listed)
+    found = call.operations.reader.namespaces_after(call.caller, name, limit + 1)
+    listed += [Listed(namespace_uri(name), name, f"{count} notes.") for name, count in found[:limit]]
+    if len(found) > limit:
+        return ResourcePage(listed, f"{OF_NAMESPACES}{found[limit - 1][0]}")
+    return _notes_page(call, CreatedCursor(), listed, limit - len(found))
 
 
-def _notes_page(call: Call[Notes], after: CreatedCursor, before: list[Listed]) -> ResourcePage:
-    rows = call.operations.reader.notes_after(call.caller, after, PAGE + 1)
-    entries = [Listed(note_uri(id_), title) for _, id_, title in rows[:PAGE]]
-    return ResourcePage([*before, *entries], ",".join(rows[PAGE - 1][:2]) if len(rows) > PAGE else None)
+def _notes_page(call: Call[Notes], after: CreatedCursor, before: list[Listed], limit: int) -> ResourcePage:
+    """`before`, and up to `limit` notes."""
+    rows = call.operations.reader.notes_after(call.caller, after, limit + 1)
+    entries = [Listed(note_uri(id_), title) for _, id_, title in rows[:limit]]
+    if len(rows) <= limit:
+        return ResourcePage([*before, *entries])
+    last = rows[limit - 1][:2] if limit else (after.created_at, after.id)
+    return ResourcePage([*before, *entries], ",".join(last))
 
 
 def _cursor(position: str) -> CreatedCursor:
@@ -102,7 +106,7 @@ def read(call: Call[Notes], uri: str) -> Document:
         limit = asked.limit or FIRST
         found = _tagged(call, decoded(address.removeprefix(TAG)).removeprefix("#"), limit, offset)
     else:
-        raise NotFound("No resource has this address. resources/list shows what there is.")
+        raise NotFound("No resource has this address.", hint="resources/list shows what there is.")
     return _list(uri, address, found, limit)
 
 

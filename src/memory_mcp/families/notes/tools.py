@@ -31,15 +31,14 @@ from memory_mcp.families.notes.model import (
     tag_key,
 )
 from memory_mcp.families.notes.operations import Notes
-from memory_mcp.names import hidden_character
+from memory_mcp.names import MAX_NAMESPACE_CHARS, hidden_character, new_namespace
 
 Id = Annotated[str, Field(min_length=1, max_length=64)]
 Ids = Annotated[list[Id], Field(max_length=64)]
 Text = Annotated[str, Field(max_length=1024 * 1024)]
 Title = Annotated[str, Field(min_length=1, max_length=300)]
 Folder = Annotated[str, Field(max_length=512), READABLE]
-Namespace = Annotated[str, Field(max_length=128)]
-NewNamespace = Annotated[Namespace, READABLE]
+Namespace = Annotated[str, Field(max_length=MAX_NAMESPACE_CHARS)]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
 Importance = Annotated[float, Field(ge=0, le=1)]
 Moment = Annotated[str, Field(min_length=1, max_length=64)]
@@ -105,7 +104,7 @@ class MemoryCreate(Arguments):
     title: Title | None = Field(None, description="Default: the first line.")
     tags: Tags = Field([], description="mcp, memory, the client and ns/NAMESPACE are added.")
     importance: Importance = 0.5
-    namespace: NewNamespace | None = Field(None, description="Default: the key's.")
+    namespace: Namespace | None = Field(None, description="Default: the key's.")
     folder: Folder = ""
     metadata: dict[str, Any] = Field({})
     expires_at: Moment | None = Field(None, description="ISO 8601; from then on not found.")
@@ -120,7 +119,7 @@ def memory_create(call: Call[Notes], asked: MemoryCreate) -> Note:
         title=_title(asked.title),
         tags=_own_tags("tags", asked.tags),
         importance=asked.importance,
-        namespace=_namespace(asked.namespace),
+        namespace=_new_namespace(asked.namespace),
         folder=asked.folder,
         metadata=asked.metadata,
         expires_at=_moment("expires_at", asked.expires_at),
@@ -135,7 +134,7 @@ class MemoryUpdate(Arguments):
     title: Title | None = None
     folder: Folder | None = None
     importance: Importance | None = None
-    namespace: NewNamespace | None = None
+    namespace: Namespace | None = None
     tags: Tags | None = Field(None, description="Replaces the user's tags.")
     add_tags: Tags = Field([])
     remove_tags: Tags = Field([], description="'archived' restores a deleted note.")
@@ -162,7 +161,7 @@ def memory_update(call: Call[Notes], asked: MemoryUpdate) -> Note:
         title=_title(asked.title),
         folder=asked.folder,
         importance=asked.importance,
-        namespace=_namespace(asked.namespace),
+        namespace=_new_namespace(asked.namespace),
         tags=None if asked.tags is None else _own_tags("tags", asked.tags),
         add_tags=_own_tags("add_tags", asked.add_tags),
         remove_tags=_tags("remove_tags", asked.remove_tags),
@@ -266,10 +265,12 @@ def _author(call: Call[Notes]) -> Author:
 
 
 def _namespace(name: str | None) -> str | None:
-    """Without a name, or with an empty one, nobody asked for one."""
-    if "," in (name or "") or not _is_line((name or "").strip()):
-        raise Invalid("A namespace must not hold a comma or a line break.", field="namespace")
+    """An empty name is none."""
     return (name or "").strip() or None
+
+
+def _new_namespace(name: str | None) -> str | None:
+    return new_namespace(name) if name and name.strip() else None
 
 
 def _is_line(name: str) -> bool:
@@ -300,7 +301,9 @@ def _own_tags(field: str, names: list[str]) -> tuple[str, ...]:
     if hidden := next(filter(None, map(hidden_character, tags)), None):
         raise Invalid(f"{field}: a tag holds {hidden}, which cannot be seen. Leave it out.", field=field)
     if ARCHIVED in map(tag_key, tags):
-        raise Invalid("memory_delete archives a note; nobody else sets this tag.", field=field)
+        raise Invalid(
+            "Only the server sets the tag of archived notes.", hint="memory_delete archives a note.", field=field
+        )
     return tags
 
 

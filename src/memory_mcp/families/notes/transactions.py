@@ -263,7 +263,9 @@ def checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
 
 def check_text(content: str) -> None:
     if not content.strip():
-        raise Invalid("A note needs some text. Give it as `content`; memory_delete removes a note.", field="content")
+        raise Invalid(
+            "A note needs some text.", hint="Give it as `content`; memory_delete removes a note.", field="content"
+        )
 
 
 def namespace_for(caller: Caller, wanted: str | None) -> str:
@@ -280,7 +282,7 @@ def existing(tx: Read, id_: str, within: str | None, **blamed: str) -> Stored:
     """A note that the caller may see. Raises NotFound, naming the `field` where there are several ids."""
     stored = notes.get(tx, id_, within)
     if stored is None:
-        raise NotFound("There is no note with this id. memory_search finds what there is.", **blamed)
+        raise NotFound("There is no note with this id.", hint="memory_search finds what there is.", **blamed)
     return stored
 
 

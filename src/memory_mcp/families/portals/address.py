@@ -70,8 +70,9 @@ def view(uri: str, field: str = "portalUri") -> Address:
 
 def _too_much(address: Address, field: str) -> Invalid:
     return Invalid(
-        f"{field}: give {address.portal_uri} alone. Name a table in `table` and filter with portal_query; an address "
-        "with more than that is for resources/read.",
+        f"{field}: give {address.portal_uri} alone.",
+        hint="Name a table in `table` and filter with portal_query; an address with more than that is for "
+        "resources/read.",
         field=field,
     )
 

@@ -68,7 +68,7 @@ def _labels_of_file(line: EngineLine) -> dict[str, str]:
 
 
 def _check_restored_size(line: EngineLine, source: SourceFile) -> None:
-    """Raises LimitReached for tables that hold too much: the file is compressed."""
+    """Raises LimitExceeded for tables that hold too much: the file is compressed."""
     about = storage.restored_size(line, RESTORED)
     source.check_amount(about.rows, about.bytes)
 

@@ -14,7 +14,6 @@ from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import archive
 from memory_mcp.engines.chdb.client import EngineError, EngineLine
 from memory_mcp.errors import Invalid, Unavailable
-from memory_mcp.families.family import Progress
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import (
     allowed_folders,
@@ -35,6 +34,7 @@ from memory_mcp.families.portals.transfer_folders import (
     archive_worker,
     limit_running,
 )
+from memory_mcp.progress import ReportProgress
 
 MAX_EXPORTS = 8  # of one server, waiting ones included: further ones are refused, so that threads stay free for reads
 
@@ -66,7 +66,7 @@ class FileExports:
         format_: Format,
         table: str | None,
         query: str | None,
-        report_progress: Progress,
+        report_progress: ReportProgress,
         cancelled: threading.Event | None = None,
     ) -> Exported:
         """Write a file: a table, the result of a query, a zip of all tables, or as db the whole portal. It stops when
@@ -96,11 +96,11 @@ class FileExports:
                 line = line.until(cancelled)
                 tables, rows = self._export_table(line, path, destination, format_, table, query, max_bytes)
             check_not_cancelled(cancelled)
-            report_progress(1, 2, "The file is made.")
+            report_progress("The file is made.", 1, 2)
             size, digest = path.stat().st_size, _sha256(path)
             with target.reserve(path, len(PurePath(destination).parts)) if is_counted else nullcontext():
                 shown = allowed_folders.move_out(self._folders.exports(caller), path, destination)
-            report_progress(2, 2, "Done.")
+            report_progress("Done.", 2, 2)
         self._registry.count_read(folder)
         return Exported(shown, format_, tables, rows, size, digest)
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from memory_mcp.caller import Caller
 from memory_mcp.cancellation import check_not_cancelled
-from memory_mcp.engines.chdb.client import EngineLine, LimitReached
+from memory_mcp.engines.chdb.client import EngineLine
 from memory_mcp.engines.files.compressed import MAX_EXPANSION
-from memory_mcp.engines.isolation.worker_process import LimitExceeded, ProcessLimits, WorkerProcess
-from memory_mcp.errors import Conflict, Invalid, NotFound, shorten
-from memory_mcp.families.family import Progress
+from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
+from memory_mcp.errors import Conflict, Invalid, LimitExceeded, NotFound, shorten
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import (
     allowed_folders,
@@ -33,6 +32,7 @@ from memory_mcp.families.portals.limits import ImportBudget, ImportLimits
 from memory_mcp.families.portals.model import Format, Imported, OnConflict, Received
 from memory_mcp.families.portals.portal_registry import PortalRegistry, labels_in, writable
 from memory_mcp.families.portals.transfer_folders import ENDINGS, ZIP, TransferFolders, archive_worker, limit_running
+from memory_mcp.progress import ReportProgress
 
 MAX_IMPORTS = 8  # of one server, waiting ones included: each has a thread and a process
 MAX_NFC_GROWTH = 3  # a text in NFC may have this many times its bytes
@@ -58,7 +58,7 @@ class FileImports:
         format_: Format,
         table: str | None,
         mapping: Mapping[str, str],
-        report_progress: Progress,
+        report_progress: ReportProgress,
         cancelled: threading.Event | None = None,
         on_conflict: OnConflict | None = None,
     ) -> Imported:
@@ -82,12 +82,12 @@ class FileImports:
             packed = self._list_zip(file, table) if is_zip else None
             if format_ in ("json", "csv") and not is_zip:
                 worker.call(inspection.prepare, path, format_)
-            report_progress(1, 3, "The file is there.")
+            report_progress("The file is there.", 1, 3)
             with self._open_target(caller, folder, file, on_conflict) as target:
                 names, count = _load(target, folder, file, name, mapping, packed)
             uploads.delete(self._folders.imports(caller)[0], source)
-            report_progress(2, 3, f"{count} records are in.")
-            report_progress(3, 3, "Done.")
+            report_progress(f"{count} records are in.", 2, 3)
+            report_progress("Done.", 3, 3)
         return Imported(folder.address.portal_uri, ", ".join(names), count)
 
     @contextmanager
@@ -171,9 +171,8 @@ class FileImports:
 def _translate_limits(limits: ImportLimits) -> Iterator[None]:
     try:
         yield
-    except (LimitReached, LimitExceeded) as exc:
-        is_time = exc.is_time if isinstance(exc, LimitReached) else exc.limit == "time"
-        if is_time:
+    except LimitExceeded as exc:
+        if exc.limit == "time":
             raise Invalid(
                 f"source: this took more than {limits.seconds} s, and nothing was imported. Split the file.",
                 code="timeout",

@@ -73,7 +73,9 @@ class PortalFolder:
             yield
 
     def not_found(self) -> NotFound:
-        return NotFound(f"There is no portal {self.address.portal_uri}. portal_write makes it.", field="portalUri")
+        return NotFound(
+            f"There is no portal {self.address.portal_uri}.", hint="portal_write makes it.", field="portalUri"
+        )
 
     def remove(self) -> None:
         """Delete the portal from the disk. The caller holds its lock.

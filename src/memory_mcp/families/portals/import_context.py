@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.client import EngineError, EngineLine, LimitReached
+from memory_mcp.engines.chdb.client import EngineError, EngineLine
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.isolation.worker_process import WorkerProcess
-from memory_mcp.errors import Conflict, NotFound
+from memory_mcp.errors import Conflict, LimitExceeded, NotFound
 from memory_mcp.families.portals import storage
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.journal import StagedTable
@@ -42,13 +42,13 @@ class SourceFile:
         return self.budget.max_expanded_bytes(self.path.stat().st_size)
 
     def check_amount(self, rows: int, expanded_bytes: int) -> None:
-        """Raises LimitReached if the file holds more than it may."""
+        """Raises LimitExceeded if the file holds more than it may."""
         if rows > self.max_rows or expanded_bytes > self.max_expanded_bytes:
-            raise LimitReached("The file holds too much.", is_time=False)
+            raise LimitExceeded("The file holds too much.", limit="size")
 
     def _check_time(self) -> None:
         if self.budget.seconds_left() <= 0:
-            raise LimitReached("The import took too long.", is_time=True)
+            raise LimitExceeded("The import took too long.", limit="time")
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def staged_file(folder: PortalFolder, ending: str, beginning: str = "") -> Itera
         if path.parent.exists():
             raise
         raise NotFound(
-            "This portal was deleted meanwhile. portal_write creates a new one.", field="portalUri"
+            "This portal was deleted meanwhile.", hint="portal_write creates a new one.", field="portalUri"
         ) from None
     finally:
         path.unlink(missing_ok=True)

@@ -126,7 +126,7 @@ class PortalRegistry:
         """Notify clients that a portal has changed. `is_counted` is whether this counts as a write."""
         if is_counted:
             usage.count_write(self.folders(caller).get(address).path, precise_stamp(self._clock()))
-        self.changes.tell(caller.user, [address.portal_uri], list_changed=list_changed, namespace=address.namespace)
+        self.changes.publish(caller.user, [address.portal_uri], list_changed=list_changed, namespace=address.namespace)
 
     def count_read(self, folder: PortalFolder) -> None:
         """Count that a caller has read something of a portal."""

@@ -156,7 +156,7 @@ def _inspect_json(
 
 
 def _check_parquet(line: EngineLine, source: SourceFile) -> None:
-    """Raises LimitReached for a file that holds too much, as it states itself or as the engine finds."""
+    """Raises LimitExceeded for a file that holds too much, as it states itself or as the engine finds."""
     about = storage.parquet_metadata(line, str(source.path))
     inspection.check_column_count(about.columns)
     source.check_amount(about.rows, about.bytes)

@@ -18,7 +18,6 @@ MIME = "application/vnd.mcp.memory+json"
 VIEWER_MIME = "text/html;profile=mcp-app"
 VIEWER_PAGE = Path(__file__).parents[2] / "web" / "viewer.html"
 VIEWER_META = {"ui": {"prefersBorder": True, "permissions": {"clipboardWrite": {}}}}
-PAGE = 100  # portals on one page of resources/list
 
 TEMPLATES = (
     Template("mem://{namespace}/{portal}", "portal", "Schema and sizes of a portal.", MIME),
@@ -30,13 +29,15 @@ TEMPLATES = (
 )
 
 
-def list_page(call: Call[Portals], position: str | None) -> ResourcePage:
+def list_page(call: Call[Portals], position: str | None, limit: int) -> ResourcePage:
     start = position_number(position)
+    first = [] if start else [_viewer()]
     folders = call.operations.all(call.caller)
-    shown = folders[start : start + PAGE]
-    following = str(start + PAGE) if len(folders) > start + PAGE else None
-    listed = [_listed(folder) for folder in shown]
-    return ResourcePage(listed if start else [_viewer(), *listed], following)
+    end = start + limit - len(first)
+    return ResourcePage(
+        [*first, *map(_listed, folders[start:end])],
+        str(end) if len(folders) > end else None,
+    )
 
 
 def _viewer() -> Listed:
@@ -64,7 +65,7 @@ def read(call: Call[Portals], uri: str) -> Document:
     except Invalid as exc:
         if uri.partition("?")[2]:
             raise
-        raise NotFound("No portal has this address. resources/list shows what there is.") from exc
+        raise NotFound("No portal has this address.", hint="resources/list shows what there is.") from exc
     if address.table is None:
         about = _about(*call.operations.described(call.caller, address))
         return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about})

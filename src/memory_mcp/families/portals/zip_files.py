@@ -87,7 +87,7 @@ def _opened(path: str) -> Iterator[BoundedZip]:
             raise
         raise Invalid(
             "source: this zip unpacks to too much, or is not packed with deflate. Import its files one by one.",
-            code=exc.error,
+            code=exc.code,
             field="source",
         ) from exc
     except (

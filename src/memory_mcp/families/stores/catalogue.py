@@ -1,7 +1,7 @@
 """What a store holds, without reading every file: a cache, brought in line with the folder at each query."""
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -12,12 +12,12 @@ from memory_mcp.errors import NotFound
 from memory_mcp.families.stores import frontmatter, paths, storage
 from memory_mcp.families.stores.folders import SUFFIX, StoreFolder
 from memory_mcp.families.stores.model import Content, Listing, MemorySummary, Parts, ReadFile, Signature
+from memory_mcp.progress import ReportProgress, report_nothing
 
 AT_ONCE = 1000  # files read before they are written down
 MAX_FORMER_CONTENTS = 10_000  # of a store, left by a refresh
 
-ReportFiles = Callable[[int, int], None]
-"""Called with how many files are read, and of how many."""
+"""Told how many files are read, of how many."""
 
 Said = dict[str, ReadFile | None]
 """What files say, by their names on disk; None of one that cannot be read."""
@@ -65,7 +65,7 @@ class Catalogue:
         with self._below(()) as (tx, _):
             return storage.count(tx, self._key, expired_by)
 
-    def refresh(self, report_progress: ReportFiles) -> tuple[list[Listing], int]:
+    def refresh(self, report_progress: ReportProgress) -> tuple[list[Listing], int]:
         """Read every file, whatever its time says. The folders there are, the top first, and how many memories."""
         with self._below((), report_progress, afresh=True) as (tx, listings):
             count = storage.count(tx, self._key)
@@ -86,7 +86,7 @@ class Catalogue:
 
     @contextmanager
     def _below(
-        self, parts: Parts, report_progress: ReportFiles = lambda done, total: None, *, afresh: bool = False
+        self, parts: Parts, report_progress: ReportProgress = report_nothing, *, afresh: bool = False
     ) -> Iterator[tuple[Read, list[Listing]]]:
         """A category and all below it as they are now, and a view of the cache that agrees with them."""
         listings = list(self._folder.listings(parts))
@@ -104,7 +104,7 @@ class Catalogue:
                 self._put_again(writing, parts, listings, marks)
                 yield writing, listings
 
-    def _read_and_put(self, changed: list[Listing], report_progress: ReportFiles, *, afresh: bool) -> Marks:
+    def _read_and_put(self, changed: list[Listing], report_progress: ReportProgress, *, afresh: bool) -> Marks:
         """Some folders at a time, so that other writers are not kept waiting."""
         marks: Marks = {}
         done, total = 0, sum(len(listing.files) for listing in changed)
@@ -113,7 +113,7 @@ class Catalogue:
             with self._db.write() as tx:
                 marks |= {listing.path: self._put(tx, listing, files) for listing, files in read}
             done += sum(len(listing.files) for listing in some)
-            report_progress(done, total)
+            report_progress("files read", done, total)
         return marks
 
     def _put_again(self, tx: Write, parts: Parts, listings: list[Listing], marks: Marks) -> None:

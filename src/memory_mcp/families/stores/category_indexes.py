@@ -8,7 +8,6 @@ from typing import TypeGuard
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import AppError, NotFound, Unavailable
 from memory_mcp.families.stores import index_files, paths
-from memory_mcp.families.stores.catalogue import ReportFiles
 from memory_mcp.families.stores.folders import StoreFolder
 from memory_mcp.families.stores.model import (
     Listing,
@@ -17,6 +16,7 @@ from memory_mcp.families.stores.model import (
     Reindexed,
 )
 from memory_mcp.families.stores.store_access import StoreAccess
+from memory_mcp.progress import ReportProgress
 
 REPAIR_LOCK_TIMEOUT_S = 1.0  # for a reader that repairs an index
 YIELD_S = 0.001  # between two locks: a process that waits for one tries twice in that time
@@ -30,7 +30,7 @@ class CategoryIndexes:
     def __init__(self, access: StoreAccess) -> None:
         self._access = access
 
-    def rebuild(self, caller: Caller, store: str, report_progress: ReportFiles) -> Reindexed:
+    def rebuild(self, caller: Caller, store: str, report_progress: ReportProgress) -> Reindexed:
         """Write the index.yaml of every category with a memory in it or below it, from the files. Raises Unavailable,
         after all others are written, if some cannot be."""
         folder = self._access.open(caller, store)
@@ -46,8 +46,8 @@ class CategoryIndexes:
         if failed:
             names = ", ".join("/".join(parts) or "the top" for parts in failed[:MAX_CATEGORIES_NAMED])
             raise Unavailable(
-                f"{len(failed)} of {len(folders)} indexes could not be written: {names}. Let this server write there, "
-                "and call reindex_store again."
+                f"{len(failed)} of {len(folders)} indexes could not be written: {names}. Let this server write there.",
+                hint="Then call reindex_store again.",
             )
         self._correct_empty(caller, folder, [one.folder for one in listings if one.folder not in folders])
         return Reindexed(store, folder.store.path, memories, len(folders - {()}))

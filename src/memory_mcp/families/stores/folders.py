@@ -290,12 +290,12 @@ class StoreFolder:
 def missing(store: str, name: str, what: str, field: str | None = None) -> NotFound:
     field = field or ("path" if what == "memory" else what)
     return NotFound(
-        f"There is no {what} {name!r} in the store {store!r}. list_memories shows what there is.", field=field
+        f"There is no {what} {name!r} in the store {store!r}.", hint="list_memories shows what there is.", field=field
     )
 
 
 def taken(parts: Parts, field: str) -> Conflict:
-    return Conflict(f"There is a memory at {'/'.join(parts)!r} already. update_memory changes it.", field=field)
+    return Conflict(f"There is a memory at {'/'.join(parts)!r} already.", hint="update_memory changes it.", field=field)
 
 
 def _below(folder: FolderEntry, parts: Parts) -> Iterator[Listing]:

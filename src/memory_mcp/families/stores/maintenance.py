@@ -13,6 +13,7 @@ from memory_mcp.families.stores.folders import MAX_FILE_BYTES
 from memory_mcp.families.stores.model import IncomingFile, Store
 from memory_mcp.families.stores.operations import Stores
 from memory_mcp.families.stores.registry import OURS, Registry
+from memory_mcp.progress import report_nothing
 
 FOLDER = "stores"
 
@@ -42,7 +43,7 @@ def _import(stores: Stores, source: ImportFolder) -> None:
                     with source.one(source.shown(path)):
                         _import_file(stores, source, folder, path)
             if not source.dry_run and folder.name in {one.name for one in stores.all(source.caller)}:
-                stores.reindex(source.caller, folder.name, lambda done, whole: None)
+                stores.reindex(source.caller, folder.name, report_nothing)
 
 
 def _import_file(stores: Stores, source: ImportFolder, folder: Path, path: Path) -> None:

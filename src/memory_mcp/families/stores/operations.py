@@ -14,7 +14,7 @@ from memory_mcp.engines.files import data_directory
 from memory_mcp.errors import AppError, Conflict, Invalid, NotFound
 from memory_mcp.families.family import within_budget
 from memory_mcp.families.stores import frontmatter, paths
-from memory_mcp.families.stores.catalogue import Catalogue, ReportFiles
+from memory_mcp.families.stores.catalogue import Catalogue
 from memory_mcp.families.stores.category_indexes import CategoryIndexes, lock_briefly
 from memory_mcp.families.stores.folders import MAX_FILE_BYTES, SUFFIX, StoreFolder, taken
 from memory_mcp.families.stores.listings import StoreListings
@@ -36,6 +36,7 @@ from memory_mcp.families.stores.model import (
     is_over,
 )
 from memory_mcp.families.stores.store_access import StoreAccess
+from memory_mcp.progress import ReportProgress
 
 SOURCE = "mcp"
 SAVE_NS = 50_000_000  # after its last change, in which an editor may still be saving a file
@@ -213,7 +214,7 @@ class Stores(StoreListings):
                 raise taken(parts, "path")
             self._indexes.update(caller, folder, parts[:-1], is_new=True)
 
-    def reindex(self, caller: Caller, store: str, report_progress: ReportFiles) -> Reindexed:
+    def reindex(self, caller: Caller, store: str, report_progress: ReportProgress) -> Reindexed:
         """Write the index.yaml of every category with a memory in it or below it, from the files. Raises Unavailable,
         after all others are written, if some cannot be."""
         return self._indexes.rebuild(caller, store, report_progress)

@@ -147,9 +147,11 @@ class Registry:
 
 
 def _not_registered(name: str) -> NotFound:
+    by_command = f"`memory-mcp stores add {name} PATH` registers a folder."
     return NotFound(
-        f"The store {name!r} is not registered. add_memory makes it; `memory-mcp stores add {name} PATH` registers a "
-        "folder.",
+        f"The store {name!r} is not registered.",
+        hint=f"add_memory makes it; {by_command}",
+        people_hint=by_command,
         code="store_not_registered",
         field="store",
     )

@@ -130,7 +130,7 @@ def prune_memories(call: Call[Stores], asked: InStore) -> Pruned:
 def reindex_store(call: Call[Stores], asked: InStore) -> Reindexed:
     """Rebuild a store's category indexes from its files."""
     return call.operations.reindex(
-        call.caller, asked.store, lambda done, total: call.progress(done, total, f"{done} of {total} files read")
+        call.caller, asked.store, lambda what, done, total: call.progress(f"{done} of {total} {what}", done, total)
     )
 
 

@@ -122,7 +122,7 @@ class Vault:
         with self._reading(caller.user) as tx:
             memory = storage.get(tx, key)
         if memory is None:
-            raise NotFound("The vault has no memory under this key. search_memories finds what it has.")
+            raise NotFound("The vault has no memory under this key.", hint="search_memories finds what it has.")
         return memory
 
     def page(self, caller: Caller, wanted: Range) -> MemoryPage:
@@ -181,7 +181,7 @@ class Vault:
         with self._tenants.database(caller.user).write() as tx:
             is_new = storage.add(tx, memory, created_at, updated_at)
         if is_new:
-            self._changes.tell(caller.user, [VAULT_URI, uri_of(memory.key)], list_changed=True)
+            self._changes.publish(caller.user, [VAULT_URI, uri_of(memory.key)], list_changed=True)
         return is_new
 
     def forget_sessions(self, user: str, session_ids: Sequence[str]) -> None:
@@ -203,7 +203,8 @@ class Vault:
     def _check_embedding(self, place: Place, vector: tuple[float, ...]) -> None:
         if place == "session":
             raise Invalid(
-                "A session memory cannot have an embedding. Leave `embedding` out, or use scope 'vault'.",
+                "A session memory cannot have an embedding.",
+                hint="Leave `embedding` out, or use scope 'vault'.",
                 field="embedding",
             )
         self._check_vector(vector, "embedding")
@@ -219,9 +220,9 @@ class Vault:
 
     def _tell(self, caller: Caller, session: Session, place: Place, keys: list[str], *, list_changed: bool) -> None:
         if place == "session":
-            self._changes.tell(caller.user, [session_uri(session.id)], list_changed=False)
+            self._changes.publish(caller.user, [session_uri(session.id)], list_changed=False)
         else:
-            self._changes.tell(caller.user, [VAULT_URI, *map(uri_of, keys)], list_changed=list_changed)
+            self._changes.publish(caller.user, [VAULT_URI, *map(uri_of, keys)], list_changed=list_changed)
 
     def _ranked(
         self, tx: Read, caller: Caller, session: Session, question: MemoryQuery, places: list[Place]

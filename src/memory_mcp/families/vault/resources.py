@@ -18,7 +18,6 @@ from memory_mcp.families.family import (
 from memory_mcp.families.vault.model import VAULT_URI, Range, session_uri, uri_of
 from memory_mcp.families.vault.operations import MemoryPage, Vault
 
-PAGE = 100  # entries on one page of resources/list
 MAX_MEMORIES = 1000  # memories in one reading
 COMPLETIONS = 100  # the protocol's bound
 
@@ -29,7 +28,7 @@ TEMPLATES = (
 )
 
 
-def list_page(call: Call[Vault], position: str | None) -> ResourcePage:
+def list_page(call: Call[Vault], position: str | None, limit: int) -> ResourcePage:
     """The vault, this session, then one entry per vault memory in the order they were first written."""
     first = (
         []
@@ -39,9 +38,10 @@ def list_page(call: Call[Vault], position: str | None) -> ResourcePage:
             Listed(session_uri(call.session.id), "session", "All memories of this session."),
         ]
     )
-    rows = call.operations.keys_after(call.caller, position_number(position), PAGE + 1)
-    entries = [Listed(uri_of(key), key) for _, key in rows[:PAGE]]
-    return ResourcePage([*first, *entries], str(rows[PAGE - 1][0]) if len(rows) > PAGE else None)
+    limit -= len(first)
+    rows = call.operations.keys_after(call.caller, position_number(position), limit + 1)
+    entries = [Listed(uri_of(key), key) for _, key in rows[:limit]]
+    return ResourcePage([*first, *entries], str(rows[limit - 1][0]) if len(rows) > limit else None)
 
 
 def read(call: Call[Vault], uri: str) -> Document:
@@ -55,10 +55,10 @@ def read(call: Call[Vault], uri: str) -> Document:
         return Document(uri, json.dumps(asdict(memory), ensure_ascii=False))
     if address.startswith("memory://session/"):
         if decoded(address.removeprefix("memory://session/")) != call.session.id:
-            raise NotFound("There is no such session here. Yours is in resources/list.")
+            raise NotFound("There is no such session here.", hint="Yours is in resources/list.")
         wanted = _range(query)
         return _array(uri, address, wanted, call.operations.session_page(call.caller, call.session, wanted))
-    raise NotFound("No resource has this address. resources/list shows what there is.")
+    raise NotFound("No resource has this address.", hint="resources/list shows what there is.")
 
 
 def watched(call: Call[Vault], uri: str) -> str | None:

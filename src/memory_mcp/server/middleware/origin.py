@@ -1,5 +1,5 @@
 """Host and Origin, checked on every route: a web page must not reach a memory through a name it made up, nor with the
-cookie of somebody who is signed in."""
+cookie of a user who is signed in."""
 
 import ipaddress
 import re
@@ -9,6 +9,9 @@ from typing import NamedTuple
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from memory_mcp.errors import Invalid
+from memory_mcp.server.error_encoding import body
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 USUAL_PORTS = {"http": 80, "https": 443}
@@ -89,7 +92,7 @@ def host_name(host: str) -> str:
 
 
 def _refused(status: int, message: str) -> JSONResponse:
-    return JSONResponse({"error": "invalid", "message": message, "data": {}}, status)
+    return JSONResponse(body(Invalid(message)), status)
 
 
 def is_loopback(host: str) -> bool:

@@ -1,24 +1,23 @@
-"""How often a user's keys may come, told in the headers people know."""
+"""How many requests a user's keys may send, and the headers that say so."""
 
 import math
 from functools import partial
 
 from starlette.datastructures import MutableHeaders
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp.access import Allowance, Limits
 from memory_mcp.errors import AppError, RateLimited
-from memory_mcp.server.middleware.authentication import refusal
+from memory_mcp.server.error_encoding import refusal
 from memory_mcp.server.request_context import CALLER
 from memory_mcp.server.thread_pools import Workers
 
-WINDOW = 60  # seconds
+WINDOW_S = 60
 
 
 class RateLimitMiddleware:
-    """ASGI middleware for requests whose caller is known: 429 with Retry-After beyond what their plan allows. Only what
-    asks something counts, not an open stream."""
+    """ASGI middleware for requests whose caller is known: 429 with Retry-After beyond what their plan allows. Only
+    requests count, not an open stream."""
 
     def __init__(self, app: ASGIApp, limits: Limits, workers: Workers) -> None:
         self._app = app
@@ -38,26 +37,24 @@ class RateLimitMiddleware:
             await refusal(error)(scope, receive, send)
             return
 
-        async def tell(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 _write_headers(MutableHeaders(scope=message), allowance)
             await send(message)
 
-        await (_refusal(allowance) if allowance.is_spent else self._app)(scope, receive, tell)
+        await (refusal(_error(allowance)) if allowance.is_spent else self._app)(scope, receive, send_with_headers)
 
 
 def _write_headers(headers: MutableHeaders, allowance: Allowance) -> None:
-    headers["RateLimit-Policy"] = f"{allowance.limit};w={WINDOW}"
+    headers["RateLimit-Policy"] = f"{allowance.limit};w={WINDOW_S}"
     headers["RateLimit-Limit"] = str(allowance.limit)
     headers["RateLimit-Remaining"] = str(allowance.remaining)
     headers["RateLimit-Reset"] = str(math.ceil(allowance.reset_after))
 
 
-def _refusal(allowance: Allowance) -> JSONResponse:
-    error = RateLimited(
+def _error(allowance: Allowance) -> RateLimited:
+    return RateLimited(
         f"More than {allowance.limit} requests in a minute. Wait {math.ceil(allowance.retry_after)} s; "
         "`memory-mcp users plan` changes what a user may do.",
         retry_after=allowance.retry_after,
     )
-    body = {"error": error.error, "message": error.public_message, "data": error.data}
-    return JSONResponse(body, 429, {"Retry-After": str(error.data["retry_after"])})

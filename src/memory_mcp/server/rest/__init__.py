@@ -1,8 +1,8 @@
 """REST for a person who is signed in to the web app."""
 
-from memory_mcp.server.rest import downloads, events, lists, routes, sync, tools
+from memory_mcp.server.rest import downloads, events, lists, routes, store_files, sync, tools
 from memory_mcp.server.rest.openapi import describe
 
 ROUTERS = (*routes.ROUTERS, sync.router)
 
-__all__ = ["ROUTERS", "describe", "downloads", "events", "lists", "tools"]
+__all__ = ["ROUTERS", "describe", "downloads", "events", "lists", "store_files", "tools"]

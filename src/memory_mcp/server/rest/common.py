@@ -6,7 +6,7 @@ from fastapi import Response
 
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import Forbidden
-from memory_mcp.server.problem_details import Problem
+from memory_mcp.server.error_encoding import Problem
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -20,6 +20,7 @@ from memory_mcp.caller import Caller
 from memory_mcp.caller import Scope as May
 from memory_mcp.clock import stamp, utc_now
 from memory_mcp.errors import Conflict, Forbidden, Unavailable
+from memory_mcp.progress import ReportProgress
 from memory_mcp.server.disconnects import DISCONNECT
 from memory_mcp.server.fair_routes import pools_of
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
@@ -41,7 +42,6 @@ ZIP: dict[int | str, dict[str, Any]] = {
         },
     }
 }
-ReportProgress = Callable[[str, int, int], None]
 Make = Callable[[Path, ReportProgress], int]
 """Make the file at a path that is free, and say how many things it lacks."""
 
@@ -130,7 +130,7 @@ async def _handed(request: Request, app: App, person: Caller, what: str, make: M
     downloads: Downloads = request.app.state.downloads
     given_up: threading.Event = request.scope[DISCONNECT].event
 
-    def report_progress(part: str, done: int, whole: int) -> None:
+    def report_progress(what: str, done: int, total: int | None) -> None:
         if given_up.is_set() or downloads.closing:
             raise Unavailable("Nobody waits for this any more.")
 

@@ -1,9 +1,6 @@
-"""What pages show beside the tools: notes by what is known of them, what was written last, a project's picture, a file
-of a store as it stands."""
+"""What pages show beside the tools: notes by what is known of them, what was written last, a project's picture."""
 
-import base64
 import re
-import unicodedata
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated
 
@@ -13,14 +10,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from memory_mcp.caller import Scope
 from memory_mcp.clock import precise_stamp
-from memory_mcp.errors import Invalid
 from memory_mcp.families.notes.model import Filter, NoteQuery, Source, UpdatedCursor
 from memory_mcp.families.recall.latest import latest
-from memory_mcp.families.stores.model import FileChange
-from memory_mcp.server.middleware.body_limit import MAX_BODY_BYTES
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals, require
-from memory_mcp.server.rest.routes import MAX_ID, mine
+from memory_mcp.server.rest.routes import mine
 from memory_mcp.server.rest.shapes import (
     EntityDrawn,
     FamilyName,
@@ -28,10 +22,6 @@ from memory_mcp.server.rest.shapes import (
     NotesPage,
     ProjectDrawn,
     RelationDrawn,
-    StoreFile,
-    StoreFileEdited,
-    StoreFilePutBack,
-    StorePath,
     Unread,
     WriteShown,
     WritesShown,
@@ -39,7 +29,6 @@ from memory_mcp.server.rest.shapes import (
 
 AFTER = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{12}Z),([0-9]{1,18})$"
 TEXT = r"^[^\x00]*$"
-ROOM_FOR_THE_REST = 4096  # bytes of a request beside a file
 
 
 def _written_out(value: object) -> object:
@@ -96,7 +85,7 @@ def _end(day: date) -> str | None:
 
 @mine.get("/notes", responses=refusals(422))
 def list_notes(app: TheApp, person: ThePerson, wish: Annotated[NotesFilter, Query()]) -> NotesPage:
-    """Your notes that fit all that is asked for."""
+    """Your notes that fit all of the filter."""
     require(person, "notes", Scope.READ)
     words = wish.q.strip()
     if words and not wish.archived:
@@ -144,48 +133,6 @@ def draw_project(
         edges=[RelationDrawn(source=source, target=target, type=kind) for source, target, kind in seen.edges],
         total=seen.total,
     )
-
-
-StoreName = Annotated[str, PathParameter(max_length=100)]
-
-
-@mine.get("/stores/{store}/file", responses=refusals(404, 413, 422))
-def store_file(
-    store: StoreName, path: Annotated[str, Query(min_length=1, max_length=1024)], app: TheApp, person: ThePerson
-) -> StoreFile:
-    """A file of a store as it stands, to be put back after it was removed."""
-    require(person, "stores", Scope.READ)
-    content, changed_ns = app.stores.content(person, store, path)
-    data = base64.b64encode(content).decode()
-    comes_back = app.stores.may_be_added(path) and len(data) < MAX_BODY_BYTES - ROOM_FOR_THE_REST
-    return StoreFile(data=data, changed_ns=str(changed_ns), comes_back=comes_back)
-
-
-@mine.post("/stores/{store}/file", status_code=201, responses=refusals(404, 409, 413, 422))
-def put_store_file_back(store: StoreName, asked: StoreFilePutBack, app: TheApp, person: ThePerson) -> StorePath:
-    """Write a file that was removed as it was. 409 if there is one by now."""
-    require(person, "stores", Scope.WRITE)
-    app.stores.restore_file(person, store, asked.path, base64.b64decode(asked.data), min(int(asked.changed_ns), MAX_ID))
-    app.changes.tell_pages(person.user, "stores")
-    return StorePath(store=store, path=asked.path)
-
-
-@mine.post("/stores/{store}/edit", responses=refusals(404, 409, 413, 422))
-def edit_store_file(store: StoreName, asked: StoreFileEdited, app: TheApp, person: ThePerson) -> StorePath:
-    """Write a file's markdown anew. 409 if it is not what was edited any more."""
-    require(person, "stores", Scope.WRITE)
-    app.stores.update(person, store, asked.path, FileChange(content=_text(asked.content)), was=asked.was)
-    app.changes.tell_pages(person.user, "stores")
-    return StorePath(store=store, path=asked.path)
-
-
-def _text(given: str) -> str:
-    """As tools take it."""
-    try:
-        given.encode()
-    except UnicodeEncodeError as exc:
-        raise Invalid("content: it holds half of a surrogate pair, which is not text.", field="content") from exc
-    return unicodedata.normalize("NFC", given)
 
 
 def _place(after: str) -> UpdatedCursor:

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_mcp.access import AuditRecord, IssuedKey, Key, Plan
-from memory_mcp.access.keys import LIFETIME, MAX_NAME_CHARS, MAX_NAMESPACE_CHARS, NAMESPACE, READABLE
+from memory_mcp.access.keys import LIFETIME, MAX_NAME_CHARS
 from memory_mcp.caller import Scope
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.registry import CONFINABLE, FAMILIES
+from memory_mcp.names import MAX_NAMESPACE_CHARS, NAMESPACE_PATTERN, READABLE_PATTERN
 from memory_mcp.server.arguments import MAX_FIELD_BYTES
 from memory_mcp.sessions import Client, Transport
 
@@ -39,14 +40,14 @@ class KeyAsked(Asked):
         description="What the key is for, such as the client's name.",
         min_length=1,
         max_length=MAX_NAME_CHARS,
-        pattern=READABLE,
+        pattern=READABLE_PATTERN,
     )
     namespace: str = Field(
         "default",
         description="Where its notes go that name none.",
         min_length=1,
         max_length=MAX_NAMESPACE_CHARS,
-        pattern=NAMESPACE,
+        pattern=NAMESPACE_PATTERN,
     )
     confined: bool = Field(
         False,

@@ -1,4 +1,4 @@
-"""What a person says about syncing their notes, as `memory-mcp sync` does on the command line."""
+"""Syncing a person's notes, as `memory-mcp sync` does on the command line."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -7,16 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Depends
 from pydantic import BaseModel, Field
 
-from memory_mcp.access.keys import READABLE
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.errors import Forbidden
+from memory_mcp.names import MAX_NAMESPACE_CHARS, READABLE_PATTERN
 from memory_mcp.server.rest.authentication import PersonRoute, TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals, require, unstored
 from memory_mcp.server.rest.shapes import Asked
 from memory_mcp.sync import Sync, SyncState
 from memory_mcp.sync.encryption import SECRET
-from memory_mcp.sync.protocol import MAX_NAMESPACE_CHARS
 
 router = APIRouter(
     prefix="/api/mcp/sync",
@@ -64,7 +63,7 @@ class SyncStatus(BaseModel):
 
 class LinkAsked(Asked):
     url: str = Field(description="Where `memory-mcp hub` listens.", max_length=2000)
-    key: str = Field(description="A key made at the hub.", min_length=1, max_length=200, pattern=READABLE)
+    key: str = Field(description="A key made at the hub.", min_length=1, max_length=200, pattern=READABLE_PATTERN)
     encrypt: bool = Field(False, description="Seal notes before they leave, with a new secret.")
     secret: Annotated[str, Field(pattern=SECRET)] | None = Field(None, description="The secret of your other nodes.")
 
@@ -85,7 +84,11 @@ class Exchanged(BaseModel):
 Namespace = Annotated[
     str,
     Body(
-        embed=True, min_length=1, max_length=MAX_NAMESPACE_CHARS, pattern=READABLE, description="A namespace of notes."
+        embed=True,
+        min_length=1,
+        max_length=MAX_NAMESPACE_CHARS,
+        pattern=READABLE_PATTERN,
+        description="A namespace of notes.",
     ),
 ]
 
@@ -117,25 +120,25 @@ def unlink(app: TheApp, person: ThePerson) -> SyncStatus:
 @router.post("/enable", responses=refusals(400, 409, 413, 422))
 def enable(namespace: Namespace, app: TheApp, person: ThePerson) -> SyncStatus:
     """Sync a namespace from now on."""
-    return _told(app, person, Sync.enable, namespace)
+    return _change(app, person, Sync.enable, namespace)
 
 
 @router.post("/disable", responses=refusals(400, 404, 413, 422))
 def disable(namespace: Namespace, app: TheApp, person: ThePerson) -> SyncStatus:
     """Stop syncing a namespace. Changes wait until it is enabled again."""
-    return _told(app, person, Sync.disable, namespace)
+    return _change(app, person, Sync.disable, namespace)
 
 
 @router.post("/resync", responses=refusals(400, 404, 413, 422))
 def resync(namespace: Namespace, app: TheApp, person: ThePerson) -> SyncStatus:
     """Send and take in everything again. Nothing is lost by it."""
-    return _told(app, person, Sync.resync, namespace)
+    return _change(app, person, Sync.resync, namespace)
 
 
 @router.post("/clear-state", responses=refusals(400, 404, 413, 422))
 def clear_state(namespace: Namespace, app: TheApp, person: ThePerson) -> SyncStatus:
     """Forget all about syncing a namespace, and stop. Its notes stay."""
-    return _told(app, person, Sync.clear_state, namespace)
+    return _change(app, person, Sync.clear_state, namespace)
 
 
 @router.post("/now", responses=refusals(409, 422, 429))
@@ -146,7 +149,7 @@ def now(app: TheApp, person: ThePerson) -> Exchanged:
     return Exchanged(**asdict(done), left=app.sync.status(person.user).left)
 
 
-def _told(app: App, person: Caller, verb: Callable[[Sync, str, str], None], namespace: str) -> SyncStatus:
+def _change(app: App, person: Caller, verb: Callable[[Sync, str, str], None], namespace: str) -> SyncStatus:
     require(person, "notes", Scope.WRITE)
     verb(app.sync, person.user, namespace)
     app.sync_worker.wake(person.user)

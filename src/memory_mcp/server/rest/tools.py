@@ -1,18 +1,19 @@
 """Every tool for the web app, as its person: what an agent can do, its owner can."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, cast
 
 from fastapi import Body, Path, Query, Request
 
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
 from memory_mcp.errors import NotFound
-from memory_mcp.families.family import Call
+from memory_mcp.families.family import Call, Tool
 from memory_mcp.families.recall.overview import overview
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.server import results
 from memory_mcp.server.disconnects import DISCONNECT
-from memory_mcp.server.rest.authentication import TheApp, ThePerson, tool_named
+from memory_mcp.server.rest.authentication import TheApp, ThePerson, app_of, tool_named
 from memory_mcp.server.rest.common import refusals
 from memory_mcp.server.rest.routes import mine
 from memory_mcp.server.tool_calls import ToolCalls
@@ -32,16 +33,8 @@ def call_tool(
     """Call a tool, as an MCP client would. The answer is its structured content."""
     tool = tool_named(app, name)
     if tool is None:
-        raise NotFound(f"Unknown tool: {name}. docs/tools.md and tools/list name those there are.")
-    running: ToolCalls = request.app.state.running
-    call = Call(
-        app.opened[tool.family].operations,
-        person,
-        session_of(app, person),
-        cancelled=request.scope[DISCONNECT].event,
-    )
-    answer = running.run(call, tool, arguments)
-    return results.shown(tool, answer, person, arguments)
+        raise NotFound(f"Unknown tool: {name}. docs/tools.md names those there are.")
+    return run_tool(request, person, tool, arguments)
 
 
 @mine.get("/open", responses=refusals(404, 422))
@@ -54,6 +47,19 @@ def open_ref(ref: Annotated[str, Query(max_length=4000)], app: TheApp, person: T
 def home(app: TheApp, person: ThePerson) -> dict[str, dict[str, int | str]]:
     """The counts of each family by name; of a family that cannot be read, its `error`."""
     return overview(app.opened, person)
+
+
+def run_tool(request: Request, person: Caller, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The one entry of tool calls, over REST."""
+    app, running = app_of(request), request.app.state.running
+    call = Call(
+        app.opened[tool.family].operations,
+        person,
+        session_of(app, person),
+        cancelled=request.scope[DISCONNECT].event,
+    )
+    answer = cast(ToolCalls, running).run(call, tool, given)
+    return results.shown(tool, answer, person, given)
 
 
 def session_of(app: App, person: Caller) -> Session:

@@ -1,63 +1,57 @@
 import { useMemo, useState } from 'preact/hooks'
-import { number, plural } from '../../shared/words'
+import type { Schemas, ToolResult } from '../../shared/api-types'
+import { number, plural } from '../../shared/format'
 import { get, tool } from '../api'
-import { MEMORIES } from '../live'
-import { Awaited, useLoaded } from '../loading'
-import { Picture, type Edge, type Node } from '../picture'
-import { go, to, turn, where } from '../router'
+import { MEMORY_CHANGES } from '../changes'
+import { Await, useResource } from '../resource'
+import { GraphCanvas } from '../graph-canvas'
+import type { Edge, Node } from '../graph-drawing'
+import { entityRef } from '../refs'
+import { navigate, route, setQuery } from '../router'
+import { href } from '../urls'
 
-interface Notes {
-  nodes: { id: string; title: string; depth?: number }[]
-  edges: { source_id: string; target_id: string }[]
-  truncated: boolean
-}
+type NoteGraph = Schemas['Graph'] | ToolResult<'memory_neighbors'>
 
-interface Project {
-  id: string
-  name: string
-}
-
-interface Shown {
+interface GraphData {
   nodes: Node[]
   edges: Edge[]
-  isCut: boolean
+  isTruncated: boolean
   total?: number
 }
 
-interface Drawn {
-  nodes: { name: string; type: string }[]
-  edges: { source: string; target: string; type: string }[]
-  total: number
-}
+const GRAPH_CHANGES = { ...MEMORY_CHANGES, topics: ['graph'] }
+const FIRST_NODES = 500
+const MAX_NODES = 2000
+const MAX_DEPTH = 3
 
-const DRAWN = { ...MEMORIES, topics: ['graph'] }
-const AT_FIRST = 500 // nodes
-const MOST = 2000 // that a picture takes; beyond, look around one note or filter
-
-const fromNotes = (found: Notes): Shown => ({
-  nodes: found.nodes.map((node) => ({ id: node.id, title: node.title, group: String(node.depth ?? 0) })),
+const fromNotes = (found: NoteGraph): GraphData => ({
+  nodes: found.nodes.map((node) => ({
+    id: node.id,
+    title: node.title,
+    group: 'depth' in node ? String(node.depth) : '',
+  })),
   edges: found.edges.map((edge) => ({ from: edge.source_id, to: edge.target_id })),
-  isCut: found.truncated,
+  isTruncated: found.truncated,
 })
 
-async function load(project: string, note: string, depth: number, most: number): Promise<Shown> {
-  if (note) return fromNotes(await tool<Notes>('memory_neighbors', { id: note, depth }))
-  if (!project) return fromNotes(await get<Notes>(`/api/notes/graph?limit=${most}`))
-  const found = await get<Drawn>(`/api/graph/${encodeURIComponent(project)}?limit=${most}`)
+async function load(project: string, note: string, depth: number, limit: number): Promise<GraphData> {
+  if (note) return fromNotes(await tool('memory_neighbors', { id: note, depth }))
+  if (!project) return fromNotes(await get('/api/notes/graph', { query: { limit } }))
+  const found = await get('/api/graph/{project}', { path: { project }, query: { limit } })
   return {
     nodes: found.nodes.map((entity) => ({ id: entity.name, title: entity.name, group: entity.type })),
     edges: found.edges.map((relation) => ({ from: relation.source, to: relation.target, label: relation.type })),
-    isCut: found.total > found.nodes.length,
+    isTruncated: found.total > found.nodes.length,
     total: found.total,
   }
 }
 
 export function Graph() {
-  const { project = '', note = '' } = where.value.query
-  const depth = Math.min(3, Math.max(1, Number(where.value.query.depth) || 1))
-  const most = Math.min(MOST, Math.max(1, Number(where.value.query.most) || AT_FIRST))
-  const projects = useLoaded(() => tool<{ projects: Project[] }>('list_projects', {}), [], DRAWN)
-  const shown = useLoaded(() => load(project, note, depth, most), [project, note, depth, most], DRAWN)
+  const { project = '', note = '' } = route.value.query
+  const depth = Math.min(MAX_DEPTH, Math.max(1, Number(route.value.query.depth) || 1))
+  const limit = Math.min(MAX_NODES, Math.max(1, Number(route.value.query.limit) || FIRST_NODES))
+  const projects = useResource(() => tool('list_projects', {}), [], GRAPH_CHANGES)
+  const shown = useResource(() => load(project, note, depth, limit), [project, note, depth, limit], GRAPH_CHANGES)
   return (
     <>
       <h1>Graph</h1>
@@ -65,12 +59,12 @@ export function Graph() {
         <select
           aria-label="Graph of"
           value={project}
-          onChange={(event) => go(to(['graph'], { project: event.currentTarget.value }))}
+          onChange={(event) => navigate(href(['graph'], { project: event.currentTarget.value }))}
         >
           <option value="">notes</option>
-          {projects.value?.projects.map((one) => (
-            <option key={one.id} value={one.name}>
-              {one.name}
+          {projects.value?.projects.map(({ id, name }) => (
+            <option key={id} value={name}>
+              {name}
             </option>
           ))}
         </select>
@@ -81,9 +75,9 @@ export function Graph() {
               <input
                 type="range"
                 min={1}
-                max={3}
+                max={MAX_DEPTH}
                 value={depth}
-                onInput={(event) => turn({ depth: event.currentTarget.value }, true)}
+                onInput={(event) => setQuery({ depth: event.currentTarget.value }, true)}
               />
             </label>
             <a class="button" href="/graph">
@@ -92,10 +86,10 @@ export function Graph() {
           </>
         )}
       </div>
-      <Awaited of={shown}>
+      <Await resource={shown}>
         {(graph) =>
           graph.nodes.length ? (
-            <Seen graph={graph} project={project} note={note} most={most} />
+            <GraphView graph={graph} project={project} note={note} limit={limit} />
           ) : (
             <p class="empty">
               {project ? (
@@ -108,27 +102,34 @@ export function Graph() {
             </p>
           )
         }
-      </Awaited>
+      </Await>
     </>
   )
 }
 
-function Seen({ graph: found, project, note, most }: { graph: Shown; project: string; note: string; most: number }) {
-  const graph = useMemo(() => found, [JSON.stringify(found)]) // what did not change is not drawn anew
-  const [lit, setLit] = useState<string | null>(null)
+function countLinks(edges: Edge[]): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const { from, to } of edges) for (const end of [from, to]) counts.set(end, (counts.get(end) ?? 0) + 1)
+  return counts
+}
+
+interface Props {
+  graph: GraphData
+  project: string
+  note: string
+  limit: number
+}
+
+function GraphView({ graph: found, project, note, limit }: Props) {
+  const graph = useMemo(() => found, [JSON.stringify(found)]) // an equal graph is not drawn again
+  const [highlighted, setHighlighted] = useState<string | null>(null)
   const [hovered, setHovered] = useState<string | null>(null)
-  const { filter: search = '' } = where.value.query
-  const around = useMemo(() => {
-    const found = new Map<string, number>()
-    for (const { from, to } of graph.edges) for (const end of [from, to]) found.set(end, (found.get(end) ?? 0) + 1)
-    return found
-  }, [graph])
+  const { filter: search = '' } = route.value.query
+  const linkCounts = useMemo(() => countLinks(graph.edges), [graph])
   const listed = graph.nodes.filter((node) => node.title.toLowerCase().includes(search.toLowerCase()))
-  const address = (id: string) =>
-    project
-      ? to(['memories', 'open'], { ref: `graph:${encodeURIComponent(project)}/${encodeURIComponent(id)}` })
-      : to(['memories', 'note', id])
-  const label = `Graph of ${plural(graph.nodes.length, 'node')} and ${plural(graph.edges.length, 'link')}; the list beside it has the same`
+  const hrefOf = (id: string) =>
+    project ? href(['memories', 'open'], { ref: entityRef(project, id) }) : href(['memories', 'note', id])
+  const [nodes, links] = [plural(graph.nodes.length, 'node'), plural(graph.edges.length, 'link')]
   return (
     <div class="split">
       <div>
@@ -139,39 +140,47 @@ function Seen({ graph: found, project, note, most }: { graph: Shown; project: st
           aria-label="Filter the list"
           placeholder="Filter"
           value={search}
-          onInput={(event) => turn({ filter: event.currentTarget.value }, true)}
+          onInput={(event) => setQuery({ filter: event.currentTarget.value }, true)}
         />
         <p class="mut" role="status">
-          {plural(graph.nodes.length, 'node')}
-          {graph.isCut && graph.total ? ` of ${number(graph.total)}` : ''}, {plural(graph.edges.length, 'link')}
-          {graph.isCut ? (project ? '; the best connected' : note ? '; there are more' : '; the last written') : ''}
+          {nodes}
+          {graph.isTruncated && graph.total ? ` of ${number(graph.total)}` : ''}, {links}
+          {graph.isTruncated
+            ? project
+              ? '; the best connected'
+              : note
+                ? '; there are more'
+                : '; the last written'
+            : ''}
         </p>
-        {graph.isCut &&
+        {graph.isTruncated &&
           !note &&
-          (most < MOST ? (
+          (limit < MAX_NODES ? (
             <p>
-              <button onClick={() => turn({ most: String(Math.min(MOST, most + AT_FIRST)) }, true)}>Show more</button>
+              <button onClick={() => setQuery({ limit: String(Math.min(MAX_NODES, limit + FIRST_NODES)) }, true)}>
+                Show more
+              </button>
             </p>
           ) : (
             <p class="mut">
-              A picture takes no more.{' '}
-              <a href={project ? to(['memories'], { family: 'graph' }) : '/memories'}>Search</a> finds the others.
+              The graph shows no more nodes.{' '}
+              <a href={project ? href(['memories'], { family: 'graph' }) : '/memories'}>Search</a> finds the others.
             </p>
           ))}
         <ul class="list scrolling" aria-label="Nodes" tabIndex={0}>
-          {listed.slice(0, MOST).map((node) => (
+          {listed.slice(0, MAX_NODES).map((node) => (
             <li
               key={node.id}
-              class={node.id === hovered ? 'lit' : ''}
-              onMouseEnter={() => setLit(node.id)}
-              onMouseLeave={() => setLit(null)}
+              class={node.id === hovered ? 'highlighted' : ''}
+              onMouseEnter={() => setHighlighted(node.id)}
+              onMouseLeave={() => setHighlighted(null)}
             >
-              <a href={address(node.id)} onFocus={() => setLit(node.id)} onBlur={() => setLit(null)}>
+              <a href={hrefOf(node.id)} onFocus={() => setHighlighted(node.id)} onBlur={() => setHighlighted(null)}>
                 {node.title}
               </a>{' '}
-              <span class="mut">{around.get(node.id) ?? 0}</span>{' '}
+              <span class="mut">{linkCounts.get(node.id) ?? 0}</span>{' '}
               {!project && node.id !== note && (
-                <a class="mut" href={to(['graph'], { note: node.id })} aria-label={`Around ${node.title}`}>
+                <a class="mut" href={href(['graph'], { note: node.id })} aria-label={`Around ${node.title}`}>
                   around
                 </a>
               )}
@@ -179,15 +188,15 @@ function Seen({ graph: found, project, note, most }: { graph: Shown; project: st
           ))}
         </ul>
       </div>
-      <Picture
+      <GraphCanvas
         key={`${project} ${note}`}
         nodes={graph.nodes}
         edges={graph.edges}
         focus={note}
-        label={label}
-        lit={lit}
+        label={`Graph of ${nodes} and ${links}; the list beside it has the same`}
+        highlighted={highlighted}
         onHover={setHovered}
-        onOpen={(id) => go(address(id))}
+        onOpen={(id) => navigate(hrefOf(id))}
       />
     </div>
   )

@@ -1,139 +1,133 @@
+import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { Chart } from '../../shared/chart'
-import { ago, number } from '../../shared/words'
+import { ago, number } from '../../shared/format'
 import { get } from '../api'
-import { MEMORIES } from '../live'
-import { Awaited, useLoaded } from '../loading'
-import { address, type Write } from '../refs'
-import { to, turn, where } from '../router'
-
-interface Analytics {
-  totals: { memories: number; namespaces: number; embedded: number; unembedded: number }
-  top_tags: { name: string; count: number }[]
-  top_clients: { name: string; count: number }[]
-  coverage: { hour: string; total: number; embedded: number }[]
-  calls: { hour: string; calls: number; errors: number }[]
-}
+import { MEMORY_CHANGES } from '../changes'
+import { Await, useResource } from '../resource'
+import { refHref } from '../refs'
+import { route, setQuery } from '../router'
+import { href } from '../urls'
 
 type Overview = Record<string, Record<string, number | string>>
 
-/** How far back charts go. Over months, the hours of a day are put together. */
-const RANGES: Record<string, [string, number, string]> = {
+const SECOND_MS = 1000
+const HOUR_S = 3600
+
+/** The ranges of the charts: label, days, and the step that values are summed by. */
+const RANGES: Record<string, [label: string, days: number, by: 'hour' | 'day']> = {
   '24h': ['24 hours', 1, 'hour'],
   '7d': ['7 days', 7, 'hour'],
   '30d': ['30 days', 30, 'hour'],
   '90d': ['90 days', 90, 'day'],
   '1y': ['a year', 365, 'day'],
 }
-const USUAL = '30d'
-const WRITES = { ...MEMORIES, topics: ['stores'] }
+const DEFAULT_RANGE = '30d'
+const WRITE_CHANGES = { ...MEMORY_CHANGES, topics: ['stores'] }
 
 export function Home() {
-  const asked = where.value.query.range ?? USUAL
-  const range = asked in RANGES ? asked : USUAL
-  const [words, days, by] = RANGES[range]!
-  const overview = useLoaded(() => get<Overview>('/api/overview'), [], WRITES)
-  const analytics = useLoaded(() => get<Analytics>(`/api/mcp/memory/analytics?days=${days}&by=${by}`), [days])
-  const recent = useLoaded(
-    () => get<{ writes: Write[]; incomplete: { family: string; error: string }[] }>('/api/recent?limit=12'),
-    [],
-    WRITES,
-  )
+  const requested = route.value.query.range ?? DEFAULT_RANGE
+  const range = Object.hasOwn(RANGES, requested) ? requested : DEFAULT_RANGE
+  const [rangeLabel, days, by] = RANGES[range]!
+  const overview = useResource(() => get('/api/overview'), [], WRITE_CHANGES)
+  const analytics = useResource(() => get('/api/mcp/memory/analytics', { query: { days, by } }), [days])
+  const recent = useResource(() => get('/api/recent', { query: { limit: 12 } }), [], WRITE_CHANGES)
   return (
     <>
       <h1>Home</h1>
-      <Awaited of={overview}>{(all) => <Totals all={all} />}</Awaited>
+      <Await resource={overview}>{(found) => <Totals overview={found} />}</Await>
       <div class="bar">
         <div role="group" aria-label="How far back" class="choice wrap">
           {Object.entries(RANGES).map(([name, [shown]]) => (
             <button
               key={name}
               aria-pressed={name === range}
-              onClick={() => turn({ range: name === USUAL ? '' : name })}
+              onClick={() => setQuery({ range: name === DEFAULT_RANGE ? '' : name })}
             >
               {shown}
             </button>
           ))}
         </div>
       </div>
-      <Awaited of={analytics}>
+      <Await resource={analytics}>
         {(found) => (
           <div class="columns">
-            <Over
+            <TimeChart
               title="Embedding coverage"
-              over={words}
+              rangeLabel={rangeLabel}
               days={days}
-              empty="Nothing in this time. Notes are counted every hour."
+              empty="Nothing in this range. Notes are counted every hour."
               points={found.coverage}
               lines={{ total: 'notes', embedded: 'with a vector' }}
               link={<a href="/settings">Embedder</a>}
             />
-            <Over
+            <TimeChart
               title="Calls"
-              over={words}
+              rangeLabel={rangeLabel}
               days={days}
-              empty="No calls in this time. Connect a client on the page Keys."
+              empty="No calls in this range. Connect a client on the page Keys."
               points={found.calls}
               lines={{ calls: 'calls', errors: 'errors' }}
               link={<a href="/sessions">Sessions</a>}
             />
-            <Top title="Top tags" rows={found.top_tags} empty="No tags yet. Write #tag in a note." />
-            <Top title="Top clients" rows={found.top_clients} empty="No client has written a note yet." />
+            <TopList title="Top tags" rows={found.top_tags} empty="No tags yet. Write #tag in a note." />
+            <TopList title="Top clients" rows={found.top_clients} empty="No client has written a note yet." />
           </div>
         )}
-      </Awaited>
+      </Await>
       <section class="card">
         <h2>Recent writes</h2>
-        <Awaited of={recent}>
+        <Await resource={recent}>
           {({ writes, incomplete }) =>
             writes.length || incomplete.length ? (
               <>
                 <ul class="list" aria-label="Recent writes">
-                  {writes.map((one) => (
-                    <li key={one.ref}>
-                      <a href={address(one.ref)}>{one.title}</a>{' '}
+                  {writes.map((write) => (
+                    <li key={write.ref}>
+                      <a href={refHref(write.ref)}>{write.title}</a>{' '}
                       <span class="mut">
-                        <a class="quiet" href={to(['memories'], { family: one.family })}>
-                          {one.family}
+                        <a class="quiet" href={href(['memories'], { family: write.family })}>
+                          {write.family}
                         </a>{' '}
-                        · {ago(one.at)}
+                        · {ago(write.at)}
                       </span>
                     </li>
                   ))}
                 </ul>
-                {incomplete.map((one) => (
-                  <p class="mut" key={one.family}>
-                    {one.family}: {one.error}
+                {incomplete.map(({ family, error }) => (
+                  <p class="mut" key={family}>
+                    {family}: {error}
                   </p>
                 ))}
               </>
             ) : (
               <p class="empty">
-                Nothing is kept yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>.
+                Nothing is stored yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>
+                .
               </p>
             )
           }
-        </Awaited>
+        </Await>
       </section>
     </>
   )
 }
 
-function Totals({ all }: { all: Overview }) {
-  const count = (family: string, name: string) => all[family]?.[name]
+function Totals({ overview }: { overview: Overview }) {
+  const count = (family: string, name: string) => overview[family]?.[name]
   const shown: [string, number | string | undefined, string][] = [
-    ['Notes', count('notes', 'notes'), to(['memories'], { family: 'notes' })],
-    ['Namespaces', count('notes', 'namespaces'), to(['memories'], { family: 'notes', filters: '1' })],
-    ['In the vault', count('vault', 'memories'), to(['memories'], { family: 'vault' })],
+    ['Notes', count('notes', 'notes'), href(['memories'], { family: 'notes' })],
+    ['Namespaces', count('notes', 'namespaces'), href(['memories'], { family: 'notes', filters: '1' })],
+    ['In the vault', count('vault', 'memories'), href(['memories'], { family: 'vault' })],
     ['In stores', count('stores', 'memories'), '/stores'],
     ['Entities', count('graph', 'entities'), '/graph'],
     ['Rows in portals', count('portals', 'rows'), '/portals'],
   ]
   return (
     <ul class="totals" aria-label="Totals">
-      {shown.map(([name, value, address]) => (
+      {shown.map(([name, value, url]) => (
         <li key={name}>
-          <a href={address}>
+          <a href={url}>
             <b>{typeof value === 'number' ? number(value) : '–'}</b> <span>{name}</span>
           </a>
         </li>
@@ -142,45 +136,36 @@ function Totals({ all }: { all: Overview }) {
   )
 }
 
-type Points = Record<string, number | string>[]
-
-function Over({
-  title,
-  over,
-  days,
-  empty,
-  points,
-  lines,
-  link,
-}: {
+interface TimeChartProps {
   title: string
-  over: string
+  rangeLabel: string
   days: number
   empty: string
-  points: unknown
-  lines: Record<string, string>
-  link: preact.VNode
-}) {
-  const given = points as Points
+  points: { hour: string }[]
+  lines: Record<string, string> // labels by the names of fields of the points
+  link: VNode
+}
+
+function TimeChart({ title, rangeLabel, days, empty, points, lines, link }: TimeChartProps) {
   const [x, series] = useMemo(() => {
-    const hours = given.map((point) => Date.parse(String(point.hour)) / 1000)
-    return [
-      hours,
-      Object.entries(lines).map(([name, label]) => ({
-        label,
-        values: given.map((point) => Number(point[name])),
-        color: name === 'errors' ? '--bad' : undefined,
-      })),
-    ] as const
-  }, [JSON.stringify(given)])
-  const now = Math.ceil(Date.now() / 3_600_000) * 3600
+    const hours = points.map(({ hour }) => Date.parse(hour) / SECOND_MS)
+    const values = (name: string) => points.map((point) => Number((point as Record<string, unknown>)[name]))
+    const colors: Record<string, string> = { errors: '--bad' }
+    return [hours, Object.entries(lines).map(([name, label]) => ({ label, values: values(name), color: colors[name] }))]
+  }, [JSON.stringify(points)])
+  const now = Math.ceil(Date.now() / (HOUR_S * SECOND_MS)) * HOUR_S
   return (
     <section class="card">
       <h2>
         {title} <span class="aside">{link}</span>
       </h2>
-      {given.length ? (
-        <Chart x={x} series={series} span={[now - days * 86_400, now]} label={`${title} over ${over}`} />
+      {points.length ? (
+        <Chart
+          x={x}
+          series={series}
+          timeRange={[now - days * 24 * HOUR_S, now]}
+          label={`${title} over ${rangeLabel}`}
+        />
       ) : (
         <p class="empty">{empty}</p>
       )}
@@ -188,8 +173,8 @@ function Over({
   )
 }
 
-function Top({ title, rows, empty }: { title: string; rows: { name: string; count: number }[]; empty: string }) {
-  const most = Math.max(1, ...rows.map((row) => row.count))
+function TopList({ title, rows, empty }: { title: string; rows: { name: string; count: number }[]; empty: string }) {
+  const maximum = Math.max(1, ...rows.map((row) => row.count))
   return (
     <section class="card">
       <h2>{title}</h2>
@@ -197,17 +182,17 @@ function Top({ title, rows, empty }: { title: string; rows: { name: string; coun
         <table class="bars" aria-label={title}>
           <tbody>
             {rows.slice(0, 10).map(({ name, count }) => {
-              const list = to(['memories'], name === 'web-app' ? { source: 'ui' } : { tag: name })
+              const listHref = href(['memories'], name === 'web-app' ? { source: 'ui' } : { tag: name })
               return (
                 <tr key={name}>
                   <th scope="row">
-                    <a href={list}>{name}</a>
+                    <a href={listHref}>{name}</a>
                   </th>
                   <td>
-                    <span style={{ width: `${(100 * count) / most}%` }} />
+                    <span style={{ width: `${(100 * count) / maximum}%` }} />
                   </td>
                   <td class="num">
-                    <a class="quiet" href={list} aria-label={`${number(count)} of ${name}`}>
+                    <a class="quiet" href={listHref} aria-label={`${number(count)} of ${name}`}>
                       {number(count)}
                     </a>
                   </td>

@@ -1,142 +1,71 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { failed } from '../../shared/toast'
-import { ago, plural } from '../../shared/words'
-import { get, open, tool } from '../api'
-import { MEMORIES } from '../live'
-import { Awaited, useLoaded } from '../loading'
+import { plural } from '../../shared/format'
+import { showError } from '../../shared/toast'
+import { get } from '../api'
+import { MEMORY_CHANGES } from '../changes'
 import { Markdown } from '../markdown'
-import { address, noteRef, type Write } from '../refs'
-import { decoded, go, to, turn, where } from '../router'
-import { useTitle } from '../title'
-import { Filters, filtersOf, type Wish } from './filters'
+import { filtersFromQuery } from '../note-filters'
+import { refHref } from '../refs'
+import { Await, useResource } from '../resource'
+import { navigate, route, setQuery } from '../router'
+import { FAMILIES, findByTitle, PAGE_SIZE, search, searchNotes, type HitPage, type SearchResult } from '../search'
+import { usePageTitle } from '../title'
+import { decode, href } from '../urls'
+import { Filters } from './filters'
 import { NewNote, NotePage } from './note'
 
-const FAMILIES = ['notes', 'vault', 'stores', 'graph', 'portals']
-const PAGE = 50
-
-export interface Slim {
-  id: string
-  title: string
-  snippet: string
-  namespace: string
-  tags: string[]
-  updated_at: string | null
-}
-
-interface Hit {
-  family: string
-  ref: string
-  title: string
-  snippet: string
-  why?: string
-  more?: string
-}
-
-interface Found {
-  key: string // of the question it answers
-  hits: Hit[]
-  incomplete: { family: string; error: string }[]
-  next: string | null
-}
-
-async function search(key: string, q: string, family: string, wish: Wish): Promise<Found> {
-  const { tag, ...others } = wish
-  if (Object.values(others).some(Boolean) || family === 'notes' || (!q && !family))
-    return { key, incomplete: [], ...(await notes(q, wish)) }
-  if (q)
-    return {
-      key,
-      next: null,
-      ...(await tool<{ hits: Hit[]; incomplete: [] }>('recall_memories', {
-        query: q,
-        limit: PAGE,
-        ...(family ? { families: [family] } : {}),
-        ...(tag ? { tags: [tag] } : {}),
-      })),
-    }
-  const { writes, incomplete } = await get<{ writes: Write[]; incomplete: [] }>(
-    `/api/recent?limit=100&family=${family}`,
-  )
-  return {
-    key,
-    next: null,
-    incomplete,
-    hits: writes.map((one) => ({ family: one.family, ref: one.ref, title: one.title, snippet: '', more: ago(one.at) })),
-  }
-}
-
-async function notes(q: string, wish: Wish, after = ''): Promise<Pick<Found, 'hits' | 'next'>> {
-  const asked = Object.entries({ q, after, limit: String(PAGE), ...wish }).filter(([, value]) => value)
-  const page = await get<{ notes: Slim[]; next: string | null }>('/api/notes?' + new URLSearchParams(asked))
-  const hits = page.notes.map((note) => ({
-    family: 'notes',
-    ref: noteRef(note.id),
-    title: note.title,
-    snippet: note.snippet,
-    more: note.updated_at ? `${note.namespace} · ${ago(note.updated_at)}` : '',
-  }))
-  return { hits, next: page.next }
-}
+const SEARCH_DELAY_MS = 200
+const SEARCH_CHANGES = { ...MEMORY_CHANGES, topics: ['stores', 'graph'] }
 
 export function Memories() {
-  const [, part, id] = where.value.path
+  const [, part, id] = route.value.path
+  const { ref = '', title, namespace } = route.value.query
   if (part === 'new') return <NewNote />
   if (part === 'note' && id) return <NotePage key={id} id={id} />
-  if (part === 'open') return <Opened key={where.value.query.ref} reference={where.value.query.ref ?? ''} />
-  if (where.value.query.title)
-    return (
-      <ByTitle key={where.value.query.title} title={where.value.query.title} namespace={where.value.query.namespace} />
-    )
-  return <Searching />
+  if (part === 'open') return <OpenedRef key={ref} reference={ref} />
+  if (title) return <NoteByTitle key={title} title={title} namespace={namespace} />
+  return <SearchPage />
 }
 
-/** The note that has a title, first of all in the namespace of the note that names it. */
-async function titled(title: string, namespace: string | undefined): Promise<Slim | undefined> {
-  const find = async (asked: Record<string, string>) =>
-    (await get<{ notes: Slim[] }>('/api/notes?' + new URLSearchParams({ title, limit: '1', ...asked }))).notes[0]
-  return (namespace && (await find({ namespace }))) || find({})
-}
-
-/** A [[Title]]: the note that has it, or a new one. */
-function ByTitle({ title, namespace }: { title: string; namespace: string | undefined }) {
+/** Follows a [[Title]] to its note, or to a new one. */
+function NoteByTitle({ title, namespace }: { title: string; namespace: string | undefined }) {
   useEffect(() => {
-    titled(title, namespace).then(
-      (found) =>
-        go(found ? to(['memories', 'note', found.id]) : to(['memories', 'new'], { called: title, namespace }), true),
-      failed,
-    )
+    const open = async () => {
+      const found = await findByTitle(title, namespace)
+      const page = found
+        ? href(['memories', 'note', found.id])
+        : href(['memories', 'new'], { called: title, namespace })
+      navigate(page, true)
+    }
+    open().catch(showError)
   }, [])
   return <h1>{title}</h1>
 }
 
-function Searching() {
-  const { q = '', family = '' } = where.value.query
-  const wish = filtersOf(where.value.query)
-  const key = JSON.stringify([q, family, wish])
+function SearchPage() {
+  const { q = '', family = '' } = route.value.query
+  const filters = filtersFromQuery(route.value.query)
+  const key = JSON.stringify([q, family, filters])
   const box = useRef<HTMLInputElement>(null)
   const list = useRef<HTMLDivElement>(null)
-  const [typed, setTyped] = useState(q)
-  const found = useLoaded(() => search(key, q, family, wish), [key], { ...MEMORIES, topics: ['stores', 'graph'] })
-  useEffect(() => setTyped(q), [q])
+  const [text, setText] = useState(q)
+  const found = useResource(() => search(key, q, family, filters), [key], SEARCH_CHANGES)
+  useEffect(() => setText(q), [q])
   useEffect(() => {
-    if (typed === q) return
-    const timer = setTimeout(() => turn({ q: typed }, true), 200)
+    if (text === q) return
+    const timer = setTimeout(() => setQuery({ q: text }, true), SEARCH_DELAY_MS)
     return () => clearTimeout(timer)
-  }, [typed])
-  const move = (event: KeyboardEvent) => {
-    if (
-      (event.key !== 'ArrowDown' && event.key !== 'ArrowUp') ||
-      (event.target as Element).matches('select, [type=date]')
-    )
-      return
+  }, [text])
+  const moveFocus = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
+    if (!step || (event.target as Element).matches('select, [type=date]')) return
     const links = [...(list.current?.querySelectorAll<HTMLAnchorElement>('a.hit') ?? [])]
-    const at = links.indexOf(document.activeElement as HTMLAnchorElement)
-    const next = event.key === 'ArrowDown' ? at + 1 : at - 1
+    const next = links.indexOf(document.activeElement as HTMLAnchorElement) + step
     event.preventDefault()
     if (next < 0) box.current?.focus()
     else links[next]?.focus()
   }
-  const isNarrowed = Boolean(q || family || Object.values(wish).some(Boolean))
+  const isFiltered = Boolean(q || family || Object.values(filters).some(Boolean))
   return (
     <>
       <div class="bar heading">
@@ -146,7 +75,7 @@ function Searching() {
           New note
         </a>
       </div>
-      <div onKeyDown={move}>
+      <div onKeyDown={moveFocus}>
         <div class="bar" role="search">
           <input
             ref={box}
@@ -155,10 +84,14 @@ function Searching() {
             type="search"
             aria-label="Search everything"
             placeholder="Search everything: words or a question"
-            value={typed}
-            onInput={(event) => setTyped(event.currentTarget.value)}
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
           />
-          <select aria-label="Family" value={family} onChange={(event) => turn({ family: event.currentTarget.value })}>
+          <select
+            aria-label="Family"
+            value={family}
+            onChange={(event) => setQuery({ family: event.currentTarget.value })}
+          >
             <option value="">all families</option>
             {FAMILIES.map((name) => (
               <option key={name} value={name}>
@@ -167,62 +100,73 @@ function Searching() {
             ))}
           </select>
         </div>
-        <Filters wish={wish} />
-        <Awaited of={found}>
-          {(now) => (
+        <Filters filters={filters} />
+        <Await resource={found}>
+          {(result) => (
             <div ref={list}>
-              {now.incomplete.map((one) => (
-                <p class="mut" key={one.family}>
-                  {one.family}: {one.error}
+              {result.incomplete.map(({ family: name, error }) => (
+                <p class="mut" key={name}>
+                  {name}: {error}
                 </p>
               ))}
-              {now.hits.length ? (
-                <Hits key={now.key} now={now} more={(after) => notes(q, wish, after)} />
-              ) : isNarrowed ? (
-                <p class="empty">
-                  Nothing found.{' '}
-                  <button
-                    class="link"
-                    onClick={() => {
-                      setTyped('')
-                      go('/memories')
-                    }}
-                  >
-                    Clear the search
-                  </button>
-                </p>
+              {result.hits.length ? (
+                <HitList key={result.key} result={result} loadMore={(after) => searchNotes(q, filters, after)} />
+              ) : isFiltered ? (
+                <NothingFound
+                  onClear={() => {
+                    setText('')
+                    navigate('/memories')
+                  }}
+                />
               ) : (
                 <p class="empty">
-                  Nothing is kept yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>
-                  .
+                  Nothing is stored yet. <a href="/keys">Connect a client</a>, or{' '}
+                  <a href="/memories/new">write a note</a>.
                 </p>
               )}
             </div>
           )}
-        </Awaited>
+        </Await>
       </div>
     </>
   )
 }
 
-/** What was found stays where it is while one reads; what others add waits until it is asked for. */
-function Hits({ now, more }: { now: Found; more: (after: string) => Promise<Pick<Found, 'hits' | 'next'>> }) {
-  const [shown, setShown] = useState({ hits: now.hits, next: now.next })
+function NothingFound({ onClear }: { onClear: () => void }) {
+  return (
+    <p class="empty">
+      Nothing found.{' '}
+      <button class="link" onClick={onClear}>
+        Clear the search
+      </button>
+    </p>
+  )
+}
+
+interface HitListProps {
+  result: SearchResult
+  loadMore: (after: string) => Promise<HitPage>
+}
+
+/** The hits stay in place while the user reads; new ones appear when the user asks for them. */
+function HitList({ result, loadMore }: HitListProps) {
+  const [shown, setShown] = useState({ hits: result.hits, next: result.next })
   const list = useRef<HTMLUListElement>(null)
-  const newest = new Map(now.hits.map((hit) => [hit.ref, hit]))
+  const newest = new Map(result.hits.map((hit) => [hit.ref, hit]))
   const known = new Set(shown.hits.map((hit) => hit.ref))
-  const added = now.hits.filter((hit) => !known.has(hit.ref)).length
-  const kept = shown.hits.flatMap((hit) => newest.get(hit.ref) ?? (now.next || shown.hits.length > PAGE ? [hit] : [])) // the list is all there is: what is not in it is gone
+  const added = result.hits.filter((hit) => !known.has(hit.ref)).length
+  const isPartial = result.next !== null || shown.hits.length > PAGE_SIZE // else a missing hit was deleted
+  const visible = shown.hits.flatMap((hit) => newest.get(hit.ref) ?? (isPartial ? [hit] : []))
   function showNew() {
-    setShown({ hits: now.hits, next: now.next })
+    setShown({ hits: result.hits, next: result.next })
     requestAnimationFrame(() => list.current?.querySelector('a')?.focus())
   }
   async function showMore() {
     try {
-      const page = await more(shown.next!)
+      const page = await loadMore(shown.next!)
       setShown({ hits: [...shown.hits, ...page.hits.filter((hit) => !known.has(hit.ref))], next: page.next })
     } catch (error) {
-      failed(error)
+      showError(error)
     }
   }
   return (
@@ -231,14 +175,14 @@ function Hits({ now, more }: { now: Found; more: (after: string) => Promise<Pick
         {added > 0 && <button onClick={showNew}>{plural(added, 'new', 'new')} – show</button>}
       </p>
       <ul class="hits" ref={list} aria-label="Found">
-        {kept.map((hit) => (
+        {visible.map((hit) => (
           <li key={hit.ref}>
-            <a class="hit" href={address(hit.ref)}>
+            <a class="hit" href={refHref(hit.ref)}>
               <b>{hit.title}</b>{' '}
               <span class="mut">
                 {hit.family}
                 {hit.why ? ` · found by ${hit.why}` : ''}
-                {hit.more ? ` · ${hit.more}` : ''}
+                {hit.detail ? ` · ${hit.detail}` : ''}
               </span>
               <span class="snippet">{hit.snippet}</span>
             </a>
@@ -254,12 +198,14 @@ function Hits({ now, more }: { now: Found; more: (after: string) => Promise<Pick
   )
 }
 
-/** Anything else a search finds: a fact of the vault, an entity. */
-function Opened({ reference }: { reference: string }) {
-  const found = useLoaded(() => open<Record<string, unknown>>(reference), [reference])
-  const title = decoded(reference.split('/').pop() ?? reference)
-  useTitle(title)
-  const project = decoded(/^graph:([^/]+)\//.exec(reference)?.[1] ?? '')
+/** Any other hit: a fact of the vault, an entity. */
+const open = async (ref: string) => (await get('/api/open', { query: { ref } })) as Record<string, unknown>
+
+function OpenedRef({ reference }: { reference: string }) {
+  const found = useResource(() => open(reference), [reference])
+  const title = decode(reference.split('/').pop() ?? reference)
+  usePageTitle(title)
+  const project = decode(/^graph:([^/]+)\//.exec(reference)?.[1] ?? '')
   return (
     <>
       <p>
@@ -269,17 +215,17 @@ function Opened({ reference }: { reference: string }) {
       <p class="mut">
         <code>{reference}</code>
       </p>
-      <Awaited of={found}>
+      <Await resource={found}>
         {(value) => (
           <>
             {typeof value.content === 'string' ? <Markdown text={value.content} /> : null}
             <pre tabIndex={0}>{JSON.stringify(value, null, 2)}</pre>
           </>
         )}
-      </Awaited>
+      </Await>
       {project && (
         <p>
-          <a href={to(['graph'], { project })}>See it in the graph of {project}</a>
+          <a href={href(['graph'], { project })}>Show it in the graph of {project}</a>
         </p>
       )}
     </>

@@ -1,53 +1,47 @@
 import { useRef, useState } from 'preact/hooks'
-import type { View } from '../../shared/bridge'
+import type { Schemas, View } from '../../shared/api-types'
 import { useDraft } from '../../shared/draft'
-import { failed, toast } from '../../shared/toast'
-import { bytes, message, number, plural } from '../../shared/words'
+import { bytes, errorMessage, number, plural } from '../../shared/format'
+import { showError, toast } from '../../shared/toast'
+import { DeletePermanently, focus } from '../../viewer/delete-permanently'
 import { ACCEPTED, importFile, tableName } from '../../viewer/files'
-import { EVERYTHING } from '../../viewer/rows'
-import { DeleteForGood, focus, TABS, Viewer, type Permissions, type Place, type Tab } from '../../viewer/viewer'
+import { formatViewState, parseViewState, type Permissions, type ViewState } from '../../viewer/view-state'
+import { Viewer } from '../../viewer/viewer'
 import '../../viewer/viewer.css'
 import { get, tool } from '../api'
 import { bridge } from '../bridge'
-import { Awaited, useLoaded } from '../loading'
-import { go, to, where } from '../router'
-import { useTitle } from '../title'
+import { Await, useResource } from '../resource'
+import { navigate, route } from '../router'
+import { usePageTitle } from '../title'
+import { href } from '../urls'
 
+const MAX_LISTED_TABLES = 8
 const MAX_NAME_CHARS = 120
 const MAX_DESCRIPTION_CHARS = 1000
-const NO_TABLE = 'labels' // a write needs the name of a table, and makes none without records
+const UNUSED_TABLE = 'labels' // portal_write needs a table's name, and creates no table without records
 
-interface Labels {
-  name: string
-  description: string
-}
-
-interface Portal extends Labels {
-  uri: string
-  tables: string[]
-  rows: number
-  bytes: number
-}
+type Portal = Schemas['PortalShown']
+type Labels = Pick<Portal, 'name' | 'description'>
 
 export default function Portals() {
-  const [, namespace, portal] = where.value.path
-  if (namespace && portal) return <OnePortal key={`${namespace}/${portal}`} uri={`mem://${namespace}/${portal}`} />
-  return <All />
+  const [, namespace, portal] = route.value.path
+  if (namespace && portal) return <PortalPage key={`${namespace}/${portal}`} uri={`mem://${namespace}/${portal}`} />
+  return <PortalList />
 }
 
-/** What the person may do here: nothing until the server has said so. */
+/** What the user may do here: nothing until the server answers. */
 function usePermissions(): Permissions {
-  const scopes = useLoaded(() => get<{ scopes: string[] }>('/api/me'), [], {}).value?.scopes ?? []
+  const scopes = useResource(() => get('/api/me'), [], {}).value?.scopes ?? []
   return { write: scopes.includes('write_memory'), delete: scopes.includes('delete_memory') }
 }
 
-function All() {
-  const portals = useLoaded(() => get<{ portals: Portal[] }>('/api/portals'), [])
-  const may = usePermissions()
+function PortalList() {
+  const portals = useResource(() => get('/api/portals'), [])
+  const permissions = usePermissions()
   return (
     <>
       <h1>Portals</h1>
-      <Awaited of={portals}>
+      <Await resource={portals}>
         {({ portals: found }) =>
           found.length ? (
             <div class="scroll" tabIndex={0} role="region" aria-label="Portals">
@@ -65,23 +59,27 @@ function All() {
                   </tr>
                 </thead>
                 <tbody>
-                  {found.map((one) => (
-                    <tr key={one.uri}>
+                  {found.map((portal) => (
+                    <tr key={portal.uri}>
                       <td>
-                        <a href={to(['portals', ...one.uri.replace('mem://', '').split('/')])}>{one.name || one.uri}</a>
-                        {one.name && (
+                        <a href={href(['portals', ...portal.uri.replace('mem://', '').split('/')])}>
+                          {portal.name || portal.uri}
+                        </a>
+                        {portal.name && (
                           <div>
-                            <code class="mut">{one.uri}</code>
+                            <code class="mut">{portal.uri}</code>
                           </div>
                         )}
-                        {one.description && <span class="snippet">{one.description}</span>}
+                        {portal.description && <span class="snippet">{portal.description}</span>}
                       </td>
                       <td>
-                        {one.tables.slice(0, 8).join(', ')}
-                        {one.tables.length > 8 ? ` and ${plural(one.tables.length - 8, 'more', 'more')}` : ''}
+                        {portal.tables.slice(0, MAX_LISTED_TABLES).join(', ')}
+                        {portal.tables.length > MAX_LISTED_TABLES
+                          ? ` and ${portal.tables.length - MAX_LISTED_TABLES} more`
+                          : ''}
                       </td>
-                      <td class="num">{number(one.rows)}</td>
-                      <td class="num">{bytes(one.bytes)}</td>
+                      <td class="num">{number(portal.rows)}</td>
+                      <td class="num">{bytes(portal.bytes)}</td>
                     </tr>
                   ))}
                 </tbody>
@@ -89,40 +87,40 @@ function All() {
             </div>
           ) : (
             <p class="empty">
-              There is no portal yet. An agent makes one when it is asked to keep a table
-              {may.write ? '; or make one of a file, below' : ''}.
+              There is no portal yet. An agent creates portal to store a table
+              {permissions.write ? '; or create portal from a file, below' : ''}.
             </p>
           )
         }
-      </Awaited>
-      {may.write && <NewPortal />}
+      </Await>
+      {permissions.write && <NewPortal />}
     </>
   )
 }
 
-/** A portal is made by what is written to it first: here, a file. */
+/** The first write creates a portal: here, the import of a file. */
 function NewPortal() {
   const [name, setName] = useState('')
   const [file, setFile] = useState<File | null>(null)
   const [isBusy, setBusy] = useState(false)
-  const [trouble, setTrouble] = useState('')
-  async function make(event: Event) {
+  const [error, setError] = useState('')
+  async function createPortal(event: Event) {
     event.preventDefault()
     if (!file || isBusy) return
-    const [namespace, portal] = name.includes('/') ? name.split('/', 2) : ['default', name]
+    const [namespace, portal] = (name.includes('/') ? name : `default/${name}`).split('/') as [string, string]
     setBusy(true)
-    setTrouble('')
+    setError('')
     try {
       const imported = await importFile(bridge, `mem://${namespace}/${portal}`, file, tableName(file.name), () => {})
       toast(`Imported ${plural(imported, 'row')}`)
-      go(to(['portals', namespace!, portal!]))
+      navigate(href(['portals', namespace, portal]))
     } catch (error) {
-      setTrouble(message(error))
+      setError(errorMessage(error))
       setBusy(false)
     }
   }
   return (
-    <form class="card bar" aria-label="New portal" onSubmit={make}>
+    <form class="card bar" aria-label="New portal" onSubmit={createPortal}>
       <label>
         New portal{' '}
         <input
@@ -135,7 +133,7 @@ function NewPortal() {
         />
       </label>
       <label>
-        of a file{' '}
+        from a file{' '}
         <input
           required
           type="file"
@@ -146,60 +144,60 @@ function NewPortal() {
       <button class="primary" disabled={isBusy}>
         Import
       </button>
-      {trouble && (
-        <p class="trouble" role="alert">
-          {trouble}
+      {error && (
+        <p class="error" role="alert">
+          {error}
         </p>
       )}
     </form>
   )
 }
 
-function OnePortal({ uri }: { uri: string }) {
+function PortalPage({ uri }: { uri: string }) {
   const [first] = useState(() => ({ current: null as View | null }))
-  const view = useLoaded(async () => (first.current ??= await tool<View>('portal_view', { portalUri: uri })), [uri], {})
-  const times = useRef(-1)
+  const view = useResource(async () => (first.current ??= await tool('portal_view', { portalUri: uri })), [uri], {})
+  const revision = useRef(-1) // the viewer refreshes when it becomes 1
   const load = async () => {
-    const portal = await find(uri)
-    times.current++ // the viewer looks again after the first time
-    return { portal, revision: times.current }
+    const portal = await findPortal(uri)
+    revision.current++
+    return { portal, revision: revision.current }
   }
-  const listed = useLoaded(load, [uri], { uris: (changed) => changed === uri })
-  const may = usePermissions()
+  const listed = useResource(load, [uri], { uris: (changed) => changed === uri })
+  const permissions = usePermissions()
   const portal = listed.value?.portal
-  useTitle(portal?.name ?? '')
-  if (portal === null && view.value) return <Gone uri={uri} />
+  usePageTitle(portal?.name ?? '')
+  if (portal === null && view.value) return <DeletedPortal uri={uri} />
   return (
     <>
       {portal && view.value ? (
-        <Heading key={uri} portal={portal} may={may} />
+        <Heading key={uri} portal={portal} permissions={permissions} />
       ) : (
         <p>
           <a href="/portals">Portals</a>
         </p>
       )}
-      <Awaited of={view}>
+      <Await resource={view}>
         {(found) => (
           <Viewer
             bridge={bridge}
-            first={found}
-            place={place()}
-            onPlace={remember}
+            initialView={found}
+            state={parseViewState(route.value.query)}
+            onStateChange={storeViewState}
             revision={listed.value?.revision}
-            may={may}
+            permissions={permissions}
           />
         )}
-      </Awaited>
+      </Await>
     </>
   )
 }
 
-async function find(uri: string): Promise<Portal | null> {
-  const { portals } = await get<{ portals: Portal[] }>('/api/portals')
+async function findPortal(uri: string): Promise<Portal | null> {
+  const { portals } = await get('/api/portals')
   return portals.find((portal) => portal.uri === uri) ?? null
 }
 
-function Gone({ uri }: { uri: string }) {
+function DeletedPortal({ uri }: { uri: string }) {
   return (
     <>
       <p>
@@ -213,7 +211,7 @@ function Gone({ uri }: { uri: string }) {
   )
 }
 
-function Heading({ portal, may }: { portal: Portal; may: Permissions }) {
+function Heading({ portal, permissions }: { portal: Portal; permissions: Permissions }) {
   const [isEditing, setEditing] = useState(false)
   const opener = useRef<HTMLButtonElement>(null)
   const close = () => {
@@ -223,11 +221,11 @@ function Heading({ portal, may }: { portal: Portal; may: Permissions }) {
   const address = portal.uri.replace('mem://', '')
   async function deletePortal() {
     try {
-      const { deleted } = await tool<{ deleted: number }>('portal_delete', { portalUri: portal.uri, confirm: true })
-      go('/portals')
+      const { deleted } = await tool('portal_delete', { portalUri: portal.uri, confirm: true })
+      navigate('/portals')
       toast(`The portal ${address} with ${plural(deleted, 'row')} is deleted`)
     } catch (error) {
-      failed(error)
+      showError(error)
     }
   }
   return (
@@ -237,37 +235,40 @@ function Heading({ portal, may }: { portal: Portal; may: Permissions }) {
           <a href="/portals">Portals</a>
         </p>
         <span class="space" />
-        {may.write && !isEditing && (
+        {permissions.write && !isEditing && (
           <button ref={opener} onClick={() => setEditing(true)}>
             Edit name…
           </button>
         )}
-        {may.delete && <DeleteForGood what="portal" name={address} act={deletePortal} />}
+        {permissions.delete && <DeletePermanently kind="portal" name={address} onConfirm={deletePortal} />}
       </div>
       {isEditing && <EditLabels portal={portal} close={close} />}
     </>
   )
 }
 
-/** Saves what was changed and nothing else: the rest may be newer than what is shown. */
+/** Saves only what the user changed: the rest may be newer than what the page shows. */
 function EditLabels({ portal, close }: { portal: Portal; close: () => void }) {
-  const kept = useDraft<Labels>(`portal:${portal.uri}`, { name: portal.name, description: portal.description })
+  const labels = useDraft<Labels>(`portal:${portal.uri}`, { name: portal.name, description: portal.description })
   const [isBusy, setBusy] = useState(false)
-  const [trouble, setTrouble] = useState('')
-  const { base, draft } = kept
-  const leave = () => (kept.forget(), close())
+  const [error, setError] = useState('')
+  const { base, draft } = labels
+  const leave = () => {
+    labels.discard()
+    close()
+  }
   async function save(event: Event) {
     event.preventDefault()
     if (isBusy) return
     setBusy(true)
-    setTrouble('')
+    setError('')
     try {
-      await write(portal.uri, base, draft)
+      await writeLabels(portal.uri, base, draft)
       leave()
       toast('Saved')
     } catch (error) {
-      setTrouble(
-        message(error)
+      setError(
+        errorMessage(error)
           .replace(/^portalName\b/, 'Name')
           .replace(/^portalDescription\b/, 'Description'),
       )
@@ -288,7 +289,7 @@ function EditLabels({ portal, close }: { portal: Portal; close: () => void }) {
           maxLength={MAX_NAME_CHARS}
           value={draft.name}
           placeholder={portal.uri}
-          onInput={(event) => kept.set({ ...draft, name: event.currentTarget.value })}
+          onInput={(event) => labels.set({ ...draft, name: event.currentTarget.value })}
         />
       </label>
       <label>
@@ -296,12 +297,12 @@ function EditLabels({ portal, close }: { portal: Portal; close: () => void }) {
         <input
           maxLength={MAX_DESCRIPTION_CHARS}
           value={draft.description}
-          onInput={(event) => kept.set({ ...draft, description: event.currentTarget.value })}
+          onInput={(event) => labels.set({ ...draft, description: event.currentTarget.value })}
         />
       </label>
-      {trouble && (
-        <p class="trouble" role="alert">
-          {trouble}
+      {error && (
+        <p class="error" role="alert">
+          {error}
         </p>
       )}
       <div class="bar">
@@ -316,46 +317,19 @@ function EditLabels({ portal, close }: { portal: Portal; close: () => void }) {
   )
 }
 
-async function write(uri: string, base: Labels, draft: Labels): Promise<void> {
+async function writeLabels(uri: string, base: Labels, draft: Labels): Promise<void> {
   const changed = {
     ...(draft.name !== base.name ? { portalName: draft.name.trim() } : {}),
     ...(draft.description !== base.description ? { portalDescription: draft.description.trim() } : {}),
   }
   if (!Object.keys(changed).length) return
-  if (!(await find(uri))) throw new Error('This portal was deleted.') // a write would make it again
-  await tool('portal_write', { portalUri: uri, table: NO_TABLE, data: [], ...changed })
-}
-
-function place(): Place {
-  const { table, tab, sort, search = '', query = '', ...rest } = where.value.query
-  const filters = Object.fromEntries(
-    Object.entries(rest)
-      .filter(([name]) => name.startsWith('is.'))
-      .map(([name, value]) => [name.slice(3), value]),
-  )
-  return {
-    table,
-    tab: tab && tab in TABS ? (tab as Tab) : 'data',
-    wish: { ...EVERYTHING, sort: sort?.replace(/^-/, ''), descending: Boolean(sort?.startsWith('-')), search, filters },
-    query,
-  }
+  if (!(await findPortal(uri))) throw new Error('This portal was deleted.') // a write would create it again
+  await tool('portal_write', { portalUri: uri, table: UNUSED_TABLE, data: [], ...changed })
 }
 
 /** Choosing adds a step that Back undoes, typing does not. */
-function remember({ table, tab, wish, query }: Place, isTyping: boolean): void {
-  const filters = Object.fromEntries(Object.entries(wish.filters).map(([name, value]) => ['is.' + name, value]))
-  const sort = wish.sort && (wish.descending ? '-' : '') + wish.sort
+function storeViewState(state: ViewState, isTyping: boolean): void {
   const height = scrollY
-  go(
-    to(where.value.path, {
-      table,
-      tab: tab === 'data' ? undefined : tab,
-      sort,
-      search: wish.search,
-      query,
-      ...filters,
-    }),
-    isTyping,
-  )
+  navigate(href(route.value.path, formatViewState(state)), isTyping)
   scrollTo(0, height)
 }

@@ -1,39 +1,29 @@
-import { failed, toast } from '../../shared/toast'
-import { ago, number } from '../../shared/words'
+import type { Schemas } from '../../shared/api-types'
+import { showError, toast } from '../../shared/toast'
+import { ago, number } from '../../shared/format'
 import { get, remove } from '../api'
-import { Awaited, useLoaded, useMinutes } from '../loading'
+import { Await, useResource, useMinuteTick } from '../resource'
 
-interface Session {
-  id: string
-  client: string
-  version: string
-  ip: string | null
-  transport: string
-  protocol_version: string
-  key_name: string | null
-  started_at: string
-  last_call_at: string
-  calls: number
-}
+type Session = Schemas['SessionShown']
+
+const SESSION_CHANGES = { topics: ['clients', 'keys'] }
 
 export function Sessions() {
-  const sessions = useLoaded(() => get<{ sessions: Session[] }>('/api/mcp/sessions'), [], {
-    topics: ['clients', 'keys'],
-  })
-  useMinutes()
+  const sessions = useResource(() => get('/api/mcp/sessions'), [], SESSION_CHANGES)
+  useMinuteTick()
   async function disconnect(session: Session) {
     try {
-      await remove(`/api/mcp/sessions/${session.id}`)
-      toast(`${session.client || 'The client'} is disconnected. It may come back, unless its key is revoked.`)
-      sessions.again()
+      await remove('/api/mcp/sessions/{session_id}', { path: { session_id: session.id } })
+      toast(`${session.client || 'The client'} is disconnected. It can connect again unless its key is revoked.`)
+      sessions.reload()
     } catch (error) {
-      failed(error)
+      showError(error)
     }
   }
   return (
     <>
       <h1>Sessions</h1>
-      <Awaited of={sessions}>
+      <Await resource={sessions}>
         {({ sessions: found }) =>
           found.length ? (
             <div class="scroll" tabIndex={0} role="region" aria-label="Connected clients">
@@ -55,24 +45,24 @@ export function Sessions() {
                   </tr>
                 </thead>
                 <tbody>
-                  {found.map((one) => (
-                    <tr key={one.id}>
+                  {found.map((session) => (
+                    <tr key={session.id}>
                       <th scope="row">
-                        {one.client || 'without a name'} <span class="mut">{one.version}</span>
+                        {session.client || 'unnamed'} <span class="mut">{session.version}</span>
                       </th>
                       <td>
-                        {one.transport} <span class="mut">{one.protocol_version}</span>
+                        {session.transport} <span class="mut">{session.protocol_version}</span>
                       </td>
-                      <td>{one.key_name ?? '–'}</td>
-                      <td>{one.ip ?? '–'}</td>
-                      <td>{ago(one.started_at)}</td>
-                      <td>{ago(one.last_call_at)}</td>
-                      <td class="num">{number(one.calls)}</td>
+                      <td>{session.key_name ?? '–'}</td>
+                      <td>{session.ip ?? '–'}</td>
+                      <td>{ago(session.started_at)}</td>
+                      <td>{ago(session.last_call_at)}</td>
+                      <td class="num">{number(session.calls)}</td>
                       <td>
                         <button
                           class="danger"
-                          aria-label={`Disconnect ${one.client || one.id}`}
-                          onClick={() => disconnect(one)}
+                          aria-label={`Disconnect ${session.client || session.id}`}
+                          onClick={() => disconnect(session)}
                         >
                           Disconnect
                         </button>
@@ -88,7 +78,7 @@ export function Sessions() {
             </p>
           )
         }
-      </Awaited>
+      </Await>
     </>
   )
 }

@@ -1,45 +1,25 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { forgetAll } from '../../shared/draft'
-import { failed, toast } from '../../shared/toast'
-import { ago, bytes, number, plural } from '../../shared/words'
+import { discardAll } from '../../shared/draft'
+import { showError, toast } from '../../shared/toast'
+import { ago, bytes, number, plural } from '../../shared/format'
 import { download, get, post } from '../api'
-import { save } from '../bridge'
-import { MEMORIES } from '../live'
-import { Awaited, useLoaded } from '../loading'
-import { chosen, choose, THEMES } from '../theme'
+import { saveFile } from '../bridge'
+import { MEMORY_CHANGES } from '../changes'
+import { Await, useResource } from '../resource'
+import { chosenTheme, setTheme, THEMES } from '../theme'
 
-interface Embedder {
-  queue_size: number
-  total: number
-  total_with_embedding: number
-  backend_name: string | null
-  backend_dim: number | null
-  enabled: boolean
-}
-
-interface Entry {
-  id: number
-  at: string
-  action: string
-  client: string
-  ip: string | null
-}
-
-interface Me {
-  name: string
-  plan: string
-  may_back_up: boolean
-}
+const VECTOR_CHANGES = { ...MEMORY_CHANGES, topics: ['vectors'] }
+const AUDIT_CHANGES = { ...MEMORY_CHANGES, topics: ['keys', 'stores'] }
 
 export function Settings() {
-  const me = useLoaded(() => get<Me>('/api/me'), [], {})
+  const me = useResource(() => get('/api/me'), [], {})
   async function signOut() {
     try {
       await post('/api/sign-out')
-      forgetAll()
+      discardAll()
       location.assign('/')
     } catch (error) {
-      failed(error)
+      showError(error)
     }
   }
   return (
@@ -47,129 +27,133 @@ export function Settings() {
       <h1>Settings</h1>
       <section class="card bar">
         <h2>You</h2>
-        <Awaited of={me}>
-          {(person) => (
+        <Await resource={me}>
+          {(user) => (
             <span>
-              Signed in as <b>{person.name}</b>, plan {person.plan}
+              Signed in as <b>{user.name}</b>, plan {user.plan}
             </span>
           )}
-        </Awaited>
+        </Await>
         <span class="space" />
         <button onClick={signOut}>Sign out</button>
       </section>
       <section class="card bar">
-        <h2>Looks</h2>
+        <h2>Appearance</h2>
         <div role="group" aria-label="Theme" class="choice">
           {THEMES.map((theme) => (
-            <button key={theme} aria-pressed={chosen.value === theme} onClick={() => choose(theme)}>
+            <button key={theme} aria-pressed={chosenTheme.value === theme} onClick={() => setTheme(theme)}>
               {theme}
             </button>
           ))}
         </div>
       </section>
-      <Embedding />
-      <Downloads mayBackUp={me.value?.may_back_up ?? false} />
-      <Audit />
+      <EmbedderCard />
+      <DownloadsCard canBackUp={me.value?.may_back_up ?? false} />
+      <AuditLog />
     </>
   )
 }
 
-function Embedding() {
-  const stats = useLoaded(() => get<Embedder>('/api/mcp/memory/embed-stats'), [], { ...MEMORIES, topics: ['vectors'] })
+function EmbedderCard() {
+  const resource = useResource(() => get('/api/mcp/memory/embed-stats'), [], VECTOR_CHANGES)
   async function reindex() {
     try {
-      const { queued } = await post<{ queued: number }>('/api/mcp/memory/reindex')
-      toast(`${number(queued)} notes get their vector anew`)
+      const { queued } = await post('/api/mcp/memory/reindex')
+      toast(`The vectors of ${plural(queued, 'note')} are being rebuilt`)
     } catch (error) {
-      failed(error)
+      showError(error)
     }
   }
   return (
     <section class="card">
       <h2>Embedder</h2>
-      <Awaited of={stats}>
-        {(now) => (
+      <Await resource={resource}>
+        {(stats) => (
           <>
             <p>
-              {now.enabled ? (
+              {stats.enabled ? (
                 <>
-                  Notes are found by meaning, with <b>{now.backend_name ?? 'a model that is not loaded yet'}</b>
-                  {now.backend_dim ? ` (${now.backend_dim} dimensions)` : ''}.
+                  Notes are found by meaning, with <b>{stats.backend_name ?? 'a model that is not loaded yet'}</b>
+                  {stats.backend_dim ? ` (${stats.backend_dim} dimensions)` : ''}.
                 </>
               ) : (
                 <>
-                  Notes are found by words only. <code>memory-mcp models pull</code> gets the built-in embedder.
+                  Notes are found by words only. <code>memory-mcp models pull</code> downloads the built-in embedder.
                 </>
               )}
             </p>
             <p>
               <label>
-                {number(now.total_with_embedding)} of {number(now.total)} notes have their vector
-                {now.queue_size ? `; ${number(now.queue_size)} wait` : ''}{' '}
-                <progress max={Math.max(1, now.total)} value={now.total_with_embedding} />
+                {number(stats.total_with_embedding)} of {number(stats.total)} notes have their vector
+                {stats.queue_size ? `; ${number(stats.queue_size)} are queued` : ''}{' '}
+                <progress max={Math.max(1, stats.total)} value={stats.total_with_embedding} />
               </label>
             </p>
-            <button disabled={!now.enabled || !now.total} onClick={reindex}>
-              Make all vectors anew
+            <button disabled={!stats.enabled || !stats.total} onClick={reindex}>
+              Rebuild all vectors
             </button>
           </>
         )}
-      </Awaited>
+      </Await>
     </section>
   )
 }
 
-/** Everything as a file. Leaving the page ends it, on the server too. */
-function Downloads({ mayBackUp }: { mayBackUp: boolean }) {
-  const [making, setMaking] = useState<string | null>(null)
-  const leaving = useRef<AbortController | null>(null)
-  useEffect(() => () => leaving.current?.abort(), [])
-  async function fetchFile(what: string) {
-    const stopping = (leaving.current = new AbortController())
-    setMaking(what)
+/** Leaving the page cancels a download, on the server too. */
+type Kind = 'export' | 'backup'
+
+function DownloadsCard({ canBackUp }: { canBackUp: boolean }) {
+  const [pending, setPending] = useState<Kind | null>(null)
+  const controller = useRef<AbortController | null>(null)
+  useEffect(() => () => controller.current?.abort(), [])
+  async function downloadFile(kind: Kind) {
+    const current = new AbortController()
+    controller.current = current
+    setPending(kind)
     try {
-      const { name, file, leftOut } = await download(`/api/${what}`, stopping.signal)
-      save(name, file)
-      if (leftOut)
-        failed(`${name} (${bytes(file.size)}) lacks ${plural(leftOut, 'thing')} that could not be read. It says which.`)
-      else toast(`${name} is downloaded (${bytes(file.size)})`)
+      const { name, file, omittedCount } = await download(`/api/${kind}`, current.signal)
+      saveFile(name, file)
+      const size = bytes(file.size)
+      if (omittedCount) {
+        showError(`${name} (${size}) lacks ${plural(omittedCount, 'item')} that could not be read. It lists them.`)
+      } else toast(`${name} is downloaded (${size})`)
     } catch (error) {
-      if (stopping.signal.aborted) toast('Cancelled. Nothing was kept.')
-      else failed(error)
+      if (current.signal.aborted) toast('Cancelled. Nothing was saved.')
+      else showError(error)
     }
-    setMaking(null)
+    setPending(null)
   }
   return (
     <section class="card downloads">
-      <h2>Take it along</h2>
+      <h2>Downloads</h2>
       <p>
-        All that you keep, as markdown, JSON lines, Parquet and CSV in one zip.{' '}
-        <code>memory-mcp import memory-mcp FILE</code> takes it in again, here or elsewhere.
+        All your memories as markdown, JSON lines, Parquet and CSV in one zip.{' '}
+        <code>memory-mcp import memory-mcp FILE</code> imports it, here or elsewhere.
       </p>
       <div class="bar">
-        <button disabled={making !== null} onClick={() => fetchFile('export')}>
+        <button disabled={pending !== null} onClick={() => downloadFile('export')}>
           Download my memories
         </button>
       </div>
-      {mayBackUp && (
+      {canBackUp && (
         <>
           <p>
-            A backup of the whole server: of every user, with former versions and the hashes of keys and passwords. Keep
-            it safe. <code>memory-mcp restore FILE</code> puts it in place.
+            A backup of the whole server: the memories of every user, with former versions and the hashes of keys and
+            passwords. Keep it safe. <code>memory-mcp restore FILE</code> restores it.
           </p>
           <div class="bar">
-            <button disabled={making !== null} onClick={() => fetchFile('backup')}>
+            <button disabled={pending !== null} onClick={() => downloadFile('backup')}>
               Download a backup of everything
             </button>
           </div>
         </>
       )}
       <p role="status">
-        {making && (
+        {pending && (
           <>
-            <progress aria-label="Making the file" />{' '}
-            {making === 'backup' ? 'The backup is being made…' : 'Your memories are being packed…'}{' '}
-            <button class="link" onClick={() => leaving.current?.abort()}>
+            <progress aria-label="Creating the file" />{' '}
+            {pending === 'backup' ? 'Creating the backup…' : 'Packing your memories…'}{' '}
+            <button class="link" onClick={() => controller.current?.abort()}>
               Cancel
             </button>
           </>
@@ -179,15 +163,12 @@ function Downloads({ mayBackUp }: { mayBackUp: boolean }) {
   )
 }
 
-function Audit() {
-  const log = useLoaded(() => get<{ entries: Entry[] }>('/api/mcp/audit?limit=50'), [], {
-    ...MEMORIES,
-    topics: ['keys', 'stores'],
-  })
+function AuditLog() {
+  const log = useResource(() => get('/api/mcp/audit', { query: { limit: 50 } }), [], AUDIT_CHANGES)
   return (
     <section class="card">
-      <h2>What happened</h2>
-      <Awaited of={log}>
+      <h2>Audit log</h2>
+      <Await resource={log}>
         {({ entries }) =>
           entries.length ? (
             <div class="scroll" tabIndex={0} role="region" aria-label="Audit log">
@@ -213,10 +194,10 @@ function Audit() {
               </table>
             </div>
           ) : (
-            <p class="empty">Nothing yet. Keys, sign-ins and deletions are written down here.</p>
+            <p class="empty">Nothing yet. Keys, sign-ins and deletions are listed here.</p>
           )
         }
-      </Awaited>
+      </Await>
     </section>
   )
 }

@@ -1,103 +1,86 @@
 import { useState } from 'preact/hooks'
-import { Copied } from '../../shared/copied'
-import { Sure } from '../../shared/sure'
-import { failed, toast } from '../../shared/toast'
-import { ago, message, number } from '../../shared/words'
+import type { Schemas, ToolResult } from '../../shared/api-types'
+import { CopyText } from '../../shared/copy-text'
+import { Confirm } from '../../shared/confirm'
+import { showError, toast } from '../../shared/toast'
+import { ago, errorMessage, number } from '../../shared/format'
 import { get, post, tool } from '../api'
-import { MEMORIES } from '../live'
-import { Awaited, useLoaded, useMinutes } from '../loading'
+import { MEMORY_CHANGES } from '../changes'
+import { Await, useResource, useMinuteTick } from '../resource'
 
-interface Namespace {
-  namespace: string
-  enabled: boolean
-  notes: number
-  outbox: number
-  to_pull: number
-  refused: string[]
-  pushed_at: string | null
-  pulled_at: string | null
-}
+type Status = Schemas['SyncStatus']
+type Action = 'enable' | 'disable' | 'resync' | 'clear-state'
 
-interface Status {
-  linked: boolean
-  url: string | null
-  encrypted: boolean
-  node: string
-  synced_at: string | null
-  error: string | null
-  namespaces: Namespace[]
-  set_aside: { id: string; reason: string }[]
-}
-
-const TELLS: Record<string, (namespace: string) => string> = {
+const MESSAGES: Record<Action, (namespace: string) => string> = {
   enable: (name) => `${name} is synced from now on.`,
-  disable: (name) => `${name} is not synced for now. Changes wait.`,
-  resync: (name) => `${name} is exchanged as a whole.`,
-  'clear-state': (name) => `All about syncing ${name} is forgotten. Its notes stay.`,
+  disable: (name) => `${name} is not synced any more. Changes are kept until you enable it again.`,
+  resync: (name) => `${name} is synced again as a whole.`,
+  'clear-state': (name) => `The sync state of ${name} is deleted. Its notes stay.`,
 }
 
 export function Sync() {
-  const status = useLoaded(() => get<Status>('/api/mcp/sync/status'), [], { topics: ['sync'], ...MEMORIES })
-  const namespaces = useLoaded(
-    () => tool<{ namespaces: { namespace: string; count: number }[] }>('memory_list_namespaces'),
-    [],
-    MEMORIES,
-  )
-  useMinutes()
+  const status = useResource(() => get('/api/mcp/sync/status'), [], { topics: ['sync'], ...MEMORY_CHANGES })
+  const namespaces = useResource(() => tool('memory_list_namespaces', {}), [], MEMORY_CHANGES)
+  useMinuteTick()
   const [secret, setSecret] = useState<string | null>(null)
-  const linked = (made: string | null) => (setSecret(made), status.again())
+  const onLinked = (created: string | null) => {
+    setSecret(created)
+    status.reload()
+  }
   return (
     <>
       <h1>Sync</h1>
       <p class="mut">The notes of a namespace, the same on several computers, through a hub of your own.</p>
-      {secret && <Secret text={secret} close={() => setSecret(null)} />}
-      <Awaited of={status}>
+      {secret && <SecretCard text={secret} close={() => setSecret(null)} />}
+      <Await resource={status}>
         {(found) =>
           found.linked ? (
             <>
-              <Hub status={found} again={status.again} />
-              <SetAside records={found.set_aside} />
-              <Namespaces status={found} there={namespaces.value?.namespaces ?? []} again={status.again} />
+              <HubCard status={found} reload={status.reload} />
+              <SetAsideCard records={found.set_aside} />
+              <NamespaceTable status={found} local={namespaces.value?.namespaces ?? []} reload={status.reload} />
             </>
           ) : (
-            <Linking linked={linked} />
+            <LinkForm onLinked={onLinked} />
           )
         }
-      </Awaited>
+      </Await>
     </>
   )
 }
 
-function Linking({ linked }: { linked: (secret: string | null) => void }) {
-  const [trouble, setTrouble] = useState('')
-  const [isAsking, setAsking] = useState(false)
-  const [sealing, setSealing] = useState('none')
+function LinkForm({ onLinked }: { onLinked: (secret: string | null) => void }) {
+  const [error, setError] = useState('')
+  const [isLinking, setLinking] = useState(false)
+  const [encryption, setEncryption] = useState('none')
   async function link(event: SubmitEvent) {
     event.preventDefault()
-    const given = Object.fromEntries(new FormData(event.currentTarget as HTMLFormElement)) as Record<string, string>
-    setAsking(true)
-    setTrouble('')
+    const form = Object.fromEntries(new FormData(event.currentTarget as HTMLFormElement)) as Record<string, string>
+    setLinking(true)
+    setError('')
     try {
-      const made = await post<{ secret: string | null }>('/api/mcp/sync/link', {
-        url: given.url!.trim(),
-        key: given.key!.trim(),
-        encrypt: sealing === 'new',
-        secret: sealing === 'other' ? given.secret!.trim() : null,
+      const linked = await post('/api/mcp/sync/link', {
+        body: {
+          url: form.url!.trim(),
+          key: form.key!.trim(),
+          encrypt: encryption === 'new',
+          secret: encryption === 'other' ? form.secret!.trim() : null,
+        },
       })
-      linked(made.secret)
+      onLinked(linked.secret)
     } catch (error) {
-      setTrouble(message(error))
+      setError(errorMessage(error))
     } finally {
-      setAsking(false)
+      setLinking(false)
     }
   }
   return (
     <form class="card stack" aria-label="Link a hub" onSubmit={link}>
       <h2>Link a hub</h2>
       <p>
-        On the computer that is the hub, run <code>memory-mcp hub --port 8766 --data-dir ~/hub</code>, and make a key
-        there with <code>memory-mcp keys create --name laptop --data-dir ~/hub</code>. Nothing is sent until you enable
-        a namespace.
+        On the computer of the hub, run <code>memory-mcp hub --port 8766 --data-dir ~/hub</code>, and create a key there
+        with <code>memory-mcp keys create --name laptop --data-dir ~/hub</code>. Nothing is sent until you enable a
+        namespace.
       </p>
       <label>
         Address <input name="url" type="url" required placeholder="as the hub prints it" />
@@ -107,37 +90,37 @@ function Linking({ linked }: { linked: (secret: string | null) => void }) {
       </label>
       <label>
         Encryption{' '}
-        <select value={sealing} onChange={(event) => setSealing(event.currentTarget.value)}>
+        <select value={encryption} onChange={(event) => setEncryption(event.currentTarget.value)}>
           <option value="none">none: the hub can read the notes</option>
           <option value="new">with a new secret</option>
           <option value="other">with the secret of my other computers</option>
         </select>
       </label>
-      {sealing === 'other' && (
+      {encryption === 'other' && (
         <label>
           Secret <input name="secret" type="password" autocomplete="off" required placeholder="mms_…" />
         </label>
       )}
       <p>
-        <button class="primary" disabled={isAsking}>
-          {isAsking ? 'Asking the hub…' : 'Link'}
+        <button class="primary" disabled={isLinking}>
+          {isLinking ? 'Connecting…' : 'Link'}
         </button>
       </p>
-      {trouble && (
-        <p class="trouble" role="alert">
-          {trouble}
+      {error && (
+        <p class="error" role="alert">
+          {error}
         </p>
       )}
     </form>
   )
 }
 
-function Secret({ text, close }: { text: string; close: () => void }) {
+function SecretCard({ text, close }: { text: string; close: () => void }) {
   return (
     <section class="card once" aria-label="Your secret">
       <h2>The secret for your other computers</h2>
-      <p class="warn">This is the only time you see it. Nobody can read the hub’s copy without it.</p>
-      <Copied text={text} label="the secret" />
+      <p class="warn">This is the only time you see it. The hub’s copy cannot be read without it.</p>
+      <CopyText text={text} label="the secret" />
       <p>
         <button onClick={close}>I have stored it</button>
       </p>
@@ -145,29 +128,27 @@ function Secret({ text, close }: { text: string; close: () => void }) {
   )
 }
 
-function Hub({ status, again }: { status: Status; again: () => void }) {
+function HubCard({ status, reload }: { status: Status; reload: () => void }) {
   const [isBusy, setBusy] = useState(false)
-  const [isSure, setSure] = useState(false)
+  const [isConfirming, setConfirming] = useState(false)
   async function sync() {
     setBusy(true)
     try {
-      const done = await post<{ pushed: number; pulled: number; left: number }>('/api/mcp/sync/now')
-      toast(
-        `${number(done.pushed)} sent, ${number(done.pulled)} taken in${done.left ? `, ${number(done.left)} left` : ''}.`,
-      )
+      const { pushed, pulled, left } = await post('/api/mcp/sync/now')
+      toast(`${number(pushed)} sent, ${number(pulled)} received${left ? `, ${number(left)} left` : ''}.`)
     } catch (error) {
-      failed(error)
+      showError(error)
     } finally {
       setBusy(false)
-      again()
+      reload()
     }
   }
   async function unlink() {
     try {
       await post('/api/mcp/sync/unlink')
-      again()
+      reload()
     } catch (error) {
-      failed(error)
+      showError(error)
     }
   }
   return (
@@ -187,49 +168,49 @@ function Hub({ status, again }: { status: Status; again: () => void }) {
           </dd>
         </div>
         <div>
-          <dt>In step</dt>
+          <dt>Up to date</dt>
           <dd>{status.synced_at ? ago(status.synced_at) : 'not yet'}</dd>
         </div>
       </dl>
       {status.error && (
-        <p class="trouble" role="status">
+        <p class="error" role="status">
           {status.error}
         </p>
       )}
       <p class="bar">
-        {isSure && (
-          <Sure
+        {isConfirming && (
+          <Confirm
             title="Unlink this hub?"
-            text="Nothing is synced any more. Notes stay, here and at the hub; link it again to go on."
-            no="Keep it"
-            yes="Unlink"
-            act={unlink}
-            leave={() => setSure(false)}
+            text="Nothing is synced any more. Notes stay, here and at the hub; link it again to continue."
+            cancelLabel="Keep it"
+            confirmLabel="Unlink"
+            onConfirm={() => void unlink()}
+            onClose={() => setConfirming(false)}
           />
         )}
         <button class="primary" disabled={isBusy} onClick={sync}>
           {isBusy ? 'Syncing…' : 'Sync now'}
         </button>
-        <button onClick={() => setSure(true)}>Unlink</button>
+        <button onClick={() => setConfirming(true)}>Unlink</button>
       </p>
     </section>
   )
 }
 
-/** What the hub has and this computer could not take in. */
-function SetAside({ records }: { records: Status['set_aside'] }) {
+/** Notes at the hub that this server could not store. */
+function SetAsideCard({ records }: { records: Status['set_aside'] }) {
   if (!records.length) return null
   return (
     <section class="card" aria-label="Set aside">
       <h2>Set aside</h2>
-      <p class="trouble">
-        {records.length === 1 ? 'A note at the hub' : `${number(records.length)} notes at the hub`} could not be taken
-        in. Resync asks the hub for {records.length === 1 ? 'it' : 'them'} again, as after an update of this program.
+      <p class="error">
+        {records.length === 1 ? 'A note at the hub' : `${number(records.length)} notes at the hub`} could not be stored
+        here. After an update of this program, Resync fetches {records.length === 1 ? 'it' : 'them'} again.
       </p>
       <ul>
-        {records.map((one, at) => (
-          <li key={at}>
-            <code>{one.id || 'a record without an id'}</code> {one.reason}
+        {records.map(({ id, reason }, index) => (
+          <li key={index}>
+            <code>{id || 'a record without an id'}</code> {reason}
           </li>
         ))}
       </ul>
@@ -237,43 +218,41 @@ function SetAside({ records }: { records: Status['set_aside'] }) {
   )
 }
 
-function Namespaces({
-  status,
-  there,
-  again,
-}: {
+interface TableProps {
   status: Status
-  there: { namespace: string; count: number }[]
-  again: () => void
-}) {
-  const known = new Map(status.namespaces.map((one) => [one.namespace, one]))
-  const names = [...new Set([...known.keys(), ...there.map((one) => one.namespace)])].sort()
-  async function tell(verb: string, namespace: string) {
+  local: ToolResult<'memory_list_namespaces'>['namespaces']
+  reload: () => void
+}
+
+function NamespaceTable({ status, local, reload }: TableProps) {
+  const known = new Map(status.namespaces.map((item) => [item.namespace, item]))
+  const names = [...new Set([...known.keys(), ...local.map((item) => item.namespace)])].sort()
+  async function changeState(action: Action, namespace: string) {
     try {
-      await post(`/api/mcp/sync/${verb}`, { namespace })
-      toast(TELLS[verb]!(namespace), verb === 'disable' ? { undo: () => tell('enable', namespace) } : {})
+      await post(`/api/mcp/sync/${action}`, { body: { namespace } })
+      toast(MESSAGES[action](namespace), action === 'disable' ? { undo: () => changeState('enable', namespace) } : {})
     } catch (error) {
-      failed(error)
+      showError(error)
     }
-    again()
+    reload()
   }
   const [clearing, setClearing] = useState<string | null>(null)
   async function add(event: SubmitEvent) {
     event.preventDefault()
     const form = event.currentTarget as HTMLFormElement
-    await tell('enable', String(new FormData(form).get('namespace')).trim())
+    await changeState('enable', (new FormData(form).get('namespace') as string).trim())
     form.reset()
   }
   return (
     <>
       {clearing !== null && (
-        <Sure
+        <Confirm
           title={`Clear the state of ${clearing}?`}
-          text="What is known about syncing it is forgotten, and it is synced no more. Its notes stay, here and at the hub."
-          no="Keep it"
-          yes="Clear state"
-          act={() => void tell('clear-state', clearing)}
-          leave={() => setClearing(null)}
+          text="Its sync state is deleted, and it is not synced any more. Its notes stay, here and at the hub."
+          cancelLabel="Keep it"
+          confirmLabel="Clear state"
+          onConfirm={() => void changeState('clear-state', clearing)}
+          onClose={() => setClearing(null)}
         />
       )}
       {names.length ? (
@@ -290,53 +269,53 @@ function Namespaces({
                   To send
                 </th>
                 <th scope="col" class="num">
-                  To take in
+                  To receive
                 </th>
                 <th scope="col">Last sent</th>
-                <th scope="col">Last asked</th>
+                <th scope="col">Last received</th>
                 <th scope="col">
-                  <span class="hidden">What to do</span>
+                  <span class="hidden">Actions</span>
                 </th>
               </tr>
             </thead>
             <tbody>
               {names.map((name) => {
-                const one = known.get(name)
+                const synced = known.get(name)
                 return (
                   <tr key={name}>
                     <th scope="row">
                       {name}
-                      {one?.refused.map((why) => (
-                        <p class="trouble" key={why}>
+                      {synced?.refused.map((why) => (
+                        <p class="error" key={why}>
                           {why}
                         </p>
                       ))}
                     </th>
-                    <td>{one?.enabled ? 'yes' : one ? 'not for now' : 'no'}</td>
+                    <td>{synced?.enabled ? 'yes' : synced ? 'paused' : 'no'}</td>
                     <td class="num">
-                      {number(one?.notes ?? there.find((other) => other.namespace === name)?.count ?? 0)}
+                      {number(synced?.notes ?? local.find((other) => other.namespace === name)?.count ?? 0)}
                     </td>
-                    <td class="num">{one ? number(one.outbox) : '–'}</td>
-                    <td class="num">{one ? number(one.to_pull) : '–'}</td>
-                    <td>{one?.pushed_at ? ago(one.pushed_at) : '–'}</td>
-                    <td>{one?.pulled_at ? ago(one.pulled_at) : '–'}</td>
+                    <td class="num">{synced ? number(synced.outbox) : '–'}</td>
+                    <td class="num">{synced ? number(synced.to_pull) : '–'}</td>
+                    <td>{synced?.pushed_at ? ago(synced.pushed_at) : '–'}</td>
+                    <td>{synced?.pulled_at ? ago(synced.pulled_at) : '–'}</td>
                     <td>
                       <div class="bar">
-                        {one?.enabled ? (
-                          <button aria-label={`Disable ${name}`} onClick={() => tell('disable', name)}>
+                        {synced?.enabled ? (
+                          <button aria-label={`Disable ${name}`} onClick={() => changeState('disable', name)}>
                             Disable
                           </button>
                         ) : (
-                          <button aria-label={`Enable ${name}`} onClick={() => tell('enable', name)}>
+                          <button aria-label={`Enable ${name}`} onClick={() => changeState('enable', name)}>
                             Enable
                           </button>
                         )}
-                        {one && (
-                          <button aria-label={`Resync ${name}`} onClick={() => tell('resync', name)}>
+                        {synced && (
+                          <button aria-label={`Resync ${name}`} onClick={() => changeState('resync', name)}>
                             Resync
                           </button>
                         )}
-                        {one && (
+                        {synced && (
                           <button
                             class="danger"
                             aria-label={`Clear state of ${name}`}

@@ -1,16 +1,16 @@
-import { failed, toast } from './toast'
+import { showError, toast } from './toast'
 
-export function Copied({ text, label }: { text: string; label: string }) {
+export function CopyText({ text, label }: { text: string; label: string }) {
   async function copy() {
     try {
       await navigator.clipboard.writeText(text)
       toast(`Copied ${label}`)
     } catch {
-      failed('Your browser does not let us copy. Select the text and copy it yourself.')
+      showError('Your browser does not let us copy. Select the text and copy it yourself.')
     }
   }
   return (
-    <div class="copied">
+    <div class="copy-text">
       <pre tabIndex={0}>{text}</pre>
       <button aria-label={`Copy ${label}`} onClick={copy}>
         Copy

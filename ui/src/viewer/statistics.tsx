@@ -1,32 +1,34 @@
-// What a portal is made of, how large it is and how much it is used.
+// The schema of a portal, its size and its usage.
 import { useEffect, useState } from 'preact/hooks'
-import type { Bridge, Result, Row, Table, View } from '../shared/bridge'
-import { bytes, cell, message, number, plural } from '../shared/words'
-import { isPlain } from './rows'
+import type { Row, Table, View } from '../shared/api-types'
+import type { Bridge } from '../shared/bridge'
+import { bytes, cell, errorMessage, number, plural, shortTime } from '../shared/format'
+import { isScalar } from './rows'
 
-function useQuery(
-  bridge: Bridge,
-  portalUri: string,
-  sql: string | null,
-): { rows: Row[] | null; trouble: string | null } {
-  const [found, setFound] = useState<{ rows: Row[] | null; trouble: string | null }>({ rows: null, trouble: null })
+interface Found {
+  rows: Row[] | null
+  error: string | null
+}
+
+function useQuery(bridge: Bridge, portalUri: string, sql: string | null): Found {
+  const [found, setFound] = useState<Found>({ rows: null, error: null })
   useEffect(() => {
-    let isWanted = true
-    const set = (next: typeof found) => isWanted && setFound(next)
-    set({ rows: null, trouble: null })
+    let isCurrent = true
+    const set = (next: Found) => isCurrent && setFound(next)
+    set({ rows: null, error: null })
     if (sql)
-      bridge.call<Result>('portal_query', { portalUri, sql }).then(
-        (result) => set({ rows: result.rows, trouble: null }),
-        (error) => set({ rows: null, trouble: message(error) }),
+      bridge.call('portal_query', { portalUri, sql }).then(
+        (result) => set({ rows: result.rows, error: null }),
+        (error: unknown) => set({ rows: null, error: errorMessage(error) }),
       )
-    return () => void (isWanted = false)
+    return () => void (isCurrent = false)
   }, [portalUri, sql])
   return found
 }
 
 const METADATA = 'SELECT key, value, toString(updated_at) AS updated_at FROM _mcp_metadata ORDER BY key'
 
-/** Columns that seem to point at another table: `message_id` at messages.id, or the same name in both. */
+/** Columns that are named after the id of another table: `message_id` after messages.id. */
 export function relations(tables: Table[]): { from: string; to: string }[] {
   const found: { from: string; to: string }[] = []
   for (const table of tables) {
@@ -35,7 +37,7 @@ export function relations(tables: Table[]): { from: string; to: string }[] {
       for (const other of tables) {
         if (other === table) continue
         const named = other.name.toLowerCase()
-        const isKey = other.columns.some((one) => one.name === 'id' && one.primary)
+        const isKey = other.columns.some((item) => item.name === 'id' && item.primary)
         if (base && isKey && [base, base + 's', base + 'es'].includes(named))
           found.push({ from: `${table.name}.${column.name}`, to: `${other.name}.id` })
       }
@@ -77,9 +79,9 @@ export function Schema({ bridge, view, table }: { bridge: Bridge; view: View; ta
       <h2>Relationships</h2>
       {related.length ? (
         <ul>
-          {related.map((one) => (
-            <li key={one.from + one.to}>
-              <code>{one.from}</code> points at <code>{one.to}</code>
+          {related.map((item) => (
+            <li key={item.from + item.to}>
+              <code>{item.from}</code> points at <code>{item.to}</code>
             </li>
           ))}
         </ul>
@@ -92,17 +94,15 @@ export function Schema({ bridge, view, table }: { bridge: Bridge; view: View; ta
   )
 }
 
-const moment = (at: string | null | undefined) => at?.slice(0, 16).replace('T', ' ') ?? '–'
-
 export function Statistics({ bridge, view, table }: { bridge: Bridge; view: View; table: Table | undefined }) {
-  const about = useQuery(bridge, view.portalUri, METADATA)
-  const known = Object.fromEntries((about.rows ?? []).map((row) => [String(row.key), cell(row.value)]))
-  const changed = (about.rows ?? [])
+  const metadata = useQuery(bridge, view.portalUri, METADATA)
+  const known = Object.fromEntries((metadata.rows ?? []).map((row) => [String(row.key), cell(row.value)]))
+  const changed = (metadata.rows ?? [])
     .map((row) => String(row.updated_at))
     .sort()
     .at(-1)
   const { usage } = view.stats
-  const most = Math.max(1, ...view.tables.map((one) => one.rows))
+  const maximum = Math.max(1, ...view.tables.map((item) => item.rows))
   return (
     <section aria-label="Statistics" class="about">
       <dl class="facts">
@@ -120,23 +120,23 @@ export function Statistics({ bridge, view, table }: { bridge: Bridge; view: View
         </div>
         <div>
           <dt>Reads</dt>
-          <dd>{number(usage.reads)}</dd>
+          <dd>{number(usage.reads ?? 0)}</dd>
         </div>
         <div>
           <dt>Last read</dt>
-          <dd>{moment(usage.lastRead)}</dd>
+          <dd>{shortTime(usage.lastRead)}</dd>
         </div>
         <div>
           <dt>Writes</dt>
-          <dd>{number(usage.writes)}</dd>
+          <dd>{number(usage.writes ?? 0)}</dd>
         </div>
         <div>
           <dt>Last write</dt>
-          <dd>{moment(usage.lastWrite)}</dd>
+          <dd>{shortTime(usage.lastWrite)}</dd>
         </div>
         <div>
           <dt>Created</dt>
-          <dd>{moment(known['mcp.created_at'])}</dd>
+          <dd>{shortTime(known['mcp.created_at'])}</dd>
         </div>
         <div>
           <dt>Schema version</dt>
@@ -162,14 +162,14 @@ export function Statistics({ bridge, view, table }: { bridge: Bridge; view: View
           </tr>
         </thead>
         <tbody>
-          {view.tables.map((one) => (
-            <tr key={one.name}>
-              <th scope="row">{one.name}</th>
+          {view.tables.map((item) => (
+            <tr key={item.name}>
+              <th scope="row">{item.name}</th>
               <td>
-                <span style={{ width: `${(100 * one.rows) / most}%` }} />
+                <span style={{ width: `${(100 * item.rows) / maximum}%` }} />
               </td>
-              <td class="num">{number(one.rows)}</td>
-              <td class="num">{bytes(one.bytes)}</td>
+              <td class="num">{number(item.rows)}</td>
+              <td class="num">{bytes(item.bytes)}</td>
             </tr>
           ))}
         </tbody>
@@ -180,14 +180,14 @@ export function Statistics({ bridge, view, table }: { bridge: Bridge; view: View
 }
 
 function Profile({ bridge, portalUri, table }: { bridge: Bridge; portalUri: string; table: Table }) {
-  const plain = table.columns.filter(isPlain)
+  const plain = table.columns.filter(isScalar)
   const parts = plain.flatMap(({ name }, at) => [
     `countIf(isNull(\`${name}\`)) AS n${at}`,
     `uniq(\`${name}\`) AS u${at}`,
     `substringUTF8(toString(min(\`${name}\`)), 1, 60) AS a${at}`,
     `substringUTF8(toString(max(\`${name}\`)), 1, 60) AS z${at}`,
   ])
-  const { rows, trouble } = useQuery(
+  const { rows, error } = useQuery(
     bridge,
     portalUri,
     plain.length ? `SELECT ${parts.join(', ')} FROM \`${table.name}\`` : null,
@@ -198,9 +198,9 @@ function Profile({ bridge, portalUri, table }: { bridge: Bridge; portalUri: stri
       <h2>
         Columns of {table.name} <span class="mut">({plural(table.rows, 'row')})</span>
       </h2>
-      {trouble && (
-        <p class="trouble" role="alert">
-          {trouble}
+      {error && (
+        <p class="error" role="alert">
+          {error}
         </p>
       )}
       <div class="scroll" tabIndex={0} role="region" aria-label={`Profile of ${table.name}`}>

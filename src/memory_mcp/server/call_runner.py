@@ -1,0 +1,64 @@
+"""Runs the synchronous code of families in threads, with a way back for progress and cancellation."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+
+from memory_mcp.app import App
+from memory_mcp.errors import Unavailable
+from memory_mcp.families.family import Call
+from memory_mcp.server import request_context
+from memory_mcp.server.disconnects import disconnect_of
+from memory_mcp.server.sdk import Context
+from memory_mcp.server.thread_pools import Pools
+
+T = TypeVar("T")
+
+
+class CallRunner:
+    def __init__(self, app: App, pools: Pools) -> None:
+        self._app = app
+        self._pools = pools
+        self._running: dict[threading.Event, anyio.CancelScope | None] = {}  # with the scopes of calls that only read
+
+    async def run(self, ctx: Context, family: str, work: Callable[..., T], *rest: Any, reads: bool = True) -> T:
+        """Call `work` with the request's Call and `rest`. Raises Unavailable if no thread is free in time, or if the
+        client disconnects."""
+        caller, cancelled = request_context.caller(ctx), threading.Event()
+        progress = partial(_report_progress, asyncio.get_running_loop(), ctx)
+        operations = self._app.opened[family].operations
+        call = Call(operations, caller, request_context.session(ctx, self._app.sessions), progress, cancelled)
+        disconnect = disconnect_of(ctx.request.scope) if ctx.request is not None else None
+        try:
+            with anyio.CancelScope() as scope, disconnect.calling(scope.cancel) if disconnect else nullcontext():
+                self._running[cancelled] = scope if reads else None
+                workers = self._pools.pool(reads=reads)
+                return await workers.run(partial(self._in_session, call, work, *rest), user=caller.user, family=family)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        finally:
+            self._running.pop(cancelled, None)
+        cancelled.set()
+        raise Unavailable("The server stops, or the client has closed its connection. Try again.", retry_after=1)
+
+    def _in_session(self, call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
+        self._app.sessions.join(call.caller.user, call.session)
+        return work(call, *rest)
+
+    def cancel_all(self) -> None:
+        """Cancel every call: the server ends. A call that only reads is answered now; a write in its transaction may
+        still finish."""
+        for cancelled, scope in list(self._running.items()):
+            cancelled.set()
+            if scope is not None:
+                scope.cancel()
+
+
+def _report_progress(loop: asyncio.AbstractEventLoop, ctx: Context, what: str, done: int, total: int | None) -> None:
+    asyncio.run_coroutine_threadsafe(ctx.session.report_progress(done, total, what), loop).result()

@@ -1,0 +1,71 @@
+"""Pages of resources/list, filled from as many families as fit, and their cursors."""
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import mcp_types as types
+
+from memory_mcp.errors import AppError
+from memory_mcp.families.family import Family, Listed, ResourcePage, bad_cursor
+from memory_mcp.names import visible
+
+MAX_RESOURCES = 100  # on one page
+MIN_PART = 10  # of a page that a family starts on; with less left, it starts on the next page
+
+ListPart = Callable[[Family[Any], str | None, int], Awaitable[ResourcePage]]
+"""Up to so many resources of a family, from a position on."""
+
+
+async def fill(families: Sequence[Family[Any]], cursor: str | None, list_part: ListPart) -> types.ListResourcesResult:
+    """The page at a cursor. Raises AppError if the first family on it cannot be listed; another one that cannot starts
+    the next page."""
+    names = [family.name for family in families]
+    start, position = _decode_cursor(cursor, names) if cursor is not None else (0, None)
+    found: list[Listed] = []
+    for family in families[start:]:
+        limit = MAX_RESOURCES - len(found)
+        if limit < MIN_PART:
+            return _result(found, _encode_cursor(family.name, position))
+        try:
+            part = await list_part(family, position, limit)
+        except AppError:
+            if not found:
+                raise
+            return _result(found, _encode_cursor(family.name, position))
+        found += part.resources
+        if part.next_position:
+            return _result(found, _encode_cursor(family.name, part.next_position))
+        position = None
+    return _result(found, None)
+
+
+def _result(found: Sequence[Listed], next_cursor: str | None) -> types.ListResourcesResult:
+    resources = [
+        types.Resource(
+            uri=item.uri,
+            name=visible(item.name),
+            title=item.title and visible(item.title),
+            description=item.description and visible(item.description),
+            mime_type=item.mime_type,
+            _meta=dict(item.meta) or None,
+        )
+        for item in found
+    ]
+    return types.ListResourcesResult(resources=resources, next_cursor=next_cursor)
+
+
+def _encode_cursor(family: str, position: str | None) -> str:
+    return base64.urlsafe_b64encode(f"{family}/{position or ''}".encode()).decode()
+
+
+def _decode_cursor(cursor: str, families: Sequence[str]) -> tuple[int, str | None]:
+    """The number of the family, and the position in it. Raises Invalid for a cursor that this server has not given."""
+    try:
+        family, _, position = base64.urlsafe_b64decode(cursor.encode()).decode().partition("/")
+    except (binascii.Error, ValueError) as exc:
+        raise bad_cursor() from exc
+    if family not in families:
+        raise bad_cursor()
+    return families.index(family), position or None

@@ -1,0 +1,255 @@
+// The editor of notes and of store files: a draft that is kept, a preview, and a question before anything is lost.
+import type { ComponentChildren, TargetedKeyboardEvent } from 'preact'
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { Confirm } from '../shared/confirm'
+import { useDraft } from '../shared/draft'
+import { errorMessage } from '../shared/format'
+import { toast } from '../shared/toast'
+import { ApiError } from './api'
+import { Difference } from './difference'
+import { Markdown } from './markdown'
+
+const LONG_TEXT_CHARS = 20_000 // from here on, the preview waits for a pause in typing
+const PREVIEW_DELAY_MS = 400
+
+/** Thrown by `save` if the document changed after the user began. */
+export class EditConflict<F> extends Error {
+  constructor(
+    readonly current: F,
+    readonly fields: string[],
+  ) {
+    super('The document changed.')
+  }
+}
+
+/** What happens after saving, once the draft is deleted: a message, another page. */
+type Finish = () => void
+
+interface Props<F extends { content: string }> {
+  kind: 'note' | 'file'
+  label: string
+  draftKey: string
+  initial: F
+  above?: (fields: F, set: (part: Partial<F>) => void) => ComponentChildren
+  below?: (fields: F, set: (part: Partial<F>) => void) => ComponentChildren
+  focusesText?: boolean
+  /** Save what changed from `base`. `seen` is a newer version that the user decided to overwrite. */
+  save: (fields: F, base: F, seen?: F) => Promise<Finish>
+  /** For a document that was deleted meanwhile. */
+  saveAsNew?: (fields: F) => Promise<Finish>
+  /** All fields as one text, to compare two versions. */
+  textOf: (fields: F) => string
+  onClose: () => void
+}
+
+const reportDraft = () => toast('Not saved yet: your draft is kept on its page')
+
+/** Runs one action at a time: a second press during the first has no effect. */
+function useSingleAction(): [boolean, (action: () => Promise<void>) => Promise<void>] {
+  const isRunning = useRef(false)
+  const [isBusy, setBusy] = useState(false)
+  const run = async (action: () => Promise<void>) => {
+    if (isRunning.current) return
+    isRunning.current = true
+    setBusy(true)
+    try {
+      await action()
+    } finally {
+      isRunning.current = false
+      setBusy(false)
+    }
+  }
+  return [isBusy, run]
+}
+
+interface Saving<F> {
+  isBusy: boolean
+  error: string
+  isDeleted: boolean
+  conflict: EditConflict<F> | null
+  dismissConflict: () => void
+  run: (action: () => Promise<Finish>) => void
+}
+
+function useSaving<F>(onSaved: () => void): Saving<F> {
+  const [isBusy, runOnce] = useSingleAction()
+  const [error, setError] = useState('')
+  const [isDeleted, setDeleted] = useState(false)
+  const [conflict, setConflict] = useState<EditConflict<F> | null>(null)
+  const run = (action: () => Promise<Finish>) =>
+    void runOnce(async () => {
+      setError('')
+      setConflict(null)
+      try {
+        const finish = await action()
+        onSaved()
+        finish()
+      } catch (thrown) {
+        if (thrown instanceof EditConflict) return setConflict(thrown as EditConflict<F>)
+        setDeleted(thrown instanceof ApiError && thrown.status === 404)
+        setError(errorMessage(thrown))
+      }
+    })
+  return { isBusy, error, isDeleted, conflict, dismissConflict: () => setConflict(null), run }
+}
+
+export function Editor<F extends { content: string }>(props: Props<F>) {
+  const { kind, label, draftKey, initial, above, below, focusesText = true, save, saveAsNew, textOf, onClose } = props
+  const draft = useDraft(draftKey, initial, reportDraft)
+  const saving = useSaving<F>(() => draft.discard())
+  const [isConfirming, setConfirming] = useState(false)
+  const text = useRef<HTMLTextAreaElement>(null)
+  useLayoutEffect(() => {
+    if (focusesText) text.current?.focus() // before the first paint: later it would take the focus from another field
+  }, [])
+  const fields = draft.draft
+  const set = (part: Partial<F>) => draft.set({ ...fields, ...part })
+  const submit = (seen?: F) => {
+    if (fields.content.trim()) saving.run(() => save(fields, draft.base, seen))
+  }
+  const discard = () => {
+    draft.discard(initial)
+    onClose()
+  }
+  const cancel = () => (draft.isChanged ? setConfirming(true) : onClose())
+  const onKey = (event: TargetedKeyboardEvent<HTMLFormElement>) => {
+    if (event.isComposing || isConfirming) return
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit()
+    else if (event.key === 'Escape') cancel()
+    else return
+    event.preventDefault()
+  }
+  return (
+    <>
+      {isConfirming && <ConfirmDiscard onConfirm={discard} onClose={() => setConfirming(false)} />}
+      {draft.isRestored && draft.isChanged && <RestoredNotice onDiscard={() => draft.discard(initial)} />}
+      {saving.conflict && (
+        <Conflict
+          kind={kind}
+          fields={saving.conflict.fields}
+          before={textOf(fields)}
+          after={textOf(saving.conflict.current)}
+          onOverwrite={() => submit(saving.conflict?.current)}
+          onDiscard={discard}
+          onClose={saving.dismissConflict}
+        />
+      )}
+      {saving.isDeleted && saveAsNew && (
+        <p role="alert">
+          This {kind} was deleted while you were editing.{' '}
+          <button onClick={() => saving.run(() => saveAsNew(fields))}>Save as a new {kind}</button>
+        </p>
+      )}
+      <form
+        class="editor-form"
+        aria-label={label}
+        onKeyDown={onKey}
+        onSubmit={(event) => {
+          event.preventDefault()
+          submit()
+        }}
+      >
+        {above?.(fields, set)}
+        <div class="halves">
+          <label>
+            Markdown
+            <textarea
+              ref={text}
+              required
+              rows={16}
+              value={fields.content}
+              onInput={(event) => draft.set({ ...fields, content: event.currentTarget.value })}
+            />
+          </label>
+          <Preview text={fields.content} kind={kind} />
+        </div>
+        {below?.(fields, set)}
+        {saving.error && !(saving.isDeleted && saveAsNew) && (
+          <p class="error" role="alert">
+            {saving.error}
+          </p>
+        )}
+        <div class="bar">
+          <button class="primary" disabled={saving.isBusy || !fields.content.trim()}>
+            {saving.isBusy ? 'Saving…' : 'Save'}
+          </button>
+          <span class="keys">
+            <kbd>Ctrl</kbd> <kbd>Enter</kbd>
+          </span>
+          <button type="button" onClick={cancel}>
+            Cancel
+          </button>
+        </div>
+      </form>
+    </>
+  )
+}
+
+function ConfirmDiscard({ onConfirm, onClose }: { onConfirm: () => void; onClose: () => void }) {
+  return (
+    <Confirm
+      title="Discard your changes?"
+      text="They are not saved."
+      cancelLabel="Keep editing"
+      confirmLabel="Discard"
+      onConfirm={onConfirm}
+      onClose={onClose}
+    />
+  )
+}
+
+function RestoredNotice({ onDiscard }: { onDiscard: () => void }) {
+  return (
+    <p role="status">
+      Your unsaved draft is restored.{' '}
+      <button class="link" onClick={onDiscard}>
+        Discard it
+      </button>
+    </p>
+  )
+}
+
+interface ConflictProps {
+  kind: string
+  fields: string[]
+  before: string
+  after: string
+  onOverwrite: () => void
+  onDiscard: () => void
+  onClose: () => void
+}
+
+function Conflict({ kind, fields, before, after, onOverwrite, onDiscard, onClose }: ConflictProps) {
+  return (
+    <section class="card" role="alert" aria-label="Changed meanwhile">
+      <p>
+        The {fields.join(' and the ')} of this {kind} changed while you were editing. The saved version (+) compared
+        with yours (-):
+      </p>
+      <Difference before={before} after={after} />
+      <div class="bar">
+        <button class="danger" onClick={onOverwrite}>
+          Overwrite with mine
+        </button>
+        <button onClick={onDiscard}>Discard mine</button>
+        <button onClick={onClose}>Keep editing</button>
+      </div>
+    </section>
+  )
+}
+
+const HINTS = { note: 'The preview. [[Title]] links to a note, #tag tags this one.', file: 'The preview.' }
+
+function Preview({ text, kind }: { text: string; kind: 'note' | 'file' }) {
+  const [shown, setShown] = useState(text)
+  useEffect(() => {
+    const timer = setTimeout(() => setShown(text), text.length > LONG_TEXT_CHARS ? PREVIEW_DELAY_MS : 0)
+    return () => clearTimeout(timer)
+  }, [text])
+  const rendered = useMemo(() => <Markdown text={shown} />, [shown]) // Preact skips an element that is the same
+  return (
+    <section aria-label="Preview" class="preview" tabIndex={0}>
+      {shown ? rendered : <p class="mut">{HINTS[kind]}</p>}
+    </section>
+  )
+}

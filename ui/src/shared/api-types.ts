@@ -1,0 +1,15 @@
+// Names for the generated types that several modules use.
+import type { components } from '../generated/api'
+
+export type Schemas = components['schemas']
+
+export type ToolName = keyof Schemas['ToolArguments']
+export type ToolArguments<N extends ToolName> = Schemas['ToolArguments'][N]
+export type ToolResult<N extends ToolName> = Schemas['ToolResults'][N]
+
+export type Note = ToolResult<'memory_get'>
+export type View = ToolResult<'portal_view'>
+export type QueryResult = ToolResult<'portal_query'>
+export type Table = View['tables'][number]
+export type Column = Table['columns'][number]
+export type Row = QueryResult['rows'][number]

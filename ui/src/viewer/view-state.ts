@@ -1,0 +1,58 @@
+// What the viewer shows, as an address can hold it.
+import { ALL_ROWS, type RowQuery } from './rows'
+
+export const TABS = { data: 'Data', schema: 'Schema', sql: 'SQL', statistics: 'Statistics' } as const
+export type Tab = keyof typeof TABS
+
+export interface ViewState {
+  table?: string
+  tab: Tab
+  rows: RowQuery
+  sql: string
+}
+
+export const INITIAL_STATE: ViewState = { tab: 'data', rows: ALL_ROWS, sql: '' }
+
+export interface Permissions {
+  write: boolean
+  delete: boolean
+}
+
+type Query = Record<string, string | undefined>
+
+const FILTER_PREFIX = 'is.'
+const isTab = (name: string | undefined): name is Tab => name !== undefined && Object.hasOwn(TABS, name)
+
+export function parseViewState(query: Query): ViewState {
+  const { table, tab, sort, search = '', query: sql = '', ...rest } = query
+  const filters = Object.entries(rest)
+    .filter((pair): pair is [string, string] => pair[0].startsWith(FILTER_PREFIX) && pair[1] !== undefined)
+    .map(([name, value]) => [name.slice(FILTER_PREFIX.length), value])
+  return {
+    table,
+    tab: isTab(tab) ? tab : 'data',
+    rows: {
+      sort: sort?.replace(/^-/, ''),
+      descending: Boolean(sort?.startsWith('-')),
+      search,
+      filters: Object.fromEntries(filters) as Record<string, string>,
+    },
+    sql,
+  }
+}
+
+export function formatViewState({ table, tab, rows, sql }: ViewState): Query {
+  const filters = Object.entries(rows.filters).map(([name, value]) => [FILTER_PREFIX + name, value])
+  return {
+    table,
+    tab: tab === 'data' ? undefined : tab,
+    sort: rows.sort && (rows.descending ? '-' : '') + rows.sort,
+    search: rows.search,
+    query: sql,
+    ...(Object.fromEntries(filters) as Query),
+  }
+}
+
+/** Two states are equal if these texts are. */
+export const serialize = ({ table, tab, rows, sql }: ViewState) =>
+  JSON.stringify([table, tab, rows.sort, rows.descending, rows.search, rows.filters, sql])
