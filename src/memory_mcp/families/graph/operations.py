@@ -85,7 +85,7 @@ class Graph:
     def create_project(self, caller: Caller, session: Session, name: str, description: str) -> Project:
         """Make a project with a file of its own and work in it. Raises Conflict if the name is taken."""
         place = self._place(caller.user)
-        with self._sessions.keeping(caller.user, session), place.registry.write() as tx:
+        with self._sessions.hold_for_write(caller.user, session), place.registry.write() as tx:
             project = self._make_project(tx, place, name, description)
             storage.set_active(tx, session.id, project.id)
         return project
@@ -105,7 +105,7 @@ class Graph:
     def switch_project(self, caller: Caller, session: Session, name: str) -> ProjectNews:
         """Work in a project from now on, for the rest of the session."""
         place = self._place(caller.user)
-        with self._sessions.keeping(caller.user, session), place.registry.write() as tx:
+        with self._sessions.hold_for_write(caller.user, session), place.registry.write() as tx:
             project = _active_one(tx, name, "name")
             self._opened(place, project)  # a damaged or lost file is told now, not at the next call
             storage.set_active(tx, session.id, project.id)
