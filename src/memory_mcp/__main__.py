@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memory_mcp.settings import Settings
 
-PEOPLES = [["--help"], ["-h"], ["--version"], ["--install-completion"], ["--show-completion"]]
-COMPLETING = "_MEMORY_MCP_COMPLETE"  # what a shell sets to ask how a line could go on
+CLI_FLAGS = [["--help"], ["-h"], ["--version"], ["--install-completion"], ["--show-completion"]]
+COMPLETION_VARIABLE = "_MEMORY_MCP_COMPLETE"  # set by a shell that wants completions
 DESCRIPTION = "Serve MCP over stdio, or over HTTP with --transport http."
 HUB_SETTINGS = (
     *("host", "port", "data_dir", "public_url", "forwarded_allow_ips", "durability", "log_level"),
@@ -27,8 +27,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["serve"]:
         sys.exit(serve(arguments[1:]))
-    is_for_people = COMPLETING in os.environ or arguments[:1] in PEOPLES
-    if not is_for_people and (not arguments or arguments[0].startswith("-")):
+    is_for_cli = COMPLETION_VARIABLE in os.environ or arguments[:1] in CLI_FLAGS
+    if not is_for_cli and (not arguments or arguments[0].startswith("-")):
         sys.exit(serve(arguments))
     from memory_mcp.cli import command_line
 
@@ -36,16 +36,16 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def serve(argv: Sequence[str]) -> int:
-    """Serve until the client leaves. 0: done, 1: refused or failed, 2: a setting makes no sense."""
-    gc.disable()  # importing makes many objects and no garbage: a tenth of the start would go into looking for some
+    """Serve until the client disconnects. Returns 0 when done, 1 for an error, 2 for an invalid setting."""
+    gc.disable()  # imports make many objects and no garbage: collections would take a tenth of the start
     from memory_mcp import settings
 
     arguments = settings.parser("memory-mcp serve", DESCRIPTION).parse_args(argv)
-    return _serve(vars(arguments), _open_door)
+    return _serve(vars(arguments), _run_server)
 
 
 def serve_hub(argv: Sequence[str]) -> int:
-    """The same for a hub, whose data lies in a folder of its own unless told."""
+    """The same for a hub, which has its own default data directory and port."""
     from memory_mcp import settings
 
     given = vars(settings.parser("memory-mcp hub", HUB_DESCRIPTION, HUB_SETTINGS).parse_args(argv))
@@ -53,29 +53,29 @@ def serve_hub(argv: Sequence[str]) -> int:
     for name, value in usual.items():
         if given[name] is None and not os.environ.get(settings.env_name(name)):
             given[name] = value
-    return _serve(given, _open_hub)
+    return _serve(given, _run_hub)
 
 
-def _serve(given: dict[str, Any], open_door: Callable[["Settings"], None]) -> int:
+def _serve(given: dict[str, Any], run: Callable[["Settings"], None]) -> int:
     from memory_mcp import logs, settings
     from memory_mcp.errors import AppError
 
     try:
         chosen = settings.load(given).settings
     except AppError as exc:
-        return _complain(exc.text_for_owner, 2)
+        return _print_error(exc.text_for_owner, 2)
     logs.configure(chosen.log_level)
     try:
-        open_door(chosen)
+        run(chosen)
     except AppError as exc:
-        return _complain(exc.text_for_owner, 1)
+        return _print_error(exc.text_for_owner, 1)
     from memory_mcp.server import shutdown
 
     shutdown.end_process(0)
     return 0
 
 
-def _open_door(chosen: "Settings") -> None:
+def _run_server(chosen: "Settings") -> None:
     from memory_mcp.app import open_app
 
     if chosen.transport == "stdio":
@@ -88,7 +88,7 @@ def _open_door(chosen: "Settings") -> None:
         run(app)
 
 
-def _open_hub(chosen: "Settings") -> None:
+def _run_hub(chosen: "Settings") -> None:
     from memory_mcp.app import open_hub
     from memory_mcp.server.hub import run
 
@@ -96,7 +96,7 @@ def _open_hub(chosen: "Settings") -> None:
         run(app)
 
 
-def _complain(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     sys.stderr.write(f"memory-mcp: {message}\n")
     return code
 

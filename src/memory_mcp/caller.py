@@ -29,8 +29,8 @@ class Caller:
     key_id: str | None = None  # which key was presented; None on stdio
     namespace: str = "default"  # of notes that name none
     requests_a_minute: int | None = None  # None: no limit
-    ip: str | None = None  # where from; None on stdio
-    is_person: bool = False  # somebody at the web app, not an agent
+    ip: str | None = None  # None on stdio
+    is_person: bool = False  # a user of the web app, not an agent
     is_confined: bool = False  # to its namespace
 
     @property
@@ -52,7 +52,7 @@ class Caller:
 
 
 def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
-    """Scopes from their names or from a level's name. Raises Invalid naming what is unknown."""
+    """Scopes from their names or from a level's name. Raises Invalid for an unknown name."""
     scopes: set[Scope] = set()
     for name in names:
         if name in LEVELS:

@@ -1,4 +1,4 @@
-"""What changed: families publish it, and the server notifies its clients."""
+"""Change events: families publish them, and servers notify their clients of them."""
 
 import logging
 import threading
@@ -11,19 +11,19 @@ from memory_mcp.errors import AppError
 
 log = logging.getLogger(__name__)
 
-GATHER_S = 0.05  # in which changes are gathered, so that a thousand writes are not a thousand notifications
-MAX_URI_BYTES = 1500  # of addresses in one change
+GATHER_S = 0.05  # changes within it are sent together: a thousand writes must not become a thousand notifications
+MAX_URI_BYTES = 1500  # in one change
 
 _Where = tuple[str, str | None]  # the user and, if it is one alone, the namespace
 
 
 @dataclass(frozen=True)
 class Change:
-    user: str  # only this user's clients may learn of it
+    user: str  # only this user's clients are notified
     uris: tuple[str, ...]  # resources whose content changed
-    list_changed: bool = False  # whether resources came or went
-    topics: tuple[str, ...] = ()  # what else changed that pages of the web app show, such as 'clients'
-    namespace: str | None = None  # where all of it happened; a caller confined to another one may not learn of it
+    list_changed: bool = False  # whether resources were added or removed
+    topics: tuple[str, ...] = ()  # parts of the web app to refresh, such as 'clients'
+    namespace: str | None = None  # of all these resources; callers confined to another namespace are not notified
 
     def concerns(self, caller: Caller) -> bool:
         is_inside = not caller.is_confined or self.namespace == caller.namespace
@@ -31,7 +31,7 @@ class Change:
 
 
 class Changes:
-    """Gathers changes and passes them to the listeners from a thread of its own, so that no write waits for it."""
+    """Gathers changes and passes them to the listeners in its own thread, so that no write waits for a listener."""
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[Change], None]] = []
@@ -48,7 +48,7 @@ class Changes:
         self._listeners.append(listener)
 
     def publish(self, user: str, uris: Iterable[str], *, list_changed: bool, namespace: str | None = None) -> None:
-        """`namespace` is where it happened, if that is a single one: confined callers learn only of their own."""
+        """Report changed resources. `namespace` is theirs if all are in one; confined callers see only their own."""
         where = user, namespace
         with self._guard:
             self._uris.setdefault(where, {}).update(dict.fromkeys(uris))
@@ -57,13 +57,13 @@ class Changes:
         self._something.set()
 
     def publish_topic(self, user: str, topic: str) -> None:
-        """For pages of the web app alone: MCP has no notification for it."""
+        """Report a change to the web app only: MCP has no notification for it."""
         with self._guard:
             self._topics.setdefault(user, {})[topic] = None
         self._something.set()
 
     def close(self) -> None:
-        """Pass on what is left."""
+        """Publish the remaining changes and stop."""
         self._closing = True
         self._something.set()
         self._flush()
@@ -92,12 +92,12 @@ class Changes:
         for listener in self._listeners:
             try:
                 listener(change)
-            except (AppError, OSError, RuntimeError):  # of this listener alone; the thread goes on
-                log.exception("A listener failed; the others are notified all the same")
+            except (AppError, OSError, RuntimeError):  # the thread goes on for the other listeners
+                log.exception("A listener for changes failed; the others are still notified")
 
 
 def _portions(uris: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """Few enough at once for any kind of message."""
+    """Groups of at most MAX_URI_BYTES, so that each fits into one message of any transport."""
     portion: list[str] = []
     size = 0
     for uri in uris:

@@ -1,4 +1,4 @@
-"""Time and identity, as values a test can replace."""
+"""The current time, its text forms and new ids. Tests replace the clock."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -17,12 +17,12 @@ def stamp(moment: datetime) -> str:
 
 
 def precise_stamp(moment: datetime) -> str:
-    """The same to the millisecond, for what is ordered by when it happened."""
+    """The same to the millisecond, for rows that are ordered by time."""
     return _text(moment, "milliseconds")
 
 
 def short_stamp(moment: datetime) -> str:
-    """The same without milliseconds where there are none, as people write times."""
+    """To the second if there are no milliseconds, else to the millisecond."""
     return stamp(moment) if moment.microsecond < 1000 else precise_stamp(moment)
 
 
@@ -45,7 +45,7 @@ def is_date(text: str) -> bool:
 
 
 def last_instant(text: str) -> datetime:
-    """Until when something lasts that ends at an ISO 8601 date or time: a day without a time ends with the day."""
+    """The last instant of an ISO 8601 date, or the time itself where the text has one."""
     moment = instant(text)
     return moment.replace(hour=23, minute=59, second=59, microsecond=999_000) if is_date(text) else moment
 

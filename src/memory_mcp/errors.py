@@ -4,16 +4,16 @@ AppError            the caller may read the message
   Invalid           the arguments make no sense           (invalid, read_only_query)
     LimitExceeded   what they ask for is too much         (too_large, timeout)
   NotFound          no such thing, or not this caller's   (not_found, expired, store_not_registered, no_active_project)
-  Conflict          another caller was first              (conflict)
+  Conflict          it exists, or another was first       (conflict)
   Forbidden         the caller lacks a scope              (scope_required; over HTTP: access.KeyRefused, NotSignedIn)
-  RateLimited       too many requests; later it works     (rate_limited)
+  RateLimited       too many requests, try later          (rate_limited)
   Unavailable       a disk, model or peer is down         (unavailable)
-    Unusable        a file is, until it is repaired       (unavailable)
+    Unusable        a file is damaged or unreadable       (unavailable)
 
-Each carries a `code` that programs can rely on, `data` that goes with it, and words for two kinds of readers: `message`
+Each carries a `code` that programs can rely on, `data` that goes with it, and texts for two kinds of readers: `message`
 says what is wrong, and names no tool or argument of MCP; `hint` says which tool a model calls next, `people_hint` what
-a person at the command line or in the web app does. Anything that is not an AppError is a bug: the server logs it
-whole, and the caller learns nothing of it.
+a person at the command line or in the web app does. Anything that is not an AppError is a bug: the server logs it with
+its traceback and sends the caller no details.
 """
 
 import math
@@ -21,46 +21,46 @@ from typing import Any, Literal
 
 CODES = {
     "invalid": "An argument is missing, malformed or out of bounds. `data.field` names it where one is to blame.",
-    "not_found": "Nothing by that name, or nothing this caller may see: the two look the same.",
-    "conflict": "Something by that name exists, or another caller changed it first.",
-    "no_active_project": "The session works in no project. Use `switch_project`, or name the `project` in the call.",
-    "store_not_registered": "No store has this name. `add_memory` makes it, `memory-mcp stores add` registers one.",
-    "changed": "The file was written to while it was edited. Read it again, and write what is right now.",
-    "expired": "The memory's time is over. Ask with `include_expired` to see it.",
+    "not_found": "Nothing has that name or id, or this caller may not see it: the answer is the same for both.",
+    "conflict": "Something with that name exists, or another writer changed it first.",
+    "no_active_project": "The session has no active project. Use `switch_project`, or give `project` in the call.",
+    "store_not_registered": "No store has this name. `add_memory` creates it, `memory-mcp stores add` registers one.",
+    "changed": "Another process wrote to the file while it was edited. Read it again, then repeat the edit.",
+    "expired": "The memory has expired. Set `include_expired` to see it.",
     "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",
-    "read_only_query": "A query is one SELECT over the tables of its portal. The message says what of it is not.",
-    "too_large": "A field is over 1 MiB, or a file or query beyond its limit. Split it, or ask for less at a time.",
-    "timeout": "The time limit was reached, and nothing was changed. Ask for less, or split the input.",
-    "rate_limited": "More requests than the plan allows, or too many attempts. `Retry-After` says when to come back.",
-    "unavailable": "The disk, another program or a part of the server is in the way, or the server is busy. Trying "
-    "again may help; `data.retry_after` says after how many seconds, where that is known. Where the message names "
-    "`memory-mcp doctor` it does not help: a file is damaged or of another version.",
+    "read_only_query": "A query is one SELECT over the tables of its portal. The message names the refused part.",
+    "too_large": "A field is over 1 MiB, or a file or query is over its limit. Split it, or request less at a time.",
+    "timeout": "The time limit was reached, and nothing was changed. Request less, or split the input.",
+    "rate_limited": "More requests than the plan allows, or too many attempts. `Retry-After` says when to try again.",
+    "unavailable": "The disk, another program or a part of the server does not respond, or the server is busy. Trying "
+    "again may help; `data.retry_after` says after how many seconds, where that is known. If the message names "
+    "`memory-mcp doctor`, trying again does not help: a file is damaged or of another version.",
 }
 """The codes an error of a tool or resource can carry, and what each means."""
 
 KEY_CODES = {
     "missing_bearer": "No key was sent. Send it as `Authorization: Bearer mmcp_…`.",
     "invalid_token": "This server does not know the key. Check that it was copied whole.",
-    "expired": "The key's time is over. Make a new one with `memory-mcp keys create`.",
-    "revoked": "The key was revoked. Make a new one with `memory-mcp keys create`.",
-    "not_signed_in": "Over REST: no user is signed in, or the name, the password or the link is wrong.",
+    "expired": "The key has expired. Create a new one with `memory-mcp keys create`.",
+    "revoked": "The key was revoked. Create a new one with `memory-mcp keys create`.",
+    "not_signed_in": "Over REST: the request has no valid sign-in, or the name, the password or the link is wrong.",
 }
 """The codes of a 401 answer, before MCP is reached."""
 
 HUB_CODES = {
-    "clock_ahead": "Of a record: its stamps are ahead of the hub's clock. Set the clock of the computer that wrote it.",
-    "node_forked": "The hub last saw this node in another state. The node sees to it itself: it starts again.",
+    "clock_ahead": "A record's stamps are ahead of the hub's clock. Set the clock of the computer that wrote it.",
+    "node_forked": "The hub last saw this node in another state. The node handles it itself: it syncs from the start.",
     "other_secret": "The namespace is encrypted with another secret, or not at all. Link every node with the same one.",
 }
 """The codes that only a hub sends to a node. docs/errors.md is made from these three."""
 
 
 MAX_MESSAGE_CHARS = 2000  # longer ones lose their middle
-MAX_QUOTED_CHARS = 100  # of what a caller has sent, in a message about it
+MAX_QUOTED_CHARS = 100  # of a caller's text, quoted in a message
 
 
 def shorten(text: str) -> str:
-    """The beginning of what a caller has sent, with an ellipsis where it goes on."""
+    """The beginning of a caller's text, with an ellipsis if it was cut."""
     return text if len(text) <= MAX_QUOTED_CHARS else f"{text[: MAX_QUOTED_CHARS - 1]}…"
 
 
@@ -140,9 +140,9 @@ class Unavailable(AppError):
 
 
 class Unusable(Unavailable):
-    """Trying again does not help: the file is damaged, of another kind or not ours to open.
+    """Trying again does not help: the file is damaged, of another kind or cannot be opened.
 
-    `message` names the file, for the log, the command line and `doctor`. It is not sent over the wire.
+    `message` names the file, for the log, the command line and `doctor`. It is not sent to clients.
     """
 
     @property

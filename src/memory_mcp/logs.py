@@ -12,7 +12,7 @@ from io import TextIOWrapper
 MAX_REPEATS = 20  # of one line, in each window
 REPEAT_WINDOW_S = 60.0
 MAX_REMEMBERED = 1000  # lines
-MAX_COMPARED_CHARACTERS = 200
+MAX_COMPARED_CHARS = 200
 _KEY = re.compile(r"mmcp_[A-Za-z0-9]+_[A-Za-z0-9_-]+")
 _STANDARD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
     "message",
@@ -52,7 +52,7 @@ class RepeatFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno < logging.WARNING:
             return True
-        line = (record.name, record.levelno, str(record.msg)[:MAX_COMPARED_CHARACTERS])
+        line = (record.name, record.levelno, str(record.msg)[:MAX_COMPARED_CHARS])
         since, count = self._seen.get(line, (self._now(), 0))
         if self._now() - since >= REPEAT_WINDOW_S:
             if count > MAX_REPEATS:
@@ -75,4 +75,4 @@ def configure(level: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for chatty in ("mcp", "uvicorn", "sse_starlette", "httpx2"):  # the libraries report every request at info
         logging.getLogger(chatty).setLevel("DEBUG" if level == "debug" else "WARNING")
-    logging.getLogger("mcp.server.sse").setLevel("WARNING")  # at debug it repeats what people write
+    logging.getLogger("mcp.server.sse").setLevel("WARNING")  # at debug it logs message bodies

@@ -1,8 +1,8 @@
 """Peers: the other servers on the same data directory. They are notified of changes, so that their clients are, too.
 
-Each server has a datagram socket in servers/, which costs nothing while nobody writes. It is a courtesy: a lost
-message loses a notification and no memory. Where the system has no such sockets (Windows), clients of other processes
-are not told.
+Each server has a datagram socket in servers/, which costs nothing while no server writes. Delivery is best effort: a
+lost message loses a notification and no memory. Where the system has no such sockets (Windows), clients of other
+processes are not notified.
 """
 
 import json
@@ -22,11 +22,11 @@ from memory_mcp.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
-MAX_SOCKET_PATH_BYTES = 100  # bytes of a socket's path that every system takes
+MAX_SOCKET_PATH_BYTES = 100  # every system accepts this much
 MAX_MESSAGE_BYTES = 1 << 16
-LOOK = b"look"
-PATIENCE = 0.1  # seconds for a server to take a message: its queue is short, and emptied fast
-DEAF = 5.0  # seconds in which one that did not is left alone
+DISCONNECT_UNWANTED = b"look"
+SEND_TIMEOUT_S = 0.1  # for a peer to accept a message: its queue is short and emptied fast
+RETRY_INTERVAL_S = 5.0  # for which a peer that did not accept a message gets no further ones
 
 
 class Peers:
@@ -34,11 +34,13 @@ class Peers:
         self._folder = folder
         self._own = folder / f"{new_id()[:12]}.sock"
         self._socket: socket.socket | None = None
-        self._deaf_until: dict[Path, float] = {}
+        self._skip_until: dict[Path, float] = {}
 
-    def hear(self, listener: Callable[[Change], None], look: Callable[[], None] = lambda: None) -> None:
-        """Call `listener` for every change another server tells of, and `look` when one asks to look for clients that
-        are to be disconnected. Both from a thread of its own."""
+    def listen(
+        self, listener: Callable[[Change], None], disconnect_unwanted: Callable[[], None] = lambda: None
+    ) -> None:
+        """Call `listener` for every change another server publishes, and `disconnect_unwanted` when another server has
+        marked clients to disconnect. Both are called in a separate thread."""
         if not hasattr(socket, "AF_UNIX"):
             return
         receiving = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -49,20 +51,22 @@ class Peers:
                 Path(address).chmod(0o600)
         except OSError as exc:  # a file system without sockets
             receiving.close()
-            log.warning("Clients will not hear of other servers' changes: %s", exc.strerror)
+            log.warning("Clients will not be notified of other servers' changes: %s", exc.strerror)
             return
         self._socket = receiving
-        self._reach(lambda sending, address: sending.connect(address))
-        threading.Thread(target=self._receive, args=(receiving, listener, look), name="peers", daemon=True).start()
+        self._send_to_all(lambda sending, address: sending.connect(address))
+        threading.Thread(
+            target=self._receive, args=(receiving, listener, disconnect_unwanted), name="peers", daemon=True
+        ).start()
 
-    def tell(self, change: Change) -> None:
-        """Tell every other server. Never fails: whoever does not listen misses it."""
+    def publish(self, change: Change) -> None:
+        """Send a change to every other server. Never fails: a server that does not listen misses it."""
         message = json.dumps(asdict(change)).encode()
-        self._reach(lambda sending, address: sending.sendto(message, address))
+        self._send_to_all(lambda sending, address: sending.sendto(message, address))
 
-    def ask_to_look(self) -> None:
-        """Ask every other server to look for clients that are to be disconnected."""
-        self._reach(lambda sending, address: sending.sendto(LOOK, address))
+    def request_disconnects(self) -> None:
+        """Ask every other server to disconnect those of its clients that are marked for it."""
+        self._send_to_all(lambda sending, address: sending.sendto(DISCONNECT_UNWANTED, address))
 
     def close(self) -> None:
         if self._socket is not None:
@@ -71,43 +75,45 @@ class Peers:
                 self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for messages
             self._socket.close()
 
-    def _reach(self, greet: Callable[[socket.socket, str], object]) -> None:
-        """Reach out to every other server, and forget those that died."""
+    def _send_to_all(self, send: Callable[[socket.socket, str], object]) -> None:
+        """Send to every other server, and delete the sockets of servers that have stopped."""
         with suppress(OSError):
             others = [path for path in self._folder.glob("*.sock") if path != self._own]
             for path in others:
-                if time.monotonic() < self._deaf_until.get(path, 0.0):
+                if time.monotonic() < self._skip_until.get(path, 0.0):
                     continue
                 with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
-                    sending.settimeout(PATIENCE)
-                    if not _greet(sending, path, greet):
-                        self._deaf_until[path] = time.monotonic() + DEAF
+                    sending.settimeout(SEND_TIMEOUT_S)
+                    if not _send(sending, path, send):
+                        self._skip_until[path] = time.monotonic() + RETRY_INTERVAL_S
 
     @staticmethod
-    def _receive(receiving: socket.socket, listener: Callable[[Change], None], look: Callable[[], None]) -> None:
+    def _receive(
+        receiving: socket.socket, listener: Callable[[Change], None], disconnect_unwanted: Callable[[], None]
+    ) -> None:
         with suppress(OSError):  # closed: the server stops
             while message := receiving.recv(MAX_MESSAGE_BYTES):
                 try:
-                    if message == LOOK:
-                        look()
+                    if message == DISCONNECT_UNWANTED:
+                        disconnect_unwanted()
                         continue
                     fields = json.loads(message)
                     topics = tuple(fields.get("topics", ()))  # older servers have none
                     where = fields.get("namespace")
                     listener(Change(fields["user"], tuple(fields["uris"]), fields["list_changed"], topics, where))
                 except (ValueError, KeyError, TypeError):
-                    log.warning("A neighbour said something nobody understands")
+                    log.warning("A message from another server could not be read")
                 except Unavailable as exc:
-                    log.warning("A neighbour asked in vain: %s", exc.message)
+                    log.warning("A request of another server failed: %s", exc.message)
 
 
-def _greet(sending: socket.socket, path: Path, greet: Callable[[socket.socket, str], object]) -> bool:
-    """False if the other server does not take the message."""
+def _send(sending: socket.socket, path: Path, send: Callable[[socket.socket, str], object]) -> bool:
+    """False if the other server does not accept the message."""
     try:
         with _address(path) as address:
-            greet(sending, address)
+            send(sending, address)
     except (ConnectionRefusedError, FileNotFoundError):
-        path.unlink(missing_ok=True)  # its server died
+        path.unlink(missing_ok=True)  # its server has stopped
     except OSError:
         return False
     return True
@@ -115,7 +121,7 @@ def _greet(sending: socket.socket, path: Path, greet: Callable[[socket.socket, s
 
 @contextmanager
 def _address(path: Path) -> Iterator[str]:
-    """The path, or on Linux a short way to it: sockets take names of about 100 bytes only."""
+    """The path, or on Linux a short equivalent of it: a socket's name has a limit of about 100 bytes."""
     if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
         yield str(path)
         return

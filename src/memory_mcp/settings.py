@@ -52,7 +52,7 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
 
 class Settings(BaseModel):
-    """What this server was told. The descriptions are product text: --help and docs/settings.md show them."""
+    """All settings. The descriptions are product text: --help and docs/settings.md show them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -73,7 +73,7 @@ class Settings(BaseModel):
         "delete_memory, manage_links; or read-only, read-write.",
     )
     auth: Literal["key", "none"] = Field(
-        "key", description="Whether HTTP asks for a key. none is for tests and works on loopback only."
+        "key", description="Whether HTTP requires a key. none is for tests and works on loopback only."
     )
     allowed_hosts: Names = Field(
         (), description="Host names clients may use beside loopback and the bound address, comma-separated."
@@ -81,12 +81,12 @@ class Settings(BaseModel):
     public_url: str | None = Field(
         None,
         pattern=r"^https?://[^/?#\s]+$",
-        description="How people reach the HTTP server from elsewhere, such as https://memory.example.com behind a "
-        "proxy. Links and snippets show it, and its host is one that clients may use.",
+        description="The URL of the HTTP server as other computers reach it, such as https://memory.example.com behind "
+        "a proxy. Links and snippets show it, and clients may use its host name.",
     )
     forwarded_allow_ips: Names = Field(
         (),
-        description="Addresses of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, "
+        description="Addresses of reverse proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted, "
         "comma-separated. The default is none.",
     )
     rate_limits: bool = Field(
@@ -110,7 +110,7 @@ class Settings(BaseModel):
         description="Days after which session_persist's memories of sessions that no client named are deleted. Named "
         "sessions keep theirs.",
     )
-    session_idle: int = Field(1800, ge=1, description="Seconds without a call after which an HTTP session is over.")
+    session_idle: int = Field(1800, ge=1, description="Seconds without a call after which an HTTP session ends.")
     max_sessions: int = Field(
         1000,
         ge=1,
@@ -142,21 +142,21 @@ class Settings(BaseModel):
         60,
         ge=1,
         le=3600,
-        description="How long an HTTP client may read nothing of an answer. Then the connection is closed.",
+        description="How long an HTTP client may leave an answer unread. Then the connection is closed.",
     )
     address_connections: int = Field(
         256,
         ge=1,
         description="How many HTTP connections one address may have open without a valid key or sign-in; the addresses "
         "of an IPv6 /64 count as one. Addresses in forwarded_allow_ips have no limit here: the proxy has to set one. "
-        "Beyond that, the connection is closed that has been without a whole request for longest, or has not read its "
-        "answer; if there is none, the new one is refused.",
+        "Beyond that, the server closes the connection that has gone longest without a whole request, or one that has "
+        "not read its answer; if there is none, it refuses the new one.",
     )
     user_connections: int = Field(
         1000,
         ge=1,
         description="How many HTTP connections one user may have open, with keys and sign-ins together. Beyond that, "
-        "the one that has been idle longest is closed, or if all have a request under way, the new one is refused.",
+        "the server closes the one that has been idle longest, or refuses the new one if all have a request under way.",
     )
     read_threads: int = Field(
         32,
@@ -180,12 +180,12 @@ class Settings(BaseModel):
     )
     embedder: EmbedderKind = Field(
         "auto",
-        description="Who makes the vectors that notes are found by. auto: whoever made those there are, else Ollama if "
-        "it answers, else the built-in model if `memory-mcp models pull` has installed it.",
+        description="What computes the vectors for search by meaning. auto: the embedder of the existing vectors, else "
+        "Ollama if it answers, else the built-in model if `memory-mcp models pull` has installed it.",
     )
     embed_model: str | None = Field(
         None,
-        description="The model Ollama or the service is asked for. The default is nomic-embed-text for Ollama, "
+        description="The model to request from Ollama or the service. The default is nomic-embed-text for Ollama, "
         "text-embedding-3-small for the service; the built-in embedder has its own.",
     )
     ollama_host: str = Field("127.0.0.1:11434", description="Where Ollama listens.")
@@ -193,7 +193,7 @@ class Settings(BaseModel):
         "https://api.openai.com/v1", description="Where a service that speaks OpenAI's protocol listens."
     )
     openai_api_key: str | None = Field(
-        None, description="The key that service wants, if any. Not a flag: everybody on the machine could read it."
+        None, description="The key for that service, if any. Not a flag: any user of the machine could read it."
     )
     models_dir: Folder | None = Field(
         None,
@@ -206,7 +206,7 @@ class Settings(BaseModel):
         "does. A call works under either name.",
     )
     portal_seconds: int = Field(10, ge=1, le=3600, description="How long a portal_query may take.")
-    portal_rows: int = Field(10_000, ge=1, le=1_000_000, description="How many rows a portal_query may give.")
+    portal_rows: int = Field(10_000, ge=1, le=1_000_000, description="How many rows a portal_query may return.")
     portal_memory: int = Field(
         1_000_000_000, ge=10_000_000, description="How many bytes of memory a portal_query may use."
     )
@@ -224,7 +224,7 @@ class Settings(BaseModel):
     portal_sandbox: Literal["auto", "required"] = Field(
         "auto",
         description="What to do if the operating system lacks Landlock or seccomp, which confine engines: 'auto' runs "
-        "engines all the same and logs what is missing, 'required' refuses to run them.",
+        "engines anyway and logs what is missing, 'required' refuses to run them.",
     )
     import_dirs: Names = Field(
         (), description="Folders portal_import may read beside imports/ in the data directory, comma-separated."
@@ -261,7 +261,10 @@ class Settings(BaseModel):
         description="How many days a file stays in exports/ of a further user. The local user's files stay.",
     )
     sync_seconds: int = Field(
-        10, ge=1, le=86_400, description="How often a server asks its hub for news. What is written here goes at once."
+        10,
+        ge=1,
+        le=86_400,
+        description="Seconds between two requests of a server to its hub. Local writes are sent at once.",
     )
     durability: Literal["full", "normal"] = Field(
         "full",
@@ -334,8 +337,8 @@ def parser(prog: str, description: str, names: Iterable[str] | None = None) -> a
 
 
 def load(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, config: bool = True) -> Loaded:
-    """Read every source once, without `config` all but the file. Raises Invalid naming the setting and where the bad
-    value stands."""
+    """Read every source once; without `config`, not the file. Raises Invalid naming the setting and the source of the
+    bad value."""
     given = _from_environ(environ) | _from_flags(flags)
     given = (_from_config(_data_dir(given)) if config else {}) | given
     settings = _validated(given)
@@ -378,13 +381,13 @@ def _from_config(data_dir: Path) -> dict[str, SettingSource]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        raise Invalid(f"{path} is not valid TOML: {exc}. Mend or remove it.") from exc
+        raise Invalid(f"{path} is not valid TOML: {exc}. Correct or remove it.") from exc
     except OSError as exc:
-        raise Invalid(f"{path} cannot be read ({exc.strerror}). Mend or remove it.") from exc
+        raise Invalid(f"{path} cannot be read ({exc.strerror}). Correct its permissions or remove it.") from exc
     if "data_dir" in table:
-        raise Invalid(f"{path} cannot say where the data directory is: it lies in it. Use --data-dir.")
+        raise Invalid(f"{path} cannot set data_dir: the file is inside the data directory. Use --data-dir.")
     if unknown := sorted(set(table) - set(Settings.model_fields)):
-        raise Invalid(f"{path} has unknown settings: {', '.join(unknown)}. `memory-mcp config` lists them.")
+        raise Invalid(f"{path} has unknown settings: {', '.join(unknown)}. `memory-mcp config` lists the known ones.")
     return {name: SettingSource(name, value, CONFIG_FILE) for name, value in table.items()}
 
 

@@ -64,7 +64,7 @@ def test_what_opens_nothing_says_why(db: Database, clock: Clock) -> None:
 
 
 def test_a_revocation_reaches_other_processes(db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys_module, "FRESH", 0.0)
+    monkeypatch.setattr(keys_module, "CACHE_TTL_S", 0.0)
     here, elsewhere = Keys(db, Audit(db), clock), Keys(db, Audit(db), clock)
     issued = here.create(name="a")
     elsewhere.check(issued.raw)

@@ -126,7 +126,7 @@ def test_tidying_forgets_whoever_has_all_of_it_again_and_nobody_else(live: Datab
     seconds.now += EVERY + 1
     for _ in range(LIMIT):
         limits.take("new", LIMIT)
-    limits.tidy()
+    limits.delete_unused()
     with live.read() as tx:
         assert tx.all("SELECT who FROM limits") == [("new",)]
     assert limits.take("new", LIMIT).is_spent

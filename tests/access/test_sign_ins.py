@@ -37,45 +37,45 @@ def refused(attempt: Callable[[], object]) -> str:
 
 
 def test_a_link_signs_in_once(sign_ins: SignIns) -> None:
-    token = sign_ins.link_token(LOCAL_USER)
-    cookie = sign_ins.by_link(token, HOME)
-    assert sign_ins.who(cookie).id == LOCAL_USER
-    refused(lambda: sign_ins.by_link(token, HOME))
+    token = sign_ins.create_link_token(LOCAL_USER)
+    cookie = sign_ins.sign_in_by_link(token, HOME)
+    assert sign_ins.user_of(cookie).id == LOCAL_USER
+    refused(lambda: sign_ins.sign_in_by_link(token, HOME))
 
 
 def test_two_links_do_not_spoil_each_other(sign_ins: SignIns, users: Users) -> None:
     ann = users.add("ann").id
-    first, second, hers = (sign_ins.link_token(user) for user in (LOCAL_USER, LOCAL_USER, ann))
-    assert sign_ins.who(sign_ins.by_link(second, HOME)).id == LOCAL_USER
-    assert sign_ins.who(sign_ins.by_link(hers, HOME)).id == ann
-    assert sign_ins.who(sign_ins.by_link(first, HOME)).id == LOCAL_USER
+    first, second, hers = (sign_ins.create_link_token(user) for user in (LOCAL_USER, LOCAL_USER, ann))
+    assert sign_ins.user_of(sign_ins.sign_in_by_link(second, HOME)).id == LOCAL_USER
+    assert sign_ins.user_of(sign_ins.sign_in_by_link(hers, HOME)).id == ann
+    assert sign_ins.user_of(sign_ins.sign_in_by_link(first, HOME)).id == LOCAL_USER
 
 
 def test_a_link_lasts_a_day_and_no_longer(sign_ins: SignIns, clock: Clock) -> None:
-    early, late = sign_ins.link_token(LOCAL_USER), sign_ins.link_token(LOCAL_USER)
+    early, late = sign_ins.create_link_token(LOCAL_USER), sign_ins.create_link_token(LOCAL_USER)
     clock.now += timedelta(hours=24, seconds=-1)
-    sign_ins.by_link(early, HOME)
+    sign_ins.sign_in_by_link(early, HOME)
     clock.now += timedelta(seconds=1)
-    over = refused(lambda: sign_ins.by_link(late, HOME))
-    assert over == refused(lambda: sign_ins.by_link("never was", HOME))
+    over = refused(lambda: sign_ins.sign_in_by_link(late, HOME))
+    assert over == refused(lambda: sign_ins.sign_in_by_link("never was", HOME))
 
 
 def test_a_cookie_lasts_thirty_days_and_until_signing_out(sign_ins: SignIns, clock: Clock) -> None:
-    one, other = (sign_ins.by_link(sign_ins.link_token(LOCAL_USER), HOME) for _ in range(2))
+    one, other = (sign_ins.sign_in_by_link(sign_ins.create_link_token(LOCAL_USER), HOME) for _ in range(2))
     clock.now += timedelta(days=30, seconds=-1)
-    sign_ins.who(one)
+    sign_ins.user_of(one)
     sign_ins.sign_out(one)
-    refused(lambda: sign_ins.who(one))
-    sign_ins.who(other)
+    refused(lambda: sign_ins.user_of(one))
+    sign_ins.user_of(other)
     clock.now += timedelta(seconds=1)
-    refused(lambda: sign_ins.who(other))
-    refused(lambda: sign_ins.who("\ud800"))
+    refused(lambda: sign_ins.user_of(other))
+    refused(lambda: sign_ins.user_of("\ud800"))
 
 
 def test_neither_token_nor_cookie_nor_password_is_kept(sign_ins: SignIns, db: Database) -> None:
-    waiting, used = sign_ins.link_token(LOCAL_USER), sign_ins.link_token(LOCAL_USER)
+    waiting, used = sign_ins.create_link_token(LOCAL_USER), sign_ins.create_link_token(LOCAL_USER)
     sign_ins.set_password(LOCAL_USER, PASSWORD)
-    cookie = sign_ins.by_password("local", PASSWORD, HOME)
+    cookie = sign_ins.sign_in_by_password("local", PASSWORD, HOME)
     files = b"".join(file.read_bytes() for file in db.path.parent.iterdir() if file.is_file())
     for secret in (waiting, used, cookie, PASSWORD):
         assert secret.encode() not in files
@@ -85,18 +85,18 @@ def test_a_password_signs_in_whatever_the_case_of_the_name(sign_ins: SignIns, us
     ann = users.add("Ann").id
     sign_ins.set_password(ann, PASSWORD)
     for name in ("Ann", "ann", "ANN"):
-        assert sign_ins.who(sign_ins.by_password(name, PASSWORD, HOME)).id == ann
+        assert sign_ins.user_of(sign_ins.sign_in_by_password(name, PASSWORD, HOME)).id == ann
 
 
 def test_a_wrong_name_and_a_wrong_password_look_alike(sign_ins: SignIns, users: Users) -> None:
     users.add("bob")  # has no password
     sign_ins.set_password(LOCAL_USER, PASSWORD)
     answers = {
-        refused(lambda: sign_ins.by_password("local", "wrong password", HOME)),
-        refused(lambda: sign_ins.by_password("nobody", PASSWORD, HOME)),
-        refused(lambda: sign_ins.by_password("bob", "", HOME)),
-        refused(lambda: sign_ins.by_password("", "", HOME)),
-        refused(lambda: sign_ins.by_password("local", "", HOME)),
+        refused(lambda: sign_ins.sign_in_by_password("local", "wrong password", HOME)),
+        refused(lambda: sign_ins.sign_in_by_password("nobody", PASSWORD, HOME)),
+        refused(lambda: sign_ins.sign_in_by_password("bob", "", HOME)),
+        refused(lambda: sign_ins.sign_in_by_password("", "", HOME)),
+        refused(lambda: sign_ins.sign_in_by_password("local", "", HOME)),
     }
     assert len(answers) == 1
 
@@ -118,7 +118,7 @@ def test_nobody_takes_as_long_to_refuse_as_somebody(
 
     monkeypatch.setattr(bcrypt, "checkpw", watched)
     for name in ("local", "nobody"):
-        refused(lambda name=name: sign_ins.by_password(name, "wrong password", HOME))  # type: ignore[misc]
+        refused(lambda name=name: sign_ins.sign_in_by_password(name, "wrong password", HOME))  # type: ignore[misc]
     assert strengths == [b"$2b$12$"] * 2
 
 
@@ -132,59 +132,62 @@ def test_a_password_too_short_or_too_long_is_refused(sign_ins: SignIns, password
 @pytest.mark.parametrize("password", ["x" * 10, "x" * 72, "ü" * 36, "with a \0 inside", "  spaces  count  "])
 def test_every_other_password_works_and_only_it_does(sign_ins: SignIns, password: str) -> None:
     sign_ins.set_password(LOCAL_USER, password)
-    sign_ins.by_password("local", password, HOME)
-    refused(lambda: sign_ins.by_password("local", password + "x", HOME))
-    refused(lambda: sign_ins.by_password("local", password[:-1], HOME))
+    sign_ins.sign_in_by_password("local", password, HOME)
+    refused(lambda: sign_ins.sign_in_by_password("local", password + "x", HOME))
+    refused(lambda: sign_ins.sign_in_by_password("local", password[:-1], HOME))
 
 
 def test_a_new_password_signs_everybody_out_and_spoils_old_links(sign_ins: SignIns, users: Users) -> None:
     ann = users.add("ann").id
-    hers = sign_ins.by_link(sign_ins.link_token(ann), HOME)
-    cookie, link = sign_ins.by_link(sign_ins.link_token(LOCAL_USER), HOME), sign_ins.link_token(LOCAL_USER)
+    hers = sign_ins.sign_in_by_link(sign_ins.create_link_token(ann), HOME)
+    cookie, link = (
+        sign_ins.sign_in_by_link(sign_ins.create_link_token(LOCAL_USER), HOME),
+        sign_ins.create_link_token(LOCAL_USER),
+    )
     sign_ins.set_password(LOCAL_USER, PASSWORD)
-    refused(lambda: sign_ins.who(cookie))
-    refused(lambda: sign_ins.by_link(link, HOME))
-    assert sign_ins.who(hers).id == ann
+    refused(lambda: sign_ins.user_of(cookie))
+    refused(lambda: sign_ins.sign_in_by_link(link, HOME))
+    assert sign_ins.user_of(hers).id == ann
 
     sign_ins.set_password(LOCAL_USER, "another password")
-    refused(lambda: sign_ins.by_password("local", PASSWORD, HOME))
-    sign_ins.by_password("local", "another password", HOME)
+    refused(lambda: sign_ins.sign_in_by_password("local", PASSWORD, HOME))
+    sign_ins.sign_in_by_password("local", "another password", HOME)
 
 
 def test_a_removed_user_is_signed_out(sign_ins: SignIns, users: Users) -> None:
-    cookie = sign_ins.by_link(sign_ins.link_token(users.add("ann").id), HOME)
+    cookie = sign_ins.sign_in_by_link(sign_ins.create_link_token(users.add("ann").id), HOME)
     users.remove("ann")
-    refused(lambda: sign_ins.who(cookie))
+    refused(lambda: sign_ins.user_of(cookie))
 
 
 def test_attempts_are_limited_for_an_address(sign_ins: SignIns, clock: Clock) -> None:
-    for number in range(module.ATTEMPTS):
-        refused(lambda number=number: sign_ins.by_link(f"guess {number}", HOME))  # type: ignore[misc]
-    token = sign_ins.link_token(LOCAL_USER)
+    for number in range(module.MAX_ATTEMPTS_PER_ADDRESS):
+        refused(lambda number=number: sign_ins.sign_in_by_link(f"guess {number}", HOME))  # type: ignore[misc]
+    token = sign_ins.create_link_token(LOCAL_USER)
     with pytest.raises(RateLimited) as caught:
-        sign_ins.by_link(token, HOME)
+        sign_ins.sign_in_by_link(token, HOME)
     assert caught.value.data == {"retry_after": 6}
     with pytest.raises(RateLimited):
-        sign_ins.by_password("local", PASSWORD, HOME)
-    sign_ins.by_link(token, "192.0.2.7")  # a refusal has not used it up, and elsewhere it works
+        sign_ins.sign_in_by_password("local", PASSWORD, HOME)
+    sign_ins.sign_in_by_link(token, "192.0.2.7")  # a refusal has not used it up, and elsewhere it works
     clock.now += timedelta(seconds=6)
-    refused(lambda: sign_ins.by_link("guess", HOME))
+    refused(lambda: sign_ins.sign_in_by_link("guess", HOME))
 
 
 def test_attempts_are_limited_for_a_name_from_wherever(sign_ins: SignIns, monkeypatch: pytest.MonkeyPatch) -> None:
     sign_ins.set_password(LOCAL_USER, PASSWORD)
-    monkeypatch.setattr(module, "ATTEMPTS_AS", 6)  # each costs a bcrypt
+    monkeypatch.setattr(module, "MAX_ATTEMPTS_PER_NAME", 6)  # each costs a bcrypt
     for number in range(6):
         name, address = "LOCAL" if number % 2 else "local", f"192.0.2.{number}"
-        refused(lambda name=name, address=address: sign_ins.by_password(name, "wrong", address))  # type: ignore[misc]
+        refused(lambda name=name, address=address: sign_ins.sign_in_by_password(name, "wrong", address))  # type: ignore[misc]
     with pytest.raises(RateLimited):
-        sign_ins.by_password("local", PASSWORD, "192.0.2.200")
+        sign_ins.sign_in_by_password("local", PASSWORD, "192.0.2.200")
 
 
 def test_signing_in_and_a_new_password_are_in_the_audit_log(sign_ins: SignIns, db: Database) -> None:
     sign_ins.set_password(LOCAL_USER, PASSWORD)
-    sign_ins.by_password("local", PASSWORD, "192.0.2.7")
-    sign_ins.by_link(sign_ins.link_token(LOCAL_USER), None)
+    sign_ins.sign_in_by_password("local", PASSWORD, "192.0.2.7")
+    sign_ins.sign_in_by_link(sign_ins.create_link_token(LOCAL_USER), None)
     said = [(entry.event.action, entry.event.ip, entry.event.details) for entry in Audit(db).of(LOCAL_USER, None, 10)]
     assert said == [
         ("signed_in", None, {"by": "link"}),
@@ -194,8 +197,8 @@ def test_signing_in_and_a_new_password_are_in_the_audit_log(sign_ins: SignIns, d
 
 
 def test_a_first_link_is_wanted_until_somebody_could_sign_in(sign_ins: SignIns, users: Users) -> None:
-    assert not sign_ins.has_anybody()
-    sign_ins.by_link(sign_ins.link_token(users.add("ann").id), HOME)
-    assert not sign_ins.has_anybody()
-    sign_ins.by_link(sign_ins.link_token(LOCAL_USER), HOME)
-    assert sign_ins.has_anybody()
+    assert not sign_ins.is_set_up()
+    sign_ins.sign_in_by_link(sign_ins.create_link_token(users.add("ann").id), HOME)
+    assert not sign_ins.is_set_up()
+    sign_ins.sign_in_by_link(sign_ins.create_link_token(LOCAL_USER), HOME)
+    assert sign_ins.is_set_up()

@@ -73,7 +73,13 @@ def test_whoever_is_signed_in_gets_what_the_document_promises(server: Http, api:
     with open_access(load({"data_dir": server.data_dir}, environ={}).settings) as access:
         sign_ins = access.sign_ins
         host = server.url.removeprefix("http://")
-        sign_in(api, (sign_ins.by_link(sign_ins.link_token(LOCAL_USER), f"test {n}", host) for n in itertools.count()))
+        sign_in(
+            api,
+            (
+                sign_ins.sign_in_by_link(sign_ins.create_link_token(LOCAL_USER), f"test {n}", host)
+                for n in itertools.count()
+            ),
+        )
         succeeded, wrong = run(api, examples=6)
     assert wrong == []
     operations = {operation.ok().label for operation in api.get_all_operations()}

@@ -29,7 +29,7 @@ class Process:
             self.db,
             self.servers,
             end_sessions=lambda connection: self.ended.append(connection.id),
-            ask_others_to_look=self._ask,
+            request_disconnects=self._ask,
             clock=clock,
         )
 
@@ -49,7 +49,7 @@ class Process:
                 **told,
             )
 
-        self.clients.called(connection, meet, hang_up)
+        self.clients.count_call(connection, meet, hang_up)
 
     def die(self) -> None:
         """As kill -9 does it: the lock is free, and nothing is cleared."""
@@ -84,11 +84,11 @@ def test_each_server_lists_the_clients_of_all_and_nobody_elses(process: Start, c
     clock.now = clock.now.replace(minute=1)
     other.call(there)
     other.call(his)
-    other.clients.write_down()
+    other.clients.flush()
 
     assert ids(one) == [here.id, there.id]
     assert ids(one, "bob") == [his.id]
-    one.clients.write_down()
+    one.clients.flush()
     assert ids(other) == [here.id, there.id]
     assert ids(other, "nobody") == []
 
@@ -98,7 +98,7 @@ def test_calls_are_counted_and_what_a_client_tells_anew_is_shown(process: Start,
     connection = Connection("ann", "s")
     began = stamp(clock.now)
     one.call(connection)
-    one.clients.write_down()
+    one.clients.flush()
     clock.now = clock.now.replace(minute=5)
     one.call(connection, ip="192.0.2.8", version="2")
     one.call(connection, ip="192.0.2.8", version="2")
@@ -114,7 +114,7 @@ def test_who_has_left_is_not_listed(process: Start) -> None:
     one.call(connection)
     assert ids(one) == ids(other) == [connection.id]
     connection.closed = True
-    one.clients.write_down()
+    one.clients.flush()
     assert ids(other) == ids(one) == []
 
 
@@ -124,7 +124,7 @@ def test_the_clients_of_a_dead_server_vanish_at_once_and_its_traces_later(proces
     dead.call(connection)
     living.call(mine)
     assert set(ids(living)) == {mine.id}
-    dead.clients.write_down()
+    dead.clients.flush()
     assert set(ids(living)) == {connection.id, mine.id}
     dead.die()
     assert ids(living) == [mine.id]
@@ -132,7 +132,7 @@ def test_the_clients_of_a_dead_server_vanish_at_once_and_its_traces_later(proces
         living.clients.disconnect("ann", connection.id)
 
     starting.call(Connection("bob", "s"))
-    starting.clients.write_down()  # a server that shows itself clears up
+    starting.clients.flush()  # a server that shows itself clears up
     with living.db.read() as tx:
         assert tx.all("SELECT id FROM clients WHERE user_id = 'ann'") == [(mine.id,)]
     locks = {path.stem for path in (tmp_path / "servers").glob("*.lock")}
@@ -142,7 +142,7 @@ def test_the_clients_of_a_dead_server_vanish_at_once_and_its_traces_later(proces
 def test_a_server_that_stops_takes_its_clients_along(process: Start, tmp_path: Path) -> None:
     one, other = process(), process()
     one.call(Connection("ann", "s"))
-    one.clients.write_down()
+    one.clients.flush()
     one.clients.close()
     one.servers.close()
     assert ids(other) == []
@@ -167,13 +167,13 @@ def test_hanging_up_on_a_client_of_another_server(process: Start) -> None:
     hung_up: list[str] = []
     for connection in (wanted, unwanted):
         one.call(connection, lambda id_=connection.id: hung_up.append(id_))  # type: ignore[misc]
-    one.clients.write_down()
+    one.clients.flush()
     other.clients.disconnect("ann", unwanted.id)
     assert (hung_up, other.asked) == ([], 1)
-    one.clients.hang_up_unwanted()
+    one.clients.disconnect_unwanted()
     assert hung_up == one.ended == [unwanted.id]
     assert ids(other) == [wanted.id]
-    one.clients.hang_up_unwanted()
+    one.clients.disconnect_unwanted()
     assert hung_up == [unwanted.id]
 
 

@@ -242,12 +242,12 @@ def test_a_busy_family_is_tried_again_and_a_broken_one_is_not(app: App) -> None:
     for name in ("broken", "fine", "busy"):
         app.sessions.on_end(forgetting(name))
     connection = Connection(LOCAL_USER, "s")
-    with app.sessions.keeping(LOCAL_USER, Session("s", connection)):
+    with app.sessions.hold_for_write(LOCAL_USER, Session("s", connection)):
         pass
     with pytest.raises(Unavailable, match="busy"):
         app.sessions.close(connection)
     assert asked == ["broken", "fine", "busy"]
     del trouble["busy"]
-    app.sessions.end_the_idle()
-    app.sessions.end_the_idle()  # nothing is left to do
+    app.sessions.end_idle()
+    app.sessions.end_idle()  # nothing is left to do
     assert asked == ["broken", "fine", "busy"] * 2

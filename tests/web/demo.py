@@ -78,7 +78,7 @@ def work_a_day(app: App, clock: Past, lot: random.Random) -> None:
         busy = (3 if is_free else 40) if 8 <= hour <= 18 else 2
         for _ in range(lot.randint(0, busy)):
             app.analytics.count(LOCAL_USER, is_error=lot.random() < 0.03)
-        app.analytics.write_down()
+        app.analytics.flush()
         clock.now += timedelta(hours=1)
 
 

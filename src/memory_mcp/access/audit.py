@@ -4,24 +4,24 @@ from memory_mcp.access.model import AuditEvent, AuditRecord
 from memory_mcp.access.storage import audit as storage
 from memory_mcp.engines.sqlite import Database, Write
 
-MAX_ENTRIES_PER_USER = 10_000  # of one user; the oldest go
+MAX_ENTRIES_PER_USER = 10_000  # beyond it the oldest are deleted
 
 
 class Audit:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def note(self, tx: Write, user: str, event: AuditEvent) -> None:
-        """Add a line, in the transaction of what it tells of."""
+    def record_in(self, tx: Write, user: str, event: AuditEvent) -> None:
+        """Add a record in the transaction of the recorded change."""
         storage.add(tx, user, event)
         storage.trim(tx, user, MAX_ENTRIES_PER_USER)
 
-    def say(self, user: str, event: AuditEvent) -> None:
-        """Add a line about something that is not kept in this file."""
+    def record(self, user: str, event: AuditEvent) -> None:
+        """Add a record of something that is not stored in server.db."""
         with self._db.write() as tx:
-            self.note(tx, user, event)
+            self.record_in(tx, user, event)
 
     def of(self, user: str, before: int | None, limit: int) -> list[AuditRecord]:
-        """The newest first; `before` is the id of the last one seen."""
+        """A page of records, the newest first; `before` is the last id of the page before."""
         with self._db.read() as tx:
             return storage.of(tx, user, before, limit)

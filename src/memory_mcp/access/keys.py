@@ -1,4 +1,4 @@
-"""API keys: mmcp_<12-character id>_<43-character secret>, the secret kept as a bcrypt hash only."""
+"""API keys: mmcp_<12-character id>_<43-character secret>. Of the secret, only a bcrypt hash is stored."""
 
 import hashlib
 import re
@@ -20,11 +20,11 @@ from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.names import READABLE_PATTERN, hidden_character, new_namespace
 
 RAW_KEY = re.compile(r"mmcp_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
-BCRYPT_ROUNDS = 10  # the secret has 256 random bits: stretching adds nothing, a slow first request would annoy
-FRESH = 0.5  # seconds a key's row is trusted, so that a revocation works in every process within a second
-NOTE_USE_EVERY = 60.0  # seconds between two writes of last_used_at
+BCRYPT_ROUNDS = 10  # the secret has 256 random bits: more rounds add nothing and slow down the first request
+CACHE_TTL_S = 0.5  # how long a key's row is cached: a revocation must work in every process within a second
+USE_WRITE_INTERVAL_S = 60.0  # between two writes of last_used_at
 MAX_CACHED_SECRETS = 10_000
-SAY_USE_EVERY = 3600.0  # seconds between two lines of the audit log for one key from one address
+USE_AUDIT_INTERVAL_S = 3600.0  # between two audit records of one key used from one address
 MAX_NAME_CHARS = 100
 LIFETIME = r"^[1-9][0-9]{0,3}[mhdw]$"
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -37,20 +37,20 @@ class _Verified:
 
 
 class Keys:
-    """Making, checking and revoking keys."""
+    """Creates, verifies and revokes keys."""
 
     def __init__(
-        self, db: Database, audit: Audit, clock: Clock = utc_now, tell: Callable[[str], None] = lambda user: None
+        self, db: Database, audit: Audit, clock: Clock = utc_now, publish: Callable[[str], None] = lambda user: None
     ) -> None:
-        """`tell` is called with each user whose keys were made, revoked or used."""
+        """`publish` is called with each user whose keys were created, revoked or used."""
         self._db = db
         self._audit = audit
         self._clock = clock
-        self._tell = tell
+        self._publish = publish
         self._verified: dict[bytes, _Verified] = {}  # by the SHA-256 of the raw key
-        self._noted: dict[str, float] = {}
-        self._said: dict[tuple[str, str | None], float] = {}
-        self._hashing = threading.Semaphore(2)  # bcrypt is slow on purpose: a flood of bad keys gets two cores' worth
+        self._use_written_at: dict[str, float] = {}
+        self._use_audited_at: dict[tuple[str, str | None], float] = {}
+        self._hashing = threading.Semaphore(2)  # bcrypt is slow on purpose: a flood of bad keys may use two cores
 
     def create(
         self,
@@ -65,7 +65,7 @@ class Keys:
         made_by: Maker = "person",
         ip: str | None = None,
     ) -> IssuedKey:
-        """Make a key. Raises Invalid for a name that cannot be read in a list, or a namespace that no note can have."""
+        """Create a key. Raises Invalid for a name with unreadable characters or an invalid namespace."""
         import bcrypt
 
         if len(name) > MAX_NAME_CHARS or not re.fullmatch(READABLE_PATTERN, name) or hidden_character(name):
@@ -89,8 +89,8 @@ class Keys:
         )
         with self._db.write() as tx:
             storage.add(tx, key)
-            self._audit.note(tx, user, AuditEvent("key_created", ip=ip, details={"id": key_id, "name": name}))
-        self._tell(user)
+            self._audit.record_in(tx, user, AuditEvent("key_created", ip=ip, details={"id": key_id, "name": name}))
+        self._publish(user)
         return IssuedKey(key, raw)
 
     def all(self) -> list[Key]:
@@ -109,29 +109,29 @@ class Keys:
         return {key.id for key in self.live()}
 
     def revoke(self, key_id: str, user: str | None = None, ip: str | None = None) -> None:
-        """Stop a key for good, in every process within a second. Raises NotFound for one that is not this user's."""
+        """Revoke a key for good, in every process within a second. Raises NotFound for one that is not this user's."""
         with self._db.write() as tx:
             owner = storage.revoke(tx, key_id, user)
             if owner is None:
-                raise NotFound(f"No live key has the id {key_id!r}. The list of keys shows what there is.")
-            self._audit.note(tx, owner, AuditEvent("key_revoked", ip=ip, details={"id": key_id}))
-        self._tell(owner)
+                raise NotFound(f"No active key has the id {key_id!r}. The list of keys shows the ids.")
+            self._audit.record_in(tx, owner, AuditEvent("key_revoked", ip=ip, details={"id": key_id}))
+        self._publish(owner)
 
     def check(self, raw: str | None, ip: str | None = None) -> Key:
-        """The key behind a bearer token. Raises KeyRefused, whose code says why it opens nothing."""
+        """The key of a bearer token. Raises KeyRefused, whose code says why it is not accepted."""
         if not raw:
             raise KeyRefused("Send your key as 'Authorization: Bearer mmcp_…'.", code="missing_bearer")
         verified = self._verify(raw)
         now = stamp(self._clock())
         if verified.key.revoked_at is not None:
-            raise KeyRefused("This key was revoked. Make a new one with `memory-mcp keys create`.", code="revoked")
+            raise KeyRefused("This key was revoked. Create a new one with `memory-mcp keys create`.", code="revoked")
         if not verified.key.is_live(now):
-            raise KeyRefused("This key's time is over. Make a new one with `memory-mcp keys create`.", code="expired")
-        self._note_use(verified.key, ip)
+            raise KeyRefused("This key has expired. Create a new one with `memory-mcp keys create`.", code="expired")
+        self._record_use(verified.key, ip)
         return verified.key
 
     def verified_id(self, raw: str | None) -> str | None:
-        """The id of a key that this process has verified before, without a look whether it still opens anything."""
+        """The id of a key that this process has verified before. The key may have expired or been revoked since."""
         known = self._verified.get(_digest(raw)) if raw else None
         return known.key.id if known else None
 
@@ -139,13 +139,13 @@ class Keys:
         digest = _digest(raw)
         known = self._verified.get(digest)
         if known is None:
-            known = self._first_sight(raw, digest)
-        elif time.monotonic() - known.read_at > FRESH:
+            known = self._verify_new(raw, digest)
+        elif time.monotonic() - known.read_at > CACHE_TTL_S:
             known.key = self._read(known.key.id)
             known.read_at = time.monotonic()
         return known
 
-    def _first_sight(self, raw: str, digest: bytes) -> _Verified:
+    def _verify_new(self, raw: str, digest: bytes) -> _Verified:
         import bcrypt
 
         shape = RAW_KEY.fullmatch(raw)
@@ -153,7 +153,7 @@ class Keys:
             raise _unknown()
         key = self._read(shape[1])
         with self._hashing:
-            if known := self._verified.get(digest):  # by another request of the same client, meanwhile
+            if known := self._verified.get(digest):  # another request of the same client was faster
                 return known
             if not bcrypt.checkpw(shape[2].encode(), key.secret_hash.encode()):
                 raise _unknown()
@@ -169,27 +169,27 @@ class Keys:
             raise _unknown()
         return key
 
-    def _note_use(self, key: Key, ip: str | None) -> None:
+    def _record_use(self, key: Key, ip: str | None) -> None:
         now = time.monotonic()
-        notes = now - self._noted.get(key.id, -NOTE_USE_EVERY) >= NOTE_USE_EVERY
-        says = now - self._said.get((key.id, ip), -SAY_USE_EVERY) >= SAY_USE_EVERY
-        if not (notes or says):
+        must_write = now - self._use_written_at.get(key.id, -USE_WRITE_INTERVAL_S) >= USE_WRITE_INTERVAL_S
+        must_audit = now - self._use_audited_at.get((key.id, ip), -USE_AUDIT_INTERVAL_S) >= USE_AUDIT_INTERVAL_S
+        if not (must_write or must_audit):
             return
-        self._noted[key.id] = now
+        self._use_written_at[key.id] = now
         try:
             with self._db.write() as tx:
-                storage.note_use(tx, key.id)
-                if says:
-                    self._audit.note(
+                storage.set_last_used(tx, key.id)
+                if must_audit:
+                    self._audit.record_in(
                         tx, key.user, AuditEvent("key_used", key_id=key.id, ip=ip, details={"name": key.name})
                     )
-        except Unavailable:  # a courtesy: nobody is kept out for it
+        except Unavailable:  # the request is served even if its use cannot be recorded
             return
-        self._tell(key.user)
-        if says:
-            if len(self._said) >= MAX_CACHED_SECRETS:
-                self._said.clear()
-            self._said[key.id, ip] = now
+        self._publish(key.user)
+        if must_audit:
+            if len(self._use_audited_at) >= MAX_CACHED_SECRETS:
+                self._use_audited_at.clear()
+            self._use_audited_at[key.id, ip] = now
 
 
 def _digest(raw: str) -> bytes:
@@ -197,7 +197,7 @@ def _digest(raw: str) -> bytes:
 
 
 def lifetime(text: str | None, clock: Clock = utc_now) -> str | None:
-    """When something that works for '90d' is over; None for good. Raises Invalid."""
+    """The time at which a lifetime such as '90d' ends; None if it never does. Raises Invalid."""
     if not text:
         return None
     if not re.fullmatch(LIFETIME, text):

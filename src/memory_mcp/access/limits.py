@@ -1,4 +1,4 @@
-"""How often somebody may come, counted over all server processes on the same data."""
+"""Rate limits, counted over all server processes on the same data directory."""
 
 import math
 from collections.abc import Callable
@@ -10,15 +10,15 @@ from memory_mcp.engines.sqlite import Database
 
 
 class Limits:
-    """GCRA, the leaky bucket that needs one number: when the next request would be on time. Whoever is ahead of it by a
-    whole minute's worth must wait."""
+    """GCRA, a leaky bucket that stores one number per client: the time at which the next request is due. A client that
+    is a whole minute ahead of it must wait."""
 
     def __init__(self, db: Database, now: Callable[[], float] = time) -> None:
         self._db = db
         self._now = now
 
     def take(self, who: str, limit: int, seconds: float = 60.0) -> Allowance:
-        """Count one request of at most `limit` in so many seconds. A request that is refused counts for nothing."""
+        """Count one request of at most `limit` in `seconds`. A refused request is not counted."""
         every = seconds / limit
         with self._db.write() as tx:
             now = self._now()
@@ -26,13 +26,13 @@ class Limits:
             due = min(max(kept, now), now + seconds)
             ahead = due + every - now
             if ahead > seconds:
-                if kept > due:  # nobody gets that far ahead: the clock was set back
+                if kept > due:  # no client can be that far ahead: the clock was set back
                     storage.set_due(tx, who, due)
                 return Allowance(limit, 0, reset_after=due - now, retry_after=ahead - seconds)
             storage.set_due(tx, who, due + every)
         return Allowance(limit, math.floor((seconds - ahead) / every + 1e-9), reset_after=ahead, retry_after=0.0)
 
-    def tidy(self) -> None:
-        """Forget whoever has all of it again."""
+    def delete_unused(self) -> None:
+        """Delete the rows of clients that have their full allowance again."""
         with self._db.write() as tx:
             storage.forget_before(tx, self._now())

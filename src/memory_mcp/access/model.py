@@ -9,12 +9,12 @@ Maker = Literal["first-start", "person"]
 Plan = Literal["community", "pro", "business", "enterprise"]
 
 REQUESTS_A_MINUTE: dict[Plan, int | None] = {"community": 30, "pro": 120, "business": 600, "enterprise": None}
-"""What each plan allows where limits are switched on; None is no limit."""
+"""The limit of each plan, where limits are switched on; None is no limit."""
 
 
 @dataclass(frozen=True)
 class User:
-    id: str  # what their folder is called
+    id: str  # also the name of their folder
     name: str
     created_at: str
     plan: Plan = "community"
@@ -22,7 +22,7 @@ class User:
 
 @dataclass(frozen=True)
 class Key:
-    """A key as it is kept: everything but the key itself."""
+    """A stored key: everything but the raw key."""
 
     id: str
     user: str
@@ -46,32 +46,32 @@ class Key:
 
 @dataclass(frozen=True)
 class IssuedKey:
-    """A key just made, with the raw key that is shown once and kept nowhere."""
+    """A new key with the raw key, which is shown once and stored nowhere."""
 
     key: Key
     raw: str
 
 
 class KeyRefused(Forbidden):
-    """A presented key opens nothing. Its code says why, for the 401 answer."""
+    """A presented key is not accepted. The code says why, for the 401 answer."""
 
     code = "invalid_token"
 
 
 class NotSignedIn(Forbidden):
-    """A person must sign in first, or did not succeed in it."""
+    """The request has no valid sign-in, or an attempt to sign in failed."""
 
     code = "not_signed_in"
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """What a limit says to one request."""
+    """The state of a rate limit after one request."""
 
     limit: int
     remaining: int
-    reset_after: float  # seconds until all of it is there again
-    retry_after: float  # seconds until the next request would be let through; 0 if this one is
+    reset_after: float  # seconds until the full limit is available again
+    retry_after: float  # seconds until a request would be accepted; 0 if this one was
 
     @property
     def is_spent(self) -> bool:
@@ -80,7 +80,7 @@ class Allowance:
 
 @dataclass(frozen=True)
 class AuditEvent:
-    """Something worth a line in the audit log: what was done, and by whom."""
+    """An action for the audit log, and who did it."""
 
     action: str
     key_id: str | None = None
@@ -91,7 +91,7 @@ class AuditEvent:
 
 @dataclass(frozen=True)
 class AuditRecord:
-    """A line of the audit log."""
+    """A stored audit event."""
 
     id: int
     at: str

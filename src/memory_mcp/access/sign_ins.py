@@ -1,4 +1,4 @@
-"""Signing in to the web app: by a one-time link or by a password, kept in a cookie."""
+"""Sign-ins to the web app: by a one-time link or by a password, then by a cookie."""
 
 import hashlib
 import math
@@ -16,13 +16,14 @@ from memory_mcp.clock import Clock, stamp, utc_now
 from memory_mcp.engines.sqlite import Database, Write
 from memory_mcp.errors import Invalid, RateLimited
 
-LINK_LASTS = timedelta(hours=24)
-COOKIE_LASTS = timedelta(days=30)
-ATTEMPTS = 10  # a minute, from one address
-ATTEMPTS_AS = 100  # a minute, for one name, from wherever
+LINK_LIFETIME = timedelta(hours=24)
+COOKIE_LIFETIME = timedelta(days=30)
+MAX_ATTEMPTS_PER_ADDRESS = 10  # a minute, from one address
+MAX_ATTEMPTS_PER_NAME = 100  # a minute, for one name, from all addresses
 BCRYPT_ROUNDS = 12
 MIN_PASSWORD_CHARS, MAX_PASSWORD_BYTES = 10, 72  # bcrypt reads 72 bytes and no more
-_NOBODY = "$2b$12$Kaq8Ni864HcEt8LbjphLJeHKOKKOiNRyFSa.bmG9e/cVWw4Z9wLta"  # takes as long to check as anybody's
+_DUMMY_HASH = "$2b$12$Kaq8Ni864HcEt8LbjphLJeHKOKKOiNRyFSa.bmG9e/cVWw4Z9wLta"
+"""Checked for unknown names: it takes as long as the hash of a user."""
 
 
 class SignIns:
@@ -33,27 +34,27 @@ class SignIns:
         self._clock = clock
         self._hashing = threading.Semaphore(2)  # bcrypt is slow on purpose
 
-    def link_token(self, user: str) -> str:
-        """Something to sign in with once, within a day."""
+    def create_link_token(self, user: str) -> str:
+        """Create a token that signs the user in once, within a day."""
         token = secrets.token_urlsafe(32)
         with self._db.write() as tx:
-            storage.add_link(tx, _digest(token), user, stamp(self._clock() + LINK_LASTS))
+            storage.add_link(tx, _digest(token), user, stamp(self._clock() + LINK_LIFETIME))
         return token
 
-    def by_link(self, token: str, ip: str | None, origin: str = "") -> str:
-        """A cookie for the user of the link, valid at this origin (host and port) only. Raises NotSignedIn for a link
-        that was used, has expired or never existed."""
+    def sign_in_by_link(self, token: str, ip: str | None, origin: str = "") -> str:
+        """Create a cookie for the user of the link, valid at this origin (host and port) only. Raises NotSignedIn for a
+        link that was used, has expired or never existed."""
         self._count_attempt(ip)
         with self._db.write() as tx:
             user = storage.take_link(tx, _digest(token))
             if user is None:
                 raise NotSignedIn(
-                    "This link was used before, or its day is over. `memory-mcp users link NAME` prints a new one."
+                    "This link was used before or has expired. `memory-mcp users link NAME` prints a new one."
                 )
-            return self._signed_in(tx, user, "link", ip, origin)
+            return self._create_sign_in(tx, user, "link", ip, origin)
 
-    def by_password(self, name: str, password: str, ip: str | None, origin: str = "") -> str:
-        """A cookie for this origin. Raises NotSignedIn, which does not tell a wrong name from a wrong password, and
+    def sign_in_by_password(self, name: str, password: str, ip: str | None, origin: str = "") -> str:
+        """Create a cookie for this origin. Raises NotSignedIn, the same for a wrong name and a wrong password, and
         RateLimited."""
         import bcrypt
 
@@ -64,7 +65,7 @@ class SignIns:
             kept = users.password_hash(tx, user.id) if user else None
         with self._hashing:
             fits = (
-                bcrypt.checkpw(given[:MAX_PASSWORD_BYTES], (kept or _NOBODY).encode())
+                bcrypt.checkpw(given[:MAX_PASSWORD_BYTES], (kept or _DUMMY_HASH).encode())
                 and len(given) <= MAX_PASSWORD_BYTES
             )
         if user is None or kept is None or not fits:
@@ -73,15 +74,15 @@ class SignIns:
                 "`memory-mcp users link NAME` prints a link that needs none."
             )
         with self._db.write() as tx:
-            return self._signed_in(tx, user.id, "password", ip, origin)
+            return self._create_sign_in(tx, user.id, "password", ip, origin)
 
-    def who(self, cookie: str, origin: str = "") -> User:
-        """Whose cookie it is. Raises NotSignedIn, also for one that was made for another origin."""
+    def user_of(self, cookie: str, origin: str = "") -> User:
+        """The user of a cookie. Raises NotSignedIn, also for a cookie of another origin."""
         with self._db.read() as tx:
             user = storage.user_of(tx, _bound_digest(cookie, origin), stamp(self._clock()))
             found = users.by_id(tx, user) if user else None
         if found is None:
-            raise NotSignedIn("You are not signed in any more. Sign in again.")
+            raise NotSignedIn("You are no longer signed in. Sign in again.")
         return found
 
     def sign_out(self, cookie: str, origin: str = "") -> None:
@@ -89,38 +90,38 @@ class SignIns:
             storage.remove(tx, _bound_digest(cookie, origin))
 
     def set_password(self, user: str, password: str) -> None:
-        """From now on this password, and nobody stays signed in. Raises Invalid for one too short or too long."""
+        """Replace the password and end all sign-ins of the user. Raises Invalid for one too short or too long."""
         import bcrypt
 
         if not len(password) >= MIN_PASSWORD_CHARS or len(password.encode()) > MAX_PASSWORD_BYTES:
             raise Invalid(
-                f"A password has at least {MIN_PASSWORD_CHARS} characters and at most {MAX_PASSWORD_BYTES} bytes.",
+                f"A password has at least {MIN_PASSWORD_CHARS} characters and at limit {MAX_PASSWORD_BYTES} bytes.",
                 field="password",
             )
         hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(BCRYPT_ROUNDS)).decode()
         with self._db.write() as tx:
             users.set_password(tx, user, hashed)
             storage.remove_all_of(tx, user)
-            self._audit.note(tx, user, AuditEvent("password_set"))
+            self._audit.record_in(tx, user, AuditEvent("password_set"))
 
-    def has_anybody(self) -> bool:
-        """Whether the local user has signed in, or could with a password."""
+    def is_set_up(self) -> bool:
+        """Whether the local user has signed in before, or has a password."""
         with self._db.read() as tx:
             return storage.has_signed_in(tx, LOCAL_USER) or users.password_hash(tx, LOCAL_USER) is not None
 
-    def _signed_in(self, tx: Write, user: str, how: str, ip: str | None, origin: str) -> str:
+    def _create_sign_in(self, tx: Write, user: str, how: str, ip: str | None, origin: str) -> str:
         cookie = secrets.token_urlsafe(32)
-        storage.add(tx, _bound_digest(cookie, origin), user, stamp(self._clock() + COOKIE_LASTS))
-        self._audit.note(tx, user, AuditEvent("signed_in", ip=ip, details={"by": how}))
+        storage.add(tx, _bound_digest(cookie, origin), user, stamp(self._clock() + COOKIE_LIFETIME))
+        self._audit.record_in(tx, user, AuditEvent("signed_in", ip=ip, details={"by": how}))
         return cookie
 
     def _count_attempt(self, ip: str | None, name: str | None = None) -> None:
-        """Few from one address; many more for one name, or anybody could keep its owner out."""
-        counted = [(f"sign-in from {ip}", ATTEMPTS)]
+        """The limit for a name is much higher than that for an address, or anyone could lock the user out."""
+        counted = [(f"sign-in from {ip}", MAX_ATTEMPTS_PER_ADDRESS)]
         if name:
-            counted.append((f"sign-in as {_digest(name.lower()).hex()}", ATTEMPTS_AS))
-        for who, most in counted:
-            allowance = self._limits.take(who, most)
+            counted.append((f"sign-in as {_digest(name.lower()).hex()}", MAX_ATTEMPTS_PER_NAME))
+        for who, limit in counted:
+            allowance = self._limits.take(who, limit)
             if allowance.is_spent:
                 raise RateLimited(
                     f"Too many attempts to sign in. Wait {math.ceil(allowance.retry_after)} s, or use a link that "

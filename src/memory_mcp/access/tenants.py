@@ -19,13 +19,13 @@ def folder_of(data_dir: Path, user: str) -> Path:
 
 
 def delete_folder(data_dir: Path, user: str) -> None:
-    """All that a further user kept, for good. Raises Unavailable naming what is still there.
+    """Delete all data of a further user. Raises Unavailable naming a file that is still there.
 
-    It is renamed first, at once: a server that looks while files go one by one would create them again.
+    The folder is renamed first: a server that looks while files are deleted one by one would create them again.
     """
     folder = folder_of(data_dir, user)
     leaving = folder.with_name(f"{REMOVED}{user}")
-    with suppress(OSError):  # there is nothing, or it may not be moved: then it goes where it is
+    with suppress(OSError):  # it does not exist, or cannot be renamed: then it is deleted in place
         folder.rename(leaving)
     shutil.rmtree(leaving, ignore_errors=True)
     if leaving.exists():
@@ -63,7 +63,7 @@ class Tenants:
             sibling_files.delete_database(self._path(user))
 
     def exists(self, user: str) -> bool:
-        """Whether there is a file of this user's, without making one."""
+        """Whether this user has a file. Creates none."""
         return self._path(user).exists()
 
     def opened(self) -> list[Database]:

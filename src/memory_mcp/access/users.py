@@ -1,4 +1,4 @@
-"""Users: whoever has a memory of their own on this server."""
+"""Users: each has separate data on this server."""
 
 import re
 from dataclasses import replace
@@ -15,14 +15,14 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
 class Users:
-    """Making, finding and removing users."""
+    """Adds, finds and removes users."""
 
     def __init__(self, db: Database, audit: Audit) -> None:
         self._db = db
         self._audit = audit
 
     def add(self, name: str, plan: Plan = "community") -> User:
-        """Raises Conflict if the name is taken, whatever its case."""
+        """Raises Conflict if the name is taken; case is ignored."""
         if not NAME.fullmatch(name):
             raise Invalid(
                 "A user's name has 1 to 64 letters, digits, '.', '_', '@' and '-'; the first is a letter or a digit.",
@@ -31,9 +31,9 @@ class Users:
         with self._db.write() as tx:
             if storage.by_name(tx, name):
                 raise Conflict(f"There is a user called {name!r} already. Choose another name.", field="name")
-            # Folders are called by it: it must not say whose they are.
+            # The id is the name of the user's folder: it must not reveal whose it is.
             user = storage.add(tx, f"u{token_hex(8)}", name, plan)
-            self._audit.note(tx, LOCAL_USER, AuditEvent("user_added", details={"id": user.id, "name": name}))
+            self._audit.record_in(tx, LOCAL_USER, AuditEvent("user_added", details={"id": user.id, "name": name}))
             return user
 
     def all(self) -> list[User]:
@@ -45,7 +45,7 @@ class Users:
         with self._db.read() as tx:
             user = storage.by_name(tx, name)
         if user is None:
-            raise NotFound(f"There is no user called {name!r}. `memory-mcp users list` shows who there is.")
+            raise NotFound(f"There is no user called {name!r}. `memory-mcp users list` shows the users.")
         return user
 
     def set_plan(self, name: str, plan: Plan) -> User:
@@ -55,11 +55,13 @@ class Users:
         return replace(user, plan=plan)
 
     def remove(self, name: str) -> User:
-        """Remove a user and all their keys. What they kept stays where it is."""
+        """Remove a user and all their keys. Their data stays."""
         user = self.get(name)
         if user.id == LOCAL_USER:
-            raise Invalid("The local user is the person whose data directory this is: to remove them, delete that.")
+            raise Invalid("The local user owns the data directory: to remove this user, delete the directory.")
         with self._db.write() as tx:
             storage.remove(tx, user.id)
-            self._audit.note(tx, LOCAL_USER, AuditEvent("user_removed", details={"id": user.id, "name": user.name}))
+            self._audit.record_in(
+                tx, LOCAL_USER, AuditEvent("user_removed", details={"id": user.id, "name": user.name})
+            )
         return user

@@ -1,4 +1,4 @@
-"""Where the parts are put together: the only code that constructs them."""
+"""The composition of the server: the only code that constructs its parts."""
 
 from memory_mcp.app.access import Access, open_access
 from memory_mcp.app.composition import App, embedding_options, open_app

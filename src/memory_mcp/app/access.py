@@ -1,4 +1,4 @@
-"""Users, keys and what else decides who may use a server."""
+"""Users, keys, sign-ins and limits: who may use a server."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -19,7 +19,7 @@ from memory_mcp.sync import hub as hubs
 
 @dataclass(frozen=True)
 class Access:
-    """Who may use a server, without what they use it for."""
+    """Who may use a server, without the families."""
 
     users: Users
     keys: Keys
@@ -41,26 +41,26 @@ class ServerFiles:
 
 @contextmanager
 def open_access(settings: Settings) -> Iterator[Access]:
-    """Users and keys alone: a damaged vault must not keep anyone from revoking one."""
+    """Users and keys alone: a key can be revoked even while a family's file is damaged."""
     with ExitStack() as stack:
         files = open_server_files(settings, utc_now, stack)
         yield create_access(settings, files, utc_now)
 
 
 def open_server_files(settings: Settings, clock: Clock, stack: ExitStack) -> ServerFiles:
-    """Use the data directory until the stack is closed, and open the server's own files in it."""
+    """Open the server's own files, and lock the data directory as in use until the stack is closed."""
     stack.enter_context(use_data_dir(settings.data_dir))
     data_directory.prepare(settings.data_dir)
 
-    def opened(kind: DatabaseKind) -> Database:
+    def open_file(kind: DatabaseKind) -> Database:
         return stack.enter_context(closing(open_database(settings, clock, kind, settings.data_dir / kind.file)))
 
-    return ServerFiles(opened(server_db.FILE), opened(live_db.FILE))
+    return ServerFiles(open_file(server_db.FILE), open_file(live_db.FILE))
 
 
 @contextmanager
 def use_data_dir(data_dir: Path) -> Iterator[None]:
-    """Hold the data directory as one of its users, after a restore that was killed has been finished."""
+    """Lock the data directory as in use, after finishing a restore that was interrupted."""
     while True:
         with data_dir_lock.shared(data_dir):
             if not (data_dir / data_dir_lock.RESTORING).exists():

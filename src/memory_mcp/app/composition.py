@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class App:
-    """All that a server, or a command, works with."""
+    """All the parts of a server or a command."""
 
     settings: Settings
     families: dict[str, Family[Any]]  # by name: those that are switched on
@@ -50,8 +50,6 @@ class App:
     peers: Peers
     sync: Sync
     sync_worker: SyncWorker
-
-    # What routes and commands of one family call
 
     @property
     def vault(self) -> Vault:
@@ -78,7 +76,7 @@ class App:
         return cast("Recall", self.opened["recall"].operations)
 
     def start(self) -> None:
-        """Begin what a server does beside answering."""
+        """Start the work in the background."""
         self._prepare()
         _delete_stale_sessions(self.sessions)
         for name in self.families:
@@ -90,7 +88,7 @@ class App:
             self.sync_worker.start()
 
     def housekeeping(self) -> Iterator[Callable[[], None]]:
-        """What families want done every minute."""
+        """The families' functions to call every minute."""
         for one in self.opened.values():
             if one.family.housekeeping:
                 yield partial(one.family.housekeeping, one.operations)
@@ -114,7 +112,7 @@ class App:
             self.sessions.close_all,
             self.clients.close,
             self.servers.close,
-            self.analytics.write_down,
+            self.analytics.flush,
             self.changes.close,
             self.peers.close,
         )
@@ -122,7 +120,7 @@ class App:
             try:
                 step()
             except Unavailable as exc:
-                log.warning("Left undone at the end: %s", exc.message)
+                log.warning("A step of the shutdown failed: %s", exc.message)
 
 
 @contextmanager
@@ -134,17 +132,17 @@ def open_app(
     new_files_dir: Path | None = None,
     families: dict[str, Family[Any]] = registry.FAMILIES,
 ) -> Iterator[App]:
-    """Open everything a server needs, and close it. Raises AppError that says what to mend.
+    """Open everything a server needs, and close it. Raises AppError that says what to correct.
 
-    The command line opens it without `serving`: then nothing happens in the background. Databases that are missing are
-    created in `new_files_dir`, if it is given, and not in the data directory.
+    The command line opens it without `serving`: then nothing runs in the background. Missing databases are created in
+    `new_files_dir`, if it is given, and not in the data directory.
     """
     served = registry.chosen(families, settings.families)
     with ExitStack() as stack:
         files = open_server_files(settings, clock, stack)
         changes, peers = Changes(), Peers(settings.data_dir / "servers")
         servers = Servers(settings.data_dir / "servers")
-        changes.listen(peers.tell)
+        changes.listen(peers.publish)
         context = Context(
             settings,
             clock,
@@ -164,7 +162,7 @@ def open_app(
 
 
 def _open_families(context: Context, families: Mapping[str, Family[Any]]) -> None:
-    """Each opens itself, with those before it at hand."""
+    """Each family opens itself and may use those opened before it."""
     for name, family in families.items():
         context.opened[name] = OpenFamily(family, family.open(context))
 
@@ -186,8 +184,8 @@ def _create_app(
             files.live,
             servers,
             end_sessions=context.sessions.close,
-            ask_others_to_look=peers.ask_to_look,
-            tell=partial(changes.publish_topic, topic="clients"),
+            request_disconnects=peers.request_disconnects,
+            publish=partial(changes.publish_topic, topic="clients"),
             clock=context.clock,
         ),
         servers=servers,
@@ -245,7 +243,7 @@ def _coverage(notes: Notes, user: str) -> Coverage | None:
 
 def _delete_stale_sessions(sessions: Sessions) -> None:
     try:
-        sessions.clear_the_dead()
+        sessions.end_stale()
         sessions.delete_expired()
     except Unavailable as exc:  # other servers are busy; one of them, or the next to start, will do it
         log.warning("Could not clean up after stopped servers, will try again: %s", exc.message)

@@ -20,7 +20,7 @@ class HubApp:
 
 @contextmanager
 def open_hub(settings: Settings, *, clock: Clock = utc_now) -> Iterator[HubApp]:
-    """A hub's users, keys and records. Raises AppError that says what to mend."""
+    """A hub's users, keys and records. Raises AppError that says what to correct."""
     with ExitStack() as stack:
         access = create_access(settings, open_server_files(settings, clock, stack), clock)
         path = settings.data_dir / hubs.FILE.file

@@ -1,4 +1,4 @@
-"""What people do with all of a data directory."""
+"""Maintenance of a whole data directory: backup, restore, doctor and migration."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def open_maintenance(
     clock: Clock = utc_now,
     families: dict[str, Family[Any]] = registry.FAMILIES,
 ) -> Iterator[Maintenance]:
-    """What works on the files themselves. It opens none of them, so that damaged ones are no obstacle.
+    """The parts that work on the files themselves. Opens no database, so it works with damaged files.
 
-    `alone` is for restoring, which makes sure itself that no other process uses the data directory; `former_vault` is
-    where the vault's file is that it replaces, if not where the settings say.
+    `alone` is for a restore, which checks itself that no other process uses the data directory; `former_vault` is the
+    vault's file that it replaces, if that is not the one in the settings.
     """
     from memory_mcp import maintenance  # a server that starts does not need it
 
@@ -75,7 +75,7 @@ def open_maintenance(
 
 
 def backup_of(app: App, clock: Clock = utc_now) -> Backup:
-    """What makes backups of everything, in a server that runs."""
+    """The backup of a running server's data."""
     from memory_mcp import maintenance
 
     families = [one.family for one in app.opened.values()]

@@ -94,7 +94,7 @@ def link(name: Name = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = Fa
         user = access.users.get(name)
         usual = chosen.public_url or f"http://{chosen.url_host}:{chosen.port}"
         base = next(iter(access.addresses()), usual)
-        url = sign_in_url(base, access.sign_ins.link_token(user.id))
+        url = sign_in_url(base, access.sign_ins.create_link_token(user.id))
     if as_json:
         print_json({"user": user.name, "link": url})
     else:

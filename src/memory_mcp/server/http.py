@@ -151,13 +151,13 @@ class HttpServer:
         app = self._app
         http_server.allow_threads(app.settings)
         chores: tuple[Callable[[], None], ...] = (
-            app.sessions.end_the_idle,
-            app.sessions.clear_the_dead,
+            app.sessions.end_idle,
+            app.sessions.end_stale,
             app.sessions.delete_expired,
-            app.clients.write_down,
-            app.clients.clear_the_dead,
-            app.analytics.write_down,
-            app.access.limits.tidy,
+            app.clients.flush,
+            app.clients.delete_stale,
+            app.analytics.flush,
+            app.access.limits.delete_unused,
             *app.housekeeping(),
         )
         async with self._manager.run(), anyio.create_task_group() as tasks:
@@ -173,8 +173,8 @@ class HttpServer:
         if by_key:
             live = self._app.access.keys.live_ids()
             if over := [client.id for client in by_key if client.key_id not in live]:
-                clients.hang_up(over)
-        clients.hang_up_unwanted()
+                clients.disconnect_local(over)
+        clients.disconnect_unwanted()
 
     def _end_session(self, session_id: str) -> None:
         task = asyncio.ensure_future(sdk.end_session(self._manager, session_id))
@@ -280,6 +280,6 @@ def _first_key(app: App) -> str | None:
 
 def _first_sign_in(app: App) -> str | None:
     """A token for a link, until somebody has signed in."""
-    if app.settings.auth == "none" or app.access.sign_ins.has_anybody():
+    if app.settings.auth == "none" or app.access.sign_ins.is_set_up():
         return None
-    return app.access.sign_ins.link_token(LOCAL_USER)
+    return app.access.sign_ins.create_link_token(LOCAL_USER)

@@ -142,7 +142,9 @@ def _next(request: Request) -> str:
 async def _cookie(request: Request, token: str | None) -> str:
     sign_ins = request.app.state.app.access.sign_ins
     if request.method == "GET":
-        return str(await _run(request, partial(sign_ins.by_link, token, ip_of(request.scope), origin_of(request))))
+        return str(
+            await _run(request, partial(sign_ins.sign_in_by_link, token, ip_of(request.scope), origin_of(request)))
+        )
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -151,9 +153,13 @@ async def _cookie(request: Request, token: str | None) -> str:
     form = parse_qs(body.decode("utf-8", "replace"))
     token, name, password = (form.get(field, [""])[0] for field in ("token", "name", "password"))
     if token:
-        return str(await _run(request, partial(sign_ins.by_link, token, ip_of(request.scope), origin_of(request))))
+        return str(
+            await _run(request, partial(sign_ins.sign_in_by_link, token, ip_of(request.scope), origin_of(request)))
+        )
     return str(
-        await _run(request, partial(sign_ins.by_password, name, password, ip_of(request.scope), origin_of(request)))
+        await _run(
+            request, partial(sign_ins.sign_in_by_password, name, password, ip_of(request.scope), origin_of(request))
+        )
     )
 
 

@@ -113,7 +113,7 @@ class McpServer:
         """Send changes to clients from now on, also those other servers make. Call inside the event loop."""
         notify = self.listeners.from_any_thread()
         self.app.changes.listen(notify)
-        self.app.peers.hear(notify, self.app.clients.hang_up_unwanted)
+        self.app.peers.listen(notify, self.app.clients.disconnect_unwanted)
 
     # Tools
 
@@ -233,7 +233,7 @@ class McpServer:
         honoured = params.notifications.model_copy(update={"resource_subscriptions": uris or None})
         handler = self.listeners.of(caller).handler
         with (
-            self.app.sessions.staying(session),
+            self.app.sessions.track_stream(session),
             anyio.CancelScope() as until_hung_up,
             self.listeners.register_stream(caller.user, until_hung_up.cancel),
             self.connected.ending(session.connection, until_hung_up.cancel),

@@ -32,12 +32,12 @@ class ConnectedClients:
     ) -> None:
         """Count a call. Call inside the event loop."""
         meet = partial(_client, caller, connection.id, client_info, transport, protocol_version)
-        self._clients.called(connection, meet, self._hanging_up(connection))
+        self._clients.count_call(connection, meet, self._hanging_up(connection))
         self.tell_soon()
 
     def met(self, caller: Caller, connection: Connection, transport: Transport) -> None:
         """Somebody is connected who has not said anything yet. Call inside the event loop."""
-        self._clients.met(
+        self._clients.register(
             connection, partial(_client, caller, connection.id, {}, transport, ""), self._hanging_up(connection)
         )
         self.tell_soon()
@@ -70,8 +70,8 @@ class ConnectedClients:
             await anyio.to_thread.run_sync(self._bring_up_to_date)
 
     def _bring_up_to_date(self) -> None:
-        self._clients.write_down()
-        self._clients.hang_up_unwanted()  # in case nobody could ask us to look
+        self._clients.flush()
+        self._clients.disconnect_unwanted()  # in case nobody could ask us to look
 
     def _end(self, connection_id: str) -> None:
         for end in list(self._endings.get(connection_id, ())):

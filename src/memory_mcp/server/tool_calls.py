@@ -63,7 +63,7 @@ class ToolCalls:
         """It is deleted by now: an audit log that cannot be written does not bring it back."""
         event = AuditEvent(tool.name, call.caller.key_id, call.session.client, call.caller.ip, details)
         try:
-            self._audit.say(call.caller.user, event)
+            self._audit.record(call.caller.user, event)
         except Unavailable as exc:
             log.warning("A deletion by %s is missing in the audit log: %s", tool.name, exc.message)
 

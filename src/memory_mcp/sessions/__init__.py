@@ -1,4 +1,4 @@
-"""Sessions: who is connected, which session a call belongs to, and what goes when a session ends."""
+"""Sessions: connected clients, the session of each call, and the cleanup when a session ends."""
 
 from memory_mcp.sessions.clients import Clients, addresses
 from memory_mcp.sessions.model import Client, Connection, Session, Transport

@@ -8,17 +8,17 @@ Transport = Literal["stdio", "streamable-http", "sse"]
 
 @dataclass
 class Connection:
-    """One client's line to this server, and what it chose on it."""
+    """One client's connection to this server, and the session it chose."""
 
     user: str
     own_session: str  # the session of a client that names none
-    own_is_named: bool = False  # somebody chose that name, so others may use it too
-    idles: bool = False  # the protocol has no close: its sessions end after an idle time
+    own_is_named: bool = False  # a client or the settings chose that name, so other connections may use it too
+    idles: bool = False  # the protocol does not close connections: sessions end after an idle time
     chosen_session: str | None = None  # by set_session_id
     announced_session: str | None = None  # by clientInfo.extra.sessionId in the handshake
     client: str = ""  # the client's name, by clientInfo in the handshake
     closed: bool = False
-    streams: int = 0  # open ones, which need no calls to stay
+    streams: int = 0  # open ones, which keep the connection in use without calls
     id: str = field(default_factory=new_id)
 
 
@@ -28,7 +28,7 @@ class Session:
 
     id: str
     connection: Connection
-    client: str = ""  # the name of the client that makes the call; empty if it does not tell
+    client: str = ""  # the name of the client that makes the call; empty if unknown
 
     @property
     def is_named(self) -> bool:
@@ -38,7 +38,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Client:
-    """A client that is connected: over one stream, or, where the protocol has none, by its key and name."""
+    """A connected client: one connection or, where the protocol has none, one pair of key and client name."""
 
     id: str
     user: str

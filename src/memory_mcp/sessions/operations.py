@@ -18,7 +18,7 @@ from memory_mcp.sessions.storage import holds as storage
 
 log = logging.getLogger(__name__)
 
-MAX_SESSIONLESS = 10_000  # clients of the era without connections that are remembered
+MAX_SESSIONLESS = 10_000  # remembered clients of the protocol version without connections
 MAX_USER_SESSIONLESS = 1_000  # of one user
 
 
@@ -26,7 +26,7 @@ class Hold(NamedTuple):
     connection_id: str
     user: str
     session_id: str
-    is_named: bool  # a client chose the name, and may come back to it
+    is_named: bool  # a client chose the name, and may use it again later
 
     @classmethod
     def of(cls, user: str, session: Session) -> "Hold":
@@ -46,11 +46,11 @@ class _Used:
 
 
 class Sessions:
-    """Which sessions this server holds, and what is cleared when one ends.
+    """The sessions that this server holds, and the cleanup when one ends.
 
-    A session is held from its first write, or its first use if it has a name that others may use, until its connection
-    closes. What a session leaves behind goes when nobody holds it any more, here or in another process. A server that
-    died is known by its free lock file, and the next one to start ends its sessions.
+    A connection holds a session from the first write, or from the first use if other connections may use the name,
+    until the connection closes. The data of a session is deleted when no connection of any process holds it any more.
+    A server that was killed is recognized by its free lock file, and the next one to start ends its sessions.
     """
 
     def __init__(self, db: Database, servers: Servers, *, persist: bool, persist_days: int, idle_seconds: int) -> None:
@@ -59,19 +59,19 @@ class Sessions:
         self._persist = persist
         self._persist_days = persist_days
         self._idle_seconds = idle_seconds
-        self._changing = threading.RLock()  # holding and releasing, with the writes that go with them
-        self._guard = threading.Lock()  # the two dictionaries below, for an instant
+        self._changing = threading.RLock()  # for holding and releasing, with their writes
+        self._guard = threading.Lock()  # for the two dictionaries below, held briefly
         self._held: dict[Hold, _Used] = {}
         self._sessionless: dict[str, dict[tuple[str | None, str], _Used]] = {}  # by user; the longest idle first
-        self._forgetters: list[Callable[[str, Sequence[str]], None]] = []
+        self._on_end: list[Callable[[str, Sequence[str]], None]] = []
         db.whenever_opened(self._hold_again)
 
     def on_end(self, forget: Callable[[str, Sequence[str]], None]) -> None:
         """Call `forget(user, session_ids)` when sessions end; again if it raises Unavailable, unless it is Unusable."""
-        self._forgetters.append(forget)
+        self._on_end.append(forget)
 
     def sessionless(self, caller: Caller, client_name: str) -> Connection:
-        """What stands for a connection where the protocol has none: the key and the client's name."""
+        """The connection of a key and client name, where the protocol has no connections."""
         who = (caller.key_id, client_name)
         with self._guard:
             clients = self._sessionless.setdefault(caller.user, {})
@@ -80,43 +80,42 @@ class Sessions:
                 own = uuid5(NAMESPACE_URL, f"memory-mcp:{caller.user}/{caller.key_id}/{client_name}").hex
                 used = _Used(Connection(caller.user, own, idles=True), 0.0)
             used.at = time.monotonic()
-            clients[who] = used  # behind those that were used before
+            clients[who] = used  # last: the longest idle come first
             self._end_sessionless_beyond_limits(caller.user)
             return used.connection
 
     def _end_sessionless_beyond_limits(self, user: str) -> None:
-        """A client that calls itself something else each time fills neither the memory nor other users' share of it:
-        the longest idle one of the user ends, or, where all users together have too many, of the user who has the
-        most."""
+        """End the longest idle client of the user or, where all users together have too many, of the user with the most
+        clients. A client that changes its name with each call fills neither the memory nor other users' share of it."""
         if len(self._sessionless[user]) > MAX_USER_SESSIONLESS:
-            self._end_longest_idle(user)
+            self._end_oldest_idle(user)
         if sum(map(len, self._sessionless.values())) > MAX_SESSIONLESS:
-            self._end_longest_idle(max(self._sessionless, key=lambda user: len(self._sessionless[user])))
+            self._end_oldest_idle(max(self._sessionless, key=lambda user: len(self._sessionless[user])))
 
-    def _end_longest_idle(self, user: str) -> None:
+    def _end_oldest_idle(self, user: str) -> None:
         clients = self._sessionless[user]
         clients.pop(next(iter(clients))).connection.closed = True
 
     def choose(self, session: Session, session_id: str) -> Session:
-        """Name the session of a connection, for every call that does not name one in a stronger way."""
+        """Set the session of a connection, for every call that does not name one itself."""
         session.connection.chosen_session = session_id
         chosen = replace(session, id=session_id)
         self.join(session.connection.user, chosen)
         return chosen
 
     def join(self, user: str, session: Session) -> None:
-        """Be in a session, so that it lasts while this connection does, whoever else leaves it."""
+        """Hold a session if it has a name, so that it lasts as long as this connection, even if others leave it."""
         self.touch(user, session)
         if session.is_named and Hold.of(user, session) not in self._held:
             try:
-                with self.keeping(user, session):
+                with self.hold_for_write(user, session):
                     pass
-            except Unavailable as exc:  # reading goes on all the same
+            except Unavailable as exc:  # reads work without a hold
                 log.warning("A session could not be held: %s", exc.message)
 
     @contextmanager
-    def keeping(self, user: str, session: Session) -> Iterator[None]:
-        """Write something that belongs to a session inside this block: it is cleared when the session ends.
+    def hold_for_write(self, user: str, session: Session) -> Iterator[None]:
+        """Hold a session while its data is written in this block; the data is deleted when the session ends.
 
         Raises Unavailable if the session's connection has closed meanwhile.
         """
@@ -125,21 +124,21 @@ class Sessions:
             if session.connection.closed:
                 raise Unavailable("The connection this call came from is closed.")
             if held in self._held:
-                self._db.look()  # a hold that was removed with its file is written down anew
+                self._db.look()  # stores the hold again if the file was deleted
             else:
                 self._hold(held, session.connection)
             self.touch(user, session)
             yield
 
     def touch(self, user: str, session: Session) -> None:
-        """Note that a session is in use, so that it is not taken for idle."""
+        """Mark a session as in use, so that it does not end as idle."""
         with self._guard:
             if used := self._held.get(Hold.of(user, session)):
                 used.at = time.monotonic()
 
     @contextmanager
-    def staying(self, session: Session) -> Iterator[None]:
-        """A stream of this session is open for the block: its connection is in use without any calls."""
+    def track_stream(self, session: Session) -> Iterator[None]:
+        """Count an open stream of this session in this block: it keeps the connection in use without calls."""
         session.connection.streams += 1
         try:
             yield
@@ -147,22 +146,22 @@ class Sessions:
             session.connection.streams -= 1
 
     def close(self, connection: Connection) -> None:
-        """The connection is gone: end the sessions that only it held."""
+        """Close a connection, and end the sessions that only it held."""
         with self._changing:
             connection.closed = True
             self._release([held for held in self._held if held.connection_id == connection.id])
 
     def close_all(self) -> None:
-        """This server stops."""
+        """Release all sessions of this server, which stops."""
         with self._changing:
             self._release(list(self._held))
             if self._servers.is_this_registered:
                 with self._db.write() as tx:
                     storage.remove_server(tx, self._servers.this)
 
-    def end_the_idle(self) -> None:
-        """End sessions of a protocol without connections that nobody has used for the idle time, and those of closed
-        connections that could not be ended when they closed."""
+    def end_idle(self) -> None:
+        """End the sessions without a connection that have been idle too long, and those of closed connections that
+        could not be ended when they closed."""
         oldest = time.monotonic() - self._idle_seconds
         with self._changing:
             self._release([held for held, used in self._held.items() if used.is_over(oldest)])
@@ -173,17 +172,17 @@ class Sessions:
                 if not clients:
                     del self._sessionless[user]
 
-    def clear_the_dead(self) -> None:
-        """End the sessions of servers that no longer live, and of no others."""
+    def end_stale(self) -> None:
+        """End the sessions of servers that have stopped."""
         with self._db.read() as tx:
             others = storage.other_servers(tx, self._servers.this)
         for server_id in others:
-            with self._servers.claim_stopped(server_id) as is_dead:
-                if is_dead:
+            with self._servers.claim_stopped(server_id) as is_stopped:
+                if is_stopped:
                     self._end_all_of(server_id)
 
     def delete_expired(self) -> None:
-        """Delete what sessions that no client named have kept for longer than `persist_days`."""
+        """Delete the data that unnamed sessions left more than `persist_days` ago."""
         with self._db.read() as tx:
             before = stamp(tx.now - timedelta(days=self._persist_days))
             if not storage.has_expired(tx, before):
@@ -197,11 +196,11 @@ class Sessions:
                 Hold(connection, user, session, bool(is_named))
                 for connection, user, session, is_named in storage.held_by(tx, server_id)
             ]
-            self._let_go(tx, server_id, held, storage.persists(tx, server_id))
+            self._release_in(tx, server_id, held, storage.persists(tx, server_id))
             storage.remove_server(tx, server_id)
 
     def _hold_again(self, db: Database) -> None:
-        """If somebody removed the file with our holds, write them down anew."""
+        """Store this server's holds again, if another process deleted the file."""
         with self._guard:
             held = list(self._held)
         if not held:
@@ -220,18 +219,18 @@ class Sessions:
             self._held[held] = _Used(connection, time.monotonic())
 
     def _release(self, holds: Sequence[Hold]) -> None:
-        """Let go of holds. If that fails they stay held, and `end_the_idle` tries again."""
+        """Release holds. If that fails they stay held, and `end_idle` tries again."""
         if not holds:
             return
         with self._db.write() as tx:
-            self._let_go(tx, self._servers.this, holds, self._persist)
+            self._release_in(tx, self._servers.this, holds, self._persist)
         with self._guard:
             for held in holds:
                 self._held.pop(held, None)
 
-    def _let_go(self, tx: Write, server_id: str, holds: Sequence[Hold], persists: bool) -> None:
-        # Forgetting happens inside the transaction: whoever takes a session up again waits until it is empty, so that
-        # nothing new is forgotten with the old.
+    def _release_in(self, tx: Write, server_id: str, holds: Sequence[Hold], persists: bool) -> None:
+        # The data is deleted inside the transaction: a connection that uses the session again waits until it is empty,
+        # so that no new data is deleted with the old.
         over = [held for held in holds if storage.release(tx, server_id, *held[:3])]
         if not persists:
             self._forget((held.user, held.session_id) for held in over)
@@ -241,13 +240,13 @@ class Sessions:
                 storage.keep(tx, held.user, held.session_id)
 
     def _forget(self, sessions: Iterable[tuple[str, str]]) -> None:
-        """Have everything deleted that these sessions of these users kept."""
+        """Delete all data of these sessions, as (user, session id)."""
         ended: dict[str, list[str]] = {}
         for user, session_id in sessions:
             ended.setdefault(user, []).append(session_id)
         for user, session_ids in ended.items():
-            for forget in self._forgetters:
+            for forget in self._on_end:
                 try:
                     forget(user, session_ids)
-                except Unusable as exc:  # one family's broken file: the others' are cleared all the same
-                    log.warning("What ended sessions left there stays: %s", exc.message)
+                except Unusable as exc:  # one family's damaged file: the other families delete theirs
+                    log.warning("The data of ended sessions could not be deleted: %s", exc.message)

@@ -1,4 +1,4 @@
-"""Which servers on a data directory run: each holds a lock file, which the system frees however it ends."""
+"""The running servers of a data directory: each holds a lock file, which the system frees however the server ends."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -21,7 +21,7 @@ class Servers:
         return self._registered is not None
 
     def register_this(self) -> None:
-        """From now on other servers see that this one runs."""
+        """Hold the lock file by which other servers see that this one runs."""
         if self._registered is None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             registered = ExitStack()
@@ -42,7 +42,7 @@ class Servers:
 
     @contextmanager
     def claim_stopped(self, server_id: str) -> Iterator[bool]:
-        """Whether a server has stopped. For the block no other server finds that; after it, its lock file is gone."""
+        """Whether a server has stopped. No other process can claim it during the block, which deletes its lock file."""
         if not self._folder.is_dir():
             yield True
             return

@@ -47,8 +47,8 @@ def test_several_servers_and_several_looks_add_up(db: Database, clock: Clock) ->
     one, other = analytics(db, clock), analytics(db, clock)
     for usage in (one, other, one):
         usage.count("ann", is_error=usage is other)
-        usage.write_down()
-        usage.write_down()  # nothing is counted twice
+        usage.flush()
+        usage.flush()  # nothing is counted twice
     assert counts(other) == [("2030-01-01T12:00:00Z", 3, 1)]
 
 
@@ -57,7 +57,7 @@ def test_how_much_is_covered_is_noted_where_it_can_be_told(db: Database, clock: 
     usage = Analytics(db, lambda user: seen.pop(0), clock)
     for _ in range(2):
         usage.count("ann", is_error=False)
-        usage.write_down()
+        usage.flush()
     (hour,) = usage.history("ann", 1)
     assert (hour.notes, hour.embedded) == (3, 1)  # the last that could be told
     clock.now += timedelta(hours=1)
@@ -73,7 +73,7 @@ def test_what_cannot_be_written_down_now_is_written_down_later(
     with monkeypatch.context() as breaking:
         breaking.setattr(db, "write", _busy)
         with pytest.raises(Unavailable):
-            usage.write_down()
+            usage.flush()
     usage.count("ann", is_error=False)
     assert counts(usage) == [("2030-01-01T12:00:00Z", 2, 1)]
 
@@ -85,7 +85,7 @@ def _busy() -> None:
 def test_history_goes_back_as_far_as_asked_and_ends_after_400_days(db: Database, clock: Clock) -> None:
     usage = analytics(db, clock)
     usage.count("ann", is_error=False)
-    usage.write_down()
+    usage.flush()
     clock.now += timedelta(days=10)
     usage.count("ann", is_error=False)
     assert len(counts(usage, days=11)) == 2
@@ -104,7 +104,7 @@ def test_however_long_and_however_busy_the_history_has_a_row_for_each_hour_of_40
             clock.now += timedelta(hours=1)
             for user in ("ann", "ann", "bob"):
                 usage.count(user, is_error=False)
-        usage.write_down()
+        usage.flush()
     with db.read() as tx:
         kept = tx.all("SELECT user_id, count(*), sum(calls) FROM usage GROUP BY user_id ORDER BY user_id")
     hours = 400 * 24 + 1

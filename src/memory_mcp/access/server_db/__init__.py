@@ -1,4 +1,4 @@
-"""server.db: what the services keep about the server itself. access/ and sessions/ own its tables."""
+"""server.db: users, keys, sign-ins, audit log and held sessions. access/ and sessions/ own its tables."""
 
 from pathlib import Path
 

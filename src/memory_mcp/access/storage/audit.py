@@ -7,7 +7,7 @@ from memory_mcp.engines.sqlite import Read, Write
 
 
 def add(tx: Write, user: str, event: AuditEvent) -> None:
-    """Nothing of a user who was removed meanwhile."""
+    """Adds nothing for a user who was removed meanwhile."""
     tx.all(
         """
         INSERT INTO audit (user_id, id, at, action, key_id, client, ip, details)
@@ -27,20 +27,20 @@ def add(tx: Write, user: str, event: AuditEvent) -> None:
     )
 
 
-def trim(tx: Write, user: str, most: int) -> None:
-    """Forget the oldest beyond so many."""
+def trim(tx: Write, user: str, max_entries: int) -> None:
+    """Delete the oldest records beyond `max_entries`."""
     tx.all(
         """
         DELETE FROM audit WHERE user_id = :user AND id <= (
-            SELECT id FROM audit WHERE user_id = :user ORDER BY id DESC LIMIT 1 OFFSET :most
+            SELECT id FROM audit WHERE user_id = :user ORDER BY id DESC LIMIT 1 OFFSET :max_entries
         )
         """,
-        {"user": user, "most": most},
+        {"user": user, "max_entries": max_entries},
     )
 
 
 def of(tx: Read, user: str, before: int | None, limit: int) -> list[AuditRecord]:
-    """The newest first, from below an id."""
+    """The newest first, with ids below `before`."""
     rows = tx.all(
         """
         SELECT id, at, action, key_id, client, ip, details FROM audit

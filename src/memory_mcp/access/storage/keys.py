@@ -55,7 +55,7 @@ def live(tx: Read, now: str) -> list[Key]:
 
 
 def revoke(tx: Write, key_id: str, user: str | None) -> str | None:
-    """Whose key it was; None if there is no such key (of this user, if one is given), or it was revoked before."""
+    """The key's user; None if there is no such key (of this user, if one is given), or it was revoked before."""
     row = tx.one(
         """
         UPDATE keys SET revoked_at = :now
@@ -67,7 +67,7 @@ def revoke(tx: Write, key_id: str, user: str | None) -> str | None:
     return row[0] if row else None
 
 
-def note_use(tx: Write, key_id: str) -> None:
+def set_last_used(tx: Write, key_id: str) -> None:
     tx.all("UPDATE keys SET last_used_at = :now WHERE id = :id", {"id": key_id, "now": tx.stamp})
 
 

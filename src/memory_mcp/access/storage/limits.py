@@ -1,10 +1,10 @@
-"""When the next request of somebody would be on time, in live.db."""
+"""When each client's next request is due, in live.db."""
 
 from memory_mcp.engines.sqlite import Write
 
 
 def due(tx: Write, who: str) -> float:
-    """Seconds since 1970; 0 for who has not been seen."""
+    """Seconds since 1970; 0 for a new client."""
     row = tx.one("SELECT due FROM limits WHERE who = :who", {"who": who})
     return row[0] if row else 0.0
 

@@ -1,4 +1,4 @@
-"""One-time links and who is signed in, in server.db. Of both only the SHA-256 is kept."""
+"""One-time links and sign-in cookies, in server.db. Only their SHA-256 is stored."""
 
 from memory_mcp.engines.sqlite import Read, Write
 
@@ -12,7 +12,7 @@ def add_link(tx: Write, token_hash: bytes, user: str, expires_at: str) -> None:
 
 
 def take_link(tx: Write, token_hash: bytes) -> str | None:
-    """Whose link it was. It works this once."""
+    """The user of a link, which is deleted: it works once."""
     row = tx.one(
         "DELETE FROM sign_in_links WHERE token_hash = :hash AND expires_at > :now RETURNING user_id",
         {"hash": token_hash, "now": tx.stamp},
@@ -40,7 +40,7 @@ def user_of(tx: Read, cookie_hash: bytes, now: str) -> str | None:
 
 
 def has_signed_in(tx: Read, user: str) -> bool:
-    """Whether they did at any time that is still known."""
+    """Whether the user has a sign-in, which may have expired."""
     return tx.one("SELECT 1 FROM sign_ins WHERE user_id = :user LIMIT 1", {"user": user}) is not None
 
 

@@ -19,7 +19,7 @@ def every(tx: Read) -> list[User]:
 
 
 def by_name(tx: Read, name: str) -> User | None:
-    """Whatever its case."""
+    """Ignores case."""
     row = tx.one(f"SELECT {_COLUMNS} FROM users WHERE lower(name) = lower(:name)", {"name": name})
     return User(*row) if row else None
 
@@ -30,7 +30,7 @@ def by_id(tx: Read, id_: str) -> User | None:
 
 
 def remove(tx: Write, id_: str) -> None:
-    """With all their keys, sign-ins and lines of the audit log."""
+    """Delete a user with all keys, sign-ins and audit records."""
     tx.all("DELETE FROM users WHERE id = :id", {"id": id_})
 
 

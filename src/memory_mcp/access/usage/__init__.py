@@ -1,4 +1,4 @@
-"""Analytics: how much is asked and kept, hour by hour, in bounded space."""
+"""Analytics: calls, errors and stored notes per hour, in bounded space."""
 
 from memory_mcp.access.usage.model import Coverage, Hour
 from memory_mcp.access.usage.operations import Analytics, by_the_day

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many notes there are, and how many of them can be found by meaning."""
+    """How many notes there are, and how many of them have a vector."""
 
     notes: int
     embedded: int
@@ -14,5 +14,5 @@ class Hour:
     hour: str  # its start
     calls: int
     errors: int
-    notes: int | None  # None: nobody looked in this hour
+    notes: int | None  # None: not counted in this hour
     embedded: int | None

@@ -10,14 +10,14 @@ from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Unavailable
 
-KEPT = timedelta(days=400)
+RETENTION = timedelta(days=400)
 
 
 class Analytics:
-    """Calls are counted in memory and written down about once a minute: a server that is killed loses that much."""
+    """Calls are counted in memory and stored about once a minute: a server that is killed loses that much."""
 
     def __init__(self, db: Database, coverage: Callable[[str], Coverage | None], clock: Clock = utc_now) -> None:
-        """`coverage(user)` tells how it stands now; None if it cannot be told."""
+        """`coverage(user)` returns the current coverage, or None if it cannot be read."""
         self._db = db
         self._coverage = coverage
         self._clock = clock
@@ -31,7 +31,7 @@ class Analytics:
             self._calls[when] += 1
             self._errors[when] += is_error
 
-    def write_down(self) -> None:
+    def flush(self) -> None:
         with self._guard:
             calls, self._calls = self._calls, Counter()
             errors, self._errors = self._errors, Counter()
@@ -40,7 +40,7 @@ class Analytics:
         try:
             self._add(calls, errors)
         except Unavailable:
-            with self._guard:  # the next time, then
+            with self._guard:  # the next flush stores them
                 self._calls.update(calls)
                 self._errors.update(errors)
             raise
@@ -50,17 +50,17 @@ class Analytics:
         with self._db.write() as tx:
             for (user, hour), number in calls.items():
                 storage.add(tx, user, hour, number, errors[user, hour], seen[user])
-            storage.forget_before(tx, _hour(self._clock() - KEPT))
+            storage.forget_before(tx, _hour(self._clock() - RETENTION))
 
     def history(self, user: str, days: int) -> list[Hour]:
-        with suppress(Unavailable):  # what is counted since comes later
-            self.write_down()
+        with suppress(Unavailable):  # the newest counts are then missing
+            self.flush()
         with self._db.read() as tx:
             return storage.since(tx, user, _hour(self._clock() - timedelta(days=days)))
 
 
 def by_the_day(hours: Sequence[Hour]) -> list[Hour]:
-    """The hours of each day put together: calls as their sum, notes as at its end."""
+    """One entry per day: the sum of its calls, and the notes at its end."""
     days: dict[str, Hour] = {}
     for one in hours:
         start = f"{one.hour[:10]}T00:00:00Z"

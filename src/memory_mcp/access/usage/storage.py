@@ -5,7 +5,7 @@ from memory_mcp.engines.sqlite import Read, Write
 
 
 def add(tx: Write, user: str, hour: str, calls: int, errors: int, coverage: Coverage | None) -> None:
-    """Nothing of a user who was removed meanwhile."""
+    """Adds nothing for a user who was removed meanwhile."""
     tx.all(
         """
         INSERT INTO usage (user_id, hour, calls, errors, notes, embedded)

@@ -53,7 +53,7 @@ class ProjectOperations:
     def create_project(self, caller: Caller, session: Session, name: str, description: str) -> Project:
         """Create a project with a file of its own and work in it. Raises Conflict if the name is taken."""
         place = self._folder(caller.user)
-        with self._sessions.keeping(caller.user, session), place.registry.write() as tx:
+        with self._sessions.hold_for_write(caller.user, session), place.registry.write() as tx:
             project = self._create_project(tx, place, name, description)
             storage.set_active(tx, session.id, project.id)
         return project
@@ -73,7 +73,7 @@ class ProjectOperations:
     def switch_project(self, caller: Caller, session: Session, name: str) -> ProjectNews:
         """Work in a project from now on, for the rest of the session."""
         place = self._folder(caller.user)
-        with self._sessions.keeping(caller.user, session), place.registry.write() as tx:
+        with self._sessions.hold_for_write(caller.user, session), place.registry.write() as tx:
             project = _active_one(tx, name, "name")
             self._open(place, project)  # a damaged or lost file is an error now, not at the next call
             storage.set_active(tx, session.id, project.id)

@@ -72,7 +72,7 @@ class Vault:
         """Store or replace one memory, findable at once. Raises Invalid for a vector that does not fit."""
         if memory.embedding is not None:
             self._check_embedding(memory.scope, memory.embedding)
-        kept = self._sessions.keeping(caller.user, session) if memory.scope == "session" else nullcontext()
+        kept = self._sessions.hold_for_write(caller.user, session) if memory.scope == "session" else nullcontext()
         with kept, self._tenants.database(caller.user).write() as tx:
             is_new = storage.upsert(tx, session.id, memory)
         self._tell(caller, session, memory.scope, [memory.key], list_changed=is_new)

@@ -9,7 +9,7 @@ from fastapi import Depends, Request, Response
 from fastapi.security import APIKeyCookie
 
 from memory_mcp.access import NotSignedIn, User
-from memory_mcp.access.sign_ins import COOKIE_LASTS
+from memory_mcp.access.sign_ins import COOKIE_LIFETIME
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller, Scope
 from memory_mcp.families.family import Tool
@@ -71,7 +71,7 @@ def find_person(app: App, cookie: str | None, origin: str) -> User:
             "Sign in first: open the link that the server printed at its first start, or one that "
             "`memory-mcp users link NAME` prints."
         )
-    return app.access.sign_ins.who(cookie, origin)
+    return app.access.sign_ins.user_of(cookie, origin)
 
 
 def person_finder(request: Request) -> Callable[[], User]:
@@ -126,7 +126,7 @@ def set_cookie(request: Request, response: Response, cookie: str) -> None:
     response.set_cookie(
         cookie_name(request),
         cookie,
-        max_age=int(COOKIE_LASTS.total_seconds()),
+        max_age=int(COOKIE_LIFETIME.total_seconds()),
         httponly=True,
         samesite="lax",  # not strict: a link in a letter should find its reader signed in
         secure=is_secure(request),

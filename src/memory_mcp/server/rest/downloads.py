@@ -161,7 +161,7 @@ def _made(
         event = AuditEvent(
             f"{what}_downloaded", client=WEB_APP, ip=person.ip, details={"bytes": size, "left_out": left_out}
         )
-        app.access.audit.say(person.user, event)
+        app.access.audit.record(person.user, event)
         name = f"memory-{what}-{stamp(utc_now())[:10]}.zip"
         headers = {LEFT_OUT: str(left_out), "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return Handed(file, name, headers, until_sent.pop_all().close)

@@ -74,9 +74,9 @@ ROUTERS = (mine, open_to_all)
 def sign_in(asked: SignInAsked, request: Request, response: Response, app: TheApp, ip: Ip) -> Me:
     """Sign in by name and password. The answer sets a cookie."""
     origin = origin_of(request)
-    cookie = app.access.sign_ins.by_password(asked.name, asked.password, ip, origin)
+    cookie = app.access.sign_ins.sign_in_by_password(asked.name, asked.password, ip, origin)
     set_cookie(request, response, cookie)
-    return _me(app, app.access.sign_ins.who(cookie, origin))
+    return _me(app, app.access.sign_ins.user_of(cookie, origin))
 
 
 @mine.post("/sign-out", status_code=204)

@@ -1,4 +1,4 @@
-"""live.db: what is true only while servers run. It may be deleted whenever none does.
+"""live.db: state of running servers. It may be deleted while no server runs.
 
 access/ and sessions/ own its tables.
 """

@@ -1,1 +1,1 @@
-"""SQL of sessions/: what servers hold in server.db, who is connected in live.db."""
+"""SQL of sessions/: held sessions in server.db, connected clients in live.db."""

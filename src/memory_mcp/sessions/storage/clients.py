@@ -1,4 +1,4 @@
-"""Who is connected, in live.db."""
+"""Connected clients and the servers' URLs, in live.db."""
 
 from dataclasses import astuple
 

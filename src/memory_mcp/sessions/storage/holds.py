@@ -1,4 +1,4 @@
-"""Living servers and the sessions they hold, in server.db."""
+"""Running servers and the sessions they hold, in server.db."""
 
 from memory_mcp.engines.sqlite import Read, Write
 
@@ -24,7 +24,7 @@ def persists(tx: Read, server_id: str) -> bool:
 
 
 def hold(tx: Write, server_id: str, connection_id: str, user: str, session_id: str, is_named: bool) -> None:
-    """A session that was kept is in use again."""
+    """Store a hold. A session that was kept after its end is in use again."""
     values = {"server": server_id, "connection": connection_id, "user": user, "session": session_id}
     tx.all(
         """
@@ -37,7 +37,7 @@ def hold(tx: Write, server_id: str, connection_id: str, user: str, session_id: s
 
 
 def held_by(tx: Read, server_id: str) -> list[tuple[str, str, str, int]]:
-    """(connection, user, session, whether a client named it) of everything a server holds."""
+    """(connection, user, session, whether a client named it) of all sessions a server holds."""
     return tx.all(
         "SELECT connection_id, user_id, session_id, is_named FROM held_sessions WHERE server_id = :id",
         {"id": server_id},
@@ -45,7 +45,7 @@ def held_by(tx: Read, server_id: str) -> list[tuple[str, str, str, int]]:
 
 
 def keep(tx: Write, user: str, session_id: str) -> None:
-    """Note that a session has ended and what it wrote stays for now."""
+    """Store that a session has ended and its data is kept for now."""
     tx.all(
         "INSERT OR REPLACE INTO kept_sessions (user_id, session_id, ended_at) VALUES (:user, :session, :now)",
         {"user": user, "session": session_id, "now": tx.stamp},
@@ -57,14 +57,14 @@ def has_expired(tx: Read, before: str) -> bool:
 
 
 def take_expired(tx: Write, before: str) -> list[tuple[str, str]]:
-    """(user, session) of the kept sessions that ended before; they are kept no longer."""
+    """Delete the kept sessions that ended before; returns their (user, session)."""
     return tx.all(
         "DELETE FROM kept_sessions WHERE ended_at < :before RETURNING user_id, session_id", {"before": before}
     )
 
 
 def release(tx: Write, server_id: str, connection_id: str, user: str, session_id: str) -> bool:
-    """True if nobody holds the session any more."""
+    """True if no connection holds the session any more."""
     values = {"server": server_id, "connection": connection_id, "user": user, "session": session_id}
     tx.all(
         """
