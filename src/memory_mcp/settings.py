@@ -343,15 +343,9 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, c
     given = (_from_config(_data_dir(given)) if config else {}) | given
     settings = _validated(given)
     parse_scopes(settings.scopes)
-    origins = (
-        SettingSource(
-            name,
-            "(hidden)" if value and name in SECRETS else value,
-            given[name].source if name in given else "default",
-        )
-        for name, value in settings
-    )
-    return Loaded(settings, tuple(origins))
+    shown = {name: "(hidden)" if value and name in SECRETS else value for name, value in settings}
+    sources = {name: origin.source for name, origin in given.items()}
+    return Loaded(settings, tuple(SettingSource(name, shown[name], sources.get(name, "default")) for name in shown))
 
 
 def _from_flags(flags: Mapping[str, Any]) -> dict[str, SettingSource]:
