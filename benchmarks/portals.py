@@ -190,7 +190,7 @@ def _export(sides: Sides, format_: Any, number: int, times: Times) -> None:
     name = f"ours-{number}.{format_}"
     times.ours.append(
         _timed(
-            lambda: sides.app.portals.transfers.export_file(CALLER, URI, name, format_, table, None, lambda *said: None)
+            lambda: sides.app.portals.exports.export_file(CALLER, URI, name, format_, table, None, lambda *said: None)
         )
     )
     path = _bare_file(sides, format_, number)
@@ -231,9 +231,7 @@ def _import(sides: Sides, format_: Any, number: int, times: Times) -> None:
     table = None if format_ == "db" else "facts"
     times.ours.append(
         _timed(
-            lambda: sides.app.portals.transfers.import_file(
-                CALLER, target, name, format_, table, {}, lambda *said: None
-            )
+            lambda: sides.app.portals.imports.import_file(CALLER, target, name, format_, table, {}, lambda *said: None)
         )
     )
     path = _bare_file(sides, format_, number)

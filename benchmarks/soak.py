@@ -284,7 +284,7 @@ def _resident(pid: int) -> int:
 def serving(command: Sequence[str], log: Path, data_dir: Path | None = None) -> Iterator[Server]:
     """Start it, and stop it as an operator does. Raises RuntimeError if it does not end by itself, in order."""
     with log.open("ab") as stderr:
-        environ = os.environ | {"MEMORY_MCP_ENGINE_IDLE": "5"}  # so that those who read back get new engines too
+        environ = os.environ | {"MEMORY_MCP_PORTAL_ENGINE_IDLE": "5"}  # so that those who read back get new engines too
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=environ, encoding="utf-8")
     try:
         output = cast(IO[str], process.stdout)

@@ -37,12 +37,14 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "vault": "model storage schema operations resources maintenance family tools",
     "notes": "model addresses storage schema markdown result_limits transactions replica_records replica_merge replica "
     "note_search change_events reader writer transfer operations resources prompts maintenance family tools",
-    "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry operations "
-    "maintenance family tools",
-    "graph": "model storage adoption schema answers exchange files operations picture maintenance family tools",
+    "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
+    "store_access category_indexes listings operations maintenance family tools",
+    "graph": "model storage adoption schema answers exchange files projects operations picture maintenance family "
+    "tools",
     "portals": "model address allowed_folders answers downloads folders inference storage cross_portal_query journal "
     "limits import_context archive_imports text_files inspection uploads exports usage portal_registry zip_files "
-    "record_imports transfers operations opening search_texts resources maintenance family tools",
+    "record_imports transfer_folders file_imports file_exports query_results operations opening search_texts "
+    "resources maintenance family tools",
     "recall": "model background operations index latest overview references tools family",
 }
 READERS = {  # of importers, one for each foreign format
@@ -55,6 +57,7 @@ SQL_ELSEWHERE = {
     ("families", "graph", "adoption"),  # the same
 }
 SDK = {"mcp", "mcp_types"}
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 40  # a function's docstring is not counted
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def test_readers_of_foreign_files_write_nothing() -> None:
             assert not [
                 name for name in imported if ".operations" in name or name.split(".")[-1] in ("Notes", "Stores")
             ]
-            helpers = {"model", "bounds", "json_stream", "archives", "text_list", "folders"}
+            helpers = {"model", "bounds", "json_records", "archives", "text_list", "folders"}
             assert module.names[1] in READERS | helpers
 
 
@@ -199,6 +202,30 @@ def test_the_names_of_sqlites_siblings_are_known_in_one_module() -> None:
         if module.names != ("engines", "sqlite", "sibling_files"):
             found = [text for text in _texts(module.path) if re.search(r"-(wal|shm|journal)\b", text)]
             assert not found, module.path
+
+
+def test_files_are_short() -> None:
+    for module in MODULES:
+        name = module.path.relative_to(PACKAGE).as_posix()
+        lines = module.path.read_text(encoding="utf-8").count("\n")
+        assert lines <= MAX_FILE_LINES, name
+
+
+def test_functions_are_short() -> None:
+    for module in MODULES:
+        name = module.path.relative_to(PACKAGE).as_posix()
+        for node in ast.walk(ast.parse(module.path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert _line_count(node) <= MAX_FUNCTION_LINES, f"{name}:{node.name}"
+
+
+def _line_count(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """From `def` to the end, without the docstring."""
+    lines = (function.end_lineno or 0) - function.lineno + 1
+    if ast.get_docstring(function, clean=False) is not None:
+        prose = function.body[0]
+        lines -= (prose.end_lineno or 0) - prose.lineno + 1
+    return lines
 
 
 def test_only_one_module_of_the_tests_sleeps() -> None:

@@ -6,15 +6,17 @@ import unicodedata
 from memory_mcp.errors import Invalid
 
 MAX_NAMESPACE_CHARS = 128
-_NOT_SHOWN = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
-READABLE_PATTERN = rf"^[^{_NOT_SHOWN}]+$"
-"""Names in lists: no control characters, and none that turn the line around."""
-NAMESPACE_PATTERN = rf"^[^,{_NOT_SHOWN}]*[^\s,{_NOT_SHOWN}][^,{_NOT_SHOWN}]*$"
+_LINE_CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"  # control characters, and those that reorder a line
+READABLE_PATTERN = rf"^[^{_LINE_CONTROLS}]+$"
+"""Names in lists: no control characters, and none that reorder the line."""
+NAMESPACE_PATTERN = rf"^[^,{_LINE_CONTROLS}]*[^\s,{_LINE_CONTROLS}][^,{_LINE_CONTROLS}]*$"
 """Readable, with something in it but spaces, and no comma: it becomes part of a tag."""
 
+_UNPRINTABLE = re.compile(rf"[{_LINE_CONTROLS}\u200e\u200f]")
 # Unicode's control characters, line separators, bidirectional controls and all that is Default_Ignorable (UAX #44).
 _HIDDEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    rf"[{_LINE_CONTROLS}"
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
 )
@@ -28,6 +30,11 @@ def hidden_character(name: str) -> str | None:
     """The first character that no new name may hold, as U+XXXX; None for a name that can be read."""
     found = _HIDDEN.search(_NEEDED.sub("", name)) if not name.isascii() else _HIDDEN.search(name)
     return f"U+{ord(found[0]):04X}" if found else None
+
+
+def visible(text: str) -> str:
+    """A text on one line: control characters, and those that change the direction of text, become escapes."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def check_readable(name: str) -> str:

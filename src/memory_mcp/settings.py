@@ -218,6 +218,9 @@ class Settings(BaseModel):
         description="How many engine processes the portals of one user may have at once. For one more portal, the "
         "engine that has been idle longest ends.",
     )
+    portal_engine_idle: float = Field(
+        60.0, gt=0, le=86400, description="Seconds after its last request until the engine process of a portal ends."
+    )
     portal_sandbox: Literal["auto", "required"] = Field(
         "auto",
         description="What to do if the operating system lacks Landlock or seccomp, which confine engines: 'auto' runs "

@@ -41,7 +41,7 @@ def maintenance_of(data_dir: Path, *, alone: bool = False, **more: Any) -> Itera
 
 
 def run(*arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
-    usual = {"MEMORY_MCP_EMBEDDER": "none", "MEMORY_MCP_ENGINE_IDLE": "10"}
+    usual = {"MEMORY_MCP_EMBEDDER": "none", "MEMORY_MCP_PORTAL_ENGINE_IDLE": "10"}
     return processes.run(*arguments, env=environment(**usual, **env))
 
 

@@ -30,7 +30,7 @@ class Writer:
 
     def __init__(self, data_dir: Path, number: int) -> None:
         self.number = number
-        more = {"MEMORY_MCP_EMBEDDER": "none", "MEMORY_MCP_ENGINE_IDLE": "20"}
+        more = {"MEMORY_MCP_EMBEDDER": "none", "MEMORY_MCP_PORTAL_ENGINE_IDLE": "20"}
         self.server = Stdio.start(data_dir, env=environment(**more))
         self.acknowledged: dict[str, list[str]] = {name: [] for name in self.ways()}
         self.errors: list[object] = []

@@ -1,7 +1,8 @@
 """The built-in embedder: snowflake-arctic-embed-s, int8, on the CPU through onnxruntime."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,21 +53,24 @@ class Builtin:
             if self._loaded is None:
                 if not self.is_there():
                     raise Unavailable("The built-in model is not installed. Run `memory-mcp models pull` once.")
-                self._loaded = _loaded(self._folder)
+                self._loaded = _tokenizer(self._folder), _session(self._folder)
             return self._loaded
 
 
-def _loaded(folder: Path) -> tuple[Any, Any]:
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    """For a call that reads a model file: both libraries raise Exception itself, or direct subclasses of it."""
     try:
-        return _tokenizer(folder), _session(folder)
-    except Exception as exc:  # the two libraries have a dozen ways to say that a file is damaged
-        raise Unavailable("The built-in model cannot be loaded. `memory-mcp models pull` fetches it anew.") from exc
+        yield
+    except Exception as exc:
+        raise Unavailable("The built-in model cannot be loaded. `memory-mcp models pull` downloads it again.") from exc
 
 
 def _tokenizer(folder: Path) -> Any:
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(folder / model_files.TOKENIZER_FILE))
+    with _translate_errors():
+        tokenizer = Tokenizer.from_file(str(folder / model_files.TOKENIZER_FILE))
     tokenizer.no_padding()
     tokenizer.enable_truncation(MAX_TOKENS)
     return tokenizer
@@ -79,6 +83,6 @@ def _session(folder: Path) -> Any:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(
-        str(folder / model_files.MODEL_FILE), options, providers=["CPUExecutionProvider"]
-    )
+    path = str(folder / model_files.MODEL_FILE)
+    with _translate_errors():
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

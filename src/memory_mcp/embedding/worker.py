@@ -163,28 +163,26 @@ class EmbeddingWorker:
 
     def _run(self) -> None:
         self._wake.wait(BOOT_SECONDS)
-        self._say_if_disabled()
+        is_first = True
         while not self._stopping.is_set():
             try:
+                if is_first:
+                    self._warn_if_disabled()
+                    is_first = False
                 self._empty_all()
                 self._recover()
                 self._wake.wait(LOOK_AGAIN if self._something_waits() else LOOK_EVERY)
                 self._wake.clear()
             except Unavailable as exc:
                 self._pause(exc.message)
-            except Exception:
-                if not self._stopping.is_set():  # else the files were closed under its hands
-                    log.exception("The embedding worker failed; it goes on in a while")
+            except Exception:  # the boundary of this thread: it must not end while the server runs
+                if not self._stopping.is_set():  # else the files were closed meanwhile
+                    log.exception("The embedding worker failed; it will try again")
                 self._pause("the server failed here")
 
-    def _say_if_disabled(self) -> None:
-        try:
-            recorded = next((space for pile in self._all_piles() if (space := pile.space())), None)
-            ready = self._embedders.are_ready(recorded)
-        except Exception:
-            log.exception("Whether texts can be embedded could not be told")
-            return
-        if not ready and not self._stopping.is_set():
+    def _warn_if_disabled(self) -> None:
+        recorded = next((space for pile in self._all_piles() if (space := pile.space())), None)
+        if not self._embedders.are_ready(recorded) and not self._stopping.is_set():
             log.warning("semantic search disabled (no embedding backend)")  # the spec's words
 
     def _all_piles(self) -> Iterable[TextQueue]:

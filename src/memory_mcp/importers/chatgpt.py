@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.errors import Invalid
-from memory_mcp.importers import archives, bounds, json_stream, text_list
+from memory_mcp.importers import archives, bounds, json_records, text_list
 from memory_mcp.importers.archives import Member
 from memory_mcp.importers.model import FoundNote, Problem
 
@@ -78,7 +78,7 @@ def _look_through(path: Path, member: Member, seen: _Seen) -> bool:
     count = number = 0
     with member.open() as stream:
         try:
-            for record in json_stream.records(stream, ("conversations",)):
+            for record in json_records.records(stream, ("conversations",)):
                 number = record.number
                 where = f"{member.base}, conversation {number}"
                 if isinstance(record.value, dict) and isinstance(record.value.get("mapping"), dict):
@@ -88,7 +88,7 @@ def _look_through(path: Path, member: Member, seen: _Seen) -> bool:
                     seen.told.append(Problem(where, "It is no conversation of ChatGPT."))
         except Invalid as exc:
             raise Invalid(f"{path} is no data export of ChatGPT. {exc.message}") from exc
-        except json_stream.BrokenOff as exc:
+        except json_records.BrokenOff as exc:
             if not number:
                 raise Invalid(f"{member.name} of {path} is not JSON. Is it a data export of ChatGPT?") from exc
             after = f"{member.base}, after conversation {number}"

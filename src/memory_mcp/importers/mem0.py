@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from memory_mcp.engines.files import compressed
 from memory_mcp.errors import Invalid
-from memory_mcp.importers import archives, bounds, json_stream
+from memory_mcp.importers import archives, bounds, json_records
 from memory_mcp.importers.archives import Member
 from memory_mcp.importers.model import FoundNote, Problem
 
@@ -55,12 +55,12 @@ def _array(path: Path, member: Member) -> Iterator[FoundNote | Problem]:
     number = 0
     with _unpacked(member) as stream:
         try:
-            for record in json_stream.records(stream, LISTS):
+            for record in json_records.records(stream, LISTS):
                 number = record.number
-                yield _memory(f"record {number}", record.value, dict(record.beside))
+                yield _memory(f"record {number}", record.value, dict(record.siblings))
         except Invalid as exc:
             raise Invalid(f"{path} is no export of mem0 or OpenMemory. {exc.message}") from exc
-        except json_stream.BrokenOff as exc:
+        except json_records.BrokenOff as exc:
             if not number:
                 raise Invalid(f"{path} is not JSON. Give an export of mem0 or OpenMemory.") from exc
             yield Problem(f"after record {number}", "The file breaks off, or is no JSON from there on.")

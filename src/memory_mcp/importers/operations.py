@@ -112,7 +112,7 @@ class Importers:
         for file in _counted(FILES[move.format](move.path), report, report_progress):
             try:
                 coming = IncomingFile(f"{file.path}.md", file.text.encode(), file.changed_ns, is_foreign=True)
-                arrival = self._stores.take_in(caller, move.into, coming, dry_run=move.dry_run)
+                arrival = self._stores.import_file(caller, move.into, coming, dry_run=move.dry_run)
             except Unavailable:
                 raise
             except AppError as exc:

@@ -107,7 +107,7 @@ class Backup:
             name = self._layout.portal_name(tenant, portal)
             copy = folder / "portal.tar"
             try:
-                self._portals.transfers.back_up(portal, copy)
+                self._portals.exports.back_up(portal, copy)
                 writing.add(copy, name, "portal")
             except AppError as exc:
                 left_out.append(LeftOut(name, exc.message))
@@ -200,7 +200,7 @@ class Backup:
             cut.stores = self._stores(folder, before=stores.trees)  # there may be more by now
             for store in cut.stores.waiting.values():
                 with suppress(NotFound):  # its folder is gone: nothing to wait for
-                    _acquire(locks, StoreFolder(store, durable=False).turn(LOCK_WAIT_S))
+                    _acquire(locks, StoreFolder(store, durable=False).lock(LOCK_WAIT_S))
             for tree in cut.stores.trees:
                 tree.follow()
             cut.left_out += cut.stores.left_out

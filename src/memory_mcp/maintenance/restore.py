@@ -155,7 +155,7 @@ class Restore:
             portal = PortalFolder(file.with_suffix(""), Address(file.parent.name, file.stem))
             packed = file.rename(file.with_name(f".{file.name}"))
             try:
-                self._portals.transfers.put_back(portal, packed)
+                self._portals.imports.restore_portal(portal, packed)
             except Invalid as exc:
                 raise Invalid(
                     f"{entry.path} in this backup cannot be used: {exc.message} Nothing was changed."

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -10,10 +9,10 @@ import mcp_types as types
 
 from memory_mcp.errors import AppError
 from memory_mcp.families.family import Family, Listed, ResourcePage, bad_cursor
+from memory_mcp.names import visible
 
 MAX_RESOURCES = 100  # on one page
 MIN_PART = 10  # of a page that a family starts on; with less left, it starts on the next page
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 ListPart = Callable[[Family[Any], str | None, int], Awaitable[ResourcePage]]
 """Up to so many resources of a family, from a position on."""
@@ -55,11 +54,6 @@ def _result(found: Sequence[Listed], next_cursor: str | None) -> types.ListResou
         for item in found
     ]
     return types.ListResourcesResult(resources=resources, next_cursor=next_cursor)
-
-
-def visible(text: str) -> str:
-    """A name on one line: control characters, and those that change the direction of text, become escapes."""
-    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def _encode_cursor(family: str, position: str | None) -> str:

@@ -13,12 +13,12 @@ import pytest
 from memory_mcp.engines.isolation import landlock, seccomp
 
 _LOADED_AFTER_A_TRAP = """
-import ctypes, itertools, sys
+import ctypes, itertools, os, sys
 from pathlib import Path
-from memory_mcp.engines.chdb import broker, sandbox
+from memory_mcp.engines.chdb import engine as chdb_engine, sandbox
 
 folder = Path(sys.argv[1])
-sandbox.enter(folder, readable=[broker.HERE])
+sandbox.enter(folder, readable=[chdb_engine.HERE])
 environ = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ")
 entries = itertools.takewhile(bool, ctypes.cast(environ, ctypes.POINTER(ctypes.c_size_t)))
 moved = [*entries, 0, 33, 2, 0]  # 33, which heads small pieces of malloc's too, announces the address of the vDSO
@@ -27,7 +27,7 @@ environ.value = ctypes.addressof(moved)
 import chdb
 chdb.query("SELECT 1")
 print("loaded", flush=True)
-broker.os._exit(0)
+os._exit(0)
 """
 
 

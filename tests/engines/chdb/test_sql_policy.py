@@ -122,7 +122,7 @@ def test_nothing_but_a_select_over_this_portal_is_possible(app: App, outside: Ou
 @pytest.mark.parametrize("statement", [*FILES, *NETWORK, *PROGRAMS])
 def test_nor_in_an_export(app: App, outside: Outside, statement: str) -> None:
     with pytest.raises(AppError):
-        app.portals.transfers.export_file(
+        app.portals.exports.export_file(
             CALLER, PORTAL, "out.csv", "csv", None, outside.statement(statement), lambda *progress: None
         )
     assert outside.traces() == []
@@ -190,17 +190,17 @@ def test_a_query_as_long_as_allowed_is_still_looked_at_whole(app: App) -> None:
 # The second wall alone
 
 _BEHIND_THE_FIRST = """
-import json, sys
+import json, os, sys
 from pathlib import Path
-from memory_mcp.engines.chdb import broker, sandbox
+from memory_mcp.engines.chdb import engine as chdb_engine, sandbox
 
 folder = Path(sys.argv[1])
 for name in ("tmp", "staging"):
     (folder / name).mkdir(parents=True, exist_ok=True)
 statements = json.load(sys.stdin)
-broker.os.chdir(broker.HERE)
-sandbox.enter(folder, readable=[broker.HERE])
-engine = broker.Engine(folder)
+os.chdir(chdb_engine.HERE)
+sandbox.enter(folder, readable=[chdb_engine.HERE])
+engine = chdb_engine.Engine(folder)
 engine.run("CREATE TABLE mine (n Int64) ENGINE = MergeTree ORDER BY n", {}, b"")
 engine.run("INSERT INTO mine VALUES (1)", {}, b"")
 engine.run("CREATE DATABASE other", {}, b"")
@@ -217,7 +217,7 @@ for statement in statements:
 count = engine.run("SELECT count() FROM mine", {}, b"").decode().strip()
 print("\\n" + json.dumps({"answers": answers, "rows": count}))
 sys.stdout.flush()
-broker.os._exit(0)
+os._exit(0)
 """
 
 
@@ -257,7 +257,7 @@ def test_the_role_alone_stops_all_but_what_the_docs_say(outside: Outside, tmp_pa
     """Without the SQL policy and the sandbox: SET ROLE, INTO OUTFILE and the scalar file() are not its to stop."""
     texts = [text for text in ALL if text and not re.search(r"\0|sleep|SET ROLE|OUTFILE", text)]
     statements = [outside.statement(text) for text in texts]
-    script = _BEHIND_THE_FIRST.replace("sandbox.enter(folder, readable=[broker.HERE])", "")
+    script = _BEHIND_THE_FIRST.replace("sandbox.enter(folder, readable=[chdb_engine.HERE])", "")
     assert script != _BEHIND_THE_FIRST
     said = _run_behind_the_first(outside, tmp_path / "portal", script, statements)
     leaking = _leaking(statements, said["answers"])
@@ -301,21 +301,22 @@ def _said(line: EngineLine, sql: str) -> str:
 # States of aggregate functions, and operators that take a table
 
 _SMUGGLING = """
-import json, sys
+import json, os, sys
 from pathlib import Path
-from memory_mcp.engines.chdb import broker, sandbox, sql_policy
+from memory_mcp.engines.chdb import engine as chdb_engine, sandbox, sql_policy
 
 folder = Path(sys.argv[1])
 for name in ("tmp", "staging"):
     (folder / name).mkdir(parents=True, exist_ok=True)
-broker.os.chdir(broker.HERE)
-sandbox.enter(folder, readable=[broker.HERE])
-engine = broker.Engine(folder)
+os.chdir(chdb_engine.HERE)
+sandbox.enter(folder, readable=[chdb_engine.HERE])
+engine = chdb_engine.Engine(folder)
 connection = engine._connect()
-listed = engine._functions
+listed = engine._vetting.functions
+read = engine._inspector.read
 names = [
     name
-    for name in engine._ask("SELECT name FROM system.functions WHERE NOT is_aggregate AND alias_to = ''").split()
+    for name in read("SELECT name FROM system.functions WHERE NOT is_aggregate AND alias_to = ''").split()
     if listed.allow(name)
 ]
 state, simple = "AggregateFunction(sum, UInt64)", "SimpleAggregateFunction(sum, UInt64)"
@@ -330,7 +331,7 @@ places = {
     "({}, [(1, 1)], [1])": "sumState",
 }
 pattern = "(?i)^(.*(not|null|global))?in(IgnoreSet)?$"
-sets = engine._ask(f"SELECT lower(name) FROM system.functions WHERE match(name, '{pattern}') ORDER BY 1").split()
+sets = read(f"SELECT lower(name) FROM system.functions WHERE match(name, '{pattern}') ORDER BY 1").split()
 found, passed = set(), []
 for name in names:
     for place, value in places.items():
@@ -347,7 +348,7 @@ for name in names:
         named = f"WITH {value!r} AS v " + written.replace(repr(value), "v")
         for sql in (written, computed, named):
             try:
-                engine.vetted(sql, {})
+                engine._vetting.vet(sql, {})
                 passed.append(sql)
             except sql_policy.QueryRefused:
                 pass
@@ -359,7 +360,7 @@ print("\\n" + json.dumps({
     "sets": sets,
 }))
 sys.stdout.flush()
-broker.os._exit(0)
+os._exit(0)
 """
 
 
@@ -427,7 +428,7 @@ def test_rows_beyond_the_most_are_left_out_and_that_is_said(narrow: App) -> None
 
 
 def test_an_export_gives_all_rows(narrow: App) -> None:
-    made = narrow.portals.transfers.export_file(
+    made = narrow.portals.exports.export_file(
         CALLER, PORTAL, "all.csv", "csv", None, "SELECT number FROM numbers(1000)", lambda *progress: None
     )
     assert made.rows == 1000

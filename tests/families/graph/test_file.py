@@ -19,7 +19,7 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.sqlite import Database, database
 from memory_mcp.errors import Unavailable
-from memory_mcp.families.graph import operations, storage
+from memory_mcp.families.graph import projects, storage
 from memory_mcp.families.graph.files import GraphFolder
 from memory_mcp.families.graph.model import NewEntity
 from memory_mcp.families.graph.schema import PROJECT
@@ -261,10 +261,10 @@ def test_mending_that_fails_is_tried_again_and_others_wait_for_it(app: App, monk
         assert go_on.wait(10)
         mended.append(place)
 
-    monkeypatch.setattr(operations, "heal", failing)
+    monkeypatch.setattr(projects, "heal", failing)
     with pytest.raises(Unavailable):
         app.graph.projects(stranger, None)
-    monkeypatch.setattr(operations, "heal", slow)
+    monkeypatch.setattr(projects, "heal", slow)
     with ThreadPoolExecutor() as threads:
         first = threads.submit(app.graph.projects, stranger, None)
         assert begun.wait(10)

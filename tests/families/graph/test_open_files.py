@@ -100,7 +100,7 @@ def test_a_file_is_opened_by_one_at_a_time_also_while_it_is_forgotten(tmp_path: 
     with ThreadPoolExecutor() as threads:
         waiting = [threads.submit(opened.get, path, lock)]
         assert begun.acquire(timeout=10)
-        opened.forget(path)
+        opened.detach(path)
         waiting.append(threads.submit(opened.get, path, lock))
         begun.acquire(timeout=0.2)
         go_on.set()

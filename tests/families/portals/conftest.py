@@ -12,7 +12,7 @@ from memory_mcp.app import App, open_app
 @pytest.fixture(scope="package", autouse=True)
 def engines_that_leave_soon() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MEMORY_MCP_ENGINE_IDLE", "10")
+        patch.setenv("MEMORY_MCP_PORTAL_ENGINE_IDLE", "10")
         yield
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from memory_mcp.engines.chdb import process as engine_process
 from tests.processes import environment, run
 
-ENV = environment(MEMORY_MCP_ENGINE_IDLE="300", MEMORY_MCP_EMBEDDER="none")  # no engine leaves for want of work
+ENV = environment(MEMORY_MCP_PORTAL_ENGINE_IDLE="300", MEMORY_MCP_EMBEDDER="none")  # no engine leaves for want of work
 
 
 def engine_handle(folder: Path) -> int:

@@ -100,7 +100,7 @@ def test_exports_have_a_limit_too(app: App, pid: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(engine_client, "MAX_EXPORT_S", 1)
     monkeypatch.setattr(engine_client, "MAX_COUNT_S", 0)
     with pytest.raises(Invalid) as caught:
-        app.portals.transfers.export_file(CALLER, PORTAL, "x.csv", "csv", None, STUCK, lambda *progress: None)
+        app.portals.exports.export_file(CALLER, PORTAL, "x.csv", "csv", None, STUCK, lambda *progress: None)
     assert (caught.value.code, caught.value.data) == ("timeout", {"field": "query"})
     eventually(lambda: is_gone(pid))
     staging = Path(str(app.settings.data_dir), "portals", "tests", "shared", "staging")

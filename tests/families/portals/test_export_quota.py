@@ -49,7 +49,7 @@ def emptied(data_dir: Path) -> Iterator[None]:
 
 def export(app: App, name: str, megabytes: int, caller: Caller = READER, format_: Any = "csv") -> int:
     query = f"SELECT randomPrintableASCII(1000) AS t FROM numbers({megabytes * 1000})"
-    return app.portals.transfers.export_file(caller, PORTAL, name, format_, None, query, lambda *progress: None).bytes
+    return app.portals.exports.export_file(caller, PORTAL, name, format_, None, query, lambda *progress: None).bytes
 
 
 def stored(data_dir: Path) -> int:
@@ -81,7 +81,7 @@ def test_a_file_that_grows_beyond_what_the_engine_counts_is_stopped(app: App, da
     """In JSON every record repeats the names of its columns."""
     query = f"SELECT number AS {'x' * 4000} FROM numbers(300000)"
     with pytest.raises(Invalid) as caught:
-        app.portals.transfers.export_file(READER, PORTAL, "long.json", "json", None, query, lambda *progress: None)
+        app.portals.exports.export_file(READER, PORTAL, "long.json", "json", None, query, lambda *progress: None)
     assert caught.value.code == "too_large"
     assert not (data_dir / "exports" / "long.json").exists()
     assert stored(data_dir) == 0
@@ -91,7 +91,7 @@ def test_a_whole_portal_counts_too(app: App, data_dir: Path) -> None:
     (data_dir / "exports").mkdir(exist_ok=True)
     (data_dir / "exports" / "full").write_bytes(bytes(QUOTA - 5000))
     with pytest.raises(Invalid) as caught:
-        app.portals.transfers.export_file(READER, PORTAL, "x.db", "db", None, None, lambda *progress: None)
+        app.portals.exports.export_file(READER, PORTAL, "x.db", "db", None, None, lambda *progress: None)
     assert caught.value.code == "too_large"
     assert unfinished(data_dir) == []
 
@@ -124,8 +124,8 @@ def test_files_of_further_users_expire_and_those_of_the_local_user_stay(app: App
     for folder in folders:
         for path in (folder / "deep" / "old.csv", folder / "deep", folder / "downloads" / "x.csv"):
             os.utime(path, (old, old))
-    app.portals.transfers.delete_expired_exports()
-    app.portals.transfers.delete_expired_exports()  # a folder has just been changed when its last file goes
+    app.portals.exports.delete_expired_exports()
+    app.portals.exports.delete_expired_exports()  # a folder has just been changed when its last file goes
     left = [{path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} for folder in folders]
     assert left == [{"deep/old.csv", "new.csv"}, {"new.csv"}]
 

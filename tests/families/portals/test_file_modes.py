@@ -13,7 +13,7 @@ PORTAL = "mem://tests/fresh"
 
 def test_everything_that_portals_make_is_for_its_owner_alone(tmp_path: Path) -> None:
     data_dir = tmp_path / "new" / "data"
-    env = environment(MEMORY_MCP_ENGINE_IDLE="5", MEMORY_MCP_EMBEDDER="none")
+    env = environment(MEMORY_MCP_PORTAL_ENGINE_IDLE="5", MEMORY_MCP_EMBEDDER="none")
     umask = os.umask(0o022)  # as most people have it
     try:
         server = Stdio.start(data_dir, "--families", "portals", env=env)

@@ -84,7 +84,7 @@ def exported_db(app: App, imports: Path) -> bytes:
     put(app, "messages", [{"role": "user", "content": "hello"}], portal)
     put(app, "messages", [{"role": "user", "content": "DELETED-SECRET"}], portal)
     app.portals.delete(CALLER, portal, "messages", {"content": "DELETED-SECRET"}, confirm=False)
-    made = app.portals.transfers.export_file(CALLER, portal, "source.db", "db", None, None, lambda *progress: None)
+    made = app.portals.exports.export_file(CALLER, portal, "source.db", "db", None, None, lambda *progress: None)
     content = _made(app, made).read_bytes()
     (imports / "source.db").write_bytes(content)
     return content
@@ -140,7 +140,7 @@ def test_json_is_an_array_or_a_record_a_line(app: App) -> None:
 
 
 def _export(app: App, destination: str, format_: Format, *, query: str | None = None, table: str | None = None) -> Any:
-    return app.portals.transfers.export_file(CALLER, PORTAL, destination, format_, table, query, lambda *progress: None)
+    return app.portals.exports.export_file(CALLER, PORTAL, destination, format_, table, query, lambda *progress: None)
 
 
 def test_an_export_takes_a_query_with_comments_and_semicolon(app: App) -> None:
@@ -207,7 +207,7 @@ def test_values_are_read_by_the_rule_for_records(app: App, imports: Path, table:
 def _import(
     app: App, source: str, format_: Format, *, table: str | None = None, portal: str = PORTAL, **mapping: str
 ) -> Any:
-    return app.portals.transfers.import_file(
+    return app.portals.imports.import_file(
         CALLER, portal, source, format_, table, mapping, lambda *progress: None, on_conflict="append"
     )
 
@@ -543,7 +543,7 @@ async def test_tables_that_are_there_get_more_columns_or_the_file_is_refused_who
     portal = f"mem://tests/{table}"
     put(app, "aaa", [{"n": 1}], portal)
     put(app, "zzz", [{"n": 1, "extra": "x"}], portal)
-    made = app.portals.transfers.export_file(CALLER, portal, f"{table}.db", "db", None, None, lambda *progress: None)
+    made = app.portals.exports.export_file(CALLER, portal, f"{table}.db", "db", None, None, lambda *progress: None)
     (imports / f"{table}.db").write_bytes(_made(app, made).read_bytes())
 
     into = f"mem://tests/{table}.into"
@@ -591,7 +591,7 @@ def test_a_file_of_several_tables_comes_whole_or_not_at_all(
     portal, into = f"mem://tests/{table}", f"mem://tests/{table}.into"
     for name in ("a_new", "b_there", "c_new", "d_there"):
         put(app, name, [{"n": 1, "more": "x"}], portal)
-    made = app.portals.transfers.export_file(CALLER, portal, f"{table}.db", "db", None, None, lambda *progress: None)
+    made = app.portals.exports.export_file(CALLER, portal, f"{table}.db", "db", None, None, lambda *progress: None)
     (imports / f"{table}.db").write_bytes(_made(app, made).read_bytes())
     for name in ("b_there", "d_there"):
         put(app, name, [{"n": 5}], into)
@@ -1078,7 +1078,7 @@ def test_a_state_that_hides_in_a_column_of_any_type_becomes_a_text(
     for _ in range(2):  # as a new table, then into one that is there
         _import(app, "hiding.db", "db", portal=portal)
     [folder] = [one for one in app.portals.all(CALLER) if one.address.portal_uri == portal]
-    found = app.portals.transfers._keeping.line(folder).rows(f"SELECT {types} AS types FROM t")
+    found = app.portals._registry.line(folder).rows(f"SELECT {types} AS types FROM t")
     assert len(found) == 2
     assert "AggregateFunction" not in str(found)
 
@@ -1088,7 +1088,7 @@ def test_values_of_any_type_come_back_from_a_file_as_they_were(app: App, imports
     record = {"lists": [1, [1, "a"], {"a.b": 1}, "2026-01-01", None, [{"a": [1, 2.5]}]], "objects": [objects]}
     portal, into = "mem://tests/free", f"mem://tests/free-{uuid4().hex[:8]}"
     put(app, "things", [{"object": objects, **record}], portal)
-    made = app.portals.transfers.export_file(CALLER, portal, "free.db", "db", None, None, lambda *progress: None)
+    made = app.portals.exports.export_file(CALLER, portal, "free.db", "db", None, None, lambda *progress: None)
     shutil.copy(_made(app, made), imports / "free.db")
     _import(app, "free.db", "db", portal=into)
     columns = "object, lists, objects"

@@ -118,13 +118,14 @@ def test_nothing_of_a_file_that_becomes_too_large_is_written(
 ) -> None:
     """5 GB of texts take the engine a second to read, and minutes to write."""
     put(app, "mine", [{"n": 1}])
-    transfers = app.portals.transfers
-    transfers.export_file(CALLER, PORTAL, "x.parquet", "parquet", None, BOMBS["long texts"], lambda *progress: None)
+    app.portals.exports.export_file(
+        CALLER, PORTAL, "x.parquet", "parquet", None, BOMBS["long texts"], lambda *progress: None
+    )
     (data_dir / "exports").rename(data_dir / "imports")
     written: list[Any] = []
     monkeypatch.setattr(storage, "load_file", lambda *asked: written.append(asked))
     with pytest.raises(Invalid) as caught:
-        transfers.import_file(CALLER, PORTAL, "x.parquet", "parquet", None, {}, lambda *progress: None)
+        app.portals.imports.import_file(CALLER, PORTAL, "x.parquet", "parquet", None, {}, lambda *progress: None)
     assert caught.value.code == "too_large"
     assert written == []
 

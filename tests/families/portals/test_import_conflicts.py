@@ -24,7 +24,7 @@ def file(app: App, data_dir: Path) -> None:
     """both.db in imports/, with the tables a and b."""
     for name, records in FILE_TABLES.items():
         put(app, name, records, "mem://tests/source")
-    app.portals.transfers.export_file(CALLER, "mem://tests/source", "both.db", "db", None, None, lambda *progress: None)
+    app.portals.exports.export_file(CALLER, "mem://tests/source", "both.db", "db", None, None, lambda *progress: None)
     (data_dir / "imports").mkdir(exist_ok=True)
     (data_dir / "imports" / "both.db").write_bytes((data_dir / "exports" / "both.db").read_bytes())
 
@@ -129,7 +129,7 @@ else:
     journal.write = lambda folder, tables: os._exit(9)
 chosen = {"data_dir": data_dir, "families": "portals", "embedder": "none"}
 with open_app(settings.load(chosen, environ={}).settings) as app:
-    app.portals.transfers.import_file(
+    app.portals.imports.import_file(
         CALLER, portal, "both.db", "db", None, {}, lambda *progress: None, None, "replace"
     )
 """
@@ -142,7 +142,7 @@ def test_a_server_that_dies_leaves_the_old_tables_or_the_new(
     died = subprocess.run([sys.executable, "-c", DYING, str(data_dir), portal, moment], check=False)
     assert died.returncode == 9
     server = Stdio.start(
-        data_dir, "--families", "portals", "--embedder", "none", env=environment(MEMORY_MCP_ENGINE_IDLE="1")
+        data_dir, "--families", "portals", "--embedder", "none", env=environment(MEMORY_MCP_PORTAL_ENGINE_IDLE="1")
     )
     found = server.call("portal_query", portalUri=portal, sql="SELECT n FROM b")["rows"]
     assert found == ([{"n": 2}] if is_new else [{"n": 7}])

@@ -69,18 +69,18 @@ def test_other_namespaces_and_unknown_portals_stay_closed(app: App) -> None:
         ask(app, "SELECT * FROM events.events", portal=ELSEWHERE)
 
 
-def test_a_portal_is_lent_only_if_its_whole_name_is_in_the_query(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_portal_is_attached_only_if_its_whole_name_is_in_the_query(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     put(app, "t", [{"n": 1}], "mem://words/own")
     for portal in ("a", "nt", "t-1", "own.er"):
         put(app, "t", [{"n": 1}], f"mem://words/{portal}")
-    lent: list[str] = []
-    real = cross_portal_query.lent
+    attached: list[str] = []
+    real = cross_portal_query.attach
 
     def seen(lines: EngineLines, to: PortalFolder, others: Sequence[PortalFolder]) -> Any:
-        lent[:] = [other.address.portal for other in others]
+        attached[:] = [other.address.portal for other in others]
         return real(lines, to, others)
 
-    monkeypatch.setattr(cross_portal_query, "lent", seen)
+    monkeypatch.setattr(cross_portal_query, "attach", seen)
     for sql, names in (
         ("SELECT count() AS c FROM t", []),
         ("SELECT count() AS c FROM a.t", ["a"]),
@@ -88,7 +88,7 @@ def test_a_portal_is_lent_only_if_its_whole_name_is_in_the_query(app: App, monke
         ("SELECT count() AS c FROM `own.er`.t", ["own.er"]),
     ):
         assert ask(app, sql, portal="mem://words/own") == [{"c": 1}]
-        assert lent == names
+        assert attached == names
 
 
 def test_they_are_off_unless_switched_on(app: App, data_dir: Path) -> None:

@@ -23,7 +23,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(data_dir: Path) -> Iterator[Stdio]:
-    env = environment(MEMORY_MCP_ENGINE_IDLE="10", MEMORY_MCP_EMBEDDER="none")
+    env = environment(MEMORY_MCP_PORTAL_ENGINE_IDLE="10", MEMORY_MCP_EMBEDDER="none")
     server = Stdio.start(data_dir, "--families", "portals", env=env)
     yield server
     server.close()

@@ -12,7 +12,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.engines.chdb.client import EngineLine
 from memory_mcp.errors import AppError, Invalid, Unavailable
-from memory_mcp.families.portals import storage, transfers
+from memory_mcp.families.portals import file_exports, storage
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import connected
 from tests.families.portals.calls import CALLER, PORTAL, ask, put
@@ -88,7 +88,7 @@ def test_many_exports_leave_room_for_reads_and_the_rest_are_refused(app: App, li
 
     def export(number: int) -> None:
         try:
-            app.portals.transfers.export_file(
+            app.portals.exports.export_file(
                 CALLER, PORTAL, f"{number}.csv", "csv", None, ENDLESS, lambda *progress: None, cancelled
             )
         except AppError as exc:
@@ -97,7 +97,7 @@ def test_many_exports_leave_room_for_reads_and_the_rest_are_refused(app: App, li
     exports = [threading.Thread(target=export, args=(number,)) for number in range(40)]
     for one in exports:
         one.start()
-    eventually(lambda: len(told) == 40 - transfers.MAX_EXPORTS and running(line) == 2)
+    eventually(lambda: len(told) == 40 - file_exports.MAX_EXPORTS and running(line) == 2)
     assert {(error, "Try again" in message) for _, error, message in told} == {("unavailable", True)}
     assert ask(app, "SELECT n FROM t WHERE n = 1 LIMIT 1") == [{"n": 1}]
     assert app.portals.view(CALLER, PORTAL).tables
@@ -110,7 +110,7 @@ def test_many_exports_leave_room_for_reads_and_the_rest_are_refused(app: App, li
 
 
 def _import(app: App, name: str, cancelled: threading.Event, format_: Any, table: str | None = None) -> None:
-    app.portals.transfers.import_file(
+    app.portals.imports.import_file(
         CALLER, PORTAL, name, format_, table, {}, lambda *progress: None, cancelled, on_conflict="append"
     )
 
@@ -152,7 +152,7 @@ def test_of_a_cancelled_portal_file_nothing_stays(
     app: App, data_dir: Path, line: EngineLine, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = f"{step}.db"
-    app.portals.transfers.export_file(CALLER, PORTAL, made, "db", None, None, lambda *progress: None)
+    app.portals.exports.export_file(CALLER, PORTAL, made, "db", None, None, lambda *progress: None)
     (data_dir / "imports").mkdir(exist_ok=True)
     (data_dir / "imports" / made).write_bytes((data_dir / "exports" / made).read_bytes())
     before = _shape(app)
@@ -176,8 +176,7 @@ def test_a_portal_file_over_the_limit_is_too_large_and_leaves_nothing(
     portal = "mem://tests/large"
     put(app, "small", [{"n": 1}], portal)
     assert (
-        app.portals.transfers.export_file(CALLER, portal, "small.db", "db", None, None, lambda *progress: None).rows
-        == 1
+        app.portals.exports.export_file(CALLER, portal, "small.db", "db", None, None, lambda *progress: None).rows == 1
     )
     # Noise, that no compression makes small.
     put(app, "noise", [{"text": "".join(map(chr, _noise(60_000)))}], portal)
@@ -185,7 +184,7 @@ def test_a_portal_file_over_the_limit_is_too_large_and_leaves_nothing(
         if looks_small:
             monkeypatch.setattr(storage, "tables", _as_if_empty(storage.tables))
         with pytest.raises(Invalid) as caught:
-            app.portals.transfers.export_file(CALLER, portal, "large.db", "db", None, None, lambda *progress: None)
+            app.portals.exports.export_file(CALLER, portal, "large.db", "db", None, None, lambda *progress: None)
         assert (caught.value.code, caught.value.data["field"]) == ("too_large", "format")
         assert not (data_dir / "exports" / "large.db").exists()
         assert not list((data_dir / "portals" / "tests" / "large" / "staging").iterdir())

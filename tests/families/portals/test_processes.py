@@ -34,7 +34,7 @@ ROUNDS = int(os.environ.get("MEMORY_MCP_SOAK_ROUNDS", "10"))  # `make soak-porta
 
 
 def start(data_dir: Path, *flags: str, **env: str) -> Stdio:
-    more = {"MEMORY_MCP_ENGINE_IDLE": "1", "MEMORY_MCP_EMBEDDER": "none", **env}
+    more = {"MEMORY_MCP_PORTAL_ENGINE_IDLE": "1", "MEMORY_MCP_EMBEDDER": "none", **env}
     return Stdio.start(data_dir, *flags, env=environment(**more))
 
 
@@ -229,7 +229,7 @@ def _three(tmp_path: Path) -> tuple[list[str], list[Path]]:
 
 def test_of_a_users_idle_engines_the_one_unused_for_longest_makes_way(tmp_path: Path) -> None:
     portals, folders = _three(tmp_path)
-    server = start(tmp_path, "--families", "portals", "--portal-engines", "2", MEMORY_MCP_ENGINE_IDLE="60")
+    server = start(tmp_path, "--families", "portals", "--portal-engines", "2", MEMORY_MCP_PORTAL_ENGINE_IDLE="60")
     for number in (0, 1, 0):
         server.call("portal_write", portalUri=portals[number], table="t", data=[{"n": number}])
     wait_for_use(folders[0], after=folders[1])
@@ -371,7 +371,7 @@ def test_an_engine_that_starts_clears_away_what_a_dead_one_has_left(tmp_path: Pa
         line.run(f"CREATE TABLE {name} (n Int64) ENGINE = MergeTree ORDER BY n")
     for name in ("lent_x", "lent_y"):
         storage.back_up(line, str(folder / "staging" / name))
-        storage.open_lent(line, name, str(folder / "staging" / name))
+        storage.attach_portal(line, name, str(folder / "staging" / name))
     shutil.rmtree(folder / "staging" / "lent_y")  # as a server does that cannot reach the engine any more
     for name in ("old.csv", "young.csv"):
         (folder / "staging" / name).touch()
@@ -433,12 +433,12 @@ def test_whatever_stops_a_write_or_an_import_the_schema_is_as_it_was(
         raise error
 
     monkeypatch.setattr(storage, "insert", fail)
-    monkeypatch.setattr(storage, "add_all", fail)
+    monkeypatch.setattr(storage, "move_rows", fail)
     for table in ("t", "fresh"):
         with pytest.raises((Invalid, Unavailable)):
             app.portals.write(CALLER, PORTAL, table, [{"n": 1, "more": 2}])
         with pytest.raises((Invalid, Unavailable)):
-            app.portals.transfers.import_file(CALLER, PORTAL, "x.csv", "csv", table, {}, lambda *progress: None)
+            app.portals.imports.import_file(CALLER, PORTAL, "x.csv", "csv", table, {}, lambda *progress: None)
     assert [(table.name, table.columns) for table in app.portals.view(CALLER, PORTAL).tables] == before
 
 

@@ -24,7 +24,7 @@ def imports(data_dir: Path) -> Path:
 def bring_in(app: App, table: str, content: str | bytes, format_: Format) -> int:
     path = app.settings.data_dir / "imports" / f"{table}.{format_}"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    found = app.portals.transfers.import_file(CALLER, PORTAL, path.name, format_, table, {}, lambda *progress: None)
+    found = app.portals.imports.import_file(CALLER, PORTAL, path.name, format_, table, {}, lambda *progress: None)
     return found.imported
 
 
@@ -115,9 +115,7 @@ def test_texts_and_names_of_columns_are_in_nfc(app: App, table: str, content: st
 def test_texts_in_a_parquet_file_and_inside_of_objects_are_in_nfc(app: App, data_dir: Path, table: str) -> None:
     put(app, table, [{"n": 1}])
     query = "SELECT 'e\u0301' AS s, ['e\u0301'] AS l, [NULL, 'e\u0301'] AS m, [1, NULL] AS n"
-    app.portals.transfers.export_file(
-        CALLER, PORTAL, f"{table}.parquet", "parquet", None, query, lambda *progress: None
-    )
+    app.portals.exports.export_file(CALLER, PORTAL, f"{table}.parquet", "parquet", None, query, lambda *progress: None)
     bring_in(app, f"{table}_p", (data_dir / "exports" / f"{table}.parquet").read_bytes(), "parquet")
     assert ask(app, f"SELECT * FROM {table}_p") == [
         {"s": "\u00e9", "l": ["\u00e9"], "m": [None, "\u00e9"], "n": [1, None]}

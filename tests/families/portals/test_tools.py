@@ -245,7 +245,7 @@ async def test_each_tool_needs_its_scope(app: App, era: str) -> None:
 
 
 async def test_a_refusal_is_a_tool_result_on_the_wire_and_an_unknown_tool_is_not(tmp_path: Path) -> None:
-    server = Stdio.start(tmp_path, env=environment(MEMORY_MCP_ENGINE_IDLE="1"))
+    server = Stdio.start(tmp_path, env=environment(MEMORY_MCP_PORTAL_ENGINE_IDLE="1"))
     answer = server.ask(
         "tools/call", {"name": "memory/query", "arguments": {"portalUri": "mem://a/b", "sql": "SELECT 1"}}
     )
@@ -498,7 +498,7 @@ async def test_a_wide_number_read_as_text_can_be_written_and_asked_for_again(cli
 
 
 async def test_a_number_that_is_none_is_refused_on_the_wire(tmp_path: Path) -> None:
-    server = Stdio.start(tmp_path, env=environment(MEMORY_MCP_ENGINE_IDLE="1"))
+    server = Stdio.start(tmp_path, env=environment(MEMORY_MCP_PORTAL_ENGINE_IDLE="1"))
     for bad in (math.nan, math.inf):
         arguments = {"portalUri": "mem://a/b", "table": "t", "data": [{"n": bad}]}
         answer = server.ask("tools/call", {"name": "portal_write", "arguments": arguments})

@@ -48,12 +48,12 @@ def test_nothing_outside_the_folders_is_written_or_read(tmp_path: Path) -> None:
     assert (outside / "secret").read_text() == "secret"
     for destination in ("../outside/secret", "secret", "downloads/../x", "/etc/passwd", "downloads/a/b"):
         with pytest.raises((Invalid, NotFound)):
-            uploads.take(imports, destination, 0)
+            uploads.read_piece(imports, destination, 0)
 
 
 def test_files_nobody_comes_back_for_are_deleted(tmp_path: Path) -> None:
     uploads.add(tmp_path, "old", 0, encoded(b"1"), most=100)
-    long_ago = time.time() - uploads.LASTS - 1
+    long_ago = time.time() - uploads.MAX_AGE_S - 1
     os.utime(tmp_path / "uploads" / "old", (long_ago, long_ago))
     uploads.add(tmp_path, "new", 0, encoded(b"1"), most=100)
     assert [path.name for path in (tmp_path / "uploads").iterdir()] == ["new"]
@@ -66,8 +66,8 @@ def test_only_so_many_uploads_wait_at_a_time_and_those_under_way_go_on(tmp_path:
         uploads.add(tmp_path, "one-more.csv", 0, encoded(b"1"), most=100)
     assert not (tmp_path / "uploads" / "one-more.csv").exists()
     uploads.add(tmp_path, "3.csv", 1, encoded(b"2"), most=100)
-    uploads.forget(tmp_path, "uploads/4.csv")
-    uploads.forget(tmp_path, "uploads/../uploads/5.csv")  # is no upload's name
+    uploads.delete(tmp_path, "uploads/4.csv")
+    uploads.delete(tmp_path, "uploads/../uploads/5.csv")  # is no upload's name
     uploads.add(tmp_path, "one-more.csv", 0, encoded(b"1"), most=100)
     assert len(list((tmp_path / "uploads").iterdir())) == uploads.MAX_UPLOADS_PER_USER
 
@@ -117,15 +117,15 @@ def test_uploads_together_take_up_twice_what_one_may(tmp_path: Path) -> None:
 
 
 def test_an_upload_is_imported_and_an_export_comes_back_whole(app: App, table: str) -> None:
-    transfers = app.portals.transfers
-    source = transfers.receive(CALLER, f"{table}.csv", 0, encoded(b"id,a\n1,x\n2,y\n")).source
-    imported = transfers.import_file(CALLER, PORTAL, source, "csv", table, {}, lambda *_: None)
+    portals = app.portals
+    source = portals.imports.receive(CALLER, f"{table}.csv", 0, encoded(b"id,a\n1,x\n2,y\n")).source
+    imported = portals.imports.import_file(CALLER, PORTAL, source, "csv", table, {}, lambda *_: None)
     assert imported.imported == 2
     with pytest.raises(NotFound):
-        transfers.import_file(CALLER, PORTAL, source, "csv", table, {}, lambda *_: None)  # it is gone
+        portals.imports.import_file(CALLER, PORTAL, source, "csv", table, {}, lambda *_: None)  # it is gone
     destination = f"downloads/{table}.csv"
-    made = transfers.export_file(CALLER, PORTAL, destination, "csv", table, None, lambda *_: None)
-    piece = transfers.hand_over(CALLER, destination, 0)
+    made = portals.exports.export_file(CALLER, PORTAL, destination, "csv", table, None, lambda *_: None)
+    piece = portals.exports.read_piece(CALLER, destination, 0)
     assert (piece.done, piece.bytes, len(base64.b64decode(piece.data))) == (True, made.bytes, made.bytes)
     with pytest.raises(NotFound):
-        transfers.hand_over(CALLER, "downloads/nothing.csv", 0)
+        portals.exports.read_piece(CALLER, "downloads/nothing.csv", 0)

@@ -4,6 +4,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +17,6 @@ from mcp import Client
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.engines.chdb import process as engine_process
 from memory_mcp.families.recall import operations
 from memory_mcp.families.recall.model import RecallQuery
 from memory_mcp.families.vault.model import NewMemory
@@ -137,7 +137,7 @@ async def test_without_an_engine_portals_are_named(
     portal = tmp_path / "portals" / "tests" / "talk"
     portal.mkdir(parents=True)
     (portal / "portal.json").write_text('{"tables": null}')
-    monkeypatch.setattr(engine_process.sys, "executable", "/nowhere/python")  # type: ignore[attr-defined]
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
     answer = await recall(client, "teapot")
     assert set(missing(answer)) == {"portals"}
     assert {hit["ref"] for hit in answer["hits"]} == set(kept.values())

@@ -42,8 +42,8 @@ def prune(app: App) -> Pruned:
 
 def slow_process(app: App) -> Callable[[], None]:
     """A process that has looked at the top of the store, and puts in what it saw when it is called."""
-    folder = app.stores._opened(CALLER, "s")
-    slow = Catalogue(app.stores._caches.database(CALLER.user), folder)
+    folder = app.stores._access.open(CALLER, "s")
+    slow = Catalogue(app.stores._access._caches.database(CALLER.user), folder)
     seen = folder.listing(())
     read = slow._read_changed(seen)
 
@@ -199,7 +199,7 @@ def test_nobody_waits_for_a_turn_while_files_are_read(
 
     def texts(folder: StoreFolder, *arguments: Any) -> Any:
         yield from real(folder, *arguments)
-        with suppress(Unavailable), StoreFolder(folder.store, durable=False).turn(wait=0):
+        with suppress(Unavailable), StoreFolder(folder.store, durable=False).lock(timeout_s=0):
             free.append(True)
 
     monkeypatch.setattr(StoreFolder, "texts", texts)
@@ -281,6 +281,6 @@ def test_listing_beside_somebodys_index_takes_no_turn(
     app.stores.add(CALLER, "s", "x", "c", Metadata())
     write(tmp_path / "stores" / "s", "index.yaml", "site: mine\n")
     before = tree(tmp_path / "stores")
-    monkeypatch.delattr(StoreFolder, "turn")
+    monkeypatch.delattr(StoreFolder, "lock")
     assert listed(app) == ["x"]
     assert tree(tmp_path / "stores") == before

@@ -16,7 +16,7 @@ from memory_mcp.app import App
 from memory_mcp.engines.files import atomic_write, rename
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 from memory_mcp.errors import AppError, Conflict
-from memory_mcp.families.stores import folders, operations
+from memory_mcp.families.stores import category_indexes, folders, operations
 from memory_mcp.families.stores.folders import StoreFolder
 from memory_mcp.families.stores.frontmatter import parse
 from memory_mcp.families.stores.model import FileChange, Metadata
@@ -372,7 +372,7 @@ class PowerCut(BaseException):
         (folders, "rename_to_new"),
         (StoreFolder, "_sync"),
         (StoreFolder, "write_index"),
-        (operations.Stores, "_index"),
+        (category_indexes.CategoryIndexes, "update"),
     ],
 )
 def test_a_move_cut_short_leaves_the_memory_at_one_of_both_ends(
@@ -472,7 +472,7 @@ def test_an_editor_that_empties_the_file_first_loses_nothing(
     def save(seconds: float) -> None:
         nonlocal now_ns
         file.write_text("---\nk: 2\n---\n\nafter\n")
-        now_ns = file.stat().st_mtime_ns + operations.SAVING
+        now_ns = file.stat().st_mtime_ns + operations.SAVE_NS
 
     monkeypatch.setattr(operations, "time", SimpleNamespace(time_ns=lambda: now_ns, sleep=save))
     app.stores.update(CALLER, "s", "a", FileChange(tags=["t"]))

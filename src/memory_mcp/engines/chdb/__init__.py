@@ -1,1 +1,1 @@
-"""The chDB engine: one process for each open portal, shared by all servers on the machine, behind a wall."""
+"""The chDB engine: one process for each open portal, shared by all servers, behind a SQL policy and a sandbox."""

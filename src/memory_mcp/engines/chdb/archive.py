@@ -60,9 +60,9 @@ class _Part:
 def seal(path: Path | str, about: dict[str, Any]) -> None:
     """Add the list to a backup the engine has just made."""
     with Path(path).open("rb") as file:
-        said = {"format": FORMAT, **about, "sha256": _digests(file, _parts(file))}
-    said["seal"] = _seal(said)
-    text = json.dumps(said, ensure_ascii=False, indent=1).encode()
+        manifest = {"format": FORMAT, **about, "sha256": _digests(file, _parts(file))}
+    manifest["seal"] = _seal(manifest)
+    text = json.dumps(manifest, ensure_ascii=False, indent=1).encode()
     with tarfile.open(path, "a") as archive:
         entry = tarfile.TarInfo(MANIFEST)
         entry.size = len(text)
@@ -76,17 +76,17 @@ def manifest(path: Path | str) -> dict[str, Any]:
         with Path(path).open("rb") as file:
             parts = _parts(file)
             _check_end(file, parts)
-            said = json.loads(_read(file, parts, MANIFEST, MAX_MANIFEST_BYTES))
+            manifest = json.loads(_read(file, parts, MANIFEST, MAX_MANIFEST_BYTES))
             digests = _digests(file, parts)
     except (tarfile.TarError, ValueError, RecursionError, OSError, EOFError) as exc:
         raise DamagedArchive("This is not a portal file, or not all of it is there.") from exc
-    if not isinstance(said, dict) or said.get("format") != FORMAT:
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise DamagedArchive("This is not a portal file of a kind this program knows.")
-    if said.pop("seal", None) != _seal(said) or said.pop("sha256", None) != digests:
+    if manifest.pop("seal", None) != _seal(manifest) or manifest.pop("sha256", None) != digests:
         raise DamagedArchive("This portal file was changed or damaged after it was made.")
-    if not all(isinstance(said.get(part), dict) for part in ("tables", "metadata")):
+    if not all(isinstance(manifest.get(part), dict) for part in ("tables", "metadata")):
         raise DamagedArchive("This portal file does not say what it holds.")
-    return said
+    return manifest
 
 
 def verify(path: Path | str) -> None:
@@ -146,15 +146,15 @@ def _header(file: IO[bytes], offset: int) -> tarfile.TarInfo | None:
 def _extended(file: IO[bytes], entry: tarfile.TarInfo) -> dict[str, str]:
     """What a pax header says of the next part: its path if that is long, and its size beyond 8 GiB. Nothing else."""
     text = file.read(entry.size) if entry.size <= MAX_PATH_BYTES else b""
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     place = 0
     while (found := _PATH_OR_SIZE.match(text, place)) and int(found[1]) == len(found[0]):
-        said[found[2].decode()] = found[3].decode()
+        fields[found[2].decode()] = found[3].decode()
         place = found.end()
-    is_size = said.get("size", str(_MAX_PLAIN_BYTES))
-    if not said or place != len(text) or not is_size.isdecimal() or int(is_size) < _MAX_PLAIN_BYTES:
+    is_size = fields.get("size", str(_MAX_PLAIN_BYTES))
+    if not fields or place != len(text) or not is_size.isdecimal() or int(is_size) < _MAX_PLAIN_BYTES:
         raise DamagedArchive("This portal file has a header that no portal has.")
-    return said
+    return fields
 
 
 def _check_end(file: IO[bytes], parts: Mapping[str, _Part]) -> None:
@@ -172,9 +172,9 @@ def _padded(size: int) -> int:
     return -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
 
 
-def _seal(said: Mapping[str, Any]) -> str:
+def _seal(manifest: Mapping[str, Any]) -> str:
     """Of the list itself: what it says of tables is as it was, too."""
-    return sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    return sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _digests(file: IO[bytes], parts: Mapping[str, _Part]) -> dict[str, str]:
@@ -235,8 +235,8 @@ def _contents(text: bytes) -> dict[str, str]:
     contents: dict[str, str] = {}
     for file in root.iter("file"):
         name = file.findtext("name", "")
-        said = [part.tag for part in file]
-        if name in contents or len(said) != len(set(said)):
+        tags = [part.tag for part in file]
+        if name in contents or len(tags) != len(set(tags)):
             raise DamagedArchive(f"This portal file lists {name!r} twice.")
         if not _LISTED.fullmatch(name):
             raise DamagedArchive(f"This portal file lists {name!r}, which no portal does.")

@@ -1,4 +1,4 @@
-"""A server's line to the engine of one portal: started if nobody has, found again if it died."""
+"""A server's line to the engine of one portal: the engine is started if none runs, and found again if it has ended."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ from memory_mcp.errors import AppError, Invalid, LimitExceeded, NotFound, Unavai
 
 __all__ = ["EngineError", "EngineLine", "Interrupted", "Rules", "is_installed", "is_running", "wait_until_ended"]
 
-PAUSE = 0.02
+POLL_INTERVAL_S = 0.02
 MAX_ATTEMPTS = 5
 # Requests of one server that one engine answers side by side; each kind leaves the others free.
 MAX_QUERIES = 4
@@ -40,8 +40,8 @@ MAX_COUNT_S = 60  # to count the rows of an export
 KILL_GRACE_S = 5.0  # after an engine should have ended a request itself
 PROBE_INTERVAL_S = 10.0  # between two checks that a busy engine still responds
 STALL_TIMEOUT_S = 30.0  # without a byte while a message is under way
-LOOK = 0.1  # seconds between two looks whether the caller is still there
-LEAVING = 120.0  # seconds an engine has to finish what it is at and leave: an old one waits until nobody asks
+CANCEL_CHECK_INTERVAL_S = 0.1  # between two checks that the caller has not left
+LEAVE_TIMEOUT_S = 120.0  # for an engine to finish its requests and end
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Overdue(Exception):
 
 
 class Interrupted(Unavailable):
-    """The engine died with a statement in its hands: only the tables can tell whether it was carried out."""
+    """The engine ended during a statement: only the tables show whether it was carried out."""
 
 
 class EngineLine:
@@ -87,7 +87,7 @@ class EngineLine:
         self._queries = threading.BoundedSemaphore(MAX_QUERIES)
         self._exports = threading.BoundedSemaphore(MAX_EXPORTS)
         self._statements = threading.BoundedSemaphore(MAX_STATEMENTS)
-        # Connections that nobody uses just now, each with the folder of its engine; the last one is taken first.
+        # Connections that are not in use, each with the folder of its engine; the last one is taken first.
         self._free: list[tuple[list[int] | None, socket.socket]] = []
         self._cancelled: threading.Event | None = None
         self._settings: Callable[[], dict[str, int]] = dict  # of the engine, for each statement of ours
@@ -108,13 +108,13 @@ class EngineLine:
         return line
 
     def query(
-        self, sql: str, parameters: dict[str, Any], lent: dict[str, str] | None = None, field: str = "sql"
+        self, sql: str, parameters: dict[str, Any], attached: dict[str, str] | None = None, field: str = "sql"
     ) -> dict[str, Any]:
-        """A query of a caller, through the wall. `lent` are other portals' databases, by what it calls them; `field` is
-        the argument that is to blame."""
-        asked = {"op": "query", "sql": sql, "parameters": parameters, "lent": lent or {}}
+        """A query of a caller, if the SQL policy allows it. `attached` are other portals' databases, by their names in
+        it; `field` is the argument that is to blame."""
+        request = {"op": "query", "sql": sql, "parameters": parameters, "lent": attached or {}}
         with self._acquire(self._queries, MAX_WAIT_S):
-            answer: dict[str, Any] = json.loads(self._ask(asked, self._limits["max_execution_time"], field=field))
+            answer: dict[str, Any] = json.loads(self._ask(request, self._limits["max_execution_time"], field=field))
         return answer
 
     def run(self, sql: str, parameters: dict[str, Any] | None = None, data: bytes = b"") -> bytes:
@@ -122,7 +122,7 @@ class EngineLine:
         return self._state({"op": "run", "sql": sql, "parameters": parameters or {}}, data)
 
     def run_once(self, sql: str, data: bytes = b"", parameters: dict[str, Any] | None = None) -> None:
-        """A statement that must not be sent again unseen. Raises Interrupted if the engine dies meanwhile."""
+        """A statement that must not be sent again unseen. Raises Interrupted if the engine ends meanwhile."""
         self._state({"op": "run", "sql": sql, "parameters": parameters or {}}, data, once=True)
 
     def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -134,12 +134,13 @@ class EngineLine:
         return self._state({"op": "run afresh", "sql": sql, "made": made})
 
     def export(self, sql: str, path: Path, format_: str, most: int, field: str = "query") -> int:
-        """Write what a caller's query gives, at most so many bytes, to a file, through the wall. How many rows."""
+        """Write the result of a caller's query, if the SQL policy allows it, to a file of at most so many bytes.
+        Returns how many rows it has."""
         limits = {name: value for name, value in self._limits.items() if name in ("max_memory_usage", "max_threads")}
         limits |= {"max_result_bytes": most, "max_execution_time": MAX_EXPORT_S}
-        asked = {"op": "export", "sql": sql, "path": str(path), "format": format_, "limits": limits}
+        request = {"op": "export", "sql": sql, "path": str(path), "format": format_, "limits": limits}
         with self._acquire(self._exports, MAX_EXPORT_WAIT_S):
-            return int(self._ask(asked, MAX_EXPORT_S + MAX_COUNT_S, field=field))
+            return int(self._ask(request, MAX_EXPORT_S + MAX_COUNT_S, field=field))
 
     def check_archive(self, name: str) -> None:
         """Raises archive.Damaged unless a staged portal file makes plain tables only."""
@@ -152,18 +153,18 @@ class EngineLine:
     def close(self) -> None:
         self._drop_free()
 
-    def dismiss(self, wait: float = LEAVING) -> None:
-        """Have the engine leave, if one has the portal open. Raises Unavailable if it does not in `wait` seconds."""
+    def dismiss(self, timeout_s: float = LEAVE_TIMEOUT_S) -> None:
+        """Have the engine leave, if one has the portal open. Raises Unavailable if it does not within `timeout_s`."""
         self.close()
-        deadline, asked = time.monotonic() + wait, False
+        deadline, is_requested = time.monotonic() + timeout_s, False
         while is_running(self._folder):
             if time.monotonic() > deadline:
                 raise Unavailable("The engine of a portal is still busy. Try again in a minute.")
-            if not asked:
+            if not is_requested:
                 with suppress(OSError):  # it is just starting or leaving
                     self._process.ask({"op": "leave"})
-                    asked = True
-            time.sleep(PAUSE)
+                    is_requested = True
+            time.sleep(POLL_INTERVAL_S)
 
     def _state(self, header: dict[str, Any], data: bytes = b"", *, once: bool = False) -> bytes:
         with self._acquire(self._statements, MAX_STATEMENT_S):
@@ -187,7 +188,7 @@ class EngineLine:
     @contextmanager
     def _acquire(self, slots: threading.BoundedSemaphore, max_wait_s: float) -> Iterator[None]:
         deadline = time.monotonic() + max_wait_s
-        while not slots.acquire(timeout=LOOK):
+        while not slots.acquire(timeout=CANCEL_CHECK_INTERVAL_S):
             self._check_continue()
             if time.monotonic() > deadline:
                 raise Unavailable(
@@ -212,7 +213,7 @@ class EngineLine:
                 deadline = time.monotonic() + timeout_s
                 try:
                     answer = self._exchange(wire, deadline + frames.GRACE_S + KILL_GRACE_S, header, data)
-                except OSError as exc:  # it died, or has just left
+                except OSError as exc:  # it has ended
                     self._drop_free()
                     if once:
                         raise Interrupted("The engine of this portal went away. Try again.") from exc
@@ -227,7 +228,7 @@ class EngineLine:
     def _exchange(
         self, wire: socket.socket, deadline: float, header: dict[str, Any], data: bytes
     ) -> tuple[dict[str, Any], bytes]:
-        """Raises Overdue when there is no answer at `deadline`, and OSError when the engine dies or hangs: either way
+        """Raises Overdue when there is no answer at `deadline`, and OSError when the engine ends or hangs: either way
         it is killed."""
         wire.settimeout(STALL_TIMEOUT_S)
         try:
@@ -243,7 +244,7 @@ class EngineLine:
         waiting = select.poll()
         waiting.register(wire, select.POLLIN)
         probed_at = time.monotonic()
-        while not waiting.poll(LOOK * 1000):
+        while not waiting.poll(CANCEL_CHECK_INTERVAL_S * 1000):
             self._check_continue()
             now = time.monotonic()
             if now > deadline:
@@ -296,23 +297,23 @@ def _timeout(field: str | None) -> AppError:
 
 def _error(answer: dict[str, Any], field: str | None) -> Exception:
     """`field` is the argument a caller's query came in; None for statements of our own."""
-    kind, said = answer["kind"], answer["message"]
+    kind, message = answer["kind"], answer["message"]
     if kind == "timeout" or answer.get("code") in _TOO_LONG:
         return _timeout(field)
     if kind == "damaged":
-        return archive.DamagedArchive(said)
+        return archive.DamagedArchive(message)
     if kind == "refused":
-        return Invalid(f"{field}: {said}", code="read_only_query", field=field)
+        return Invalid(f"{field}: {message}", code="read_only_query", field=field)
     if kind == "too much":
-        return Invalid(f"{field}: {said}", code="too_large", field=field)
+        return Invalid(f"{field}: {message}", code="too_large", field=field)
     if kind == "unfit" and field == "query":
         return Invalid("query: an export takes no parameters. Write the values into the query.", field="query")
     if kind == "unfit" and field is not None:
-        return Invalid(f"parameters: {said}", field="parameters")
+        return Invalid(f"parameters: {message}", field="parameters")
     code = answer["code"]
     if code == _DISK_FULL:
         return Unavailable("The disk that this portal lies on is full. Make room, and try again.")
-    if code == _STD_EXCEPTION and _FILESYSTEM_ERROR in said:
+    if code == _STD_EXCEPTION and _FILESYSTEM_ERROR in message:
         return Unavailable(
             "The engine cannot use the files of this portal: they were moved or deleted. Try again.",
             retry_after=RETRY_AFTER_S,
@@ -322,4 +323,4 @@ def _error(answer: dict[str, Any], field: str | None) -> Exception:
             return LimitExceeded("This is too much for the engine at once. Give it less at a time.", limit="size")
     elif words := _TOO_MUCH.get(code):
         return Invalid(f"{field}: {words}", code="too_large", field=field)
-    return EngineError(said, code)
+    return EngineError(message, code)

@@ -1,4 +1,4 @@
-"""What the engine says is wrong, in words for whoever asked: without its insides, and with what to do."""
+"""What the engine says is wrong, in words for the caller: without its insides, and with what to do."""
 
 import re
 
@@ -8,14 +8,14 @@ TOO_DEEP = (
 )
 TOO_LONG = "The query is too long. Give long lists as a parameter, like {names:Array(String)}, or ask in parts."
 
-# Where in a query, or in the engine, it went wrong: the caller knows the query, and nobody needs the rest.
+# Where in a query, or in the engine, it went wrong: the caller knows the query, and does not need the rest.
 _WHERE = re.compile(
     r"[:.,]? (?:\(?[Ii]n scope |\(?In query |[Ww]hile executing|[Ww]hile processing|Stack trace|There was an error on)"
     r".*",
     re.DOTALL,
 )
 _FILE = re.compile(r": \(?in file/uri .*?\)(?=:|\.| |$)|\(in file/uri [^)]*\)")
-# Names of its errors, its version, and advice about settings that nobody here can change.
+# Names of its errors, its version, and advice about settings that no caller can change.
 _ASIDE = re.compile(r"\s*\((?:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+|version [^)]*|[^()]*setting[^()]*)\)")
 _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.DOTALL), plain)
@@ -81,7 +81,7 @@ _ROW = re.compile(r"\(at row (\d+)\)|\bRow (\d+):")
 _COLUMN = re.compile(r"while reading the value of key ([^)]+)\)|Column \d+,\s+name: (\w+)")
 
 
-def said(exc: Exception) -> str:
+def plain_message(exc: Exception) -> str:
     """What the engine says is wrong, without where in it that happened."""
     text = str(exc).rsplit("DB::Exception:", 1)[-1]
     text = _ASIDE.sub("", _FILE.sub("", text))
@@ -106,7 +106,7 @@ def is_of_a_parameter(exc: Exception) -> bool:
 
 
 def misfit(message: str, first: int) -> str:
-    """Which record does not fit, if the engine has said so. `first` is what the first one is called."""
+    """Which record does not fit, if the engine says so. `first` is what the first one is called."""
     row, column = _ROW.search(message), _COLUMN.search(message)
     if row is None:
         return f"a record does not fit. {message}".strip()

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -17,21 +16,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
-import memory_mcp
 from memory_mcp.engines.chdb import frames, peer, priority, sandbox
 from memory_mcp.engines.files.data_directory import make_private_folder
+from memory_mcp.engines.files.glob import find
 from memory_mcp.engines.files.lock import FileLock, is_free
+from memory_mcp.engines.isolation.launch import start_module
 from memory_mcp.errors import Unavailable
 
 START_TIMEOUT_S = 30.0  # on a busy machine
 HELLO_TIMEOUT_S = 15.0
 POLL_INTERVAL_S = 0.02
-IDLE_TIMEOUT_S = 60.0  # from the last request to the end of the engine
 MAX_FAILED_STARTS = 2  # in a row
 RETRY_AFTER_S = 10
 ENDED_ITSELF = 3  # exit status of an engine that ended because something in it did not stop
 LEAVE_TIMEOUT_S = 5.0  # for an idle engine to end
-PACKAGES = Path(memory_mcp.__file__).parents[1]
 # An engine gets no more of the server's environment than it needs to run: nothing in it is a secret, and no library is
 # put before the engine's own (chDB does not survive another allocator in LD_PRELOAD).
 _ENVIRONMENT = (
@@ -49,6 +47,7 @@ class Rules:
     sandbox: Literal["auto", "required"] = "auto"
     max_engines: int = 8  # at once, started by all servers together, for the portals below `root`
     root: Path | None = None  # a user's portals; None where nothing counts them
+    idle_s: float = 60.0  # from the last request to the end of an engine
 
 
 def is_installed() -> bool:
@@ -224,7 +223,7 @@ class EngineProcess:
 
     def _free_slot(self, root: Path) -> None:
         """End the engine that has been idle longest if the limit is reached. Raises Unavailable if all are busy."""
-        running = [lock for lock in root.glob(f"*/*/{frames.LOCK}") if is_running(lock.parent)]
+        running = [lock for lock in find(root, f"*/*/{frames.LOCK}") if is_running(lock.parent)]
         running = [lock for lock in running if lock.parent != self._folder]
         if len(running) < self._rules.max_engines:
             return
@@ -237,22 +236,16 @@ class EngineProcess:
         )
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        idle = float(os.environ.get("MEMORY_MCP_ENGINE_IDLE", IDLE_TIMEOUT_S))
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        with os.fdopen(os.open(self._folder / "engine.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)) as said:
-            # From the package's own folder: Python may import from where it starts, and what it may import the engine
-            # may read. What it is to open goes through a pipe: every user sees the arguments of a process.
-            engine = subprocess.Popen(
-                [sys.executable, "-m", "memory_mcp.engines.chdb.broker"],
-                stdin=subprocess.PIPE,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,
-                cwd=PACKAGES,
-                env={**environment, "LC_ALL": "C.UTF-8", "TMPDIR": str(self._folder / "tmp")},
+        environment |= {"LC_ALL": "C.UTF-8", "TMPDIR": str(self._folder / "tmp")}
+        log_file = os.open(self._folder / "engine.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(log_file) as output:
+            engine = start_module(
+                "memory_mcp.engines.chdb.broker", environment=environment, output=output, errors=output
             )
         niceness = _STARTS.record(self._rules.root or self._folder)
-        orders = {"folder": str(self._folder), "idle_s": idle, "niceness": niceness}
+        orders = {"folder": str(self._folder), "idle_s": self._rules.idle_s, "niceness": niceness}
+        # Through a pipe: every user sees the arguments of a process.
         with suppress(BrokenPipeError), cast(IO[bytes], engine.stdin) as pipe:
             pipe.write(json.dumps(orders).encode())
         threading.Thread(target=self._reap, args=(engine,), name="engine", daemon=True).start()

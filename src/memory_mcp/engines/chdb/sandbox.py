@@ -1,19 +1,16 @@
 """What the operating system keeps an engine from: files, network, other programs."""
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from memory_mcp.engines.isolation import landlock, seccomp
+from memory_mcp.engines.isolation.sandbox import restrict_files
 
-_SYSTEM = (
-    *("/usr/lib", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime"),
-    *("/dev/urandom", "/sys/fs/cgroup", "/sys/devices/system"),
-)
+_SYSTEM = ("/sys/fs/cgroup", "/sys/devices/system")
 _PROC = (
     *("meminfo", "cpuinfo", "stat", "sys/vm"),
     *("self/maps", "self/statm", "self/status", "self/smaps_rollup", "self/cgroup", "self/mountinfo"),
-    # Where it may not read this, chDB takes for it whatever lies behind `environ`, and dies as it is loaded if that
+    # Where it may not read this, chDB takes for it whatever lies behind `environ`, and crashes as it is loaded if that
     # happens to look right.
     "self/auxv",
 )
@@ -31,9 +28,8 @@ def missing() -> list[str]:
 def enter(folder: Path, readable: Iterable[Path]) -> None:
     """Confine this process: it can use its portal's folder, and read what Python and the engine need to run. It can
     open no socket and start no program. What the system lacks for that (`missing`) is left out."""
-    python = (sys.prefix, sys.base_prefix, *filter(None, sys.path))
-    landlock.restrict(
-        readable=(*map(Path, (*python, *_SYSTEM, *(f"/proc/{name}" for name in _PROC))), *readable),
+    restrict_files(
+        readable=(*map(Path, (*_SYSTEM, *(f"/proc/{name}" for name in _PROC))), *readable),
         writable=(folder, Path("/dev/null")),
     )
     seccomp.restrict()

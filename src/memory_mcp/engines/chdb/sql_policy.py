@@ -69,7 +69,7 @@ _PARAMETER = re.compile(
 _STATE = re.compile("aggregatefunction", re.IGNORECASE)
 _STATES = ("State", "Merge", "MergeState", "SimpleState")  # combinators that carry raw states about
 DATABASE = "portal"  # what every portal's is called
-LENT = "lent_"  # what the names of other portals' databases start with; users.xml lets readers in
+ATTACHED_PREFIX = "lent_"  # what the names of other portals' databases start with; users.xml lets readers in
 MAX_QUERY_CHARS = 65_536  # characters of a query
 
 

@@ -66,8 +66,8 @@ class BoundedZip(zipfile.ZipFile):
         if any(entry.compress_type not in METHODS for entry in entries):
             raise Invalid("This zip uses a compression method other than deflate. Pack it again, or give the folder.")
 
-    def open(self, *asked: Any, **more: Any) -> IO[bytes]:
-        return count_reads(super().open(*asked, **more), self.budget)
+    def open(self, *args: Any, **kwargs: Any) -> IO[bytes]:
+        return count_reads(super().open(*args, **kwargs), self.budget)
 
 
 def open_gzip(stream: IO[bytes], compressed_bytes: int) -> IO[bytes]:

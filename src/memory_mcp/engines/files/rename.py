@@ -1,4 +1,4 @@
-"""Renaming that takes nobody by surprise: two names change places, or a name is taken only if it is free.
+"""Renaming in one step: two names change places, or a name is used only if it is free.
 
 Linux can do both at once (renameat2). Elsewhere they say that they cannot.
 """

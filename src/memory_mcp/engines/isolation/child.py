@@ -17,17 +17,12 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.engines.isolation import landlock
+from memory_mcp.engines.isolation.sandbox import restrict_files
 from memory_mcp.errors import AppError
 
 NICENESS = 10  # below servers and engines: reading files is work that can wait
 OWN = "memory_mcp."  # only functions of this package are called
 _PARENT_DEATH_SIGNAL = 1  # of prctl
-_SYSTEM = (
-    *("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime"),
-    *("/dev/urandom", "/dev/null"),
-)
-_NETWORK_FILES = ("/etc", "/usr/share", "/usr/local/share", "/run/systemd/resolve")  # host names, certificates
 
 
 def main() -> None:
@@ -60,11 +55,11 @@ def _answer(line: bytes) -> tuple[bytes, bool]:
         return json.dumps({"bug": traceback.format_exc()}).encode(), True
 
 
-def _call(asked: dict[str, Any]) -> Any:
-    if not asked["module"].startswith(OWN):
-        raise ValueError(asked["module"])
-    function = getattr(importlib.import_module(asked["module"]), asked["function"])
-    return function(*asked["arguments"])
+def _call(request: dict[str, Any]) -> Any:
+    if not request["module"].startswith(OWN):
+        raise ValueError(request["module"])
+    function = getattr(importlib.import_module(request["module"]), request["function"])
+    return function(*request["arguments"])
 
 
 def _end_with_parent(parent: int) -> None:
@@ -90,10 +85,8 @@ def _limit_resources(limits: dict[str, Any]) -> None:
 
 
 def _limit_files(limits: dict[str, Any]) -> None:
-    python = (sys.prefix, sys.base_prefix, *filter(None, sys.path))
-    more = _NETWORK_FILES if limits["network"] else ()
-    landlock.restrict(
-        readable=map(Path, (*python, *_SYSTEM, *more, *limits["readable"])),
+    restrict_files(
+        readable=map(Path, ("/dev/null", *limits["readable"])),
         writable=map(Path, limits["writable"]),
         network=limits["network"],
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _CREATE, _ADD, _RESTRICT = 444, 445, 446  # the numbers of its three system calls, on every architecture
-_VERSION = 1  # a flag: asks for the version instead of making a ruleset
+_VERSION = 1  # a flag: returns the version instead of creating a ruleset
 _BENEATH = 1  # a rule: about a path and all below it
 _NO_NEW_PRIVILEGES = 38
 

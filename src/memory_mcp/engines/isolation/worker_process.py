@@ -19,15 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
-import memory_mcp
 from memory_mcp import errors
 from memory_mcp.cancellation import check_not_cancelled
+from memory_mcp.engines.isolation.launch import PACKAGES, start_module
 from memory_mcp.errors import AppError, LimitExceeded, Unavailable
 
 POLL_INTERVAL_S = 0.1  # between two checks that the caller has not cancelled
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 TOO_MUCH = "This takes too much time, memory or space. Give less at a time."
-PACKAGES = Path(memory_mcp.__file__).parents[1]
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +74,13 @@ class WorkerProcess:
     def start(self) -> None:
         """Start the process ahead of the first call, which would start it otherwise. It needs about 60 ms."""
         if self._started is None:
-            self._started = _start(self._limits, has_packages=self._limits["network"])
+            self._started = start_module(
+                "memory_mcp.engines.isolation.child",
+                json.dumps(self._limits),
+                environment={"PYTHONPATH": str(PACKAGES), "PYTHONUTF8": "1"},
+                output=subprocess.PIPE,
+                has_site_packages=self._limits["network"],
+            )
 
     @property
     def _process(self) -> subprocess.Popen[bytes]:
@@ -90,13 +95,13 @@ class WorkerProcess:
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function of this package in the child. Arguments and result are JSON values."""
-        asked = {"module": function.__module__, "function": function.__qualname__, "arguments": arguments}
+        request = {"module": function.__module__, "function": function.__qualname__, "arguments": arguments}
         try:
             stdin = cast(IO[bytes], self._process.stdin)
-            stdin.write(json.dumps(asked, default=str).encode() + b"\n")
+            stdin.write(json.dumps(request, default=str).encode() + b"\n")
             stdin.flush()
             answer = json.loads(self._receive_line())
-        except OSError as exc:  # it has ended, or ends while it is asked
+        except OSError as exc:  # it has ended, or ends during the call
             raise self._reason() from exc
         if "limit" in answer:
             raise LimitExceeded(TOO_MUCH, limit=answer["limit"])
@@ -148,23 +153,11 @@ class WorkerProcess:
                 cast(IO[bytes], stream).close()
 
 
-def _start(limits: dict[str, Any], *, has_packages: bool) -> subprocess.Popen[bytes]:
-    # Without site (-S) it starts in half the time. The environment holds no secret of the server.
-    flags = [] if has_packages else ["-S"]
-    return subprocess.Popen(
-        [sys.executable, *flags, "-m", "memory_mcp.engines.isolation.child", json.dumps(limits)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=PACKAGES,
-        env={"PYTHONPATH": str(PACKAGES), "PYTHONUTF8": "1"},
-        start_new_session=True,
-    )
-
-
-def _rebuild_error(function: Callable[..., Any], said: dict[str, Any]) -> AppError:
+def _rebuild_error(function: Callable[..., Any], stored: dict[str, Any]) -> AppError:
     """An error as the function raised it: one of errors.py, or of the function's own module."""
-    own = getattr(sys.modules[function.__module__], said["class"], None)
-    kind = own or getattr(errors, said["class"], AppError)
+    own = getattr(sys.modules[function.__module__], stored["class"], None)
+    kind = own or getattr(errors, stored["class"], AppError)
     if not (isinstance(kind, type) and issubclass(kind, AppError)):
         kind = AppError
-    return kind(said["message"], code=said["code"], hint=said["hint"], people_hint=said["people_hint"], **said["data"])
+    hints = {"hint": stored["hint"], "people_hint": stored["people_hint"]}
+    return kind(stored["message"], code=stored["code"], **hints, **stored["data"])

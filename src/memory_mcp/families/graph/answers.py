@@ -59,7 +59,7 @@ def page(tx: Read, offset: int) -> Nodes:
     entities: list[Entity] = []
     relations: list[Relation] = []
     space, last = ANSWER, offset
-    for placed in storage.placed_after(tx, offset):
+    for placed in storage.paged_entities_after(tx, offset):
         if placed is None or placed.size > space:
             break
         entities.append(placed.entity)
@@ -95,11 +95,11 @@ def written(answer: A) -> A:
     kept, are_all = _fitting(items, ANSWER)
     if are_all:
         return answer
-    said = (
+    advice = (
         f"All is done, and too long to show: {len(items) - len(kept)} items are left out here. open_nodes shows them."
     )
     shown = {name: [one for kind, one in kept if kind == name] for name in lists}
-    return replace(answer, notice=f"{answer.notice} {said}" if answer.notice else said, **shown)
+    return replace(answer, notice=f"{answer.notice} {advice}" if answer.notice else advice, **shown)
 
 
 def listed(projects: Sequence[Project]) -> Projects:

@@ -17,10 +17,10 @@ PROJECTS, ARCHIVE, LOCKS = "projects", "archive", "locks"
 DELETED = ".deleted"  # what the name of a mark ends with
 PART = ".db.part"  # what the name of a copy ends with that is not whole yet
 MAX_OPEN_FILES = 32  # projects' files; each takes five of the few that a process may have open
-PATIENCE = 0.05  # seconds for a write to finish in a file that is to be closed
+CLOSE_TIMEOUT_S = 0.05  # for a write to finish in a file that is to be closed
 
 OpenFile = Callable[[Path, Path, bool], Database]
-"""Opens a project's file, given its path, where its writers wait, and whether to make it."""
+"""Opens a project's file, given its path, the file its writers lock, and whether to create it."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class GraphFolder:
         return path.relative_to(self.folder).as_posix()
 
     def lock(self, project_id: str) -> Path:
-        """Where writers of a project wait, wherever its file lies."""
+        """The file that writers of a project lock."""
         return self.folder / LOCKS / f"{project_id}.lock"
 
     def mark(self, project_id: str) -> Path:
@@ -69,19 +69,19 @@ class OpenFiles:
         """A project's file. Raises NotFound if it is missing and not to be made."""
         with self._guard:
             opening = self._opening[path]
-        with opening:  # one at a time, and nobody else's file waits for it
+        with opening:  # one at a time for each file
             db = self._known.get(path)
             if db is None:
                 db = self._known[path] = self._open_file(path, lock, make)
                 db.whenever_opened(self._use)
         self._use(db)
         for surplus in self._surplus():
-            if not surplus.close(PATIENCE):  # somebody writes to it
+            if not surplus.close(CLOSE_TIMEOUT_S):  # another thread writes to it
                 self._use(surplus)
         return db
 
-    def forget(self, path: Path) -> None:
-        """Nobody here gets this file any more: it is about to be moved or removed."""
+    def detach(self, path: Path) -> None:
+        """No later call gets this file: it is about to be moved or removed."""
         with self._guard:
             self._known.pop(path, None)
             self._open.pop(path, None)
@@ -101,7 +101,7 @@ class OpenFiles:
 def heal(place: GraphFolder) -> None:
     """Bring registry and files together where a crash left them apart.
 
-    While nobody else changes the registry, so that what a living process is about to do is not taken for a crash.
+    The registry's lock is held, so that an unfinished change of a running process is not taken for a crash.
     """
     with place.registry.write() as tx:
         _adopt_files(tx, place)

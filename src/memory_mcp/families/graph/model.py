@@ -45,7 +45,7 @@ class Imported:
     observations: int
     relations: int
     known: int  # entities and relations that were there already
-    dangling: int  # relations whose ends nobody knows
+    dangling: int  # relations whose ends are no known entities
 
 
 @dataclass(frozen=True)

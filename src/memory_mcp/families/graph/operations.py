@@ -1,21 +1,18 @@
-import re
-import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from uuid import uuid4
 
 from memory_mcp.access import Tenants
-from memory_mcp.caller import LOCAL_USER, Caller
+from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
 from memory_mcp.engines.sqlite import Database, Read, Write
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.engines.sqlite.pending_index import read_indexed
-from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
+from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import Group, LastWrite, Text, within_budget
 from memory_mcp.families.graph import answers, storage
-from memory_mcp.families.graph.files import GraphFolder, OpenFile, OpenFiles, heal
+from memory_mcp.families.graph.files import OpenFile
 from memory_mcp.families.graph.model import (
     Created,
     DeletedCount,
@@ -30,152 +27,26 @@ from memory_mcp.families.graph.model import (
     NotStored,
     Observed,
     Project,
-    ProjectNews,
-    Projects,
     Related,
     Relation,
-    Status,
     ref_of,
 )
+from memory_mcp.families.graph.projects import ProjectOperations, check_name
 from memory_mcp.search import word_search
 from memory_mcp.sessions import Session, Sessions
 
-SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-NEXT_TOOL = {"active": "switch_project works in it.", "archived": "restore_project brings it back."}
-NO_PROJECT = "No active project."
-CHOOSE_PROJECT = "Use switch_project to select one. Or name it in the call: `project`."
-BY_WORDS = 200  # entities that words bring into the running
+MAX_WORD_HITS = 200  # entities that words find
 MAX_RELATIONS_PER_ENTITY = 4  # relations for each entity in a picture
 
 
-class Graph:
+class Graph(ProjectOperations):
     """Everything this server can do with knowledge graphs."""
 
     def __init__(self, registries: Tenants, open_file: OpenFile, sessions: Sessions, changes: Changes) -> None:
-        self._registries = registries
-        self._files = OpenFiles(open_file)
-        self._sessions = sessions
+        super().__init__(registries, open_file, sessions)
         self._changes = changes
-        self._healing = threading.Lock()
-        self._healed: set[str] = set()  # users
         self.tidying = IndexMerge("graph_words", self._files.all)
-        sessions.on_end(self.forget_sessions)
         changes.listen(self.tidying.now_and_then)
-
-    def open_local(self) -> None:
-        """Open the local user's registry now, so that a damaged or newer one is reported at the start."""
-        self._place(LOCAL_USER)
-
-    def close(self) -> None:
-        self._files.close()
-
-    def forget_sessions(self, user: str, session_ids: Sequence[str]) -> None:
-        """These sessions are over: they work in no project any more."""
-        if not self._registries.exists(user):
-            return
-        with self._registries.database(user).write() as tx:
-            storage.clear_active_sessions(tx, session_ids)
-
-    # Projects
-
-    def projects(self, caller: Caller, status: Status | None) -> Projects:
-        with self._place(caller.user).registry.read() as tx:
-            return answers.listed(storage.projects(tx, status))
-
-    def create_project(self, caller: Caller, session: Session, name: str, description: str) -> Project:
-        """Make a project with a file of its own and work in it. Raises Conflict if the name is taken."""
-        place = self._place(caller.user)
-        with self._sessions.hold_for_write(caller.user, session), place.registry.write() as tx:
-            project = self._make_project(tx, place, name, description)
-            storage.set_active(tx, session.id, project.id)
-        return project
-
-    def _make_project(
-        self, tx: Write, place: GraphFolder, name: str, description: str, *, any_name: bool = False
-    ) -> Project:
-        if not (any_name and name):
-            _check_name(name)
-        if taken := storage.project(tx, name):
-            raise Conflict(f"There is a project called {name!r} already.", hint=NEXT_TOOL[taken.status], field="name")
-        id_ = str(uuid4())
-        path = place.file(id_, "active")
-        self._files.get(path, place.lock(id_), make=True)
-        return storage.add_project(tx, id_, name, description, place.relative(path))
-
-    def switch_project(self, caller: Caller, session: Session, name: str) -> ProjectNews:
-        """Work in a project from now on, for the rest of the session."""
-        place = self._place(caller.user)
-        with self._sessions.hold_for_write(caller.user, session), place.registry.write() as tx:
-            project = _active_one(tx, name, "name")
-            self._opened(place, project)  # a damaged or lost file is told now, not at the next call
-            storage.set_active(tx, session.id, project.id)
-        return ProjectNews(project, f"Working in {name!r} now.")
-
-    def current_project(self, caller: Caller, session: Session) -> ProjectNews:
-        with self._place(caller.user).registry.read() as tx:
-            project = storage.active(tx, session.id)
-        return ProjectNews(project, f"Working in {project.name!r}." if project else f"{NO_PROJECT} {CHOOSE_PROJECT}")
-
-    def archive_project(self, caller: Caller, name: str) -> ProjectNews:
-        """Put a project away, data and all. It is nobody's active project any more."""
-        project = self._moved(caller, name, "active", "archived")
-        return ProjectNews(project, f"{name!r} is archived. restore_project brings it back.")
-
-    def restore_project(self, caller: Caller, name: str) -> Project:
-        return self._moved(caller, name, "archived", "active")
-
-    def delete_project(self, caller: Caller, name: str) -> ProjectNews:
-        """Delete a project and all its data for good."""
-        place = self._place(caller.user)
-        with place.registry.write() as tx:
-            project = _existing(tx, name)
-            storage.remove_project(tx, project.id)
-            # From here on whatever fails is finished at the next start: a project with a mark is being deleted.
-            mark = place.mark(project.id)
-            mark.parent.mkdir(mode=0o700, exist_ok=True)
-            mark.touch()
-        try:
-            with suppress(NotFound):  # a lost file is gone already
-                self._taken(place, project.id, project.status).remove()
-        except Unavailable:
-            return ProjectNews(None, f"{name!r} is deleted. Its file is in use or damaged, and goes at the next start.")
-        for left in (place.lock(project.id), mark):
-            left.unlink(missing_ok=True)
-        return ProjectNews(None, f"{name!r} is deleted, with all its data.")
-
-    def _moved(self, caller: Caller, name: str, before: Status, after: Status) -> Project:
-        """Move a project's file and say so in the registry.
-
-        The file is copied in the registry's turn, so that nobody takes what is under way for a crash. The price: while
-        a large one is, no project of this user can be made, switched to, moved or deleted. What projects know can be
-        read and written.
-        """
-        place = self._place(caller.user)
-        try:
-            with place.registry.write() as tx:
-                project = _existing_as(tx, name, before)
-                target = place.file(project.id, after)
-                storage.set_status(tx, project.id, after, place.relative(target))
-                storage.clear_active_project(tx, project.id)
-                self._taken(place, project.id, before).move(target)
-                return _existing(tx, name)
-        except Unavailable:
-            # The file may have been moved and the registry not written. What is true now is where the file lies.
-            self._healed.discard(caller.user)
-            with self._place(caller.user).registry.read() as tx:
-                project = _existing(tx, name)
-            if project.status != after:
-                raise
-            return project
-
-    def _taken(self, place: GraphFolder, project_id: str, status: Status) -> Database:
-        """A project's file, for whoever moves or removes it: nobody here gets it any more."""
-        path = place.file(project_id, status)
-        db = self._files.get(path, place.lock(project_id))
-        self._files.forget(path)
-        return db
-
-    # What a project knows
 
     def create_entities(
         self, caller: Caller, session: Session, project: str | None, new: Sequence[NewEntity]
@@ -183,7 +54,7 @@ class Graph:
         """All of them or, if anything fails, none. A name that exists adds nothing and is reported."""
         with self._writing(caller, session, project) as tx:
             made = [(one, storage.add_entity(tx, one)) for one in new]
-            storage.forget_changes(tx)
+            storage.clear_changes(tx)
             skipped = [one for one, entity in made if not entity]
             not_stored = _not_stored(tx, skipped)
         created = Created([entity for _, entity in made if entity], [one.name for one in skipped])
@@ -204,7 +75,7 @@ class Graph:
                     else:
                         skipped.append(KnownObservation(fact.entity_name, content))
             storage.touch(tx, {ids[one.entity_name] for one in added})
-            storage.forget_changes(tx)
+            storage.clear_changes(tx)
         return answers.written(Observed(added, skipped))
 
     def create_relations(
@@ -225,7 +96,7 @@ class Graph:
     def delete_entities(
         self, caller: Caller, session: Session, project: str | None, names: Sequence[str]
     ) -> DeletedCount:
-        """With their observations and relations. A name nobody has is no error: it is gone."""
+        """With their observations and relations. A name that no entity has is no error."""
         with self._writing(caller, session, project) as tx:
             ids = storage.ids_of(tx, dict.fromkeys(names))
             storage.delete_entities(tx, ids.values())
@@ -259,7 +130,7 @@ class Graph:
         if not query:
             raise Invalid("Give words to look for.", hint="read_graph reads everything.", field="query")
         with self._reading(caller, session, project) as tx:
-            scores = word_search.by_words(storage.WordIndex(tx), query, max(BY_WORDS, limit)).scores()
+            scores = word_search.by_words(storage.WordIndex(tx), query, max(MAX_WORD_HITS, limit)).scores()
             best = sorted(scores, key=lambda number: (-scores[number], number))[:limit]
             ids = storage.ids_by_number(tx, best)
             found = [ids[number] for number in best if number in ids]
@@ -286,7 +157,7 @@ class Graph:
                 yield storage.entity_count(tx)
 
     def _active(self, caller: Caller) -> list[Project]:
-        with self._place(caller.user).registry.read() as tx:
+        with self._folder(caller.user).registry.read() as tx:
             return storage.projects(tx, "active")
 
     def groups(self, caller: Caller) -> Iterator[Group]:
@@ -308,8 +179,8 @@ class Graph:
             known = {entity.name: entity for entity in storage.entities(tx, list(ids.values()))}
             for name in names:
                 entity = known.get(name)
-                said = [entity.entity_type, *storage.observations(tx, entity.id)] if entity else []
-                yield Text(ref_of(project, name), name, "\n".join(said)) if entity else None
+                lines = [entity.entity_type, *storage.observations(tx, entity.id)] if entity else []
+                yield Text(ref_of(project, name), name, "\n".join(lines)) if entity else None
 
     def sight(self, caller: Caller, project: str, most: int) -> GraphView:
         """The best connected entities of a project and the relations among them, as a picture shows them."""
@@ -327,8 +198,6 @@ class Graph:
             found += [LastWrite(ref_of(project.name, name), name, at) for name, at in rows]
         return found
 
-    # Moving in and out
-
     def everything(self, caller: Caller, project: str) -> Iterator[Entity | Relation]:
         """A whole project as it stands now: its entities, then its relations."""
         with self._reading(caller, None, project) as tx:
@@ -336,12 +205,12 @@ class Graph:
 
     def every_project(self, caller: Caller) -> list[Project]:
         """All of them, archived ones too."""
-        with self._place(caller.user).registry.read() as tx:
+        with self._folder(caller.user).registry.read() as tx:
             return storage.projects(tx, None)
 
     def everything_of(self, caller: Caller, project: Project) -> Iterator[Entity | Relation]:
         """The same as `everything`, of a project that may be archived."""
-        place = self._place(caller.user)
+        place = self._folder(caller.user)
         db = self._files.get(place.file(project.id, project.status), place.lock(project.id))
         with _reading_indexed(db) as tx:
             yield from _everything(tx)
@@ -361,10 +230,10 @@ class Graph:
         What is known already stays as it is. A relation whose ends are unknown is left out and counted. With `any_name`
         the project may have a name that is no slug, as one had that another program made.
         """
-        place = self._place(caller.user)
+        place = self._folder(caller.user)
         with place.registry.write() as registry:
             if storage.project(registry, project) is None:
-                self._make_project(registry, place, project, description, any_name=any_name)
+                self._create_project(registry, place, project, description, any_name=any_name)
         with self._writing(caller, None, project) as tx:
             added = [storage.add_entity(tx, entity) for entity in entities]
             ids = storage.ids_of(tx, {entity.name for entity in entities} | {name for tie in ties for name in tie.ends})
@@ -377,7 +246,7 @@ class Graph:
             storage.touch(tx, {ids[one.entity_name] for one in late if one})
             whole = [tie for tie in ties if tie.source in ids and tie.target in ids]
             related = [storage.add_relation(tx, ids[tie.source], ids[tie.target], tie) for tie in whole]
-            storage.forget_changes(tx)
+            storage.clear_changes(tx)
         first = [len(entity.observations) for entity in added if entity]
         return Imported(
             entities=len(first),
@@ -398,17 +267,15 @@ class Graph:
         any_name: bool = False,
     ) -> Imported:
         """What add_graph would say, without writing anything. An archived project, which add_graph refuses, is refused
-        too, unless `archived` asks what it lacks."""
-        with self._place(caller.user).registry.read() as registry:
+        too, unless `archived`."""
+        with self._folder(caller.user).registry.read() as registry:
             there = storage.project(registry, project)
         if there is None:
             if not (any_name and project):
-                _check_name(project)
+                check_name(project)
             return answers.newness((), entities, ties)
         known = self.everything_of(caller, there) if archived else self.everything(caller, project)
         return answers.newness(known, entities, ties)
-
-    # Files
 
     @contextmanager
     def _writing(self, caller: Caller, session: Session | None, name: str | None) -> Iterator[Write]:
@@ -416,36 +283,10 @@ class Graph:
             storage.index_changes(tx)  # of other programs
             yield tx
             storage.index_changes(tx)
-        self._changes.publish(caller.user, (), list_changed=False)  # nobody watches a graph, but tidying does
+        self._changes.publish(caller.user, (), list_changed=False)  # for the merge of indexes
 
     def _reading(self, caller: Caller, session: Session | None, name: str | None) -> AbstractContextManager[Read]:
         return _reading_indexed(self._project(caller, session, name))
-
-    def _project(self, caller: Caller, session: Session | None, name: str | None) -> Database:
-        """The file of the project named, or of the session's active one."""
-        place = self._place(caller.user)
-        project = None
-        with place.registry.read() as tx:
-            if name is not None:
-                project = _active_one(tx, name, "project")
-            elif session is not None:
-                project = storage.active(tx, session.id)
-        if project is None:
-            raise NotFound(NO_PROJECT, hint=CHOOSE_PROJECT, code="no_active_project")
-        return self._opened(place, project)
-
-    def _opened(self, place: GraphFolder, project: Project) -> Database:
-        return self._files.get(place.file(project.id, "active"), place.lock(project.id))
-
-    def _place(self, user: str) -> GraphFolder:
-        """Where a user's projects lie, after what a crash left has been mended."""
-        place = GraphFolder(self._registries.database(user), self._registries.folder(user))
-        if user not in self._healed:
-            with self._healing:
-                if user not in self._healed:  # by whoever was here before
-                    heal(place)
-                    self._healed.add(user)
-        return place
 
 
 def _reading_indexed(db: Database) -> AbstractContextManager[Read]:
@@ -466,35 +307,6 @@ def _everything(tx: Read) -> Iterator[Entity | Relation]:
     for _, entity in storage.entities_after(tx, 0):
         yield replace(entity, observations=list(storage.observations(tx, entity.id)))
     yield from storage.relations(tx)
-
-
-def _check_name(name: str) -> None:
-    if not SLUG.fullmatch(name):
-        raise Invalid(
-            "A project's name has 1 to 64 of a-z, 0-9, '.', '_' and '-', and starts with a letter or a digit.",
-            field="name",
-        )
-
-
-def _existing(tx: Read, name: str) -> Project:
-    project = storage.project(tx, name)
-    if project is None:
-        raise NotFound(f"There is no project called {name!r}.", hint="list_projects shows what there is.")
-    return project
-
-
-def _existing_as(tx: Read, name: str, status: Status) -> Project:
-    project = _existing(tx, name)
-    if project.status != status:
-        raise Conflict(f"{name!r} is {project.status} already.", hint=NEXT_TOOL[project.status], field="name")
-    return project
-
-
-def _active_one(tx: Read, name: str, field: str) -> Project:
-    project = _existing(tx, name)
-    if project.status == "archived":
-        raise Conflict(f"The project {name!r} is archived.", hint=NEXT_TOOL["archived"], field=field)
-    return project
 
 
 def _known(tx: Read, names: Iterable[str]) -> dict[str, str]:

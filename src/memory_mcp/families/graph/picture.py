@@ -96,8 +96,8 @@ def _arrow(root: ElementTree.Element, relation: Relation, points: dict[str, Poin
 def _dot(root: ElementTree.Element, entity: Entity, point: Point, colour: str, radius: float) -> None:
     x, y = point
     group = ElementTree.SubElement(root, "g")
-    said = "\n".join([f"{entity.name} ({entity.entity_type})", *entity.observations])
-    ElementTree.SubElement(group, "title").text = said
+    tooltip = "\n".join([f"{entity.name} ({entity.entity_type})", *entity.observations])
+    ElementTree.SubElement(group, "title").text = tooltip
     ElementTree.SubElement(group, "circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=f"{radius:.1f}", fill=colour)
     label = ElementTree.SubElement(group, "text", x=f"{x + radius + 3:.1f}", y=f"{y + 4:.1f}")
     label.text = entity.name

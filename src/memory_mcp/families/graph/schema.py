@@ -17,13 +17,13 @@ def index_when_opened(db: Database) -> None:
         if storage.is_indexed(tx):
             return
     with db.write() as writing:
-        storage.index_all(writing)
+        storage.repair_index(writing)
 
 
 def rebuild_index(tx: Write) -> None:
     """Fill an index of words that is empty."""
-    storage.forget_index(tx)
-    storage.index_all(tx)
+    storage.clear_index(tx)
+    storage.repair_index(tx)
 
 
 REGISTRY_FILE = DatabaseKind("registry", REGISTRY, "_meta.db", is_locked_first=True)

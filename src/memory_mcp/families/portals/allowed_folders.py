@@ -35,9 +35,8 @@ def copy_in(folders: Sequence[Path], source: str, target: Path, most: int) -> No
 
 
 def move_out(folders: Sequence[Path], made: Path, destination: str) -> str:
-    """Move a finished file to where it is wanted. The path it has there, as the caller put it: where our folders lie is
-    nobody's business. Raises Conflict if a file is there already:
-    who may only read overwrites nothing."""
+    """Move a finished file to its destination. Returns the path as the caller gave it: answers never show where our
+    folders are. Raises Conflict if the file exists: a caller who may only read overwrites nothing."""
     if "://" in destination or destination.startswith("~"):
         raise Invalid(
             f"destination: only files in {_listed(folders)} are possible: no address, and no '~'.", field="destination"
@@ -71,7 +70,7 @@ def _check_free(place: FolderEntry) -> None:
 
 
 def _copy_over(made: Path, place: FolderEntry) -> None:
-    """To another disk: beside the place first, so that nobody sees half of it."""
+    """To another disk: beside the place first, so that no process sees half of it."""
     part = place.beside(f".{secrets.token_hex(6)}{atomic_write.UNFINISHED}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     fd = os.open(part.path, flags, 0o600, dir_fd=part.fd)
@@ -141,5 +140,5 @@ def _translate_errors(field: str, folders: Sequence[Path]) -> Iterator[None]:
 
 
 def _listed(folders: Sequence[Path]) -> str:
-    """By their names: where they lie is nobody's business but the person's who set them."""
+    """By their names: answers never show their paths."""
     return " or ".join(f"the folder {folder.name!r}" for folder in folders)

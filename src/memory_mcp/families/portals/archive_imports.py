@@ -78,7 +78,7 @@ def restore_archive(line: EngineLine, worker: WorkerProcess, path: Path) -> int:
     try:
         worker.call(archive.verify, path)
         line.check_archive(path.name)
-        storage.drop_left_behind(line)
+        storage.drop_unfinished(line)
         storage.restore(line, str(path), RESTORED)
         line.check_restored(RESTORED)
         found = storage.restored_tables(line, RESTORED)
@@ -88,14 +88,14 @@ def restore_archive(line: EngineLine, worker: WorkerProcess, path: Path) -> int:
             storage.rewrite_dynamic_columns(line, RESTORED, name)
         with ExitStack() as undoing:
             for name in (METADATA, *found):
-                undoing.enter_context(storage.taken(line, RESTORED, name))
+                undoing.enter_context(storage.adopt_restored(line, RESTORED, name))
         return sum(storage.row_count(line, name) for name in found)
     except archive.DamagedArchive as exc:
         raise Invalid(str(exc)) from exc
     except EngineError as exc:
         raise Invalid("The tables in this portal file cannot be opened.") from exc
     finally:
-        storage.drop_left_behind(line)
+        storage.drop_unfinished(line)
 
 
 def _check_table(line: EngineLine, table: str, columns: Mapping[str, str], known: Table | None) -> None:
@@ -128,12 +128,12 @@ def _stage_table(
     if known is None:
         storage.move_restored(line, RESTORED, table, name)
         return target.staged_table(name, table)
-    storage.make_like(line, name, table)
+    storage.create_like(line, name, table)
     storage.link_rows(line, table, name)
     if new := [NewColumn(*column) for column in columns.items() if known.column(column[0]) is None]:
         storage.add_columns(line, name, new)
     added = new_table_name()
-    storage.make_like(line, added, name)
+    storage.create_like(line, added, name)
     storage.copy_rows(stopping, RESTORED, table, added, list(columns))
-    storage.add_all(line, name, added)
+    storage.move_rows(line, name, added)
     return target.staged_table(name, table)

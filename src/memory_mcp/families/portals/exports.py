@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.engines.files.data_directory import make_private_folder
+from memory_mcp.engines.files.glob import find
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.errors import Invalid
 from memory_mcp.families.portals import uploads
@@ -88,7 +89,7 @@ class ExportFolder:
 
     def _unfinished_bytes(self, but: Path | None) -> int:
         """Of the exports that all servers are writing."""
-        found = self.portals.glob(f"*/*/staging/{UNFINISHED}*")
+        found = find(self.portals, f"*/*/staging/{UNFINISHED}*")
         return sum(_size(path) for path in found if path != but)
 
     def _is_full(self) -> Invalid:

@@ -14,6 +14,7 @@ from uuid import uuid4
 from memory_mcp.engines.chdb.client import EngineLine, Rules, wait_until_ended
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_directory import make_private_folder
+from memory_mcp.engines.files.glob import find
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.errors import NotFound, Unavailable
@@ -155,12 +156,12 @@ class PortalFolders:
 
     def remove_leftovers(self) -> None:
         """Delete what is left of portals whose deletion was interrupted."""
-        for path in self._folder.glob(f"*/{DELETED_PREFIX}*"):
+        for path in find(self._folder, f"*/{DELETED_PREFIX}*"):
             wait_until_ended(path)
             remove_folder(path)
 
     def all(self) -> list[PortalFolder]:
-        described = sorted(self._folder.glob(f"*/*/{DESCRIPTION}"))
+        described = sorted(find(self._folder, f"*/*/{DESCRIPTION}"))
         found = (Address(path.parent.parent.name, path.parent.name) for path in described)
         return [self.get(address) for address in found if self._is_shown(address)]
 
@@ -214,5 +215,5 @@ def remove_folder(folder: Path) -> None:
         ) from exc
 
 
-def _table(said: dict[str, Any]) -> Table:
-    return Table(said["name"], said["rows"], said["bytes"], [Column(**column) for column in said["columns"]])
+def _table(stored: dict[str, Any]) -> Table:
+    return Table(stored["name"], stored["rows"], stored["bytes"], [Column(**column) for column in stored["columns"]])

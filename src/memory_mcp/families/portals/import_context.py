@@ -76,7 +76,7 @@ class ImportTarget:
     def drop_leftovers(self) -> None:
         """Drop the tables of imports that were interrupted."""
         if not self.is_unfinished():
-            storage.drop_left_behind(self.line)
+            storage.drop_unfinished(self.line)
 
     def staged_table(self, name: str, table: str) -> StagedTable:
         uuid = storage.table_uuid(self.line, name)

@@ -52,7 +52,7 @@ def _column(name: str, values: Sequence[Any]) -> NewColumn:
 
 
 class ColumnValues:
-    """What a column holds, as far as somebody has looked."""
+    """What a column holds, as far as its records are known."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -39,7 +39,7 @@ def _export_portal(portals: Portals, portal: PortalFolder, target: ExportFolder)
     name = f"{PORTALS}/{address.namespace}/{address.portal}"
     try:
         copy = target.make(PORTALS, address.namespace) / f"{address.portal}.db"
-        tables = portals.transfers.back_up(portal, copy)
+        tables = portals.exports.back_up(portal, copy)
     except AppError as exc:
         target.leave_out(f"{name}.db", exc.message)
         return
@@ -48,7 +48,7 @@ def _export_portal(portals: Portals, portal: PortalFolder, target: ExportFolder)
         for format_ in TABLE_FORMATS:
             path = inside / f"{table.name}.{format_}"
             try:
-                portals.transfers.export_to(portal, table.name, path, format_)
+                portals.exports.export_to(portal, table.name, path, format_)
             except AppError as exc:
                 target.leave_out(f"{name}/{path.name}", exc.message)
 
@@ -63,7 +63,7 @@ def _import(portals: Portals, source: ImportFolder) -> None:
                 raise Invalid("no portal has such a name")
             is_new = address not in there
             if is_new and not source.dry_run:
-                portals.transfers.take_in(source.caller, address, path)
+                portals.imports.import_portal(source.caller, address, path)
             source.result.count("portals", new=is_new)
 
 

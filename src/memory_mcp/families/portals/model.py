@@ -32,7 +32,7 @@ class FileSize:
 
 @dataclass(frozen=True)
 class Labels:
-    """What people call a portal and say about it; empty where nobody has."""
+    """What people call a portal and say about it; empty where they do not."""
 
     name: str = ""
     description: str = ""

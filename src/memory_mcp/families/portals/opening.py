@@ -25,7 +25,11 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
         changes,
         clock,
         limits=limits,
-        rules=Rules(sandbox=settings.portal_sandbox, max_engines=settings.portal_engines),
+        rules=Rules(
+            sandbox=settings.portal_sandbox,
+            max_engines=settings.portal_engines,
+            idle_s=settings.portal_engine_idle,
+        ),
         import_folders=[Path(name).expanduser() for name in settings.import_dirs],
         export_folders=[Path(name).expanduser() for name in settings.export_dirs],
         import_limits=ImportLimits(

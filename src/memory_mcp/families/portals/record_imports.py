@@ -85,7 +85,7 @@ def _stage_records(
     table, how many records the file holds, and how many bytes they take up."""
     line, name, before = target.line, new_table_name(), 0
     if known is not None:
-        storage.make_like(line, name, table)
+        storage.create_like(line, name, table)
         storage.link_rows(line, table, name)
         before = storage.uncompressed_bytes(line, name)
     count, _ = _load_into(line, source, table, known, name, {})
@@ -105,8 +105,8 @@ def _load_into(
     read_as = {name: types[target] for name, target in columns.items()}
     temporary = new_table_name()
     try:
-        with storage.widened(line, name, known, wanted):
-            storage.make_like(line, temporary, name)
+        with storage.widen_table(line, name, known, wanted):
+            storage.create_like(line, temporary, name)
             defaults = storage.defaults(line, name)
             sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
             storage.load_file(stopping, temporary, str(path), format_, columns, read_as, sure, defaults)
@@ -115,12 +115,12 @@ def _load_into(
             _check_texts(stopping, path, format_, temporary, columns, types)
             _check_numbers(stopping, path, format_, temporary, columns, types)
             check_not_cancelled(source.cancelled)
-            storage.add_all(line, name, temporary)
+            storage.move_rows(line, name, temporary)
     except EngineError as exc:
-        if exc.code == storage.NULL:
+        if exc.code == storage.NULL_ERROR:
             raise Invalid(f"source: every record of {table!r} needs an {inference.KEY!r}.", field="source") from exc
-        said = _misfit(stopping, source, read_as) or error_messages.misfit(str(exc), 1)
-        raise Invalid(f"source: {said} Nothing was imported.", field="source") from exc
+        reason = _misfit(stopping, source, read_as) or error_messages.misfit(str(exc), 1)
+        raise Invalid(f"source: {reason} Nothing was imported.", field="source") from exc
     finally:
         storage.drop_table(line, temporary)
     return count, bool(wanted)
@@ -139,8 +139,8 @@ def _inspect(
         columns = inspection.map_columns(list(found), mapping)
         return found, columns, _wanted(line, source.path, source.format, found, columns, table, known)
     except (EngineError, UnicodeDecodeError) as exc:
-        said = f" {exc}" if isinstance(exc, EngineError) else ""
-        raise Invalid(f"source: this cannot be read as {source.format}.{said}", field="source") from exc
+        reason = f" {exc}" if isinstance(exc, EngineError) else ""
+        raise Invalid(f"source: this cannot be read as {source.format}.{reason}", field="source") from exc
 
 
 def _inspect_json(
@@ -235,7 +235,7 @@ def _wanted(
     seen = dict(found)
     seen |= dict.fromkeys(storage.uuid_columns(line, str(path), format_, texts), "UUID")
     if format_ == "csv":
-        seen |= dict.fromkeys(storage.codes(line, str(path), found), "Nullable(String)")
+        seen |= dict.fromkeys(storage.code_columns(line, str(path), found), "Nullable(String)")
     of_texts = format_ != "parquet"
     return usual + [
         NewColumn(

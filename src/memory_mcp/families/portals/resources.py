@@ -11,7 +11,8 @@ from memory_mcp.families.family import Call, Document, Listed, ResourcePage, Tem
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.model import VIEWER, Table
-from memory_mcp.families.portals.operations import Portals, fitting, stats
+from memory_mcp.families.portals.operations import Portals, stats
+from memory_mcp.families.portals.query_results import fitting
 
 MIME = "application/vnd.mcp.memory+json"
 VIEWER_MIME = "text/html;profile=mcp-app"

@@ -45,10 +45,10 @@ class PortalTexts:
         names = [column.name for column in table.columns if _is_text(column)]
         rows, _ = self._portals.page(self._caller, address, newest, is_counted=False)
         for row in rows:
-            said = _said(row, names)
-            if said:
-                title = f"{table.name}: {' '.join(said[0].split())}"[:MAX_TITLE_CHARS]
-                content = "\n".join(said)
+            texts = _texts_in(row, names)
+            if texts:
+                title = f"{table.name}: {' '.join(texts[0].split())}"[:MAX_TITLE_CHARS]
+                content = "\n".join(texts)
                 key = f"{table.name} {blake2b(content.encode(), digest_size=12).hexdigest()}"
                 yield key, Text(f"{address.portal_uri}/{table.name}", title, content, name=table.name)
 
@@ -68,7 +68,7 @@ def _is_text(column: Column) -> bool:
     return "String" in column.type or "JSON" in column.type
 
 
-def _said(row: Record, names: Sequence[str]) -> list[str]:
+def _texts_in(row: Record, names: Sequence[str]) -> list[str]:
     """The texts of a row, the longest first: it says most about it."""
     values = [row[name] for name in names if row[name]]
     texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]

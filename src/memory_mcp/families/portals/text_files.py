@@ -10,13 +10,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn
 
+from memory_mcp.engines.files.json_stream import JsonStream
 from memory_mcp.errors import Invalid
 from memory_mcp.families.portals.model import Record
 
-AT_ONCE = 1024 * 1024  # bytes read at once
-BATCH = 2000  # records looked at together
-MAX_LITERAL_CHARS = 16  # characters that mean something only together, like -Infinity
-MAX_RECORD_CHARS = 256 * 1024 * 1024  # characters
+CHUNK_BYTES = 1024 * 1024
+BATCH_ROWS = 2000
 MAX_LEVELS = 99  # of lists and objects in a record, which is one itself: what is left of a call's 100 for portal_write
 
 _ESCAPED = re.compile(
@@ -36,7 +35,7 @@ def normalise(path: Path, *, is_json: bool) -> None:
     levels, is_normal = _Levels(), True
     for piece in _pieces(path):
         if is_json:
-            levels.see(piece)
+            levels.add(piece)
         is_normal = is_normal and unicodedata.is_normalized("NFC", _plain(piece, is_json=is_json))
     if is_normal:
         return
@@ -60,7 +59,7 @@ def _pieces(path: Path) -> Iterator[str]:
     decoder, number = getincrementaldecoder("utf-8")(), 1
     kept: list[str] = []
     with path.open("rb") as file:
-        while chunk := file.read(AT_ONCE):
+        while chunk := file.read(CHUNK_BYTES):
             text = _decoded(decoder, chunk, number)
             number += chunk.count(b"\n")
             end = max(map(text.rfind, "\n, "))  # a text in JSON may go on behind it: see _Levels
@@ -98,7 +97,7 @@ class _Levels:
         self._in_text = False
         self._is_array: bool | None = None
 
-    def see(self, text: str) -> None:
+    def add(self, text: str) -> None:
         if self._is_array is None and (start := text.lstrip("\ufeff \t\r\n")):
             self._is_array = start.startswith("[")
         if "\\" in text:
@@ -117,7 +116,7 @@ def batches(path: Path) -> Iterator[list[Record]]:
     batch: list[Record] = []
     for record in _records(path):
         batch.append(record)
-        if len(batch) == BATCH:
+        if len(batch) == BATCH_ROWS:
             yield batch
             batch = []
     if batch:
@@ -126,19 +125,16 @@ def batches(path: Path) -> Iterator[list[Record]]:
 
 def _records(path: Path) -> Iterator[Record]:
     decoder = json.JSONDecoder(strict=False, parse_constant=_no_number, parse_float=_number, object_pairs_hook=_object)
-    number, rest, place = 1, "", 0
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    number = 1
+    with path.open("rb") as file:
+        text = JsonStream(file, decoder)
         while True:
-            place = _after_what_is_between(rest, place)
+            text.skip(_BETWEEN)
+            if not text.peek():
+                return
             try:
-                record, place = decoder.raw_decode(rest, place)
+                record = text.value()
             except ValueError as exc:
-                more = file.read(max(AT_ONCE, len(rest) - place)) if _may_go_on(exc, len(rest), place) else ""
-                if more:
-                    rest, place = rest[place:] + more, 0
-                    continue
-                if place == len(rest):
-                    return
                 raise Invalid(
                     f"source: this cannot be read as json. Record {number}: {_reason(exc)}.", field="source"
                 ) from exc
@@ -148,45 +144,31 @@ def _records(path: Path) -> Iterator[Record]:
             number += 1
 
 
-def _after_what_is_between(text: str, place: int) -> int:
-    found = _BETWEEN.match(text, place)
-    return found.end() if found else place
-
-
-def _may_go_on(exc: ValueError, end: int, place: int) -> bool:
-    """Whether what cannot be read may only lack the rest of it."""
-    return (
-        isinstance(exc, json.JSONDecodeError)
-        and (exc.pos > end - MAX_LITERAL_CHARS or exc.msg.startswith("Unterminated"))
-        and end - place < MAX_RECORD_CHARS
-    )
-
-
 def _reason(exc: ValueError) -> str:
-    if isinstance(exc, _Refused):
+    if isinstance(exc, _RecordRefused):
         return str(exc)
     if isinstance(exc, json.JSONDecodeError):
         return exc.msg[0].lower() + exc.msg[1:]
     return "a number has too many digits"
 
 
-class _Refused(ValueError): ...
+class _RecordRefused(ValueError): ...
 
 
 def _object(fields: list[tuple[str, Any]]) -> Record:
     made = dict(fields)
     if len(made) < len(fields):
         names = [name for name, _ in fields]
-        raise _Refused(f"it has {next(name for name in names if names.count(name) > 1)!r} twice")
+        raise _RecordRefused(f"it has {next(name for name in names if names.count(name) > 1)!r} twice")
     return made
 
 
 def _no_number(name: str) -> NoReturn:
-    raise _Refused(f"{name} is no number. Give null")
+    raise _RecordRefused(f"{name} is no number. Give null")
 
 
 def _number(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise _Refused(f"{text[:40]} is too large a number")
+        raise _RecordRefused(f"{text[:40]} is too large a number")
     return value

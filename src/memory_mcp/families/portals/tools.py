@@ -104,7 +104,7 @@ class Import(InPortal):
 @portals.tool(Import, answers=Imported, title="Import a file", needs=Scope.WRITE, spec_name="memory/import")
 def portal_import(call: Call[Portals], asked: Import) -> Imported:
     """Import a file's records, all or none; db brings whole tables."""
-    return call.operations.transfers.import_file(
+    return call.operations.imports.import_file(
         call.caller,
         asked.uri,
         asked.source,
@@ -134,7 +134,7 @@ class Export(InPortal):
 )
 def portal_export(call: Call[Portals], asked: Export) -> Exported:
     """Export a table, a query's result or all tables (zip); db is the whole portal in one file."""
-    return call.operations.transfers.export_file(
+    return call.operations.exports.export_file(
         call.caller,
         asked.uri,
         asked.destination,
@@ -202,7 +202,7 @@ class Upload(Arguments):
 def portal_upload(call: Call[Portals], asked: Upload) -> Received:
     """Take in a file piece by piece, for portal_import, which deletes it. What nobody imports is gone after an hour;
     ten such files can wait at a time."""
-    return call.operations.transfers.receive(call.caller, asked.name, asked.offset, asked.data)
+    return call.operations.imports.receive(call.caller, asked.name, asked.offset, asked.data)
 
 
 class Download(Arguments):
@@ -221,4 +221,4 @@ class Download(Arguments):
 )
 def portal_download(call: Call[Portals], asked: Download) -> Piece:
     """Give an exported file piece by piece. Exports to downloads/ are gone after an hour."""
-    return call.operations.transfers.hand_over(call.caller, asked.destination, asked.offset)
+    return call.operations.exports.read_piece(call.caller, asked.destination, asked.offset)

@@ -18,7 +18,7 @@ from memory_mcp.families.portals.model import Piece, Received
 UPLOADS = "uploads"  # in imports/
 DOWNLOADS = "downloads"  # in exports/
 MIN_IDLE_S = 60  # after its last piece, before an upload makes way for another
-LASTS = 3600  # seconds a file stays that nobody touches
+MAX_AGE_S = 3600  # of a file since it was last written or read
 MAX_UPLOADS_PER_USER = 10  # files of one user that came in and are not imported yet
 MAX_TOTAL_FACTOR = 2  # times what one file may have, for all of them
 AT_ONCE = 512 * 1024  # bytes of a piece that goes out
@@ -52,7 +52,7 @@ def _append(imports: Path, name: str, offset: int, piece: bytes) -> None:
         file.write(piece)
 
 
-def forget(imports: Path, source: str) -> None:
+def delete(imports: Path, source: str) -> None:
     """Delete an upload that was imported; another file stays."""
     parts = PurePath(source).parts
     if len(parts) == 2 and parts[0] == UPLOADS:
@@ -85,7 +85,7 @@ def _fits(others: list[tuple[Path, os.stat_result]], size: int, most: int) -> bo
     return not others or (len(others) < MAX_UPLOADS_PER_USER and together <= MAX_TOTAL_FACTOR * most)
 
 
-def take(exports: Path, destination: str, offset: int) -> Piece:
+def read_piece(exports: Path, destination: str, offset: int) -> Piece:
     parts = PurePath(destination).parts
     if len(parts) != 2 or parts[0] != DOWNLOADS:
         raise Invalid(f"destination: only exports to {DOWNLOADS}/ can be downloaded.", field="destination")
@@ -122,8 +122,8 @@ def _place(folder: Path, parts: tuple[str, ...]) -> Iterator[FolderEntry]:
 
 
 def delete_expired(folder: Path) -> None:
-    """Delete files that nobody has touched for an hour. A folder that is missing has none."""
-    too_old = time.time() - LASTS
+    """Delete files that were not written or read for an hour. A folder that is missing has none."""
+    too_old = time.time() - MAX_AGE_S
     for path, status in _files(folder):
         if status.st_mtime < too_old:
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What a store holds, without reading every file: a cache, brought in line with the folder each time it is asked."""
+"""What a store holds, without reading every file: a cache, brought in line with the folder at each query."""
 
 import secrets
 from collections.abc import Iterable, Iterator
@@ -176,15 +176,15 @@ def _is_as_it_was(listing: Listing, fingerprint: str | None) -> bool:
 
 
 def summed(path: str, file: frontmatter.File) -> MemorySummary:
-    said = file.metadata
+    metadata = file.metadata
     return MemorySummary(
         path=path,
         token_estimate=file.token_estimate,
         summary=file.summary,
-        created_at=said.created_at,
-        updated_at=said.updated_at,
-        expires_at=said.expires_at,
-        tags=said.tags,
+        created_at=metadata.created_at,
+        updated_at=metadata.updated_at,
+        expires_at=metadata.expires_at,
+        tags=metadata.tags,
     )
 
 

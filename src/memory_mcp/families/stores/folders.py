@@ -21,7 +21,7 @@ INDEX = "index.yaml"
 MAX_FILE_BYTES = 10 * 1024 * 1024  # bytes of a file that is read
 SETTLED = 50_000_000  # nanoseconds after which a further change must show in a file's time
 MAX_INDEX_BYTES = 10 * MAX_FILE_BYTES
-MAX_LEVELS = 64  # folders that are looked through; nobody nests deeper by hand
+MAX_LEVELS = 64  # of folders that are searched; people do not nest deeper by hand
 
 
 class StoreFolder:
@@ -33,19 +33,19 @@ class StoreFolder:
         self._durable = durable
 
     def is_missing(self) -> bool:
-        """Whether nothing was ever written here. The folder of a store that somebody registered must be there."""
+        """Whether nothing was ever written here. The folder of a registered store must exist."""
         return self.store.is_ours and not self.store.folder.is_dir()
 
     @contextmanager
-    def turn(self, wait: float = LOCK_TIMEOUT_S) -> Iterator[None]:
-        """Write alone, among all processes that write to this folder."""
+    def lock(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+        """Hold the folder's lock, among all processes that write to it."""
         held = ExitStack()
         with self._translate_errors():
             if self.is_missing():
                 self._make()
             if not self.store.folder.is_dir():
                 raise FileNotFoundError
-            held.enter_context(FileLock(self.store.folder).acquire(wait))
+            held.enter_context(FileLock(self.store.folder).acquire(timeout_s))
         with held:
             yield
 
@@ -103,7 +103,7 @@ class StoreFolder:
         return True
 
     def replace(self, parts: Parts, text: str, seen: Signature) -> Signature | None:
-        """Write a memory anew. None if somebody changed the file since it was seen: nothing is written then."""
+        """Replace a memory's file. None, and nothing is written, if the file has changed since it was read."""
         with self._translate_errors(parts), self._memory(parts) as place:
             place.file_status()
             is_done = atomic_write.replace(
@@ -193,7 +193,7 @@ class StoreFolder:
             return _text(place, (*parts, INDEX), MAX_INDEX_BYTES)[0]
 
     def write_index(self, parts: Parts, text: str, *, keep_old: bool) -> None:
-        """Write a category's index.yaml; `keep_old` sets a file aside that somebody else wrote."""
+        """Write a category's index.yaml; `keep_old` sets the former file aside."""
         with self._translate_errors(parts, "category"), self._folder(parts) as folder:
             place = folder.beside(INDEX)
             if keep_old:
@@ -357,7 +357,7 @@ def _bytes(place: FolderEntry, parts: Parts, largest: int = MAX_FILE_BYTES) -> t
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name can be told to anyone: a file system may hold bytes that are no Unicode."""
+    """Whether a name is Unicode: a file system may hold other bytes."""
     return name.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in name)
 
 

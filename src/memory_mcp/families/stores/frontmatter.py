@@ -49,8 +49,8 @@ class File:
 
     @property
     def summary(self) -> str:
-        said = next(filter(None, (_text(self.fields.get(name)) for name in _SUMMARY)), None)
-        return _first_line(said or self.content)
+        summary = next(filter(None, (_text(self.fields.get(name)) for name in _SUMMARY)), None)
+        return _first_line(summary or self.content)
 
     @property
     def token_estimate(self) -> int:
@@ -114,8 +114,8 @@ def dated(text: str, changed_at: str) -> str:
     """The text of a file that moves in, with when it was changed if it does not say itself; else as it stands."""
     file = parse(text)
     metadata = file.metadata
-    told = {"created_at": metadata.created_at, "updated_at": metadata.updated_at}
-    missing = {key: changed_at for key, value in told.items() if value is None}
+    given = {"created_at": metadata.created_at, "updated_at": metadata.updated_at}
+    missing = {key: changed_at for key, value in given.items() if value is None}
     if file.is_broken or not missing:
         return text
     try:

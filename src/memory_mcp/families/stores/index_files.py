@@ -31,7 +31,7 @@ def is_ours(text: str) -> bool:
     return MARK in text
 
 
-def whose(text: str) -> Literal["ours", "somebody's", "nobody's"]:
+def author(text: str) -> Literal["ours", "other", "unknown"]:
     """Whose an index.yaml is: a blank one and one of this shape are ours, one about something else is left alone, one
     that is no YAML is set aside."""
     if is_ours(text) or not text.strip():
@@ -39,6 +39,6 @@ def whose(text: str) -> Literal["ours", "somebody's", "nobody's"]:
     try:
         found = yaml_text.load(text)
     except yaml_text.NotYaml:
-        return "nobody's"
+        return "unknown"
     is_shaped = isinstance(found, dict) and set(found) == {"memories", "subcategories"}
-    return "ours" if is_shaped else "somebody's"
+    return "ours" if is_shaped else "other"

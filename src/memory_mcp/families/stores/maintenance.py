@@ -51,7 +51,7 @@ def _import_file(stores: Stores, source: ImportFolder, folder: Path, path: Path)
         content = file.read(MAX_FILE_BYTES + 1)
     name = path.relative_to(folder).as_posix()
     incoming = IncomingFile(name, content, path.stat().st_mtime_ns, is_foreign=False)
-    arrival = stores.take_in(source.caller, folder.name, incoming, dry_run=source.dry_run)
+    arrival = stores.import_file(source.caller, folder.name, incoming, dry_run=source.dry_run)
     source.result.count("files", new=arrival == "new")
 
 

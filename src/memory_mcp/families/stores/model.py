@@ -64,7 +64,7 @@ class Listing:
 
     @cached_property
     def fingerprint(self) -> str | None:
-        """The same as long as nothing in the folder has changed. None if that cannot be told."""
+        """The same as long as nothing in the folder has changed. None if that cannot be known."""
         if UNSETTLED in self.files.values():
             return None
         # Version 0 has no references: what is equal gives the same bytes. Half of what repr takes.

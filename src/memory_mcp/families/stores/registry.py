@@ -26,7 +26,7 @@ class Registry:
         self._folder = folder
 
     def all(self) -> list[Store]:
-        """A line that names no folder is told of in the log, and left out."""
+        """A line that names no folder is logged, and left out."""
         stores = []
         for name, path in sorted(self._paths().items()):
             try:
@@ -142,7 +142,7 @@ class Registry:
             if not path or not isinstance(path, str):
                 raise _no_folder(name)
             return self._folder / Path(path).expanduser()
-        except RuntimeError as exc:  # nobody of that name has a home
+        except RuntimeError as exc:  # there is no user of that name
             raise _no_folder(name) from exc
 
 

@@ -15,7 +15,7 @@ def index_when_opened(db: Database) -> None:
         if storage.is_indexed(tx):
             return
     with db.write() as writing:
-        storage.index_all(writing)
+        storage.repair_index(writing)
 
 
 VAULT_FILE = DatabaseKind(
@@ -24,6 +24,6 @@ VAULT_FILE = DatabaseKind(
     "memory.db",
     is_at_db_path=True,
     is_indexed=storage.is_indexed,
-    rebuild_index=storage.index_all,
+    rebuild_index=storage.repair_index,
     on_open=index_when_opened,
 )

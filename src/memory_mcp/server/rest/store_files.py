@@ -42,7 +42,7 @@ class Edit(Arguments):
 
 @page_tools.tool(PutBack, answers=dict[str, Any], title="Put a file back", needs=Scope.WRITE)
 def restore_store_file(call: Call[Stores], wanted: PutBack) -> dict[str, Any]:
-    call.operations.put_back(call.caller, wanted.store, wanted.path, wanted.content, wanted.changed_ns)
+    call.operations.restore_file(call.caller, wanted.store, wanted.path, wanted.content, wanted.changed_ns)
     return {"store": wanted.store, "path": wanted.path}
 
 

@@ -1,0 +1,75 @@
+"""Connections to chDB: one that runs statements, and one that can only read what the SQL policy lets through."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from memory_mcp.engines.chdb import sql_policy
+from memory_mcp.engines.chdb.parameters import encoded, literal, prepared
+
+CHDB_ERRORS = (RuntimeError, ValueError)  # of chDB itself, and of what it gives where that is no text or no JSON
+MAX_RESULT_BYTES = 4 * 1024 * 1024  # of the rows a query gives, as JSON; answers to callers are far smaller
+
+
+class ChdbConnection:
+    """One connection to the engine. It is opened again after a failure: chDB puts what a query had written when it
+    failed before the answer of the next."""
+
+    def __init__(self, open_: Callable[[], Any]) -> None:
+        self._open = open_
+        self._opened = open_()
+
+    def run(self, sql: str, parameters: dict[str, Any], data: bytes = b"") -> bytes:
+        given = {"params": {name: encoded(value) for name, value in parameters.items()}} if parameters else {}
+        try:
+            result: bytes = self._opened.query(f"{sql}\n{data.decode()}" if data else sql, "TSVRaw", **given).bytes()
+        except Exception:
+            failed, self._opened = self._opened, self._open()
+            failed.close()
+            raise
+        return result
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+class Reader:
+    """A connection that can only read, and only what the SQL policy lets through."""
+
+    def __init__(self, connection: ChdbConnection, vet: Callable[[str, Mapping[str, str]], sql_policy.Vetted]) -> None:
+        self._connection = connection
+        self._vet = vet
+
+    def query(self, sql: str, parameters: dict[str, Any], attached: Mapping[str, str]) -> bytes:
+        vetted = self._vet(sql, attached)
+        given = {name: prepared(name, value, vetted.parameters.get(name, "")) for name, value in parameters.items()}
+        began = time.perf_counter()
+        lines = self._connection.run(f"{vetted.text}\nFORMAT JSONCompactEachRowWithNamesAndTypes", given)
+        return _pack_result(lines, time.perf_counter() - began)
+
+    def export(self, sql: str, path: str, format_: str) -> None:
+        text = self._vet(sql, {}).text
+        self._connection.run(f"{text}\nINTO OUTFILE {literal(path)} FORMAT {format_}", {})
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _pack_result(lines: bytes, elapsed_s: float) -> bytes:
+    """A result as one JSON object, with the first rows that fit; none if the first alone does not. A server that parses
+    all rows would need many times their size in memory."""
+    names, types, *rest = lines.split(b"\n", 2)
+    rows = rest[0].removesuffix(b"\n") if rest else b""
+    is_cut = len(rows) > MAX_RESULT_BYTES
+    if is_cut:
+        rows = rows[: max(rows.rfind(b"\n", 0, MAX_RESULT_BYTES), 0)]
+    meta = [{"name": name, "type": type_} for name, type_ in zip(json.loads(names), json.loads(types), strict=True)]
+    header = json.dumps({"meta": meta, "isCut": is_cut, "elapsedSeconds": elapsed_s})
+    return header[:-1].encode() + b', "data": [' + rows.replace(b"\n", b",") + b"]}"

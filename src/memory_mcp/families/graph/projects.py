@@ -1,0 +1,199 @@
+"""A user's projects: created, switched to, archived, restored, deleted; and the file of each."""
+
+import re
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from uuid import uuid4
+
+from memory_mcp.access import Tenants
+from memory_mcp.caller import LOCAL_USER, Caller
+from memory_mcp.engines.sqlite import Database, Read, Write
+from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
+from memory_mcp.families.graph import answers, storage
+from memory_mcp.families.graph.files import GraphFolder, OpenFile, OpenFiles, heal
+from memory_mcp.families.graph.model import Project, ProjectNews, Projects, Status
+from memory_mcp.sessions import Session, Sessions
+
+SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+NEXT_TOOL = {"active": "switch_project works in it.", "archived": "restore_project brings it back."}
+NO_PROJECT = "No active project."
+CHOOSE_PROJECT = "Use switch_project to select one. Or name it in the call: `project`."
+
+
+class ProjectOperations:
+    """What can be done with projects as a whole."""
+
+    def __init__(self, registries: Tenants, open_file: OpenFile, sessions: Sessions) -> None:
+        self._registries = registries
+        self._files = OpenFiles(open_file)
+        self._sessions = sessions
+        self._healing = threading.Lock()
+        self._healed: set[str] = set()  # users
+        sessions.on_end(self.forget_sessions)
+
+    def open_local(self) -> None:
+        """Open the local user's registry now, so that a damaged or newer one is reported at the start."""
+        self._folder(LOCAL_USER)
+
+    def close(self) -> None:
+        self._files.close()
+
+    def forget_sessions(self, user: str, session_ids: Sequence[str]) -> None:
+        """These sessions have ended: they work in no project."""
+        if not self._registries.exists(user):
+            return
+        with self._registries.database(user).write() as tx:
+            storage.clear_active_sessions(tx, session_ids)
+
+    def projects(self, caller: Caller, status: Status | None) -> Projects:
+        with self._folder(caller.user).registry.read() as tx:
+            return answers.listed(storage.projects(tx, status))
+
+    def create_project(self, caller: Caller, session: Session, name: str, description: str) -> Project:
+        """Create a project with a file of its own and work in it. Raises Conflict if the name is taken."""
+        place = self._folder(caller.user)
+        with self._sessions.hold_for_write(caller.user, session), place.registry.write() as tx:
+            project = self._create_project(tx, place, name, description)
+            storage.set_active(tx, session.id, project.id)
+        return project
+
+    def _create_project(
+        self, tx: Write, place: GraphFolder, name: str, description: str, *, any_name: bool = False
+    ) -> Project:
+        if not (any_name and name):
+            check_name(name)
+        if taken := storage.project(tx, name):
+            raise Conflict(f"There is a project called {name!r} already.", hint=NEXT_TOOL[taken.status], field="name")
+        id_ = str(uuid4())
+        path = place.file(id_, "active")
+        self._files.get(path, place.lock(id_), make=True)
+        return storage.add_project(tx, id_, name, description, place.relative(path))
+
+    def switch_project(self, caller: Caller, session: Session, name: str) -> ProjectNews:
+        """Work in a project from now on, for the rest of the session."""
+        place = self._folder(caller.user)
+        with self._sessions.hold_for_write(caller.user, session), place.registry.write() as tx:
+            project = _active_one(tx, name, "name")
+            self._open(place, project)  # a damaged or lost file is an error now, not at the next call
+            storage.set_active(tx, session.id, project.id)
+        return ProjectNews(project, f"Working in {name!r} now.")
+
+    def current_project(self, caller: Caller, session: Session) -> ProjectNews:
+        with self._folder(caller.user).registry.read() as tx:
+            project = storage.active(tx, session.id)
+        return ProjectNews(project, f"Working in {project.name!r}." if project else f"{NO_PROJECT} {CHOOSE_PROJECT}")
+
+    def archive_project(self, caller: Caller, name: str) -> ProjectNews:
+        """Archive a project with its data. No session has it as its active project afterwards."""
+        project = self._move(caller, name, "active", "archived")
+        return ProjectNews(project, f"{name!r} is archived. restore_project brings it back.")
+
+    def restore_project(self, caller: Caller, name: str) -> Project:
+        return self._move(caller, name, "archived", "active")
+
+    def delete_project(self, caller: Caller, name: str) -> ProjectNews:
+        """Delete a project and all its data for good."""
+        place = self._folder(caller.user)
+        with place.registry.write() as tx:
+            project = _existing(tx, name)
+            storage.remove_project(tx, project.id)
+            # From here on whatever fails is finished at the next start: a project with a mark is being deleted.
+            mark = place.mark(project.id)
+            mark.parent.mkdir(mode=0o700, exist_ok=True)
+            mark.touch()
+        try:
+            with suppress(NotFound):  # a lost file is gone already
+                self._detach(place, project.id, project.status).remove()
+        except Unavailable:
+            return ProjectNews(None, f"{name!r} is deleted. Its file is in use or damaged, and goes at the next start.")
+        for left in (place.lock(project.id), mark):
+            left.unlink(missing_ok=True)
+        return ProjectNews(None, f"{name!r} is deleted, with all its data.")
+
+    def _move(self, caller: Caller, name: str, before: Status, after: Status) -> Project:
+        """Move a project's file, and record that in the registry.
+
+        The registry's lock is held while the file is copied, so that no other process takes an unfinished move for a
+        crash. So while a large file is copied, no project of this user can be created, switched to, moved or deleted.
+        Entities can be read and written meanwhile.
+        """
+        place = self._folder(caller.user)
+        try:
+            with place.registry.write() as tx:
+                project = _existing_with(tx, name, before)
+                target = place.file(project.id, after)
+                storage.set_status(tx, project.id, after, place.relative(target))
+                storage.clear_active_project(tx, project.id)
+                self._detach(place, project.id, before).move(target)
+                return _existing(tx, name)
+        except Unavailable:
+            # The file may have been moved and the registry not written. The file's path decides.
+            self._healed.discard(caller.user)
+            with self._folder(caller.user).registry.read() as tx:
+                project = _existing(tx, name)
+            if project.status != after:
+                raise
+            return project
+
+    def _detach(self, place: GraphFolder, project_id: str, status: Status) -> Database:
+        """A project's file, to move or remove it. No other call in this process gets it afterwards."""
+        path = place.file(project_id, status)
+        db = self._files.get(path, place.lock(project_id))
+        self._files.detach(path)
+        return db
+
+    def _project(self, caller: Caller, session: Session | None, name: str | None) -> Database:
+        """The file of the project named, or of the session's active one."""
+        place = self._folder(caller.user)
+        project = None
+        with place.registry.read() as tx:
+            if name is not None:
+                project = _active_one(tx, name, "project")
+            elif session is not None:
+                project = storage.active(tx, session.id)
+        if project is None:
+            raise NotFound(NO_PROJECT, hint=CHOOSE_PROJECT, code="no_active_project")
+        return self._open(place, project)
+
+    def _open(self, place: GraphFolder, project: Project) -> Database:
+        return self._files.get(place.file(project.id, "active"), place.lock(project.id))
+
+    def _folder(self, user: str) -> GraphFolder:
+        """Where a user's projects lie, after the traces of a crash have been repaired."""
+        place = GraphFolder(self._registries.database(user), self._registries.folder(user))
+        if user not in self._healed:
+            with self._healing:
+                if user not in self._healed:  # by another thread
+                    heal(place)
+                    self._healed.add(user)
+        return place
+
+
+def check_name(name: str) -> None:
+    if not SLUG.fullmatch(name):
+        raise Invalid(
+            "A project's name has 1 to 64 of a-z, 0-9, '.', '_' and '-', and starts with a letter or a digit.",
+            field="name",
+        )
+
+
+def _existing(tx: Read, name: str) -> Project:
+    project = storage.project(tx, name)
+    if project is None:
+        raise NotFound(f"There is no project called {name!r}.", hint="list_projects shows what there is.")
+    return project
+
+
+def _existing_with(tx: Read, name: str, status: Status) -> Project:
+    project = _existing(tx, name)
+    if project.status != status:
+        raise Conflict(f"{name!r} is {project.status} already.", hint=NEXT_TOOL[project.status], field="name")
+    return project
+
+
+def _active_one(tx: Read, name: str, field: str) -> Project:
+    project = _existing(tx, name)
+    if project.status == "archived":
+        raise Conflict(f"The project {name!r} is archived.", hint=NEXT_TOOL["archived"], field=field)
+    return project

@@ -1,0 +1,190 @@
+"""Entities and their observations."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from uuid import uuid4
+
+from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.families.graph.model import (
+    Entity,
+    Facts,
+    NewEntity,
+    Observation,
+)
+from memory_mcp.families.graph.storage.expressions import to_json, utc
+from memory_mcp.families.graph.storage.index import add_words
+
+
+def add_entity(tx: Write, new: NewEntity) -> Entity | None:
+    """None if an active entity has this name."""
+    id_ = str(uuid4())
+    rows = tx.all(
+        """
+        INSERT INTO entities (id, name, entity_type, created_at, updated_at)
+        VALUES (:id, :name, :type, :now, :now) ON CONFLICT DO NOTHING RETURNING 1
+        """,
+        {"id": id_, "name": new.name, "type": new.entity_type, "now": tx.stamp},
+    )
+    if not rows:
+        return None
+    add_words(tx, id_, None, name=new.name, entity_type=new.entity_type)
+    added = [content for content in new.observations if add_observation(tx, id_, new.name, content)]
+    return Entity(id_, new.name, new.entity_type, added, tx.stamp, tx.stamp)
+
+
+def add_observation(tx: Write, entity_id: str, entity_name: str, content: str) -> Observation | None:
+    """None if the entity has this observation."""
+    id_ = str(uuid4())
+    rows = tx.all(
+        """
+        INSERT INTO observations (id, entity_id, content, created_at)
+        VALUES (:id, :entity, :content, :now) ON CONFLICT DO NOTHING RETURNING 1
+        """,
+        {"id": id_, "entity": entity_id, "content": content, "now": tx.stamp},
+    )
+    if not rows:
+        return None
+    add_words(tx, entity_id, id_, content=content)
+    return Observation(id_, entity_name, content, tx.stamp)
+
+
+def lacking(tx: Read, entity_id: str, contents: Iterable[str]) -> list[str]:
+    """Which of these observations an entity does not have, each once."""
+    rows = tx.all(
+        """
+        SELECT DISTINCT value FROM json_each(:contents) WHERE value NOT IN (
+            SELECT content FROM observations WHERE entity_id = :entity AND deleted_at IS NULL
+        )
+        """,
+        {"entity": entity_id, "contents": to_json(list(contents))},
+    )
+    return [content for (content,) in rows]
+
+
+def touch(tx: Write, entity_ids: Iterable[str]) -> None:
+    """Something about these entities has changed."""
+    tx.all(
+        "UPDATE entities SET updated_at = :now WHERE id IN (SELECT value FROM json_each(:ids)) AND updated_at <> :now",
+        {"ids": to_json(list(entity_ids)), "now": tx.stamp},
+    )
+
+
+def ids_of(tx: Read, names: Iterable[str]) -> dict[str, str]:
+    """The ids of the active entities with these names, by name."""
+    rows = tx.all(
+        """
+        SELECT entity.name, entity.id FROM json_each(:names) AS wanted
+        JOIN entities AS entity ON entity.name = wanted.value AND entity.deleted_at IS NULL
+        """,
+        {"names": to_json(list(names))},
+    )
+    return dict(rows)
+
+
+def delete_entities(tx: Write, ids: Iterable[str]) -> None:
+    """Softly, with their observations and relations."""
+    values = {"ids": to_json(list(ids)), "now": tx.stamp}
+    chosen = "(SELECT value FROM json_each(:ids))"
+    tx.all(f"UPDATE entities SET deleted_at = :now, updated_at = :now WHERE id IN {chosen}", values)
+    tx.all(f"UPDATE observations SET deleted_at = :now WHERE deleted_at IS NULL AND entity_id IN {chosen}", values)
+    tx.all(f"UPDATE relations SET deleted_at = :now WHERE deleted_at IS NULL AND from_entity IN {chosen}", values)
+    tx.all(f"UPDATE relations SET deleted_at = :now WHERE deleted_at IS NULL AND to_entity IN {chosen}", values)
+
+
+def delete_observations(tx: Write, entity_id: str, facts: Facts) -> int:
+    rows = tx.all(
+        """
+        UPDATE observations SET deleted_at = :now
+        WHERE deleted_at IS NULL AND entity_id = :entity AND content IN (SELECT value FROM json_each(:contents))
+        RETURNING 1
+        """,
+        {"entity": entity_id, "contents": to_json(list(facts.contents)), "now": tx.stamp},
+    )
+    return len(rows)
+
+
+_ENTITY = f"entity.id, name, entity_type, {utc('created_at')}, {utc('updated_at')}"
+
+
+def entities(tx: Read, ids: Sequence[str]) -> Iterator[Entity]:
+    """These active entities without their observations, in the order given."""
+    rows = tx.each(
+        f"""
+        SELECT {_ENTITY} FROM json_each(:ids) AS wanted CROSS JOIN entities AS entity ON entity.id = wanted.value
+        WHERE deleted_at IS NULL ORDER BY wanted.key
+        """,
+        {"ids": to_json(list(ids))},
+    )
+    return map(_entity, rows)
+
+
+def last_written(tx: Read, limit: int) -> list[tuple[str, str]]:
+    """(name, when) of the active entities last written."""
+    return tx.all(
+        f"""
+        SELECT name, {utc("updated_at")} AS updated FROM entities WHERE deleted_at IS NULL
+        ORDER BY updated DESC, rowid DESC LIMIT :limit
+        """,
+        {"limit": limit},
+    )
+
+
+def best_connected(tx: Read, most: int) -> list[tuple[str, str, str]]:
+    """(id, name, type) of the active entities with most relations."""
+    return tx.all(
+        """
+        SELECT id, name, entity_type FROM entities AS entity WHERE deleted_at IS NULL
+        ORDER BY (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND from_entity = entity.id)
+            + (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND to_entity = entity.id) DESC, rowid
+        LIMIT :most
+        """,
+        {"most": most},
+    )
+
+
+def entity_count(tx: Read) -> int:
+    """How many active entities there are."""
+    return tx.number("SELECT count(*) FROM entities WHERE deleted_at IS NULL")
+
+
+def versions(tx: Read) -> dict[str, str]:
+    """By the name of each active entity, something that changes whenever it or its observations do."""
+    rows = tx.all(
+        """
+        SELECT name, entity.id || ' ' || entity_type || ' ' || count(own.rowid) || ' ' || total(own.rowid)
+            || ' ' || total(length(own.content))
+        FROM entities AS entity
+        LEFT JOIN observations AS own ON own.entity_id = entity.id AND own.deleted_at IS NULL
+        WHERE entity.deleted_at IS NULL GROUP BY entity.rowid
+        """
+    )
+    return dict(rows)
+
+
+def entities_after(tx: Read, position: int) -> Iterator[tuple[int, Entity]]:
+    """Active entities without their observations, each with its position, in the order they were created."""
+    rows = tx.each(
+        f"""
+        SELECT rowid, {_ENTITY} FROM entities AS entity
+        WHERE rowid > :position AND deleted_at IS NULL ORDER BY rowid
+        """,
+        {"position": position},
+    )
+    return ((position, _entity(row)) for position, *row in rows)
+
+
+def _entity(row: Sequence[Any]) -> Entity:
+    id_, name, kind, created, updated = row
+    return Entity(id_, name, kind, [], created, updated)
+
+
+def observations(tx: Read, entity_id: str, skip: int = 0) -> Iterator[str]:
+    """The observations of an entity, the oldest first, after the first `skip`."""
+    rows = tx.each(
+        f"""
+        SELECT content FROM observations WHERE entity_id = :entity AND deleted_at IS NULL
+        ORDER BY {utc("created_at")}, rowid LIMIT -1 OFFSET :skip
+        """,
+        {"entity": entity_id, "skip": skip},
+    )
+    return (content for (content,) in rows)

@@ -1,0 +1,156 @@
+"""The index of words: kept up to date, also with what other programs write."""
+
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+import apsw
+
+from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.search import fts_query
+
+COLUMNS = ("name", "entity_type", "content")
+
+
+def add_words(tx: Write, entity_id: str, observation_id: str | None, **texts: str) -> None:
+    """Make an entity or an observation findable by its words."""
+    number = tx.number(
+        "INSERT INTO indexed (entity_id, observation_id) VALUES (:entity, :observation) RETURNING number",
+        {"entity": entity_id, "observation": observation_id},
+    )
+    tx.all(
+        """
+        INSERT INTO graph_words (rowid, name, entity_type, content, parts)
+        VALUES (:number, :name, :entity_type, :content, :parts)
+        """,
+        {
+            "number": number,
+            **{column: fts_query.spaced(texts.get(column, "")) for column in COLUMNS},
+            "parts": fts_query.parts(" ".join(texts.values())),
+        },
+    )
+
+
+def has_changes(tx: Read) -> bool:
+    """Whether entities or observations were written and the words index does not show it yet."""
+    return bool(tx.all("SELECT 1 FROM unindexed UNION ALL SELECT 1 FROM unindexed_numbers LIMIT 1"))
+
+
+def clear_changes(tx: Write) -> None:
+    """For a transaction that began with index_changes and has indexed all that it added: nothing is left to do."""
+    tx.all("DELETE FROM unindexed")
+
+
+def index_changes(tx: Write) -> None:
+    """Bring the words index up to date with what the triggers have written down."""
+    if not has_changes(tx):
+        return
+    # With an entity its observations come and go. The plus keeps SQLite from looking through every entity.
+    tx.all(
+        """
+        INSERT INTO unindexed SELECT observation_id FROM indexed
+        WHERE observation_id IS NOT NULL AND entity_id IN (SELECT id FROM unindexed);
+        INSERT INTO unindexed SELECT id FROM observations
+        WHERE deleted_at IS NULL AND entity_id IN (SELECT id FROM unindexed);
+        DELETE FROM indexed WHERE observation_id IN (SELECT id FROM unindexed);
+        DELETE FROM indexed WHERE +observation_id IS NULL AND entity_id IN (SELECT id FROM unindexed);
+        DELETE FROM graph_words WHERE rowid IN (SELECT number FROM unindexed_numbers);
+        DELETE FROM unindexed_numbers;
+        """
+    )
+    _index_changed(tx)
+    tx.all("DELETE FROM unindexed")
+
+
+def _index_changed(tx: Write) -> None:
+    """Correct and index the changed entities and observations that are active."""
+    changed = "id IN (SELECT id FROM unindexed)"
+    correct_texts(tx.connection, "entities", ("name", "entity_type"), changed)
+    correct_texts(tx.connection, "observations", ("content",), changed)
+    for id_, name, kind in tx.all(
+        """
+        SELECT id, name, entity_type FROM entities
+        WHERE deleted_at IS NULL AND id IN (SELECT id FROM unindexed) ORDER BY rowid
+        """
+    ):
+        add_words(tx, id_, None, name=name, entity_type=kind)
+    for id_, entity_id, content in tx.all(
+        """
+        SELECT observations.id, entity_id, content FROM observations JOIN entities ON entities.id = entity_id
+        WHERE observations.deleted_at IS NULL AND entities.deleted_at IS NULL
+            AND observations.id IN (SELECT id FROM unindexed) ORDER BY observations.rowid
+        """
+    ):
+        add_words(tx, entity_id, id_, content=content)
+
+
+def correct_texts(connection: apsw.Connection, table: str, columns: Iterable[str], where: str = "TRUE") -> None:
+    """Bring texts that another program wrote into UTF-8 and NFC, as everything is that a tool writes. A row that would
+    equal another one then stays as it is."""
+    for column in columns:
+        rows: Iterable[Any] = connection.execute(
+            f"SELECT rowid, CAST({column} AS BLOB), typeof({column}) FROM {table} WHERE {where}"
+        )
+        wrong = [(corrected(raw), rowid) for rowid, raw, type_ in rows if type_ != "text" or not is_correct(raw)]
+        connection.executemany(f"UPDATE OR IGNORE {table} SET {column} = ? WHERE rowid = ?", wrong)
+
+
+def is_correct(raw: bytes) -> bool:
+    return raw.isascii() or corrected(raw).encode() == raw
+
+
+def corrected(raw: bytes) -> str:
+    return unicodedata.normalize("NFC", raw.decode(errors="replace"))
+
+
+def repair_index(tx: Write) -> None:
+    """Compare the indexes with entities and observations, and index what differs."""
+    for table in ("entities", "observations"):
+        if tx.number(f"SELECT count(*) FROM {table}_fts_docsize") != tx.number(f"SELECT count(*) FROM {table}"):
+            tx.all(f"INSERT INTO {table}_fts ({table}_fts) VALUES ('rebuild')")
+    tx.all(f"DELETE FROM indexed WHERE number NOT IN (SELECT indexed.number {_RIGHTLY_INDEXED})")
+    tx.all(
+        """
+        INSERT INTO unindexed
+        SELECT id FROM entities
+        WHERE deleted_at IS NULL AND id NOT IN (SELECT entity_id FROM indexed WHERE observation_id IS NULL)
+        UNION ALL
+        SELECT observations.id FROM observations JOIN entities ON entities.id = entity_id
+        WHERE observations.deleted_at IS NULL AND entities.deleted_at IS NULL
+            AND observations.id NOT IN (SELECT observation_id FROM indexed WHERE observation_id IS NOT NULL)
+        """
+    )
+    index_changes(tx)
+
+
+def is_indexed(tx: Read) -> bool:
+    """Whether every active entity and observation is in the index of words, and nothing else."""
+    indexed = tx.number("SELECT count(*) FROM indexed")
+    active = tx.number(
+        """
+        SELECT (SELECT count(*) FROM entities WHERE deleted_at IS NULL)
+            + (SELECT count(*) FROM observations JOIN entities ON entities.id = entity_id
+               WHERE observations.deleted_at IS NULL AND entities.deleted_at IS NULL)
+        """
+    )
+    return (
+        not has_changes(tx)
+        and indexed == active
+        and indexed == tx.number(f"SELECT count(*) {_RIGHTLY_INDEXED}")
+        and all(
+            tx.number(f"SELECT count(*) FROM {table}_fts_docsize") == tx.number(f"SELECT count(*) FROM {table}")
+            for table in ("entities", "observations")
+        )
+    )
+
+
+def clear_index(tx: Write) -> None:
+    """Nothing counts as indexed."""
+    tx.all("DELETE FROM indexed")
+
+
+_RIGHTLY_INDEXED = """
+    FROM indexed JOIN entities ON entities.id = indexed.entity_id AND entities.deleted_at IS NULL
+    LEFT JOIN observations ON observations.id = observation_id AND observations.deleted_at IS NULL
+    WHERE observation_id IS observations.id
+"""

@@ -1,0 +1,292 @@
+"""Files out of portals: tables, results of queries, zips and whole portals."""
+
+import math
+import shutil
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
+from hashlib import file_digest
+from pathlib import Path, PurePath
+
+from memory_mcp.caller import LOCAL_USER, Caller, Scope
+from memory_mcp.cancellation import check_not_cancelled
+from memory_mcp.engines.chdb import archive
+from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.errors import Invalid, Unavailable
+from memory_mcp.families.portals import address as addresses
+from memory_mcp.families.portals import (
+    allowed_folders,
+    storage,
+    uploads,
+    zip_files,
+)
+from memory_mcp.families.portals.exports import UNFINISHED, ExportFolder
+from memory_mcp.families.portals.folders import PORTALS, PortalFolder
+from memory_mcp.families.portals.import_context import staged_file
+from memory_mcp.families.portals.model import Exported, Format, Piece, Table
+from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table
+from memory_mcp.families.portals.transfer_folders import (
+    ENDINGS,
+    EXPORTS,
+    ZIP,
+    TransferFolders,
+    archive_worker,
+    limit_running,
+)
+from memory_mcp.progress import ReportProgress
+
+MAX_EXPORTS = 8  # of one server, waiting ones included: further ones are refused, so that threads stay free for reads
+
+
+class FileExports:
+    """Exports, within a quota in the exports folder."""
+
+    def __init__(
+        self,
+        registry: PortalRegistry,
+        folders: TransferFolders,
+        *,
+        max_export_bytes: int,
+        quota_bytes: int,
+        max_days: int,
+    ) -> None:
+        self._registry = registry
+        self._folders = folders
+        self._max_export_bytes = max_export_bytes
+        self._quota_bytes = quota_bytes
+        self._max_days = max_days
+        self._running = threading.BoundedSemaphore(MAX_EXPORTS)
+
+    def export_file(
+        self,
+        caller: Caller,
+        uri: str,
+        destination: str,
+        format_: Format,
+        table: str | None,
+        query: str | None,
+        report_progress: ReportProgress,
+        cancelled: threading.Event | None = None,
+    ) -> Exported:
+        """Write a file: a table, the result of a query, a zip of all tables, or as db the whole portal. It stops when
+        the caller leaves.
+
+        The exports folder needs read_memory only and has a quota; other folders need write_memory.
+        """
+        folder = self._registry.existing(caller, addresses.portal(uri))
+        target = self._export_folder(caller)
+        if not (is_counted := allowed_folders.is_in(target.path, destination)):
+            caller.require(Scope.WRITE)
+        with ExitStack() as running:
+            running.enter_context(limit_running(self._running, MAX_EXPORTS, "exports"))
+            line, max_bytes = self._registry.line(folder), self._max_export_bytes
+            zipped = _tables_to_zip(line, destination) if format_ != "db" and not (table or query) else []
+            if zipped and not destination.lower().endswith(ZIP):
+                destination += ZIP
+            stage = partial(staged_file, folder, beginning=UNFINISHED if is_counted else "")
+            path = running.enter_context(stage(ZIP if zipped else ENDINGS[format_]))
+            line, max_bytes = _apply_quota(target, line, path, max_bytes) if is_counted else (line, max_bytes)
+            if format_ == "db":
+                tables, rows = self._export_portal(folder, line, path, table or query, max_bytes, cancelled)
+            elif zipped:
+                parts = partial(stage, _ending_in_zip(destination, format_))
+                tables, rows = self._export_zip(line, path, parts, format_, zipped, max_bytes, cancelled)
+            else:
+                line = line.until(cancelled)
+                tables, rows = self._export_table(line, path, destination, format_, table, query, max_bytes)
+            check_not_cancelled(cancelled)
+            report_progress("The file is made.", 1, 2)
+            size, digest = path.stat().st_size, _sha256(path)
+            with target.reserve(path, len(PurePath(destination).parts)) if is_counted else nullcontext():
+                shown = allowed_folders.move_out(self._folders.exports(caller), path, destination)
+            report_progress("Done.", 2, 2)
+        self._registry.count_read(folder)
+        return Exported(shown, format_, tables, rows, size, digest)
+
+    def _export_zip(
+        self,
+        line: EngineLine,
+        path: Path,
+        stage: Callable[[], AbstractContextManager[Path]],
+        format_: Format,
+        tables: Sequence[Table],
+        max_bytes: int,
+        cancelled: threading.Event | None,
+    ) -> tuple[list[str], int]:
+        """Write a zip with a file for each table, as the table is when it is read. `stage` gives a temporary file."""
+        rows, line = 0, line.until(cancelled)
+        with archive_worker(path, sum(table.bytes for table in tables), cancelled) as worker:
+            worker.start()
+            for table in tables:
+                with stage() as part:
+                    _, count = self._export_table(line, part, part.name, format_, table.name, None, max(1, max_bytes))
+                    worker.call(zip_files.add, path, part, f"{table.name}{part.suffix}")
+                    rows, max_bytes = rows + count, max_bytes - part.stat().st_size
+        return [table.name for table in tables], rows
+
+    def _export_table(
+        self,
+        line: EngineLine,
+        path: Path,
+        destination: str,
+        format_: Format,
+        table: str | None,
+        query: str | None,
+        max_bytes: int,
+    ) -> tuple[list[str], int]:
+        field = "table" if query is None else "query"
+        if query is None:
+            chosen = _only_table(storage.tables(line), table)
+            query, names = storage.whole_table(chosen.name), [chosen.name]
+        elif table is not None:
+            raise Invalid("query: give either this or table.", field="query")
+        else:
+            names = []
+        try:
+            return names, line.export(query, path, _engine_format(destination, format_), max_bytes, field)
+        except EngineError as exc:
+            raise Invalid(f"{field}: {exc}", field=field) from exc
+
+    def _export_portal(
+        self,
+        folder: PortalFolder,
+        line: EngineLine,
+        path: Path,
+        part: str | None,
+        max_bytes: int,
+        cancelled: threading.Event | None,
+    ) -> tuple[list[str], int]:
+        if part is not None:
+            raise Invalid(
+                "format: db holds the whole portal. Leave table and query out, or choose another.", field="format"
+            )
+        tables = self._write_archive(folder, line, path, max_bytes, cancelled)
+        return [table.name for table in tables], sum(table.rows for table in tables)
+
+    def _write_archive(
+        self,
+        folder: PortalFolder,
+        line: EngineLine,
+        path: Path,
+        max_bytes: float,
+        cancelled: threading.Event | None = None,
+    ) -> list[Table]:
+        """A whole portal in a sealed file, as it is at one moment. What tables it holds."""
+        size = sum(table.bytes for table in storage.tables(line))
+        with archive_worker(path, size, cancelled) as worker:
+            worker.start()  # it gets ready while the engine writes
+            tables, about = self._back_up(folder, line, path, max_bytes, cancelled)
+            worker.call(archive.seal, path, {"metadata": about, "tables": {table.name: table.rows for table in tables}})
+        _check_size(path.stat().st_size, max_bytes)
+        return tables
+
+    def _back_up(
+        self, folder: PortalFolder, line: EngineLine, path: Path, max_bytes: float, cancelled: threading.Event | None
+    ) -> tuple[list[Table], dict[str, str]]:
+        """Have the engine write a portal to a file. What tables it holds, and what is noted of it."""
+        try:
+            with folder.existing_write_lock():
+                check_not_cancelled(cancelled)
+                self._registry.finish_import(folder, line)
+                storage.drop_unfinished(line)
+                checksum, about = storage.checksum(line), storage.metadata(line)
+                if about.get("mcp.checksum") != checksum:
+                    storage.set_metadata(line, {"mcp.checksum": checksum})
+                    about["mcp.checksum"] = checksum
+                tables = storage.tables(line)
+                _check_size(sum(table.bytes for table in tables), max_bytes)
+                storage.back_up(line.until(cancelled), str(path))
+        except EngineError as exc:
+            raise Unavailable("The engine cannot write this portal to a file. Look at the log, or try again.") from exc
+        return tables, about
+
+    def back_up(self, folder: PortalFolder, target: Path) -> list[Table]:
+        """Write a whole portal to a new file, as it is at one moment, while servers go on. What tables it holds."""
+        line = self._registry.line(folder)
+        with staged_file(folder, ENDINGS["db"]) as path:
+            tables = self._write_archive(folder, line, path, math.inf)
+            shutil.copyfile(path, target)
+        return tables
+
+    def export_to(self, folder: PortalFolder, table: str, target: Path, format_: Format) -> int:
+        """Write a whole table to a new file. How many rows that was."""
+        line = self._registry.line(folder)
+        with staged_file(folder, ENDINGS[format_]) as path:
+            _, rows = self._export_table(line, path, target.name, format_, table, None, self._max_export_bytes)
+            shutil.copyfile(path, target)
+        return rows
+
+    def read_piece(self, caller: Caller, destination: str, offset: int) -> Piece:
+        """The piece of an exported file that begins at `offset`. Raises NotFound."""
+        return uploads.read_piece(self._folders.exports(caller)[0], destination, offset)
+
+    def delete_expired_exports(self) -> None:
+        """Delete expired exports of all users. The local user's files stay, except those made for a download."""
+        top = self._registry.folder_of(LOCAL_USER)
+        self._quota_folder(top, None).delete_expired()
+        for folder in (top / "users").glob("*"):
+            self._quota_folder(folder, self._max_days).delete_expired()
+
+    def _export_folder(self, caller: Caller) -> ExportFolder:
+        max_days = None if caller.user == LOCAL_USER else self._max_days
+        return self._quota_folder(self._registry.folder_of(caller.user), max_days)
+
+    def _quota_folder(self, user_folder: Path, max_days: int | None) -> ExportFolder:
+        return ExportFolder(user_folder / EXPORTS, user_folder / PORTALS, self._quota_bytes, max_days)
+
+
+def _apply_quota(target: ExportFolder, line: EngineLine, path: Path, max_bytes: int) -> tuple[EngineLine, int]:
+    """A line that stops when a file grows over the quota, and how large the file may be."""
+    target.delete_expired()
+    max_bytes = min(max_bytes, target.bytes_left())
+    return line.within(dict, target.check_growth(path)), max_bytes
+
+
+def _tables_to_zip(line: EngineLine, destination: str) -> list[Table]:
+    """All tables, if an export that names none is a zip: there are several, or the destination says so."""
+    tables = storage.tables(line)
+    return tables if len(tables) > 1 or destination.lower().endswith(ZIP) else []
+
+
+def _ending_in_zip(destination: str, format_: Format) -> str:
+    """The ending of each file in a zip that has this name: all.jsonl.zip holds JSON lines."""
+    inner = destination[: -len(ZIP)]
+    return PurePath(inner).suffix if _has_lines(inner, format_) else ENDINGS[format_]
+
+
+def _engine_format(destination: str, format_: Format) -> str:
+    """What the engine calls the format of an export to a file of this name."""
+    if format_ == "json":
+        return "lines" if _has_lines(destination, format_) else "json"
+    return storage.FORMATS[format_]
+
+
+def _has_lines(destination: str, format_: Format) -> bool:
+    """Whether a JSON export has a record a line."""
+    return format_ == "json" and destination.endswith((".jsonl", ".ndjson"))
+
+
+def _only_table(tables: Sequence[Table], name: str | None) -> Table:
+    if name is not None:
+        return existing_table(tables, name)
+    if not tables:
+        raise Invalid("table: this portal has no table to export yet. Write records to one first.", field="table")
+    if len(tables) > 1:  # several are a zip, unless another call has just created one
+        raise Invalid("table: another table was just created. Name a table, or try again for all.", field="table")
+    return tables[0]
+
+
+def _check_size(size: int, max_bytes: float) -> None:
+    if size > max_bytes:
+        raise Invalid(
+            f"format: as db this portal is over {max_bytes:.0f} bytes. Export its tables one by one, or what queries "
+            "give of them.",
+            code="too_large",
+            field="format",
+        )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()

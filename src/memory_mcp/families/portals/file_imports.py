@@ -1,0 +1,215 @@
+"""Files into portals: which files, how many at a time, and under which limits."""
+
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from memory_mcp.caller import Caller
+from memory_mcp.cancellation import check_not_cancelled
+from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.files.compressed import MAX_EXPANSION
+from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
+from memory_mcp.errors import Conflict, Invalid, LimitExceeded, NotFound, shorten
+from memory_mcp.families.portals import address as addresses
+from memory_mcp.families.portals import (
+    allowed_folders,
+    archive_imports,
+    downloads,
+    inspection,
+    journal,
+    record_imports,
+    storage,
+    uploads,
+    zip_files,
+)
+from memory_mcp.families.portals.address import Address
+from memory_mcp.families.portals.folders import PortalFolder
+from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, staged_file
+from memory_mcp.families.portals.limits import ImportBudget, ImportLimits
+from memory_mcp.families.portals.model import Format, Imported, OnConflict, Received
+from memory_mcp.families.portals.portal_registry import PortalRegistry, labels_in, writable
+from memory_mcp.families.portals.transfer_folders import ENDINGS, ZIP, TransferFolders, archive_worker, limit_running
+from memory_mcp.progress import ReportProgress
+
+MAX_IMPORTS = 8  # of one server, waiting ones included: each has a thread and a process
+MAX_NFC_GROWTH = 3  # a text in NFC may have this many times its bytes
+
+
+class FileImports:
+    """Imports of records, zips and whole portals."""
+
+    def __init__(
+        self, registry: PortalRegistry, folders: TransferFolders, limits: ImportLimits, *, allow_urls: bool
+    ) -> None:
+        self._registry = registry
+        self._folders = folders
+        self._limits = limits
+        self._allow_urls = allow_urls
+        self._running = threading.BoundedSemaphore(MAX_IMPORTS)
+
+    def import_file(
+        self,
+        caller: Caller,
+        uri: str,
+        source: str,
+        format_: Format,
+        table: str | None,
+        mapping: Mapping[str, str],
+        report_progress: ReportProgress,
+        cancelled: threading.Event | None = None,
+        on_conflict: OnConflict | None = None,
+    ) -> Imported:
+        """Add what a file holds: all of it, or nothing. A missing portal or table is created; `on_conflict` says what
+        to do with tables that exist. If the caller leaves before the rows are moved to their table, nothing is
+        imported."""
+        folder = self._registry.folders(caller).get(addresses.portal(uri))
+        is_zip = format_ != "db" and source.lower().endswith(ZIP)
+        name = _table_name(source, format_, table, mapping, is_zip=is_zip)
+        budget = self._limits.begin()
+        with (
+            limit_running(self._running, MAX_IMPORTS, "imports"),
+            _translate_limits(self._limits),
+            staged_file(folder, ZIP if is_zip else ENDINGS[format_]) as path,
+            self._worker(path, budget, cancelled) as worker,
+        ):
+            if is_zip or format_ != "parquet":  # which the engine reads alone
+                worker.start()
+            self._fetch(caller, source, path, budget, cancelled)  # before the portal is locked: this may take long
+            file = SourceFile(path, format_, worker, budget, cancelled)
+            packed = self._list_zip(file, table) if is_zip else None
+            if format_ in ("json", "csv") and not is_zip:
+                worker.call(inspection.prepare, path, format_)
+            report_progress("The file is there.", 1, 3)
+            with self._open_target(caller, folder, file, on_conflict) as target:
+                names, count = _load(target, folder, file, name, mapping, packed)
+            uploads.delete(self._folders.imports(caller)[0], source)
+            report_progress(f"{count} records are in.", 2, 3)
+            report_progress("Done.", 3, 3)
+        return Imported(folder.address.portal_uri, ", ".join(names), count)
+
+    @contextmanager
+    def _open_target(
+        self, caller: Caller, folder: PortalFolder, file: SourceFile, on_conflict: OnConflict | None
+    ) -> Iterator[ImportTarget]:
+        """The portal, locked for an import. It is described again when the block ends."""
+        with folder.write_lock():
+            check_not_cancelled(file.cancelled)
+            line = self._registry.open(folder)
+            with self._registry.changing(caller, folder, line):
+                yield self._target(folder, line, on_conflict or ("refuse" if file.format == "db" else "append"))
+
+    def _list_zip(self, file: SourceFile, only: str | None) -> dict[str, str]:
+        """The file of each table in a zip, or that of one table."""
+        files: dict[str, str] = file.worker.call(zip_files.list_tables, file.path, file.format, self._limits.file_bytes)
+        if only is None:
+            return files
+        if only not in files:
+            listed = shorten(", ".join(files))
+            raise NotFound(f"table: the zip has no file for a table {only!r}. It has: {listed}.", field="table")
+        return {only: files[only]}
+
+    def _target(self, folder: PortalFolder, line: EngineLine, on_conflict: OnConflict) -> ImportTarget:
+        return ImportTarget(
+            line,
+            on_conflict,
+            self._registry.record_schema,
+            lambda tables: self._registry.put_in_place(folder, line, tables),
+            lambda about: self._registry.set_missing_labels(folder, line, about),
+            lambda: journal.exists(folder),
+        )
+
+    def _worker(self, path: Path, budget: ImportBudget, cancelled: threading.Event | None) -> WorkerProcess:
+        """For a staged file, which it may replace by another in the same folder."""
+        limits = ProcessLimits(budget.seconds_left(), file_bytes=MAX_NFC_GROWTH * self._limits.file_bytes)
+        return WorkerProcess(limits, writable=[path.parent], cancelled=cancelled)
+
+    def _fetch(
+        self, caller: Caller, source: str, path: Path, budget: ImportBudget, cancelled: threading.Event | None
+    ) -> None:
+        max_bytes = self._limits.file_bytes
+        if not downloads.is_url(source):
+            allowed_folders.copy_in(self._folders.imports(caller), source, path, max_bytes)
+        elif self._allow_urls:
+            limits = ProcessLimits(min(budget.seconds_left(), downloads.MAX_FETCH_S), file_bytes=max_bytes)
+            with WorkerProcess(limits, writable=[path.parent], network=True, cancelled=cancelled) as worker:
+                worker.call(downloads.fetch, source, path, max_bytes)
+        else:
+            raise Invalid(
+                "source: addresses are switched off here. Put the file into the imports folder.", field="source"
+            )
+
+    def restore_portal(self, folder: PortalFolder, file: Path) -> int:
+        """Create a missing portal from its file, as it was. Returns how many rows it has. Raises Invalid, and leaves
+        nothing, for a damaged file."""
+        line = self._registry.line(folder)
+        with staged_file(folder, ENDINGS["db"]) as path:
+            shutil.copyfile(file, path)
+            with archive_worker(path, path.stat().st_size) as worker, folder.write_lock():
+                count = archive_imports.restore_archive(line, worker, path)
+                folder.describe(storage.tables(line))
+                folder.label(labels_in(storage.metadata(line)))
+        return count
+
+    def import_portal(self, caller: Caller, address: Address, file: Path) -> int:
+        """The same for a caller. Raises Conflict if there is such a portal."""
+        folder = self._registry.folders(caller).get(address)
+        if folder.exists():
+            raise Conflict(f"There is a portal {address.portal_uri} already.")
+        count = self.restore_portal(folder, file)
+        self._registry.report_change(caller, address, list_changed=True)
+        return count
+
+    def receive(self, caller: Caller, name: str, offset: int, data: str) -> Received:
+        """Add a piece to a file that comes in. Raises Conflict if it does not follow what is there."""
+        return uploads.add(self._folders.imports(caller)[0], name, offset, data, self._limits.file_bytes)
+
+
+@contextmanager
+def _translate_limits(limits: ImportLimits) -> Iterator[None]:
+    try:
+        yield
+    except LimitExceeded as exc:
+        if exc.limit == "time":
+            raise Invalid(
+                f"source: this took more than {limits.seconds} s, and nothing was imported. Split the file.",
+                code="timeout",
+                field="source",
+            ) from exc
+        raise Invalid(
+            f"source: the file holds too much, and nothing was imported. It may hold {limits.rows} records, "
+            f"{limits.expanded_bytes} bytes of them unpacked and {MAX_EXPANSION} times its own size. Split it.",
+            code="too_large",
+            field="source",
+        ) from exc
+
+
+def _table_name(
+    source: str, format_: Format, table: str | None, mapping: Mapping[str, str], *, is_zip: bool
+) -> str | None:
+    """The table that a file goes to; of a file with tables, the only one that is wanted."""
+    if format_ != "db" and not is_zip:
+        return writable(record_imports.table_name(source, table))
+    if mapping:
+        kind = "zip" if is_zip else "db file"
+        raise Invalid(f"mapping: a {kind} brings its columns as they are. Leave mapping out.", field="mapping")
+    return table
+
+
+def _load(
+    target: ImportTarget,
+    folder: PortalFolder,
+    file: SourceFile,
+    table: str | None,
+    mapping: Mapping[str, str],
+    packed: Mapping[str, str] | None,
+) -> tuple[list[str], int]:
+    """Load a file: a portal, a zip with these files in it, or records. Returns the names of the tables, and how many
+    rows they got."""
+    if file.format == "db":
+        return archive_imports.import_archive(target, file, table)
+    if packed is not None:
+        return record_imports.load_zip(target, file, packed, partial(staged_file, folder))
+    return [str(table)], record_imports.load(target, file, str(table), mapping)

@@ -1,0 +1,136 @@
+"""A whole portal as one file: written, restored beside the portal, and moved into it."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from uuid import uuid4
+
+from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.engines.chdb.parameters import literal
+from memory_mcp.engines.chdb.sql_policy import DATABASE
+from memory_mcp.errors import AppError
+from memory_mcp.families.portals.model import FileSize
+from memory_mcp.families.portals.storage.expressions import quote
+from memory_mcp.families.portals.storage.rows import fill_table
+from memory_mcp.families.portals.storage.table_definitions import drop_table
+
+
+def _apply_deleted_mask(line: EngineLine, table: str) -> None:
+    """Remove rows from the disk that another program has deleted with DELETE."""
+    line.run(f"ALTER TABLE {quote(table)} APPLY DELETED MASK SETTINGS mutations_sync = 2")
+
+
+def attach_portal(line: EngineLine, name: str, path: str) -> None:
+    line.run(f"CREATE DATABASE {name} ENGINE = Backup('portal', File({literal(path)}))")
+
+
+def detach_portal(line: EngineLine, name: str) -> None:
+    line.run(f"DROP DATABASE IF EXISTS {name} SYNC")
+
+
+_DYNAMIC_TYPE = re.compile(r"\b(?:Dynamic|JSON|Object)\b", re.IGNORECASE)  # each value has a type of its own
+
+
+def back_up(line: EngineLine, path: str) -> None:
+    """The whole portal as one file, without what was deleted from it."""
+    with_deleted = (
+        "SELECT DISTINCT table FROM system.parts WHERE database = 'portal' AND active AND has_lightweight_delete"
+    )
+    for row in line.rows(with_deleted):
+        _apply_deleted_mask(line, row["table"])
+    line.run_afresh(f"BACKUP DATABASE portal TO File({literal(path)})", made=path)
+
+
+def restore(line: EngineLine, path: str, database: str) -> None:
+    line.run_afresh(f"RESTORE DATABASE portal AS {database} FROM File({literal(path)})")
+
+
+def restored_tables(line: EngineLine, database: str) -> dict[str, dict[str, str]]:
+    """The tables of a restored portal, each with its columns and their types."""
+    rows = line.rows(
+        f"SELECT table, name, type FROM system.columns WHERE database = '{database}' AND NOT startsWith(table, '_') "
+        "AND default_kind NOT IN ('MATERIALIZED', 'ALIAS') ORDER BY table, position"
+    )
+    found: dict[str, dict[str, str]] = {}
+    for row in rows:
+        found.setdefault(row["table"], {})[row["name"]] = row["type"]
+    return found
+
+
+def rewrite_dynamic_columns(line: EngineLine, database: str, table: str) -> None:
+    """Rewrite a restored table whose columns let each value have its own type: JSON and Dynamic.
+
+    The values go through JSON, as records from callers do, so only types of JSON values are left: the state of an
+    aggregate function that hides in a Dynamic column becomes a text. Raises EngineError for values that JSON changes.
+    """
+    sql = "SELECT name, type FROM system.columns WHERE database = {d:String} AND table = {t:String} ORDER BY position"
+    types = {row["name"]: row["type"] for row in line.rows(sql, {"d": database, "t": table})}
+    dynamic = {name: kind for name, kind in types.items() if _DYNAMIC_TYPE.search(kind)}
+    if not dynamic:
+        return
+    rewritten = f"_rewritten_{uuid4().hex}"
+    values = [_from_json(name, dynamic[name]) if name in dynamic else quote(name) for name in types]
+    is_same = " AND ".join(
+        f"toJSONString({_from_json(name, kind)}) = {_as_json(name)}" for name, kind in dynamic.items()
+    )
+    line.run(f"CREATE TABLE IF NOT EXISTS {database}.{rewritten} AS {database}.{quote(table)}")
+    fill_table(
+        line,
+        rewritten,
+        f"INSERT INTO {database}.{rewritten} ({', '.join(map(quote, types))}) SELECT {', '.join(values)} "
+        f"FROM {database}.{quote(table)} WHERE throwIf(NOT ({is_same}), 'no JSON') = 0 "
+        "SETTINGS output_format_json_quote_64bit_integers = 0, output_format_json_quote_decimals = 1",
+        database,
+    )
+    line.run(f"DROP TABLE IF EXISTS {database}.{quote(table)} SYNC")
+    line.run(f"RENAME TABLE IF EXISTS {database}.{rewritten} TO {database}.{quote(table)}")
+
+
+def _as_json(name: str) -> str:
+    return f"toJSONString({quote(name)})"
+
+
+def _from_json(name: str, kind: str) -> str:
+    """A column's values, read from their JSON as values of the column's type."""
+    whole = literal(f"JSON(value {kind})")
+    return f"""getSubcolumn(CAST(concat('{{"value":', {_as_json(name)}, '}}'), {whole}), 'value')"""
+
+
+def restored_size(line: EngineLine, database: str) -> FileSize:
+    """What a restored portal's tables hold, as their parts say."""
+    (row,) = line.rows(
+        f"""
+        SELECT 0 AS columns, toUInt64(sum(rows)) AS rows, toUInt64(sum(data_uncompressed_bytes)) AS bytes
+        FROM system.parts WHERE active AND database = '{database}'
+        SETTINGS output_format_json_quote_64bit_integers = 0
+        """
+    )
+    return FileSize(**row)
+
+
+def is_whole(line: EngineLine, table: str, database: str = DATABASE) -> bool:
+    """Whether a table's data is as it was written: RESTORE does not check."""
+    checked = line.run(f"CHECK TABLE {database}.{quote(table)} SETTINGS check_query_single_value_result = 1")
+    return checked.strip() == b"1"
+
+
+@contextmanager
+def adopt_restored(line: EngineLine, database: str, table: str) -> Iterator[None]:
+    """A restored table becomes one of the portal's, and goes again if the block fails."""
+    try:
+        move_restored(line, database, table, table)
+        yield
+    except (EngineError, AppError):
+        with suppress(EngineError, AppError):  # the first error is the one that is raised
+            drop_table(line, table)
+        raise
+
+
+def move_restored(line: EngineLine, database: str, table: str, new: str) -> None:
+    """Move a restored table to the portal, under another name."""
+    line.run(f"RENAME TABLE IF EXISTS {database}.{quote(table)} TO portal.{quote(new)}")
+
+
+def copy_rows(line: EngineLine, database: str, table: str, target: str, columns: Sequence[str]) -> None:
+    names = ", ".join(map(quote, columns))
+    fill_table(line, target, f"INSERT INTO {quote(target)} ({names}) SELECT {names} FROM {database}.{quote(table)}")

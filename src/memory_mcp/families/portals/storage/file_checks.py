@@ -1,0 +1,133 @@
+"""What does not fit in a file that is to be imported, and where it is."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.parameters import literal
+from memory_mcp.families.portals.storage.expressions import FORMATS, INFERENCE_SETTINGS, TEXT_TYPES, quote
+
+_FRACTIONS = re.compile(r"(Nullable\(Float\d+\)|Float\d+|Array\((Nullable\()?Float\d+\)?\))")
+_IS_WHOLE = "match(ifNull({}, '0'), '^[+-]?[0-9]+$')"
+
+
+def has_null(line: EngineLine, path: str, format_: str, columns: Mapping[str, str], name: str) -> bool:
+    """Whether a column of a file has a value missing."""
+    (row,) = line.rows(f"SELECT count() > count({quote(name)}) AS found FROM {_file_source(path, format_, columns)}")
+    return bool(row["found"])
+
+
+def lists_with_null(line: EngineLine, path: str, format_: str, columns: Mapping[str, str]) -> set[str]:
+    """Those of a file's columns of lists in which one has a null."""
+    lists = [name for name, kind in columns.items() if kind.startswith("Array(Nullable(")]
+    if not lists:
+        return set()
+    expressions = ", ".join(
+        f"countIf(arrayExists(t -> isNull(t), {quote(name)})) > 0 AS c{number}" for number, name in enumerate(lists)
+    )
+    (row,) = line.rows(
+        f"SELECT {expressions} FROM file({literal(path)}, '{FORMATS[format_]}') SETTINGS {INFERENCE_SETTINGS}"
+    )
+    return {name for number, name in enumerate(lists) if row[f"c{number}"]}
+
+
+def _file_source(path: str, format_: str, columns: Mapping[str, str]) -> str:
+    """A file, if it is CSV with texts only."""
+    as_texts = ", ".join(f"{quote(name)} Nullable(String)" for name in columns)
+    structure = f", {literal(as_texts)}" if format_ == "csv" else ""
+    return f"file({literal(path)}, '{FORMATS[format_]}'{structure})"
+
+
+def too_wide(line: EngineLine, path: str, columns: Mapping[str, str], names: Iterable[str]) -> str | None:
+    """One of a CSV file's columns that holds whole numbers only, and some that no type for them holds."""
+    fractions = [name for name in names if columns[name] == "Nullable(Float64)"]
+    return _first_true(
+        line, _file_source(path, "csv", columns), dict.fromkeys(fractions, f"countIf(NOT {_IS_WHOLE}) = 0")
+    )
+
+
+def rounded(line: EngineLine, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
+    """One of a CSV file's columns with a whole number that is another as a fraction."""
+    loses = (
+        f"countIf({_IS_WHOLE} AND (length({{}}) > 70 OR toInt256OrNull({{}}) <> toInt256(toFloat64OrZero({{}})))) > 0"
+    )
+    return _first_true(line, _file_source(path, "csv", dict.fromkeys(columns, "")), dict.fromkeys(names, loses))
+
+
+def no_number(line: EngineLine, table: str, columns: Mapping[str, str]) -> str | None:
+    """One of a table's columns of fractions, by their types, with NaN or infinity in it."""
+    expressions = {
+        name: "countIf(arrayExists(t -> NOT isFinite(ifNull(t, 0)), {})) > 0"
+        if kind.startswith("Array(")
+        else "countIf(NOT isFinite(ifNull({}, 0))) > 0"
+        for name, kind in columns.items()
+        if _FRACTIONS.fullmatch(kind)
+    }
+    return _first_true(line, quote(table), expressions)
+
+
+def _first_true(line: EngineLine, source: str, expressions: Mapping[str, str]) -> str | None:
+    """The first column whose expression is true, each with {} for its name."""
+    if not expressions:
+        return None
+    chosen = ", ".join(
+        f"{expression.replace('{}', quote(name))} AS c{number}"
+        for number, (name, expression) in enumerate(expressions.items())
+    )
+    (row,) = line.rows(f"SELECT {chosen} FROM {source}")
+    return next((name for number, name in enumerate(expressions) if row[f"c{number}"]), None)
+
+
+def misfits(line: EngineLine, path: str, types: Mapping[str, str]) -> dict[str, int]:
+    """The columns of a CSV file with a value that does not fit their type, and in which record that is first."""
+    plain = {name: kind.removeprefix("Nullable(").removesuffix(")") for name, kind in types.items()}
+    plain = {name: kind for name, kind in plain.items() if re.fullmatch(r"U?Int\d+|Float\d+|UUID|Bool", kind)}
+    if not plain:
+        return {}
+    expressions = ", ".join(
+        f"toInt64(minIf(number, {quote(name)} IS NOT NULL AND accurateCastOrNull({quote(name)}, '{kind}') IS NULL)) "
+        f"AS c{number}"
+        for number, (name, kind) in enumerate(plain.items())
+    )
+    source = _file_source(path, "csv", types)
+    (row,) = line.rows(
+        f"SELECT {expressions} FROM (SELECT rowNumberInAllBlocks() + 1 AS number, * FROM {source}) "
+        "SETTINGS max_threads = 1, input_format_parallel_parsing = 0, output_format_json_quote_64bit_integers = 0"
+    )
+    found = {name: int(row[f"c{number}"]) for number, name in enumerate(plain)}
+    return {name: number for name, number in found.items() if number}
+
+
+def unfit_texts(
+    line: EngineLine, table: str, columns: Mapping[str, str], longest: int
+) -> tuple[str | None, str | None]:
+    """Of a table's columns of texts, by their types: one with a text of more than so many bytes, and one with bytes
+    that are no text."""
+    found: list[str | None] = [None, None]
+    for name, kind in columns.items():
+        if kind not in TEXT_TYPES:
+            continue
+        each = f"arrayJoin({quote(name)})" if kind.startswith("Array(") else quote(name)
+        (row,) = line.rows(
+            f"SELECT toInt32(max(length(t) > {longest})) AS long, toInt32(max(NOT isValidUTF8(t))) AS bytes "
+            f"FROM (SELECT ifNull({each}, '') AS t FROM {quote(table)})"
+        )
+        found = [found[0] or (name if row["long"] else None), found[1] or (name if row["bytes"] else None)]
+    return found[0], found[1]
+
+
+def first_too_long(line: EngineLine, path: str, format_: str, column: str, kind: str, longest: int) -> int:
+    """Which record of a file, counted from 1, is the first with a text of more than so many bytes in a column."""
+    each = f"arrayMax(arrayMap(t -> length(ifNull(t, '')), {quote(column)}))"
+    size = each if kind.startswith("Array(") else f"length(ifNull({quote(column)}, ''))"
+    structure = literal(f"{quote(column)} {kind}")
+    (row,) = line.rows(
+        f"""
+        SELECT toInt64(min(number)) AS number FROM (
+            SELECT rowNumberInAllBlocks() + 1 AS number, {size} AS size
+            FROM file({literal(path)}, '{FORMATS[format_]}', {structure})
+        ) WHERE size > {longest}
+        SETTINGS max_threads = 1, input_format_parallel_parsing = 0, output_format_json_quote_64bit_integers = 0
+        """
+    )
+    return int(row["number"])

@@ -1,0 +1,134 @@
+"""Files that the engine reads: their columns, and their rows as rows of a table."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.parameters import literal
+from memory_mcp.families.portals.inference import KEY
+from memory_mcp.families.portals.model import FileSize
+from memory_mcp.families.portals.storage.expressions import (
+    FORMATS,
+    INFERENCE_SETTINGS,
+    STRICT_SETTINGS,
+    TEXT_TYPES,
+    quote,
+)
+from memory_mcp.families.portals.storage.rows import fill_table
+
+_WHOLE = re.compile(r"\bU?Int(8|16|32|64|128)\b")
+_IN_NFC = "if(isValidUTF8({}), normalizeUTF8NFC({}), {})"
+SAMPLE_ROWS = 1000  # of a file; columns that fit in them are checked in all rows
+
+
+def file_columns(line: EngineLine, path: str, format_: str) -> dict[str, str]:
+    """The columns of a file and the types the engine sees in them."""
+    rows = line.rows(f"DESCRIBE TABLE file({literal(path)}, '{FORMATS[format_]}') SETTINGS {INFERENCE_SETTINGS}")
+    return {row["name"]: row["type"] for row in rows}
+
+
+def parquet_metadata(line: EngineLine, path: str) -> FileSize:
+    """What a Parquet file says of itself."""
+    (row,) = line.rows(
+        "SELECT num_columns AS columns, num_rows AS rows, total_uncompressed_size AS bytes "
+        f"FROM file({literal(path)}, 'ParquetMetadata') SETTINGS output_format_json_quote_64bit_integers = 0"
+    )
+    return FileSize(**row)
+
+
+def read_through(line: EngineLine, path: str, format_: str, max_rows: int, max_bytes: int) -> None:
+    """Read all of a file and keep nothing. The engine stops at more rows or bytes than these, as it holds them; of an
+    INSERT it would count the bytes of the file."""
+    line.run(
+        f"SELECT * FROM file({literal(path)}, '{FORMATS[format_]}') FORMAT Null "
+        f"SETTINGS max_result_rows = {max_rows}, max_result_bytes = {max_bytes}, result_overflow_mode = 'throw'"
+    )
+
+
+def uuid_columns(line: EngineLine, path: str, format_: str, names: Sequence[str]) -> set[str]:
+    """Those of a file's text columns that hold UUIDs only."""
+    if not names:
+        return set()
+    file = f"file({literal(path)}, '{FORMATS[format_]}')"
+    sample = ", ".join(map(quote, names))
+    likely = _only_uuids(line, f"(SELECT {sample} FROM {file} LIMIT {SAMPLE_ROWS})", names, least=0)
+    return _only_uuids(line, file, likely, least=1) if likely else set()
+
+
+def _only_uuids(line: EngineLine, source: str, names: Iterable[str], *, least: int) -> set[str]:
+    """The columns with at least so many values, all of them UUIDs."""
+    names = list(names)
+    expressions = ", ".join(
+        f"count({column}) >= {least} AND count({column}) = countIf(toUUIDOrNull({column}) IS NOT NULL) AS c{number}"
+        for number, column in enumerate(map(quote, names))
+    )
+    (row,) = line.rows(f"SELECT {expressions} FROM {source} SETTINGS {INFERENCE_SETTINGS}")
+    return {name for number, name in enumerate(names) if row[f"c{number}"]}
+
+
+def code_columns(line: EngineLine, path: str, columns: Mapping[str, str]) -> set[str]:
+    """Those of a CSV file's columns that look like whole numbers and are none: 01234 and +49 would lose a sign."""
+    numbers = [name for name, kind in columns.items() if kind == "Nullable(Int64)"]
+    if not numbers:
+        return set()
+    structure = ", ".join(f"{quote(name)} Nullable(String)" for name in columns)
+    expressions = ", ".join(
+        f"countIf({column} <> toString(toInt64OrNull({column}))) > 0 AS c{number}"
+        for number, column in enumerate(map(quote, numbers))
+    )
+    (row,) = line.rows(f"SELECT {expressions} FROM file({literal(path)}, 'CSVWithNames', {literal(structure)})")
+    return {name for number, name in enumerate(numbers) if row[f"c{number}"]}
+
+
+def load_file(
+    line: EngineLine,
+    table: str,
+    path: str,
+    format_: str,
+    columns: Mapping[str, str],
+    types: Mapping[str, str],
+    sure: Collection[str],
+    defaults: Mapping[str, str],
+) -> None:
+    """Read a file into an empty table.
+
+    `columns` says where each of the file's goes, `types` what each is read as; `sure` are those of which the file
+    itself says that they are of that type. `defaults` are what columns of the table get where the file has nothing; a
+    key without one is refused there.
+    """
+    # The engine wraps what is too wide, and takes null for zero.
+    wide = {name: types[name] if name in sure else _WHOLE.sub("Int256", types[name]) for name in columns}
+    for name, target in columns.items():
+        if (target == KEY or target in defaults) and not types[name].startswith(("Nullable", "Array", "JSON")):
+            wide[name] = f"Nullable({wide[name]})"
+    structure = literal(", ".join(f"{quote(name)} {wide[name]}" for name in columns))
+    chosen = ", ".join(
+        _column_value(name, wide[name], types[name], defaults.get(target), is_text=format_ == "parquet")
+        for name, target in columns.items()
+    )
+    settings = ", ".join(
+        f"{name} = {value}" for name, value in STRICT_SETTINGS.items() if name != "input_format_skip_unknown_fields"
+    )
+    fill_table(
+        line,
+        table,
+        f"""
+        INSERT INTO {quote(table)} ({", ".join(map(quote, columns.values()))})
+        SETTINGS {settings}, date_time_input_format = 'best_effort'
+        SELECT {chosen} FROM file({literal(path)}, '{FORMATS[format_]}', {structure})
+        """,
+    )
+
+
+def _column_value(name: str, seen: str, kind: str, default: str | None, *, is_text: bool) -> str:
+    """A column of a file as one of its table. `is_text` is whether texts are not known to be in NFC."""
+    value = quote(name)
+    if is_text and kind in TEXT_TYPES:
+        value = (
+            f"arrayMap(t -> {_IN_NFC.replace('{}', 't')}, {value})"
+            if kind.startswith("Array")
+            else _IN_NFC.replace("{}", value)
+        )
+    if default is not None and seen.startswith("Nullable("):
+        value = f"ifNull({value}, {default})"
+    return value if seen == kind else f"accurateCast({value}, {literal(kind)})"

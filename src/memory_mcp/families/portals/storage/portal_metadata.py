@@ -1,0 +1,65 @@
+"""The table that says what a portal is."""
+
+from collections.abc import Mapping, Sequence
+
+from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.sql_policy import DATABASE
+from memory_mcp.families.portals.model import METADATA
+from memory_mcp.families.portals.storage.rows import insert, replace_rows
+from memory_mcp.families.portals.storage.table_definitions import row_count
+
+_METADATA_COLUMNS = """(
+    key String,
+    value String,
+    created_at DateTime64(3) DEFAULT now64(3),
+    updated_at DateTime64(3) DEFAULT now64(3)
+) ENGINE = MergeTree() ORDER BY key"""
+
+
+def create_metadata(line: EngineLine, values: Mapping[str, str]) -> None:
+    line.run(f"CREATE TABLE IF NOT EXISTS {METADATA} {_METADATA_COLUMNS}")
+    known = metadata(line)
+    new = [{"key": key, "value": value} for key, value in values.items() if key not in known]
+    if new:
+        insert(line, METADATA, new, row_count(line, METADATA))
+
+
+def metadata(line: EngineLine, database: str = DATABASE) -> dict[str, str]:
+    rows = line.rows(f"SELECT key, argMax(value, updated_at) AS value FROM {database}.{METADATA} GROUP BY key")
+    return {row["key"]: row["value"] for row in rows}
+
+
+def foreign_metadata(line: EngineLine, database: str, keys: Sequence[str], max_chars: int) -> dict[str, str]:
+    """These values of the metadata in a file from elsewhere, whose table may have any size and any types. Left out is
+    what is longer or no text. Raises EngineError for a table that is no such one."""
+    rows = line.rows(
+        f"""
+        SELECT key, argMax(given, updated_at) AS value
+        FROM (SELECT toString(key) AS key, toString(value) AS given, updated_at FROM {database}.{METADATA})
+        WHERE key IN {{keys:Array(String)}} AND isNotNull(given) AND isValidUTF8(assumeNotNull(given))
+            AND lengthUTF8(assumeNotNull(given)) <= {{most:UInt32}}
+        GROUP BY key
+        """,
+        {"keys": list(keys), "most": max_chars},
+    )
+    return {row["key"]: row["value"] for row in rows}
+
+
+def set_metadata(line: EngineLine, values: Mapping[str, str], gone: Sequence[str] = ()) -> None:
+    """Set these values and drop others, in one step. Nothing of the former values stays on the disk."""
+    replace_rows(
+        line,
+        METADATA,
+        f"""
+        SELECT key, argMax(given.value, (is_new, given.updated_at)) AS value, min(given.created_at) AS created_at,
+            max(given.updated_at) AS updated_at
+        FROM (
+            SELECT key, value, created_at, updated_at, 0 AS is_new FROM {METADATA}
+            UNION ALL
+            SELECT key, value, now64(3), now64(3), 1 FROM system.one
+            ARRAY JOIN {{keys:Array(String)}} AS key, {{values:Array(String)}} AS value
+        ) AS given
+        WHERE key NOT IN {{gone:Array(String)}} GROUP BY key
+        """,
+        {"keys": list(values), "values": list(values.values()), "gone": list(gone)},
+    )

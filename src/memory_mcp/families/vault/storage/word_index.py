@@ -1,0 +1,94 @@
+"""The index of words as search/word_search.py queries it."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from memory_mcp.engines.sqlite import Read
+from memory_mcp.families.vault.model import Place
+from memory_mcp.families.vault.storage.expressions import OWN, own_rows, tag_values, tagged, to_json
+from memory_mcp.families.vault.storage.memories import count
+from memory_mcp.search import fts_query
+
+COLUMNS = ("key", "content", "tags")
+Index = Literal["words", "fts"]
+MAX_ROWS_FETCHED = 10_000  # memories that hold a term; beyond, SQLite counts them without handing them out
+
+
+@dataclass(frozen=True)
+class WordIndex:
+    """The indexes of one place as search/word_search.py queries them: the caller's own memories with all of some tags.
+
+    It lives for one search, and remembers who holds a term that it has counted: to name them costs no more.
+    """
+
+    tx: Read
+    place: Place
+    session_id: str
+    tags: Sequence[str]
+    _holders: dict[str, set[int]] = field(default_factory=dict, init=False)
+
+    def expression(self, query: str) -> str | None:
+        return fts_query.syntax(query, COLUMNS)
+
+    def documents(self) -> int:
+        return count(self.tx, self.place, self.session_id, ())
+
+    def count(self, term: str, most: int) -> int:
+        table = f"{self.place}_words"
+        holders = f"SELECT rowid FROM {table} WHERE {table} MATCH :term {own_rows(table, self.place, ())} LIMIT :most"
+        values = {"session_id": self.session_id, "term": term, "most": most}
+        if most > MAX_ROWS_FETCHED:
+            return self.tx.number(f"SELECT count(*) FROM ({holders})", values)
+        found = {id_ for (id_,) in self.tx.all(holders, values)}
+        if len(found) < most:  # all of them
+            self._holders[term] = found
+        return len(found)
+
+    def holding(self, term: str, among: Collection[int]) -> dict[int, float]:
+        if term in self._holders:
+            return dict.fromkeys(self._holders[term].intersection(among), 1.0)
+        table = f"{self.place}_words"
+        rows = self.tx.all(
+            f"""
+            SELECT rowid, 1.0 FROM {table}
+            WHERE {table} MATCH :term AND +rowid IN (SELECT value FROM json_each(:among))
+            """,
+            {"term": term, "among": to_json(list(among))},
+        )
+        return dict(rows)
+
+    def matching(self, expression: str, most: int) -> dict[int, float]:
+        return self._matching("words", expression, most)
+
+    def matching_syntax(self, expression: str, most: int) -> dict[int, float]:
+        """In the spec's own index, if that can find the words at all."""
+        return self._matching("words" if fts_query.has_cjk(expression) else "fts", expression, most)
+
+    def _matching(self, index: Index, expression: str, most: int) -> dict[int, float]:
+        table = f"{self.place}_{index}"
+        # By the score and not by the rank: FTS5's own sorter, which is slower than SQLite's, stays out.
+        rows = self.tx.all(
+            f"""
+            SELECT rowid, -rank AS score FROM {table}
+            WHERE {table} MATCH :expression {own_rows(table, self.place, self.tags)} ORDER BY score DESC LIMIT :most
+            """,
+            self._values() | {"expression": expression, "most": most},
+        )
+        return dict(rows)
+
+    def containing(self, text: str, most: int) -> dict[int, float]:
+        """The newest ones."""
+        rows = self.tx.all(
+            f"""
+            SELECT id, 1.0 FROM {self.place}_memories
+            WHERE {OWN[self.place]} AND {tagged(self.place, self.tags)}
+                AND (instr(key, :text) OR instr(content, :text))
+            ORDER BY id DESC LIMIT :most
+            """,
+            self._values() | {"text": text, "most": most},
+        )
+        return dict(rows)
+
+    def _values(self) -> dict[str, Any]:
+        return {"session_id": self.session_id, **tag_values(self.tags)}
