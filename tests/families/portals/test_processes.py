@@ -94,9 +94,14 @@ def test_an_engine_that_is_killed_while_rows_come_in_loses_none_and_doubles_none
             try:
                 while not done.is_set():
                     number += 1
-                    put(server, "t", [{"n": number, "who": who}])
-                    acknowledged.append(number * 10 + who)
-            except BaseException as exc:  # noqa: BLE001  # told to the test, which fails
+                    try:
+                        put(server, "t", [{"n": number, "who": who}])
+                    except Unavailable as exc:  # the other one held the lock for long, as engines start slowly
+                        if "Nothing was changed" not in exc.message:
+                            raise
+                    else:
+                        acknowledged.append(number * 10 + who)
+            except BaseException as exc:  # noqa: BLE001  # the test looks at it, and fails
                 failed.append(exc)
 
         writers = [threading.Thread(target=write, args=(who, server)) for who, server in enumerate((app, second))]
