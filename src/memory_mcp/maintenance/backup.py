@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import file_digest
 from pathlib import Path
 
@@ -244,7 +243,7 @@ class Backup:
         for file, seen in cut.files:
             copy = folder / "copy.db"
             try:
-                seen.copy(copy, partial(report_progress, file.name))
+                seen.copy(copy, file.name, report_progress)
                 if wrong := check_copy(copy, file.kind.schema):
                     left_out.append(LeftOut(file.name, f"{wrong}; see memory-mcp doctor"))
                 else:

@@ -356,7 +356,7 @@ async def test_domain_error_mapped_to_mcp_error(client: Client, app: App) -> Non
     with pytest.raises(Conflict) as raised:
         app.stores.add(CALLER, "s", "a", "words", Metadata())
     error = (await refusal(client, "add_memory", store="s", path="a", content="words")).error
-    assert (error.code, error.message) == (-32602, raised.value.message)
+    assert (error.code, error.message) == (-32602, raised.value.text_for_models)
     assert error.data == {"error": "conflict", "field": "path"}
 
 

@@ -26,15 +26,15 @@ class Snapshot:
     def version(self) -> int:
         return int(self._connection.pragma("user_version"))
 
-    def copy(self, target: Path, report_progress: ReportProgress = report_nothing) -> None:
-        """Write it to a new file, which only its owner may read."""
+    def copy(self, target: Path, name: str = "", report_progress: ReportProgress = report_nothing) -> None:
+        """Write it to a new file, which only its owner may read. Progress is reported under `name`."""
         with translate_errors(self.path):
             target.touch(mode=0o600)
             with closing(apsw.Connection(sqlite_name(target), flags=apsw.SQLITE_OPEN_READWRITE)) as copy:
                 with copy.backup("main", self._connection, "main") as under_way:
                     while not under_way.done:
                         under_way.step(PAGES)
-                        report_progress("pages", under_way.page_count - under_way.remaining, under_way.page_count)
+                        report_progress(name, under_way.page_count - under_way.remaining, under_way.page_count)
                 # A file by itself: whoever opens it needs no WAL, and a WAL of another never fits.
                 copy.pragma("journal_mode", "delete")
 
