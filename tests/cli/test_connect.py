@@ -140,7 +140,7 @@ def test_what_is_refused_leaves_with_one_and_says_what_to_do(home: Path) -> None
     (home / ".claude.json").write_text("{")
     done = run(home, "claude-code", "--yes")
     assert done.returncode == 1
-    assert "Nothing was changed. Mend it, or add this yourself." in done.stderr
+    assert "Nothing was changed. Correct it, or add this yourself." in done.stderr
     assert (home / ".claude.json").read_text() == "{"
     assert run(home, "windsurf", "--project", "--yes").returncode == 1
 

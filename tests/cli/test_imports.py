@@ -32,7 +32,7 @@ def test_an_import_reports_and_a_second_one_adds_nothing(tmp_path: Path) -> None
     assert (report["read"], report["imported"], report["into"]) == (3, 3, "moved")
     assert json.loads(again.stdout)["skipped"] == 3
     said = run("import", "mem0", str(MEM0), "--data-dir", str(tmp_path), "--namespace", "moved")
-    assert said.stdout == "3 read; 0 moved into the namespace 'moved'.\n3 were here already.\n"
+    assert said.stdout == "3 read; 0 imported into the namespace 'moved'.\n3 were imported before.\n"
 
 
 def test_a_dry_run_writes_nothing_at_all(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_what_is_refused_is_told_with_its_place_and_leaves_with_one(tmp_path: Pa
     (tmp_path / "in.jsonl").write_text(GRAPH.read_text(encoding="utf-8") + "\nno json\n", encoding="utf-8")
     done = run("import", "server-memory", str(tmp_path / "in.jsonl"), "--data-dir", str(tmp_path / "data"))
     assert done.returncode == 1
-    assert "3 moved into the project 'memory'" in done.stdout
+    assert "3 imported into the project 'memory'" in done.stdout
     assert done.stderr == "  line 5: It is neither an entity nor a relation of server-memory's format.\n"
 
 
@@ -112,10 +112,10 @@ def test_an_export_moves_from_one_user_to_another(tmp_path: Path, monkeypatch: p
     told = []
 
     @contextmanager
-    def watched(as_json: bool) -> Iterator[object]:
+    def show_progress(as_json: bool) -> Iterator[object]:
         yield lambda *work: told.append(work)
 
-    monkeypatch.setattr(imports, "watched", watched)
+    monkeypatch.setattr(imports, "show_progress", show_progress)
     with pytest.raises(SystemExit) as left:
         command_line(["import", "memory-mcp", str(tmp_path / "out"), *into])
     assert not left.value.code

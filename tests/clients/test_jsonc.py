@@ -40,7 +40,7 @@ def test_a_settings_file_full_of_comments_gets_nothing_but_our_lines() -> None:
         "mcpServers": jsonc.value(ZED)["mcpServers"] | {"memory": OURS},
     }
     assert '    "memory": {\n      "command": "memory-mcp",\n' in new
-    assert jsonc.take_out(new, PATH) == ZED
+    assert jsonc.remove(new, PATH) == ZED
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_was_put_in_can_be_taken_out_to_the_byte(text: str) -> None:
     assert jsonc.value(new)["mcpServers"]["memory"] == OURS
     assert ("\r\n" in new) == ("\r\n" in text)
     assert not re.search(r"(?<!\r)\n", new) or "\r\n" not in text
-    assert jsonc.take_out(new, PATH) == text
+    assert jsonc.remove(new, PATH) == text
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "{}", "{}\n", "// only a comment\n", "{ // empty\n}", '{"a": 1}'])
@@ -71,7 +71,7 @@ def test_sections_that_are_missing_are_made(text: str) -> None:
     new = jsonc.put(text, PATH, OURS)
     assert jsonc.value(new) == jsonc.value(text) | {"mcpServers": {"memory": OURS}}
     assert text.strip("{} \n") in new
-    assert jsonc.value(jsonc.take_out(new, ("mcpServers",))) == jsonc.value(text)
+    assert jsonc.value(jsonc.remove(new, ("mcpServers",))) == jsonc.value(text)
 
 
 @pytest.mark.parametrize("place", ["first", "middle", "last", "only"])
@@ -84,14 +84,14 @@ def test_an_entry_leaves_from_any_place(place: str, layout: str) -> None:
     text = json.dumps({"mcpServers": servers, "z": 1}, indent=None if layout == "one line" else 4)
     if layout == "trailing comma":
         text = text.replace("}\n    },", "},\n    },")
-    left = jsonc.take_out(text, ("mcpServers", ours))
+    left = jsonc.remove(text, ("mcpServers", ours))
     assert jsonc.value(left) == {"mcpServers": {name: servers[name] for name in others}, "z": 1}
     assert "  \n" not in left
 
 
 def test_what_is_not_there_cannot_be_taken_out() -> None:
     for text in ("", "{}", '{"mcpServers": {"other": {}}}'):
-        assert jsonc.take_out(text, PATH) == text
+        assert jsonc.remove(text, PATH) == text
 
 
 def test_a_value_is_replaced_where_it_stands() -> None:
@@ -145,4 +145,4 @@ def test_whatever_is_there_still_is(document: tuple[str, dict[str, Any]]) -> Non
     for comment in ("// c", "/* c */", "// trailing"):
         assert "memory" in said.get("mcpServers", {}) or new.count(comment) >= text.count(comment)
     left = {name: entry for name, entry in said.get("mcpServers", {}).items() if name != "memory"}
-    assert jsonc.value(jsonc.take_out(new, PATH)) == said | {"mcpServers": left}
+    assert jsonc.value(jsonc.remove(new, PATH)) == said | {"mcpServers": left}

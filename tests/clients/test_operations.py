@@ -193,11 +193,11 @@ def test_a_broken_file_is_left_alone_and_the_person_told_what_to_add(
 ) -> None:
     file = made(cursor, machine, text)
     before = file.read_bytes()
-    with pytest.raises(Invalid, match=r"Nothing was changed. Mend it, or add this yourself.") as refused:
+    with pytest.raises(Invalid, match=r"Nothing was changed. Correct it, or add this yourself.") as refused:
         connections.plan(cursor, RUNNING)
     assert '"memory"' in refused.value.message
     assert KEY not in refused.value.message
-    with pytest.raises(Invalid, match=r"Nothing was changed. Mend it, or take memory out of it."):
+    with pytest.raises(Invalid, match=r"Nothing was changed. Correct it, or remove memory from it."):
         connections.plan_undo(cursor)
     assert file.read_bytes() == before
     [status] = [status for status in connections.all() if status.client is cursor]
@@ -209,7 +209,7 @@ def test_a_name_that_stands_twice_is_not_half_removed(
 ) -> None:
     entry = '"memory": {"command": "/x/memory-mcp"}'
     made(cursor, machine, f'{{"mcpServers": {{{entry}, {entry}}}}}')
-    with pytest.raises(Invalid, match="take memory out of it"):
+    with pytest.raises(Invalid, match="remove memory from it"):
         connections.plan_undo(cursor)
 
 
@@ -360,7 +360,7 @@ def test_the_list_tells_who_is_installed_and_connected_and_what_is_wrong(
     assert list(found) == list(CLIENTS)
     assert {name for name, status in found.items() if status.is_installed} == {"gemini-cli", "zed"}
     assert {name for name, status in found.items() if status.names} == {"zed"}
-    assert found["zed"].problem == "/opt/venv/bin/memory-mcp is gone; connect again"
+    assert found["zed"].problem == "/opt/venv/bin/memory-mcp is missing; connect again"
 
 
 WINDOWS = {

@@ -39,7 +39,7 @@ def test_what_was_put_in_can_be_taken_out_to_the_byte(text: str) -> None:
     assert toml.value(new) == toml.value(text) | {
         "mcp_servers": toml.value(text).get("mcp_servers", {}) | {"memory": OURS}
     }
-    assert toml.take_out(new, PATH) == text
+    assert toml.remove(new, PATH) == text
 
 
 def test_our_table_comes_last_with_the_line_ends_of_the_file() -> None:
@@ -51,7 +51,7 @@ def test_a_field_of_ours_is_changed_where_it_stands() -> None:
     text = CODEX + '\n[mcp_servers.memory]\n# by me\ncommand = "old" # why\nstartup_timeout_sec = 30\n'
     new = toml.put(text, (*PATH, "command"), "new")
     assert new == text.replace('"old"', '"new"')
-    assert toml.take_out(new, (*PATH, "command")) == text.replace('command = "old" # why\n', "")
+    assert toml.remove(new, (*PATH, "command")) == text.replace('command = "old" # why\n', "")
 
 
 @pytest.mark.parametrize("text", ["a = \n", "[a\n", "a = 1\na = 2\n"])

@@ -10,7 +10,7 @@ from typing import Any
 from memory_mcp import settings
 from memory_mcp.app import App, Maintenance, open_app, open_maintenance
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.cli.maintenance import settings_for_restoring
+from memory_mcp.cli.maintenance import settings_for_restore
 from memory_mcp.families.graph.model import NamedRelation, NewEntity
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.stores.model import Metadata
@@ -35,7 +35,7 @@ def opened(data_dir: Path, **more: Any) -> Iterator[App]:
 @contextmanager
 def maintenance_of(data_dir: Path, *, alone: bool = False, **more: Any) -> Iterator[Maintenance]:
     flags = {"data_dir": data_dir, "embedder": "none", "embedding_dim": 3, **more}
-    found, former_vault = settings_for_restoring(flags, {}) if alone else (chosen(data_dir, **more), None)
+    found, former_vault = settings_for_restore(flags, {}) if alone else (chosen(data_dir, **more), None)
     with open_maintenance(found, alone=alone, former_vault=former_vault) as maintenance:
         yield maintenance
 

@@ -41,7 +41,7 @@ def test_five_lines_are_enough(hub: Hub, key: str, node: Node, tmp_path: Path) -
     node.say("enable", "default")
     assert "2 sent" in node.say("now").stdout
     other = Node(tmp_path / "other").join(hub, key, "default")
-    assert "2 taken in" in other.say("now").stdout
+    assert "2 received" in other.say("now").stdout
     assert texts(other.data_dir) == {"one", "two"}
     status = other.told("status")
     assert (status["linked"], status["outbox"], status["error"]) == (True, 0, None)
@@ -134,7 +134,7 @@ def test_resync_and_clear_state_lose_nothing(hub: Hub, key: str, node: Node) -> 
     write(node.data_dir, "one")
     node.join(hub, key, "default").say("now")
     node.say("resync", "default")
-    assert "1 sent, 1 taken in" in node.say("now").stdout
+    assert "1 sent, 1 received" in node.say("now").stdout
     node.say("clear-state", "default")
     assert node.told("status")["namespaces"] == []
     write(node.data_dir, "two")
@@ -181,7 +181,7 @@ def test_what_is_refused_is_left_and_says_why(hub: Hub, key: str, node: Node) ->
         app.notes.writer.create_all(who, Author(), [NewNote("fine"), NewNote("odd", metadata={"k" * 5000: 1})])
     left: Any = node.say("now", check=False)
     assert left.returncode == 1
-    assert "1 sent, 0 taken in, 1 refused, 1 left" in left.stdout
+    assert "1 sent, 0 received, 1 refused, 1 left" in left.stdout
     assert "registers" in left.stderr
     assert node.told("now", check=False)["left"] == 1
 

@@ -227,7 +227,7 @@ def test_a_record_that_cannot_be_taken_is_set_aside_and_named_and_the_others_com
     assert "resync" in shown
     assert "\x1b" not in shown
     hub.records = [forged("later", content="Later", namespace="shared", folder="")]
-    assert "1 taken in" in node.say("now").stdout
+    assert "1 received" in node.say("now").stdout
     node.say("resync", "shared")
     assert node.told("status")["set_aside"] == []
     hub.records = [forged("bad-time", content="Mended", namespace="shared", folder=""), bad["bad-day"]]
@@ -485,7 +485,7 @@ def test_pages_without_end_are_left_for_the_next_time(
     monkeypatch.setattr(nodes, "MAX_PAGES", 4)
     left = node.say("now", check=False)
     assert left.returncode == 1
-    assert "4 taken in" in left.stdout
+    assert "4 received" in left.stdout
 
 
 def test_a_hub_that_always_knows_better_does_not_keep_a_node_sending(

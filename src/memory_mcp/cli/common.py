@@ -1,4 +1,4 @@
-"""What every verb shares: where the data is, how answers and errors are shown."""
+"""Shared by all verbs: options, opening the data directory, output and errors."""
 
 import json
 import sys
@@ -40,7 +40,7 @@ def report_errors(*, as_json: bool) -> Iterator[None]:
 
 @contextmanager
 def report_bad_usage() -> Iterator[None]:
-    """For `--json`: what the parser of the command line refuses, as JSON."""
+    """For `--json`: write errors in the command line itself as JSON."""
     try:
         yield
     except UsageError as exc:
@@ -57,8 +57,8 @@ def _write_json_error(code: str, message: str, hint: str = "") -> None:
 
 
 @contextmanager
-def usage() -> Iterator[None]:
-    """For reading options: an option that makes no sense is bad usage, with exit status 2."""
+def report_as_usage_error() -> Iterator[None]:
+    """Report an AppError as bad usage, with exit status 2. For reading options."""
     try:
         yield
     except AppError as exc:
@@ -66,40 +66,40 @@ def usage() -> Iterator[None]:
 
 
 @contextmanager
-def opened_access(data_dir: Path | None) -> Iterator[Access]:
-    with usage():
+def use_access(data_dir: Path | None) -> Iterator[Access]:
+    with report_as_usage_error():
         loaded = settings.load({"data_dir": data_dir})
     with open_access(loaded.settings) as access:
         yield access
 
 
 @contextmanager
-def opened_app(data_dir: Path | None, new_files_dir: Path | None = None) -> Iterator[tuple[App, Caller]]:
-    """Everything, and the local user, who may do all. Missing databases are created in `new_files_dir` if it is given,
-    and in the data directory otherwise."""
-    with usage():
+def use_app(data_dir: Path | None, new_files_dir: Path | None = None) -> Iterator[tuple[App, Caller]]:
+    """Open the app, with the local user as a caller of all scopes. Missing databases are created in `new_files_dir` if
+    it is given, and in the data directory otherwise."""
+    with report_as_usage_error():
         chosen = settings.load({"data_dir": data_dir}).settings
     with open_app(chosen, serving=False, new_files_dir=new_files_dir) as app:
         yield app, Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families))
 
 
 @contextmanager
-def opened_maintenance(data_dir: Path | None) -> Iterator[Maintenance]:
-    """What looks after the files themselves."""
-    with usage():
+def use_maintenance(data_dir: Path | None) -> Iterator[Maintenance]:
+    """Open what backs up, restores, checks and migrates the files."""
+    with report_as_usage_error():
         chosen = settings.load({"data_dir": data_dir}).settings
     with open_maintenance(chosen) as maintenance:
         yield maintenance
 
 
 def caller_for(app: App, local: Caller, user: str) -> Caller:
-    """A user by name, who may do all that the local one may. Raises NotFound."""
+    """A user by name, as a caller with all scopes. Raises NotFound."""
     return Caller(app.access.users.get(user).id, ALL_SCOPES, local.families)
 
 
 @contextmanager
-def watched(as_json: bool) -> Iterator[ReportProgress]:
-    """A bar for each kind of work on a terminal."""
+def show_progress(as_json: bool) -> Iterator[ReportProgress]:
+    """Show a bar for each kind of work, on a terminal."""
     console = Console(stderr=True)
     if as_json or not console.is_terminal:
         yield report_nothing

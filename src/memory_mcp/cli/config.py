@@ -3,10 +3,10 @@ from rich.console import Console
 from rich.table import Table
 
 from memory_mcp import settings
-from memory_mcp.cli.common import print_json, usage
+from memory_mcp.cli.common import print_json, report_as_usage_error
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-"""For verbs whose flags are the settings: settings.py parses those, so that there is one list of them."""
+"""For verbs whose flags are the settings: settings.py parses them, so that they are defined once."""
 
 
 def show(context: typer.Context) -> None:
@@ -15,7 +15,7 @@ def show(context: typer.Context) -> None:
     parser.add_argument("--json", action="store_true", dest="as_json", help="Print JSON for programs.")
     arguments = vars(parser.parse_args(context.args))
     as_json = arguments.pop("as_json")
-    with usage():
+    with report_as_usage_error():
         origins = settings.load(arguments).origins
     if as_json:
         print_json({origin.name: {"value": origin.value, "source": origin.source} for origin in origins})

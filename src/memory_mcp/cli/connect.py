@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memory_mcp import settings
-from memory_mcp.cli.common import AsJson, DataDir, print_json, usage
+from memory_mcp.cli.common import AsJson, DataDir, print_json, report_as_usage_error
 from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Http
 from memory_mcp.clients.model import NAME, Machine, Way, own_command, this_machine
 from memory_mcp.clients.operations import ClientStatus, Plan
@@ -37,17 +37,15 @@ Client = Annotated[
     ),
 ]
 HttpUrl = Annotated[
-    str | None, typer.Option("--http", metavar="URL", help="Use a server that runs, instead of starting one.")
+    str | None, typer.Option("--http", metavar="URL", help="Use a running server, instead of starting one.")
 ]
 RawKey = Annotated[
-    str | None, typer.Option("--key", help="The key that server wants; - reads it from stdin. Kept in the file.")
+    str | None, typer.Option("--key", help="The key for that server; - reads it from stdin. Stored in the file.")
 ]
-Name = Annotated[str, typer.Option("--name", help="What the client calls us.")]
-InProject = Annotated[
-    bool, typer.Option("--project", help="Write the current folder's configuration, not the person's.")
-]
-Replace = Annotated[bool, typer.Option("--replace", help="Take the place of another server of that name.")]
-Undo = Annotated[bool, typer.Option("--undo", help="Put back what was there before.")]
+Name = Annotated[str, typer.Option("--name", help="The name of this server in the client.")]
+InProject = Annotated[bool, typer.Option("--project", help="Write the current folder's configuration, not the user's.")]
+Replace = Annotated[bool, typer.Option("--replace", help="Replace another server of that name.")]
+Undo = Annotated[bool, typer.Option("--undo", help="Restore the configuration as it was before.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -65,7 +63,7 @@ def connect(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put this server into a client's configuration, or take it out again. Shows the change and asks first."""
+    """Add this server to a client's configuration, or remove it again. Shows the change and asks first."""
     machine = this_machine(os.environ)
     connections = ClientConfigurations(
         machine, platformdirs.user_state_path("memory-mcp", appauthor=False) / "connections"
@@ -73,12 +71,12 @@ def connect(
     if client is None:
         _list(connections.all(), as_json=as_json)
         return
-    with usage():
+    with report_as_usage_error():
         chosen = _client(client)
         way = _way(http, key, data_dir, yes=yes or dry_run)
         _check_name(name)
         if as_json and not (yes or dry_run):
-            raise Invalid("With --json give --yes or --dry-run: no question can be answered.")
+            raise Invalid("Give --yes or --dry-run with --json, which asks no questions.")
     if undo:
         plan = connections.plan_undo(chosen, name, in_project=project)
     else:
@@ -112,7 +110,7 @@ def _ask_and_apply(connections: ClientConfigurations, plan: Plan, *, dry_run: bo
     else:
         typer.echo(f"Connected: {title} uses this memory as {plan.name}. {plan.client.next_step}")
     if copy is not None:
-        typer.echo(f"The file as it was: {copy}")
+        typer.echo(f"A copy of the file before the change: {copy}")
     return True
 
 
@@ -122,12 +120,12 @@ def _hints(client: ClientProgram, way: Way, machine: Machine, *, in_project: boo
     if in_project:
         yield f"{client.title} may ask first whether you trust this folder."
         what = "your key" if isinstance(way, Http) and way.key else "paths of this machine"
-        yield f"The file holds {what}: think before you commit it."
+        yield f"The file contains {what}: consider that before you commit it."
 
 
 def _ask(plan: Plan) -> None:
     if not sys.stdin.isatty():
-        raise Invalid("Nothing was written: no question can be answered. Look at the change above, then give --yes.")
+        raise Invalid("Nothing was written: stdin is not a terminal. Check the change above, then give --yes.")
     if not typer.confirm(f"Write this to {plan.file}?"):
         typer.echo("Nothing was written.")
         raise typer.Exit(1)
@@ -156,7 +154,7 @@ def _list(found: list[ClientStatus], *, as_json: bool) -> None:
     for status in found:
         if status.problem:
             typer.echo(f"{status.client.id}: {status.problem}")
-    typer.echo("`memory-mcp connect CLIENT` shows what it would write, and asks.")
+    typer.echo("`memory-mcp connect CLIENT` shows the change, and asks before it writes.")
 
 
 def _short(file: Path) -> str:
@@ -205,20 +203,20 @@ def _way(http: str | None, key: str | None, data_dir: Path | None, *, yes: bool)
         return own_command(*_data_dir(data_dir))
     parts = urlsplit(http)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise Invalid(f"--http wants an address such as http://127.0.0.1:8765, not {http}.")
+        raise Invalid(f"--http takes a URL such as http://127.0.0.1:8765, not {http}.")
     if data_dir is not None:
-        raise Invalid("--data-dir and --http do not go together: the server that runs has its own.")
+        raise Invalid("--data-dir cannot be used with --http: the running server has its own data directory.")
     if key == "-":
         if not yes:
-            raise Invalid("With --key - give --yes too: stdin cannot answer questions as well.")
+            raise Invalid("Give --yes with --key -: stdin holds the key and cannot answer questions.")
         key = sys.stdin.readline().strip()
     if key is not None and not re.fullmatch(r"[!-~]+", key):
-        raise Invalid("--key: this is no key. It is empty, or has spaces or line breaks in it.")
+        raise Invalid("--key: this is not a key. It is empty, or contains spaces or line breaks.")
     return Http(http if parts.path.strip("/") else f"{http.rstrip('/')}/mcp", key)
 
 
 def _data_dir(given: Path | None) -> list[str]:
-    """Only where it is not the usual one; the client does not see this shell's variables."""
+    """The flag, unless it is the default. The client does not see this shell's variables."""
     [origin] = [origin for origin in settings.load({"data_dir": given}).origins if origin.name == "data_dir"]
     return [] if origin.source == "default" else ["--data-dir", str(origin.value)]
 

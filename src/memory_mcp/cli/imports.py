@@ -11,19 +11,19 @@ import typer
 
 from memory_mcp import settings
 from memory_mcp.caller import LOCAL_USER
-from memory_mcp.cli.common import AsJson, DataDir, caller_for, opened_app, print_json, usage, watched
+from memory_mcp.cli.common import AsJson, DataDir, caller_for, print_json, report_as_usage_error, show_progress, use_app
 from memory_mcp.importers import FORMATS, ImportPlan, Report
 from memory_mcp.maintenance.imports import read_export
 from memory_mcp.maintenance.zip_file import unpacked
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and write nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be imported, and write nothing.")]
 
 INTO = {"notes": ("--namespace", "default"), "stores": ("--store", ""), "graph": ("--project", "memory")}
-"""Which option says where to, and what it is without one; a store is called as the format."""
+"""For each family, the option that names the destination, and its default; a store's default is the format's name."""
 
 OURS = "memory-mcp"  # what `memory-mcp export` writes
 DRY = "This was a dry run: nothing was written."
-MAX_PROBLEMS_SHOWN = 20  # problems on a terminal; --json has more
+MAX_PROBLEMS_SHOWN = 20  # --json has more
 EXAMPLES = (
     "Examples: memory-mcp import server-memory memory.jsonl --dry-run · memory-mcp import basic-memory "
     "~/basic-memory --store work · memory-mcp import claude data-2026-11-15.zip --namespace personal"
@@ -32,17 +32,17 @@ EXAMPLES = (
 
 def import_memories(
     format_: Annotated[str, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join((OURS, *FORMATS))}.")],
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, folder or zip that the other tool made.")],
-    namespace: Annotated[str | None, typer.Option("--namespace", help="Of notes.", show_default="default")] = None,
-    store: Annotated[str | None, typer.Option("--store", help="For files.", show_default="called as FORMAT")] = None,
-    project: Annotated[str | None, typer.Option("--project", help="Of a graph.", show_default="memory")] = None,
-    user: Annotated[str, typer.Option(help="Whose memory.")] = LOCAL_USER,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, folder or zip that the other tool wrote.")],
+    namespace: Annotated[str | None, typer.Option("--namespace", help="For notes.", show_default="default")] = None,
+    store: Annotated[str | None, typer.Option("--store", help="For files.", show_default="named FORMAT")] = None,
+    project: Annotated[str | None, typer.Option("--project", help="For a graph.", show_default="memory")] = None,
+    user: Annotated[str, typer.Option(help="The user to import for.")] = LOCAL_USER,
     dry_run: DryRun = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move in from another tool, or take in what `memory-mcp export` wrote. A second import adds only what is new; PATH
-    itself is never changed."""
+    """Import the memories of another tool, or an export of `memory-mcp export`. A second import adds only new ones;
+    PATH itself is never changed."""
     given = {"--namespace": namespace, "--store": store, "--project": project}
     known = next((name for name in FORMATS if name == format_), None)
     if known is None and format_ != OURS:
@@ -51,17 +51,19 @@ def import_memories(
     if strange := [name for name, value in given.items() if value is not None and name != option]:
         raise typer.BadParameter(f"{strange[0]} has no meaning for {format_}, which takes {option}.")
     if known is None:
-        take_in(path, data_dir, dry_run=dry_run, as_json=as_json, user=user)
+        import_own_export(path, data_dir, dry_run=dry_run, as_json=as_json, user=user)
     else:
         run(ImportPlan(known, path, given[option] or default or known, dry_run), data_dir, as_json=as_json, user=user)
 
 
-def take_in(path: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, user: str = LOCAL_USER) -> None:
-    """What `memory-mcp export` wrote, or a zip of it. Leaves with status 1 if anything was left out."""
+def import_own_export(
+    path: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, user: str = LOCAL_USER
+) -> None:
+    """Import a folder that `memory-mcp export` wrote, or a zip of it. Exits with 1 if anything was left out."""
     with (
         _directories(dry_run, data_dir) as (chosen, new_files_dir),
-        opened_app(chosen, new_files_dir) as (app, local),
-        watched(as_json) as report_progress,
+        use_app(chosen, new_files_dir) as (app, local),
+        show_progress(as_json) as report_progress,
         unpacked(path) as folder,
     ):
         taken = read_export(
@@ -81,11 +83,11 @@ def take_in(path: Path, data_dir: Path | None, *, dry_run: bool, as_json: bool, 
 
 
 def run(move: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = LOCAL_USER) -> None:
-    """Move in and report. Leaves with status 1 if anything was refused."""
+    """Import and report. Exits with 1 if anything was refused."""
     with (
         _directories(move.dry_run, data_dir) as (chosen, new_files_dir),
-        opened_app(chosen, new_files_dir) as (app, local),
-        watched(as_json) as report_progress,
+        use_app(chosen, new_files_dir) as (app, local),
+        show_progress(as_json) as report_progress,
     ):
         report = app.importers.move(
             caller_for(app, local, user),
@@ -102,9 +104,9 @@ def run(move: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = L
 
 @contextmanager
 def _directories(dry_run: bool, data_dir: Path | None) -> Iterator[tuple[Path | None, Path | None]]:
-    """The data directory, and where missing files are created if not there. A dry run creates them in a temporary
+    """The data directory, and the folder for missing files if it is another one. A dry run creates them in a temporary
     folder, and uses that instead of a data directory that is missing or empty."""
-    with usage():
+    with report_as_usage_error():
         folder = settings.load({"data_dir": data_dir}).settings.data_dir
     if not dry_run:
         yield data_dir, None
@@ -115,22 +117,22 @@ def _directories(dry_run: bool, data_dir: Path | None) -> Iterator[tuple[Path | 
 
 
 def _show(report: Report) -> None:
-    would = "would move" if report.dry_run else "moved"
-    place = {"notes": "namespace", "stores": "store", "graph": "project"}[report.family]
-    typer.echo(f"{report.read} read; {report.imported} {would} into the {place} {report.into!r}.")
+    imported = "would be imported" if report.dry_run else "imported"
+    kind = {"notes": "namespace", "stores": "store", "graph": "project"}[report.family]
+    typer.echo(f"{report.read} read; {report.imported} {imported} into the {kind} {report.into!r}.")
     if report.details:
         typer.echo("New: " + ", ".join(f"{count} {name}" for name, count in report.details.items()) + ".")
     for count, words in (
-        (report.updated, "were changed there and are brought up to date."),
-        (report.skipped, "were here already."),
-        (report.kept, "differ here, and stay as they are."),
+        (report.updated, "were changed in the other tool and are updated."),
+        (report.skipped, "were imported before."),
+        (report.kept, "differ here, and were not changed."),
         (report.left_out, "were left out."),
         (report.refused, "were refused."),
     ):
         if count:
             typer.echo(f"{count} {words}")
-    for told in report.told[:MAX_PROBLEMS_SHOWN]:
-        typer.echo(f"  {told.where}: {told.why}", err=told.outcome == "refused")
+    for item in report.told[:MAX_PROBLEMS_SHOWN]:
+        typer.echo(f"  {item.where}: {item.why}", err=item.outcome == "refused")
     if len(report.told) > MAX_PROBLEMS_SHOWN:
         typer.echo("  … and more; --json has up to 1,000.")
     if report.dry_run:

@@ -10,32 +10,32 @@ from rich.table import Table
 from memory_mcp.access import Key
 from memory_mcp.access.keys import lifetime
 from memory_mcp.caller import LOCAL_USER, parse_scopes
-from memory_mcp.cli.common import AsJson, DataDir, opened_access, print_json, split_names, usage
+from memory_mcp.cli.common import AsJson, DataDir, print_json, report_as_usage_error, split_names, use_access
 from memory_mcp.errors import Invalid
 from memory_mcp.families.registry import FAMILIES, confinable
 
-cli = typer.Typer(help="Keys that let clients in over HTTP.", no_args_is_help=True)
+cli = typer.Typer(help="Keys for clients that connect over HTTP.", no_args_is_help=True)
 
 
 @cli.command()
 def create(
     name: Annotated[str, typer.Option(help="What the key is for, such as the client's name.")],
-    user: Annotated[str, typer.Option(help="Whose memory it opens.")] = LOCAL_USER,
-    namespace: Annotated[str, typer.Option(help="Where its notes go that name none.")] = "default",
-    confined: Annotated[bool, typer.Option("--confined", help="Nothing outside its namespace exists for it.")] = False,
+    user: Annotated[str, typer.Option(help="The user whose memory it gives access to.")] = LOCAL_USER,
+    namespace: Annotated[str, typer.Option(help="For notes that name no namespace.")] = "default",
+    confined: Annotated[bool, typer.Option("--confined", help="Hide everything outside its namespace.")] = False,
     scopes: Annotated[str, typer.Option(help="Comma-separated scopes, or read-only.")] = "read-write",
     families: Annotated[str, typer.Option(help="Comma-separated families.", show_default="all")] = "",
-    expires: Annotated[str, typer.Option(help="How long it works: 30m, 12h, 90d, 4w.", show_default="for good")] = "",
+    expires: Annotated[str, typer.Option(help="How long it works: 30m, 12h, 90d, 4w.", show_default="no end")] = "",
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a key. It is shown once and kept nowhere."""
-    with usage():
+    """Create a key. It is shown once and stored nowhere."""
+    with report_as_usage_error():
         granted = parse_scopes(split_names(scopes))
         chosen = _known_families(split_names(families))
         chosen = confinable(chosen) if confined else chosen
         until = lifetime(expires)
-    with opened_access(data_dir) as access:
+    with use_access(data_dir) as access:
         issued = access.keys.create(
             name=name,
             user=access.users.get(user).id,
@@ -51,8 +51,8 @@ def create(
         typer.echo(issued.raw)
         if confined:
             typer.echo(
-                f"It is confined to the namespace {issued.key.namespace!r} and opens {', '.join(chosen)}: nothing "
-                "outside that namespace exists for it.",
+                f"It is confined to the namespace {issued.key.namespace!r} in {', '.join(chosen)}: it sees nothing "
+                "outside that namespace.",
                 err=True,
             )
 
@@ -60,7 +60,7 @@ def create(
 @cli.command("list")
 def list_keys(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show every key, without its secret."""
-    with opened_access(data_dir) as access:
+    with use_access(data_dir) as access:
         names = {user.id: user.name for user in access.users.all()}
         keys = [_shown(key, names[key.user]) for key in access.keys.all()]
     if as_json:
@@ -91,8 +91,8 @@ def list_keys(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 def revoke(
     key_id: Annotated[str, typer.Argument(metavar="ID")], data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
-    """Stop a key for good, in every running server within a second."""
-    with opened_access(data_dir) as access:
+    """Revoke a key for good, in every running server within a second."""
+    with use_access(data_dir) as access:
         access.keys.revoke(key_id)
     if as_json:
         print_json({"id": key_id, "revoked": True})

@@ -16,11 +16,11 @@ from memory_mcp.cli.common import (
     AsJson,
     DataDir,
     caller_for,
-    opened_app,
-    opened_maintenance,
     print_json,
-    usage,
-    watched,
+    report_as_usage_error,
+    show_progress,
+    use_app,
+    use_maintenance,
 )
 from memory_mcp.engines.files.file_tree import LeftOut
 from memory_mcp.errors import AppError
@@ -33,15 +33,15 @@ COLOURS = {"notice": "cyan", "problem": "red", "repaired": "green"}
 
 
 def backup(
-    file: Annotated[Path, typer.Argument(help="Where to; a former backup there is replaced.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="The file to write; an earlier backup is replaced.", metavar="FILE")],
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write everything to one file (a zip), while servers run.
+    """Write all data to one file (a zip). Servers may run meanwhile.
 
-    It holds every write that was acknowledged before it began. Example: memory-mcp backup ~/memory.zip
+    It contains every write that was acknowledged before it began. Example: memory-mcp backup ~/memory.zip
     """
-    with opened_maintenance(data_dir) as maintenance, watched(as_json) as report_progress:
+    with use_maintenance(data_dir) as maintenance, show_progress(as_json) as report_progress:
         made = maintenance.backup.make(file, report_progress)
     if as_json:
         print_json({**vars(made), "left_out": [vars(one) for one in made.left_out]})
@@ -53,45 +53,45 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that memory-mcp backup made.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="A file that memory-mcp backup wrote.", metavar="FILE")],
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Put a backup in the place of what is there, after every part of it has been checked.
+    """Replace all data with a backup, after checking every part of the backup.
 
-    What is there is moved aside, not deleted. Refused while servers run on the data directory.
+    The replaced data is moved to another folder, not deleted. Refused while servers use the data directory.
     """
-    with usage():
-        chosen, former_vault = settings_for_restoring({"data_dir": data_dir})
+    with report_as_usage_error():
+        chosen, former_vault = settings_for_restore({"data_dir": data_dir})
     with (
         open_maintenance(chosen, alone=True, former_vault=former_vault) as maintenance,
-        watched(as_json) as report_progress,
+        show_progress(as_json) as report_progress,
     ):
         done = maintenance.restore.run(file, report_progress)
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
         return
-    typer.echo(f"{done.data_dir} is as it was at {done.cut_at}: {done.files} files.")
+    typer.echo(f"{done.data_dir} is restored as of {done.cut_at}: {done.files} files.")
     if done.aside:
-        typer.echo(f"What was there before is in {done.aside}. Delete it when you no longer want it.")
+        typer.echo(f"The replaced data is in {done.aside}. Delete it when you no longer need it.")
     for notice in done.notices:
         typer.echo(notice)
     if done.left_out:
-        typer.echo("The backup was made without these:", err=True)
+        typer.echo("The backup does not contain these files:", err=True)
         _print_left_out(done.left_out)
 
 
 def doctor(
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what is safe to mend.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what is safe to repair.")] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check every database, index, file and setting; with --repair, mend what is safe.
+    """Check every database, index, file and setting; with --repair, repair what is safe.
 
-    Leaves with 0 if all is well or mended, with 1 if problems are left.
+    Exits with 0 if there are no problems or all are repaired, with 1 if problems are left.
     """
     chosen, trouble = _settings(data_dir)
-    with open_maintenance(chosen) as maintenance, watched(as_json) as report_progress:
+    with open_maintenance(chosen) as maintenance, show_progress(as_json) as report_progress:
         found = maintenance.doctor.look(repair=repair, report_progress=report_progress)
     found = Diagnosis({"settings": 1, **found.checked}, (*trouble, *found.findings))
     if as_json:
@@ -104,11 +104,11 @@ def doctor(
 
 
 def migrate(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Bring every file to this version's schema now, instead of when it is first used.
+    """Migrate every file to this version's schema now, instead of when it is first used.
 
-    A copy of each file that changes goes to backups/ first.
+    Each file is copied to backups/ before it is changed.
     """
-    with opened_maintenance(data_dir) as maintenance:
+    with use_maintenance(data_dir) as maintenance:
         done = list(maintenance.migration.run())
     if as_json:
         print_json({"files": [vars(one) for one in done]})
@@ -123,15 +123,15 @@ def migrate(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder.", metavar="DIR")],
-    user: Annotated[str, typer.Option(help="Whose memory.")] = LOCAL_USER,
+    user: Annotated[str, typer.Option(help="The user whose memory is exported.")] = LOCAL_USER,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write everything a user keeps as open formats: markdown, JSON lines, Parquet, CSV.
+    """Write all data of a user in open formats: markdown, JSON lines, Parquet, CSV.
 
-    The folder's README.md says what is what.
+    The folder's README.md explains the files.
     """
-    with opened_app(data_dir) as (app, local), watched(as_json) as report_progress:
+    with use_app(data_dir) as (app, local), show_progress(as_json) as report_progress:
         everything = replace(caller_for(app, local, user), families=frozenset(FAMILIES))
         done = Export(app.opened, everything).run(folder, report_progress)
     if as_json:
@@ -145,22 +145,22 @@ def export(
 
 
 def _settings(data_dir: Path | None) -> tuple[settings.Settings, list[Finding]]:
-    """Settings that work, and what is wrong with config.toml if those are not its."""
+    """The settings, without config.toml if it is invalid; then also a finding that says why."""
     try:
         return settings.load({"data_dir": data_dir}).settings, []
     except AppError as exc:
-        with usage():
+        with report_as_usage_error():
             chosen = settings.load({"data_dir": data_dir}, config=False).settings
         return chosen, [Finding("settings", "config.toml", "problem", exc.message)]
 
 
-def settings_for_restoring(
+def settings_for_restore(
     flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ
 ) -> tuple[settings.Settings, Path]:
-    """The settings, and where the vault's file is now.
+    """The settings, and the path of the current vault file.
 
-    config.toml is moved aside with all else: where it puts the vault's file has no say in where the new one goes, and
-    a broken one is no reason not to restore.
+    config.toml is replaced with all other files: its db_path does not decide where the new vault file goes, and an
+    invalid one does not prevent a restore.
     """
     without = settings.load(flags, environ, config=False).settings
     try:
@@ -176,12 +176,12 @@ def _show(found: Diagnosis, *, repair: bool) -> None:
         console.print(f"[{COLOURS[one.state]}]{one.state:>8}[/] ", end="")
         console.print(f"{one.check}: {one.place}: {one.message}", markup=False, highlight=False, soft_wrap=True)
     counted = ", ".join(f"{count} {what}" for what, count in found.checked.items())
-    typer.echo(f"Looked at {counted}.")
-    mendable = sum(one.repairable for one in found.problems)
+    typer.echo(f"Checked {counted}.")
+    repairable = sum(one.repairable for one in found.problems)
     if not found.problems:
-        typer.echo("All is well.")
-    elif mendable and not repair:
-        typer.echo(f"{len(found.problems)} problems; memory-mcp doctor --repair mends {mendable}.")
+        typer.echo("No problems found.")
+    elif repairable and not repair:
+        typer.echo(f"{len(found.problems)} problems; memory-mcp doctor --repair repairs {repairable}.")
     else:
         typer.echo(f"{len(found.problems)} problems are left.")
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memory_mcp.caller import Caller
-from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, split_names, usage
+from memory_mcp.cli.common import AsJson, DataDir, print_json, report_as_usage_error, split_names, use_app
 from memory_mcp.clock import new_id
 from memory_mcp.errors import Invalid
 from memory_mcp.families.notes.addresses import note_uri
@@ -35,12 +35,12 @@ def search(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search everything that is kept, by words and by meaning.
+    """Search all memories, by words and by meaning.
 
     Example: memory-mcp search "what did we decide about billing"
     """
     question = RecallQuery(query, tuple(split_names(families)), tuple(split_names(tags)), limit)
-    with opened_app(data_dir) as (app, caller), usage():  # all that it refuses is what was asked
+    with use_app(data_dir) as (app, caller), report_as_usage_error():  # it refuses only bad queries
         found = app.recall.recall(caller, _session(caller), question)
     if as_json:
         print_json(TypeAdapter(Recalled).dump_python(found, mode="json"))
@@ -57,10 +57,10 @@ def search(
 
 
 def add(
-    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="Without it, stdin is read.")] = None,
-    family: Annotated[Literal["notes", "vault", "stores"], typer.Option(help="Where it is kept.")] = "notes",
-    title: Annotated[str | None, typer.Option(help="Of a note. The default is its first line.")] = None,
-    namespace: Annotated[str, typer.Option(help="Of a note.")] = "default",
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The default is to read stdin.")] = None,
+    family: Annotated[Literal["notes", "vault", "stores"], typer.Option(help="Where to store it.")] = "notes",
+    title: Annotated[str | None, typer.Option(help="For a note. The default is its first line.")] = None,
+    namespace: Annotated[str, typer.Option(help="For a note.")] = "default",
     key: Annotated[str | None, typer.Option(help="In the vault.")] = None,
     store: Annotated[str | None, typer.Option(help="The store's name.")] = None,
     path: Annotated[str | None, typer.Option(help="In the store.")] = None,
@@ -68,18 +68,18 @@ def add(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a text: as a note, under a key of the vault, or as a file of a store.
+    """Store a text: as a note, under a key of the vault, or as a file of a store.
 
     Example: git log -1 | memory-mcp add --tags deploy
     """
-    with usage():
+    with report_as_usage_error():
         content = _content(text)
         needed = {"vault": {"--key": key}, "stores": {"--store": store, "--path": path}}.get(family, {})
         if missing := [option for option, value in needed.items() if not value]:
             raise Invalid(f"{family} needs {' and '.join(missing)}.")
         namespace = new_namespace(namespace)
     names = tuple(split_names(tags))
-    with opened_app(data_dir) as (app, caller):
+    with use_app(data_dir) as (app, caller):
         if family == "notes":
             note = app.notes.writer.create(caller, Author("ui"), NewNote(content, title, names, namespace=namespace))
             ref = note_uri(note.id)
@@ -100,11 +100,11 @@ def show(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one thing that is kept, by its address.
+    """Show one memory, by its address.
 
     Example: memory-mcp show memory://vault/deploy-steps
     """
-    with opened_app(data_dir) as (app, caller):
+    with use_app(data_dir) as (app, caller):
         found = _plain(open_reference(app.opened, caller, _session(caller), ref))
     if as_json or not (isinstance(found, dict) and isinstance(found.get("content"), str)):
         print_json(found)
@@ -113,8 +113,8 @@ def show(
 
 
 def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Show how much there is in every family."""
-    with opened_app(data_dir) as (app, caller):
+    """Show how many memories every family has."""
+    with use_app(data_dir) as (app, caller):
         found = overview(app.opened, caller)
         place = app.settings.data_dir
     if as_json:
@@ -122,8 +122,8 @@ def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         return
     table = Table(box=None, show_header=False)
     for family, counts in found.items():
-        said = counts.get("error") or ", ".join(f"{count} {name}" for name, count in counts.items())
-        table.add_row(Text(family, "bold"), Text(said))
+        text = counts.get("error") or ", ".join(f"{count} {name}" for name, count in counts.items())
+        table.add_row(Text(family, "bold"), Text(text))
     Console().print(table)
     typer.echo(f"in {place}")
 
@@ -133,11 +133,11 @@ def _content(text: str | None) -> str:
         raise Invalid("Give the text, or pipe it in: echo hello | memory-mcp add")
     try:
         content = sys.stdin.read() if text is None else text
-        content.encode()  # some locales let other bytes through as surrogates
+        content.encode()  # some locales decode other bytes as surrogates
     except UnicodeError:
         raise Invalid("The text is not UTF-8. Convert it first, such as with iconv.") from None
     if not content.strip():
-        raise Invalid("There is nothing to keep: the text is empty.")
+        raise Invalid("The text is empty. Nothing was stored.")
     return content
 
 

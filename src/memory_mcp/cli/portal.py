@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json
+from memory_mcp.cli.common import AsJson, DataDir, print_json, use_app
 from memory_mcp.engines.chdb import archive
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals.folders import PortalFolder
 
-cli = typer.Typer(help="Portals, and the files they move in.", no_args_is_help=True)
+cli = typer.Typer(help="Portals and their exported files.", no_args_is_help=True)
 
 
 @cli.callback()
@@ -31,35 +31,35 @@ def open_file(
 ) -> None:
     """Check a portal's file and show the tables it holds. Nothing is changed.
 
-    With --data-dir, a file that is not found as it is given is looked for in that folder's exports/ too.
+    With --data-dir, a file that is not found is also searched in that folder's exports/.
     """
     if data_dir is not None and not file.exists() and (data_dir / "exports" / file).is_file():
         file = data_dir / "exports" / file
     if not file.is_file():
         raise NotFound(f"{file}: there is no such file.")
     try:
-        said = archive.manifest(file)
+        manifest = archive.manifest(file)
     except archive.DamagedArchive as exc:
         raise Invalid(f"{file}: {exc}") from exc
     if as_json:
-        print_json({"file": file, "tables": said["tables"], "metadata": said["metadata"]})
+        print_json({"file": file, "tables": manifest["tables"], "metadata": manifest["metadata"]})
         return
     table = Table(box=None)
     table.add_column("table")
     table.add_column("rows", justify="right")
-    for name, rows in said["tables"].items():
+    for name, rows in manifest["tables"].items():
         table.add_row(name, str(rows))
     portal, made, server = (
-        said["metadata"].get(f"mcp.{name}", "unknown") for name in ("portal.id", "created_at", "server.name")
+        manifest["metadata"].get(f"mcp.{name}", "unknown") for name in ("portal.id", "created_at", "server.name")
     )
-    typer.echo(f"{portal}, made {made} by {server}; the file is whole.")
+    typer.echo(f"{portal}, made {made} by {server}; the file is complete.")
     Console().print(table)
 
 
 @cli.command("list")
 def list_portals(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """List the portals of a data directory with their tables and sizes."""
-    with opened_app(data_dir) as (app, caller):
+    with use_app(data_dir) as (app, caller):
         found = [_summary(folder) for folder in app.portals.all(caller)]
     if as_json:
         print_json({"portals": found})
@@ -97,7 +97,7 @@ def delete_portal(
     as_json: AsJson = False,
 ) -> None:
     """Delete a portal with all its tables, for good."""
-    with opened_app(data_dir) as (app, caller):
+    with use_app(data_dir) as (app, caller):
         folder, _ = app.portals.described(caller, addresses.portal(uri))
         if not yes:
             _confirm(_summary(folder))

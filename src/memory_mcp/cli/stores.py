@@ -7,31 +7,31 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from memory_mcp.cli.common import AsJson, DataDir, opened_app, print_json
+from memory_mcp.cli.common import AsJson, DataDir, print_json, use_app
 from memory_mcp.families.stores.model import Store
 
 cli = typer.Typer(help="Folders of markdown files that agents work in.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="What agents call it.", metavar="NAME")]
+Name = Annotated[str, typer.Argument(help="The store's name for agents.", metavar="NAME")]
 
 
 @cli.command()
 def add(
     name: Name,
-    path: Annotated[Path, typer.Argument(help="A folder that is there, such as an Obsidian vault.", metavar="PATH")],
+    path: Annotated[Path, typer.Argument(help="An existing folder, such as an Obsidian vault.", metavar="PATH")],
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
     """Register a folder as a store. Nothing in it is changed."""
-    with opened_app(data_dir) as (app, caller):
+    with use_app(data_dir) as (app, caller):
         store = app.stores.register(caller, name, path.expanduser())
-    _tell(store, f"{name} is registered: {store.folder}", as_json=as_json)
+    _report(store, f"{name} is registered: {store.folder}", as_json=as_json)
 
 
 @cli.command("list")
 def list_stores(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Show every store and where it lies."""
-    with opened_app(data_dir) as (app, caller):
+    """Show every store and its folder."""
+    with use_app(data_dir) as (app, caller):
         stores = [_shown(store) for store in app.stores.all(caller)]
     if as_json:
         print_json({"stores": stores})
@@ -49,12 +49,12 @@ def list_stores(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 @cli.command()
 def remove(name: Name, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Unregister a store. Its files stay where they are."""
-    with opened_app(data_dir) as (app, caller):
+    with use_app(data_dir) as (app, caller):
         store = app.stores.unregister(caller, name)
-    _tell(store, f"{name} is not registered any more. Its files stay in {store.folder}", as_json=as_json)
+    _report(store, f"{name} is no longer registered. Its files stay in {store.folder}", as_json=as_json)
 
 
-def _tell(store: Store, message: str, *, as_json: bool) -> None:
+def _report(store: Store, message: str, *, as_json: bool) -> None:
     if as_json:
         print_json(_shown(store))
     else:

@@ -11,24 +11,24 @@ from rich.console import Console
 from rich.table import Table
 
 from memory_mcp.caller import LOCAL_USER
-from memory_mcp.cli.common import AsJson, DataDir, caller_for, opened_app, print_json, watched
+from memory_mcp.cli.common import AsJson, DataDir, caller_for, print_json, show_progress, use_app
 from memory_mcp.sync import Sync, SyncState
 from memory_mcp.sync.hub_client import is_in_the_open
 
 cli = typer.Typer(help="Keep the notes of a namespace the same on several computers.", no_args_is_help=True)
 
 Namespace = Annotated[str, typer.Argument(help="A namespace of notes, such as default.", metavar="NAMESPACE")]
-User = Annotated[str, typer.Option(help="Whose notes.")]
+User = Annotated[str, typer.Option(help="The user whose notes are synced.")]
 
 
 @cli.command()
 def link(
-    url: Annotated[str, typer.Argument(help="Where `memory-mcp hub` listens.", metavar="URL")],
+    url: Annotated[str, typer.Argument(help="The URL of `memory-mcp hub`.", metavar="URL")],
     key: Annotated[
-        str, typer.Option(help="A key made at the hub with `keys create`.", envvar="MEMORY_MCP_HUB_KEY", prompt=True)
+        str, typer.Option(help="A key created on the hub with `keys create`.", envvar="MEMORY_MCP_HUB_KEY", prompt=True)
     ],
     encrypt: Annotated[
-        bool, typer.Option("--encrypt", help="Seal notes before they leave, with a new secret that is printed once.")
+        bool, typer.Option("--encrypt", help="Encrypt notes before sending, with a new secret that is printed once.")
     ] = False,
     secret: Annotated[
         str,
@@ -42,77 +42,86 @@ def link(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Choose the hub this node exchanges notes through. Nothing is sent until a namespace is enabled."""
-    with _opened(data_dir, user) as (sync, who):
+    """Set the hub through which this node syncs notes. Nothing is sent until a namespace is enabled."""
+    with _use_sync(data_dir, user) as (sync, who):
         made = sync.link(who, url, key, secret=secret or None, encrypt=encrypt)
     if as_json:
         print_json({"url": made.url, "encrypted": bool(made.secret), "secret": made.secret if encrypt else None})
         return
-    typer.echo(f"Linked to {made.url}. `memory-mcp sync enable NAMESPACE` says what to sync.")
+    typer.echo(f"Linked to {made.url}. Now choose what to sync: memory-mcp sync enable NAMESPACE")
     if encrypt:
         typer.echo(
-            f"\nThe secret, for --secret on your other nodes. Nobody can read the notes without it:\n\n  {made.secret}"
+            "\nThe secret, for --secret on your other nodes. Without it the notes on the hub cannot be read:"
+            f"\n\n  {made.secret}"
         )
     if is_in_the_open(made.url):
         what = "the key" if made.secret else "the key and the notes"
         typer.echo(
-            f"Anybody on the way can read {what}: http without TLS. Put a proxy with TLS in front of the hub.", err=True
+            f"Anyone on the network can read {what}: http without TLS. Put a proxy with TLS in front of the hub.",
+            err=True,
         )
 
 
 @cli.command()
 def unlink(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Sync with no hub any more. Notes stay, here and at the hub."""
-    with _opened(data_dir, user) as (sync, who):
+    """Stop syncing and forget the hub. Notes stay, on this node and on the hub."""
+    with _use_sync(data_dir, user) as (sync, who):
         sync.unlink(who)
-    _done("No hub is linked any more.", {"linked": False}, as_json=as_json)
+    _report("The hub is unlinked.", {"linked": False}, as_json=as_json)
 
 
 @cli.command()
 def enable(namespace: Namespace, user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Sync a namespace from now on: its notes, and those that other nodes have in it."""
-    _tell(Sync.enable, namespace, user, data_dir, f"{namespace} is synced by any running server.", as_json=as_json)
+    _run(Sync.enable, namespace, user, data_dir, f"{namespace} is synced by any running server.", as_json=as_json)
 
 
 @cli.command()
 def disable(namespace: Namespace, user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Stop syncing a namespace. Changes wait until it is enabled again."""
-    _tell(Sync.disable, namespace, user, data_dir, f"{namespace} is not synced for now.", as_json=as_json)
+    _run(Sync.disable, namespace, user, data_dir, f"{namespace} is not synced for now.", as_json=as_json)
 
 
 @cli.command()
 def resync(namespace: Namespace, user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Send and take in everything again, for when you doubt that two nodes agree. Nothing is lost by it."""
-    _tell(Sync.resync, namespace, user, data_dir, f"{namespace} is exchanged as a whole next time.", as_json=as_json)
+    """Send and receive all notes again, for when two nodes seem to differ. Nothing is lost."""
+    _run(
+        Sync.resync,
+        namespace,
+        user,
+        data_dir,
+        f"All notes of {namespace} are sent and received next time.",
+        as_json=as_json,
+    )
 
 
 @cli.command("clear-state")
 def clear_state(
     namespace: Namespace, user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
-    """Forget all about syncing a namespace, and stop. Its notes stay, here and at the hub."""
-    message = f"All about syncing {namespace} is forgotten. Its notes stay."
-    _tell(Sync.clear_state, namespace, user, data_dir, message, as_json=as_json)
+    """Stop syncing a namespace, and delete its sync state. Its notes stay, on this node and on the hub."""
+    message = f"The sync state of {namespace} is deleted. Its notes stay."
+    _run(Sync.clear_state, namespace, user, data_dir, message, as_json=as_json)
 
 
 @cli.command()
 def status(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Show the hub, and of each namespace what waits."""
-    with _opened(data_dir, user) as (sync, who):
+    """Show the hub, and how much each namespace has to send and receive."""
+    with _use_sync(data_dir, user) as (sync, who):
         found = sync.status(who)
     print_json(asdict(found)) if as_json else _show(found)
 
 
 @cli.command()
 def now(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Push and pull once. Leaves with status 1 if anything is left."""
-    with _opened(data_dir, user) as (sync, who), watched(as_json) as tell:
-        done = sync.run(who, tell)
+    """Push and pull once. Exits with 1 if anything is left."""
+    with _use_sync(data_dir, user) as (sync, who), show_progress(as_json) as report_progress:
+        done = sync.run(who, report_progress)
         found = sync.status(who)
     if as_json:
         print_json({**asdict(done), "left": found.left, "status": asdict(found)})
     else:
-        typer.echo(f"{done.pushed} sent, {done.pulled} taken in, {done.refused} refused, {found.left} left.")
+        typer.echo(f"{done.pushed} sent, {done.pulled} received, {done.refused} refused, {found.left} left.")
         for reason in {reason for one in found.namespaces for reason in one.refused}:
             typer.echo(f"Refused: {reason}", err=True)
         _show_set_aside(found, err=True)
@@ -121,12 +130,12 @@ def now(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = Fal
 
 
 @contextmanager
-def _opened(data_dir: Path | None, user: str) -> Iterator[tuple[Sync, str]]:
-    with opened_app(data_dir) as (app, local):
+def _use_sync(data_dir: Path | None, user: str) -> Iterator[tuple[Sync, str]]:
+    with use_app(data_dir) as (app, local):
         yield app.sync, caller_for(app, local, user).user
 
 
-def _tell(
+def _run(
     verb: Callable[[Sync, str, str], None],
     namespace: str,
     user: str,
@@ -135,33 +144,33 @@ def _tell(
     *,
     as_json: bool,
 ) -> None:
-    with _opened(data_dir, user) as (sync, who):
+    with _use_sync(data_dir, user) as (sync, who):
         verb(sync, who, namespace)
         found = sync.status(who)
-    _done(message, asdict(found), as_json=as_json)
+    _report(message, asdict(found), as_json=as_json)
 
 
-def _done(message: str, told: dict[str, object], *, as_json: bool) -> None:
+def _report(message: str, data: dict[str, object], *, as_json: bool) -> None:
     if as_json:
-        print_json(told)
+        print_json(data)
     else:
         typer.echo(message)
 
 
 def _show(found: SyncState) -> None:
     if not found.linked:
-        typer.echo("No hub is linked. `memory-mcp sync link URL --key KEY` does it, with a key made at the hub.")
+        typer.echo("No hub is linked. Link one, with a key created on it: memory-mcp sync link URL --key KEY")
         return
     typer.echo(f"Hub      {found.url}{' (encrypted)' if found.encrypted else ''}")
     typer.echo(f"Node     {found.node}")
     typer.echo(f"Synced   {found.synced_at or 'not yet'}")
     if found.error:
-        typer.echo(f"Trouble  {found.error}")
+        typer.echo(f"Problem  {found.error}")
     if not found.namespaces:
-        typer.echo("\nNo namespace is synced yet. `memory-mcp sync enable NAMESPACE` does it.")
+        typer.echo("\nNo namespace is synced yet. Choose one: memory-mcp sync enable NAMESPACE")
         return
     table = Table(box=None)
-    for column in ("namespace", "enabled", "notes", "to send", "to take in", "refused"):
+    for column in ("namespace", "enabled", "notes", "to send", "to receive", "refused"):
         table.add_column(column)
     for one in found.namespaces:
         row = (
@@ -179,6 +188,6 @@ def _show(found: SyncState) -> None:
 
 def _show_set_aside(found: SyncState, *, err: bool = False) -> None:
     for one in found.set_aside:
-        typer.echo(f"Set aside: {one.id or 'a record without an id'}: {one.reason}", err=err)
+        typer.echo(f"Skipped: {one.id or 'a record without an id'}: {one.reason}", err=err)
     if found.set_aside:
-        typer.echo("`memory-mcp sync resync NAMESPACE` asks the hub for these again.", err=err)
+        typer.echo("`memory-mcp sync resync NAMESPACE` requests these from the hub again.", err=err)

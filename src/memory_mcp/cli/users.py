@@ -12,9 +12,9 @@ from memory_mcp.access import REQUESTS_A_MINUTE, Plan
 from memory_mcp.access.sign_ins import sign_in_url
 from memory_mcp.app import open_access
 from memory_mcp.caller import LOCAL_USER
-from memory_mcp.cli.common import AsJson, DataDir, opened_access, print_json, usage
+from memory_mcp.cli.common import AsJson, DataDir, print_json, report_as_usage_error, use_access
 
-cli = typer.Typer(help="People with a memory of their own on this server.", no_args_is_help=True)
+cli = typer.Typer(help="The users of this server. Each has separate data.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 
@@ -22,23 +22,23 @@ Name = Annotated[str, typer.Argument(metavar="NAME")]
 @cli.command()
 def add(
     name: Name,
-    plan: Annotated[Plan, typer.Option(help="How much they may ask, where --rate-limits is on.")] = "community",
+    plan: Annotated[Plan, typer.Option(help="Sets the requests a minute, where --rate-limits is on.")] = "community",
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add a user. `memory-mcp keys create --user NAME` then lets their clients in."""
-    with opened_access(data_dir) as access:
+    """Add a user. `memory-mcp keys create --user NAME` creates a key for their clients."""
+    with use_access(data_dir) as access:
         user = access.users.add(name, plan)
     if as_json:
         print_json(vars(user))
     else:
-        typer.echo(f"{name} is added. Make a key: memory-mcp keys create --user {name} --name CLIENT")
+        typer.echo(f"{name} is added. Create a key: memory-mcp keys create --user {name} --name CLIENT")
 
 
 @cli.command("list")
 def list_users(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show every user."""
-    with opened_access(data_dir) as access:
+    with use_access(data_dir) as access:
         users = [vars(user) for user in access.users.all()]
     if as_json:
         print_json({"users": users})
@@ -54,12 +54,12 @@ def list_users(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 @cli.command()
 def remove(
     name: Name,
-    delete_data: Annotated[bool, typer.Option("--delete-data", help="Delete all they kept, for good.")] = False,
+    delete_data: Annotated[bool, typer.Option("--delete-data", help="Delete all their data, for good.")] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a user and their keys. What they kept stays, unless --delete-data says otherwise."""
-    with opened_access(data_dir) as access:
+    """Remove a user and their keys. Their data stays, unless --delete-data is given."""
+    with use_access(data_dir) as access:
         user = access.users.remove(name)
         folder = access.folder_of(user.id)
         if delete_data:
@@ -68,7 +68,7 @@ def remove(
     if as_json:
         print_json({**vars(user), "removed": True, "data": str(folder) if kept else None})
     else:
-        typer.echo(f"{name} is removed, with all keys." + (f" What they kept is still in {folder}." if kept else ""))
+        typer.echo(f"{name} is removed, with all keys." + (f" Their data is still in {folder}." if kept else ""))
 
 
 @cli.command()
@@ -76,7 +76,7 @@ def plan(
     name: Name, plan: Annotated[Plan, typer.Argument(metavar="PLAN")], data_dir: DataDir = None, as_json: AsJson = False
 ) -> None:
     """Change how many requests a minute a user's keys may make, where --rate-limits is on."""
-    with opened_access(data_dir) as access:
+    with use_access(data_dir) as access:
         user = access.users.set_plan(name, plan)
     allowed = REQUESTS_A_MINUTE[user.plan]
     if as_json:
@@ -87,8 +87,8 @@ def plan(
 
 @cli.command()
 def link(name: Name = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Print a link that signs a user in to the web app of the server that runs, once, within a day."""
-    with usage():
+    """Print a link that signs a user in to the web app of the running server, once, within a day."""
+    with report_as_usage_error():
         chosen = settings.load({"data_dir": data_dir}).settings
     with open_access(chosen) as access:
         user = access.users.get(name)
@@ -108,8 +108,8 @@ def password(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Set a user's password for the web app. Wherever they are signed in, they are signed out."""
-    with opened_access(data_dir) as access:
+    """Set a user's password for the web app. Ends all their sign-ins."""
+    with use_access(data_dir) as access:
         user = access.users.get(name)
         chosen = (
             sys.stdin.readline().rstrip("\n")
@@ -120,4 +120,4 @@ def password(
     if as_json:
         print_json({"user": user.name, "password_set": True})
     else:
-        typer.echo(f"{user.name} can sign in with this password now.")
+        typer.echo(f"{user.name} can now sign in with this password.")

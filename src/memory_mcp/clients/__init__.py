@@ -1,4 +1,4 @@
-"""Writing ourselves into the configuration of MCP clients, and taking that back."""
+"""Adds this server to the configuration of MCP clients, and removes it again."""
 
 from memory_mcp.clients.model import CLIENTS, ClientProgram, Http, Machine, Stdio
 from memory_mcp.clients.operations import ClientConfigurations

@@ -1,4 +1,4 @@
-"""Entries of servers in a client's configuration: which one is ours, and what a new one keeps of it."""
+"""Entries of servers in a client's configuration: which one is ours, and how it is merged with a new one."""
 
 import re
 from pathlib import Path
@@ -9,11 +9,11 @@ from memory_mcp.clients.records import ConfigRecord
 
 URL_FIELDS = ("url", "serverUrl", "httpUrl")
 OUR_FIELDS = {"type", "command", "args", *URL_FIELDS, "headers", "http_headers", "env"}
-"""How this server is reached. Every other field of our entry is the person's own."""
+"""How the client reaches this server. The user owns every other field of our entry."""
 
 
 def is_ours(entry: Any, record: ConfigRecord | None) -> bool:
-    """Whether it starts this program, has one of our keys or is what we wrote."""
+    """Whether it starts this program, has one of our keys or is the entry in the record."""
     if not isinstance(entry, dict):
         return False
     words = [entry.get("command"), *_listed(entry.get("args"))]
@@ -51,7 +51,7 @@ def summary(entry: Any) -> str:
 
 
 def merge(there: Entry, wanted: Entry) -> Entry:
-    """Our entry as wanted now, with what the person has added to it."""
+    """The wanted entry, with the fields that the user has added to the existing one."""
     merged = {field: part for field, part in there.items() if field not in OUR_FIELDS} | wanted
     for field, own in (("env", BRIDGE_HEADER), ("headers", "Authorization"), ("http_headers", "Authorization")):
         added = there.get(field)

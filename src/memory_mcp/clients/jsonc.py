@@ -1,7 +1,7 @@
-"""JSON as people keep it in settings: with comments and trailing commas, changed in place.
+"""Edits JSON settings files in place, with comments and trailing commas.
 
-Only the characters of what is put or taken out change; comments, order and layout of all else stay as they are. The
-packages that read such files lay them out anew when they write, or lose the comments.
+Only the characters of the added or removed value change; comments, order and layout of the rest stay. The packages
+that read such files change the layout when they write, or lose the comments.
 """
 
 import json
@@ -18,7 +18,7 @@ _DECODER = json.JSONDecoder()
 
 
 class Broken(ValueError):
-    """The text is not what it should be; says where."""
+    """The text is malformed; the message says where."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class _Member:
     start: int
     value_start: int
     end: int
-    comma: int | None  # where the comma after it stands
+    comma: int | None  # the position of the comma after it
 
 
 class _Text:
-    """A text, and the same without comments, each character in its place."""
+    """A text, and the same with comments replaced by spaces, so that all positions are equal."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -39,7 +39,7 @@ class _Text:
         self.plain = _TRAILING_COMMA.sub(_blank, self.bare)
 
     def open_of(self, path: Sequence[str]) -> int | None:
-        """Where the `{` of the object at a path stands; None if there is none."""
+        """The position of the `{` of the object at a path; None if there is no object."""
         at = self._past_space(0)
         for key in path:
             member = self.member(at, key)
@@ -51,7 +51,7 @@ class _Text:
         return at
 
     def member(self, opening: int, key: str) -> _Member | None:
-        """The last of that name: it is the one that counts."""
+        """The last member with that key: JSON parsers use the last one."""
         return next((member for member in reversed(self.members(opening)) if member.key == key), None)
 
     def members(self, opening: int) -> list[_Member]:
@@ -72,7 +72,7 @@ class _Text:
         return _DECODER.raw_decode(self.plain, opening)[1] - 1
 
     def indent_at(self, position: int) -> str:
-        """The white space its line begins with."""
+        """The white space at the start of the line."""
         line = self.text.rfind("\n", 0, position) + 1
         return re.match(r"[ \t]*", self.text[line:])[0]  # type: ignore[index]  # it always matches
 
@@ -94,7 +94,7 @@ class _Text:
 
 
 def value(text: str) -> dict[str, Any]:
-    """What the text says; nothing but comments is an empty object. Raises Broken."""
+    """The parsed text; an empty object if there are only comments. Raises Broken."""
     plain = _Text(text).plain
     if not plain.strip():
         return {}
@@ -110,7 +110,7 @@ def value(text: str) -> dict[str, Any]:
 
 
 def put(text: str, path: Sequence[str], new: Any) -> str:
-    """The same text with a value at a path, and the objects that lead there."""
+    """The text with a value at a path. Missing objects on the path are added."""
     seen = _Text(text)
     if not seen.plain.strip():
         head = text.rstrip()
@@ -124,11 +124,11 @@ def put(text: str, path: Sequence[str], new: Any) -> str:
         is_inline = "\n" not in text[there.value_start : there.end] and not seen.starts_line(there.start)
         shown = _dumped(new, None if is_inline else seen.indent_at(there.start), seen)
         return text[: there.value_start] + shown + text[there.end :]
-    return _added(seen, opening, key, new)
+    return _add_member(seen, opening, key, new)
 
 
-def take_out(text: str, path: Sequence[str]) -> str:
-    """The same text without what stands at a path; without change if nothing does."""
+def remove(text: str, path: Sequence[str]) -> str:
+    """The text without the value at a path; unchanged if there is none."""
     seen = _Text(text)
     opening = seen.open_of(path[:-1]) if seen.plain.strip() else None
     there = seen.member(opening, path[-1]) if opening is not None else None
@@ -155,11 +155,11 @@ def take_out(text: str, path: Sequence[str]) -> str:
     return text[: opening + 1] + text[closing:] if not text[opening + 1 : closing].strip() else text
 
 
-def _added(seen: _Text, opening: int, key: str, new: Any) -> str:
-    """With a further member at the end of an object, laid out as the others are."""
+def _add_member(seen: _Text, opening: int, key: str, new: Any) -> str:
+    """The text with a new last member of an object, in the layout of the others."""
     text, closing, members = seen.text, seen.closing(opening), seen.members(opening)
     last = members[-1] if members else None
-    # An empty object is opened up, unless the whole file is one line and says something already.
+    # An empty object is spread over lines, unless the whole file is one line and is not empty.
     is_inline = (
         "\n" not in text[opening:closing] if last else "\n" not in text.strip() and opening > (seen.open_of(()) or 0)
     )
@@ -186,7 +186,7 @@ def _nested(path: Sequence[str], new: Any) -> Any:
 
 
 def _dumped(new: Any, indent: str | None, seen: _Text) -> str:
-    """On one line if `indent` is None, else on lines that begin with it."""
+    """On one line if `indent` is None, else on several lines with that indentation."""
     if indent is None:
         return json.dumps(new, ensure_ascii=False)
     return json.dumps(new, ensure_ascii=False, indent=seen.unit).replace("\n", seen.newline + indent)

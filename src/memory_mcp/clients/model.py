@@ -1,6 +1,6 @@
-"""What each client wants: where its configuration lies, and what one server looks like in it.
+"""The supported clients: where each keeps its configuration, and the format of a server's entry in it.
 
-The only list of clients: `memory-mcp connect`, what a starting server prints and docs/clients.md go by it.
+The only list of clients: `memory-mcp connect`, the startup message and docs/clients.md use it.
 """
 
 import shutil
@@ -18,12 +18,12 @@ LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 System = Literal["linux", "macos", "windows"]
 Entry = dict[str, Any]
-"""One server, as a client's configuration holds it."""
+"""One server in a client's configuration."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """All that decides where a client keeps its configuration."""
+    """What the location of a client's configuration depends on."""
 
     system: System
     home: Path
@@ -36,7 +36,7 @@ class Machine:
 
     @property
     def app_data(self) -> Path:
-        """Where apps of this system keep what belongs to a person."""
+        """The system's folder for the application data of a user."""
         if self.system == "windows":
             return self.variable("APPDATA", self.home / "AppData" / "Roaming")
         if self.system == "macos":
@@ -54,7 +54,7 @@ def this_machine(environ: Mapping[str, str]) -> Machine:
 
 @dataclass(frozen=True)
 class Stdio:
-    """The client starts a server of its own."""
+    """The client starts its own server process."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Stdio:
 
 @dataclass(frozen=True)
 class Http:
-    """The client speaks to a server that runs. Without a key only to one started with --auth none."""
+    """The client connects to a running server. Without a key this works only if the server has --auth none."""
 
     url: str
     key: str | None = None
@@ -76,7 +76,7 @@ Way = Stdio | Http
 
 
 def own_command(*more: str) -> Stdio:
-    """How to start this very installation from anywhere, whatever PATH says."""
+    """The command that starts this installation, independent of PATH and the current folder."""
     name = "memory-mcp.exe" if sys.platform == "win32" else "memory-mcp"
     script = Path(sysconfig.get_path("scripts")) / name
     if script.is_file():
@@ -86,7 +86,7 @@ def own_command(*more: str) -> Stdio:
 
 @dataclass(frozen=True)
 class ClientProgram:
-    """A program that can use us. Its fields say how its configuration spells a server."""
+    """An MCP client. Its fields describe the format of its configuration."""
 
     id: str
     title: str
@@ -96,7 +96,7 @@ class ClientProgram:
     next_step: str
     section: str = "mcpServers"
     names_type: bool = False
-    url_field: str | None = "url"  # None: it only starts programs, and mcp-remote goes between
+    url_field: str | None = "url"  # None: it only starts programs, and mcp-remote connects to URLs
     headers_field: str = "headers"
     signs: Callable[[Machine], tuple[Path, ...]] | None = (
         None  # that it is installed, beside its configuration's folder
@@ -107,7 +107,7 @@ class ClientProgram:
         return any(machine.which(program) for program in self.programs) or any(sign.exists() for sign in signs)
 
     def entry(self, way: Way, npx: str = "npx") -> Entry:
-        """What stands under our name in this client's configuration."""
+        """This server's entry in this client's configuration."""
         if isinstance(way, Stdio):
             return self._typed("stdio") | {"command": way.command, "args": list(way.args)}
         if self.url_field is None:
@@ -120,7 +120,7 @@ class ClientProgram:
 
 
 def _bridged(way: Http, npx: str) -> Entry:
-    """Over mcp-remote. The header goes by a variable: on Windows, spaces in arguments get lost on the way."""
+    """An entry that uses mcp-remote. The header is in a variable: on Windows, spaces in arguments get lost."""
     entry: Entry = {"command": npx, "args": ["-y", "mcp-remote", way.url]}
     parts = urlsplit(way.url)
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
@@ -132,7 +132,7 @@ def _bridged(way: Http, npx: str) -> Entry:
 
 
 def _claude_desktop(machine: Machine) -> Path:
-    """On Windows the packaged app sees a folder of its own in place of %APPDATA%, and never the usual one."""
+    """On Windows the packaged app has its own folder in place of %APPDATA%, and does not see %APPDATA%."""
     if machine.system == "windows":
         packages = machine.variable("LOCALAPPDATA", machine.home / "AppData" / "Local") / "Packages"
         for package in sorted(packages.glob("Claude_*")):

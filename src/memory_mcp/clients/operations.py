@@ -1,4 +1,4 @@
-"""Connecting a client and undoing it: first a plan that a person can look at, then one whole write."""
+"""Connects a client and undoes it: first a plan that the user can check, then one atomic write."""
 
 import difflib
 import json
@@ -27,23 +27,23 @@ class Editor(Protocol):
 
     def value(self, text: str) -> dict[str, Any]: ...
     def put(self, text: str, path: tuple[str, ...], new: Any) -> str: ...
-    def take_out(self, text: str, path: tuple[str, ...]) -> str: ...
+    def remove(self, text: str, path: tuple[str, ...]) -> str: ...
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be done to one file."""
+    """The planned change of one file."""
 
     client: ClientProgram
     name: str
     file: Path  # as the client names it
-    target: Path  # where it really lies
+    target: Path  # with symlinks resolved
     before: bytes | None
-    after: bytes | None  # None: the file goes
+    after: bytes | None  # None: the file is deleted
     key: str
-    record: ConfigRecord | None  # to be kept; None: nothing is left to undo
+    record: ConfigRecord | None  # to be saved; None: nothing is left to undo
     is_undo: bool = False
-    folders: tuple[str, ...] = ()  # made by us, to go with the file
+    folders: tuple[str, ...] = ()  # created by us, to be deleted with the file
 
     @property
     def is_change(self) -> bool:
@@ -60,20 +60,20 @@ class Plan:
 
 @dataclass(frozen=True)
 class ClientStatus:
-    """How one client stands."""
+    """Whether one client is installed and connected."""
 
     client: ClientProgram
     file: Path
     project_file: Path | None
     is_installed: bool
-    names: tuple[str, ...]  # that we stand under in its own file
+    names: tuple[str, ...]  # of our entries in its own file
     project_names: tuple[str, ...]
     problem: str | None
 
 
 @dataclass(frozen=True)
 class _Found:
-    """A client's file as it is."""
+    """A client's file as it was read."""
 
     client: ClientProgram
     file: Path
@@ -98,7 +98,7 @@ class _Found:
 
 class ClientConfigurations:
     def __init__(self, machine: Machine, folder: Path) -> None:
-        """`folder` holds the records of what was done."""
+        """`folder` holds the records for undoing."""
         self._machine = machine
         self._records = Records(folder)
 
@@ -108,68 +108,68 @@ class ClientConfigurations:
     def plan(
         self, client: ClientProgram, way: Way, name: str = NAME, *, in_project: bool = False, replacing: bool = False
     ) -> Plan:
-        """Put us into a client's configuration. Nothing is written yet.
+        """Plan to add our entry to a client's configuration. Nothing is written yet.
 
-        Raises Conflict if another server has the name, unless `replacing`; Invalid for a file that makes no sense.
+        Raises Conflict if another server has the name, unless `replacing`; Invalid for a malformed file.
         """
         entry = client.entry(way, self._machine.which("npx") or "npx")
         file = self._file(client, in_project)
-        with _by_hand(client, name, entry, file):
-            return self._planned(_read(client, file), name, entry, replacing=replacing)
+        with _report_problems(client, name, entry, file):
+            return self._plan(_read(client, file), name, entry, replacing=replacing)
 
     def plan_undo(self, client: ClientProgram, name: str = NAME, *, in_project: bool = False) -> Plan:
-        """Put back what stood there before us, and keep what was changed since. Nothing is written yet.
+        """Plan to restore the entry from before ours, and keep later changes of the file. Nothing is written yet.
 
-        A plan without a change if nothing has the name; Conflict if what has it now is not ours.
+        The plan has no change if no entry has the name. Raises Conflict if the entry of that name is not ours.
         """
         file = self._file(client, in_project)
-        with _by_hand(client, name, None, file):
-            return self._undone(_read(client, file), name)
+        with _report_problems(client, name, None, file):
+            return self._plan_undo(_read(client, file), name)
 
     def apply(self, plan: Plan) -> Path | None:
-        """Write it, whole or not at all. The copy of the file as it was; None if there was none.
+        """Write the file atomically. Returns the path of the copy of the former file; None if there was none.
 
         Raises Conflict if the file was changed since it was planned.
         """
         try:
-            with self._records.turn():
+            with self._records.lock():
                 earlier = self._records.find(plan.client.id, plan.target, plan.name)
-                copy = self._kept(plan, earlier)
+                copy = self._save_for_undo(plan, earlier)
                 with ExitStack() as if_it_fails:
-                    if_it_fails.callback(self._remember, plan.key, earlier)
+                    if_it_fails.callback(self._set_record, plan.key, earlier)
                     _write(plan)
                     if_it_fails.pop_all()
-                self._remember(plan.key, plan.record)
+                self._set_record(plan.key, plan.record)
                 return copy
         except OSError as exc:
             raise Unavailable(
-                f"{plan.file} cannot be written ({exc.strerror or exc}). Nothing was changed; see who may write there."
+                f"{plan.file} cannot be written ({exc.strerror or exc}). Nothing was changed. Check its permissions."
             ) from exc
 
-    def _kept(self, plan: Plan, earlier: ConfigRecord | None) -> Path | None:
-        """What undoing needs lies there before anything changes. A second change keeps the first copy."""
+    def _save_for_undo(self, plan: Plan, earlier: ConfigRecord | None) -> Path | None:
+        """Save all that undoing needs before the file changes. A second change keeps the first copy."""
         if plan.record is None:
-            return self._records.keep_copy(plan.key, plan.before, of="undo")
-        self._records.keep(plan.record)
+            return self._records.save_copy(plan.key, plan.before, of="undo")
+        self._records.save(plan.record)
         if earlier is not None and earlier.wrote == digest(plan.before or b""):
             return None
-        return self._records.keep_copy(plan.key, plan.before, of="connect")
+        return self._records.save_copy(plan.key, plan.before, of="connect")
 
-    def _remember(self, key: str, record: ConfigRecord | None) -> None:
+    def _set_record(self, key: str, record: ConfigRecord | None) -> None:
         if record is None:
-            self._records.forget(key)
+            self._records.delete(key)
         else:
-            self._records.keep(record)
+            self._records.save(record)
 
-    def _planned(self, found: _Found, name: str, entry: Entry, *, replacing: bool) -> Plan:
+    def _plan(self, found: _Found, name: str, entry: Entry, *, replacing: bool) -> Plan:
         servers = found.servers
         there: Any = servers.get(name)
         record = self._records.find(found.client.id, found.target, name)
         is_ours = isinstance(there, dict) and entries.is_ours(there, record)
         if there is not None and not is_ours and not replacing:
             raise Conflict(
-                f"{found.file} has another server named {name} ({entries.summary(there)}). Give ours another name "
-                "with --name, or put it in that one's place with --replace; --undo brings it back."
+                f"{found.file} has another server named {name} ({entries.summary(there)}). Choose another "
+                "name with --name, or replace that server with --replace; --undo restores it."
             )
         wanted = entries.merge(there, entry) if is_ours else entry
         section = found.client.section
@@ -179,7 +179,7 @@ class ClientConfigurations:
         elif there != wanted:
             text = _updated(found, name, there, wanted)
         servers_after = servers | {name: wanted}
-        after = self._checked(found, text, found.editor.value(found.text) | {section: servers_after})
+        after = self._encode_checked(found, text, found.editor.value(found.text) | {section: servers_after})
         if there == wanted and found.data is not None:
             after = found.data
         new = ConfigRecord(
@@ -193,12 +193,12 @@ class ClientConfigurations:
             made_folders=tuple(str(folder) for folder in _missing_folders(found.target)),
             wrote=digest(after),
         )
-        if record is not None and is_ours:  # what stood there before the first time is what undoing brings back
+        if record is not None and is_ours:  # undoing restores the entry from before the first time
             untouched = record.wrote is not None and record.wrote == digest(found.data or b"")
             new = replace(record, entry=wanted, wrote=digest(after) if untouched else None)
         return Plan(found.client, name, found.file, found.target, found.data, after, new.key, new)
 
-    def _undone(self, found: _Found, name: str) -> Plan:
+    def _plan_undo(self, found: _Found, name: str) -> Plan:
         servers = found.servers
         there = servers.get(name)
         record = self._records.find(found.client.id, found.target, name)
@@ -213,34 +213,34 @@ class ClientConfigurations:
             former = self._records.former(key)
             if record.made_file or former is not None:
                 return replace(plan, after=former)
-        text, left = self._without(found, name, record)
-        after = self._checked(found, text, left)
+        text, left = self._text_without(found, name, record)
+        after = self._encode_checked(found, text, left)
         is_empty = record is not None and record.made_file and text.strip() in ("", "{}")
         return replace(plan, after=None if is_empty else after)
 
     @staticmethod
-    def _without(found: _Found, name: str, record: ConfigRecord | None) -> tuple[str, dict[str, Any]]:
-        """The text without our entry, with what stood there before, and what it should say."""
-        section, servers, said = found.client.section, found.servers, found.editor.value(found.text)
+    def _text_without(found: _Found, name: str, record: ConfigRecord | None) -> tuple[str, dict[str, Any]]:
+        """The text with our entry removed or the former one restored, and the value it must parse to."""
+        section, servers, parsed = found.client.section, found.servers, found.editor.value(found.text)
         if record is not None and record.before is not None:
             text = found.editor.put(found.text, (section, name), record.before)
-            return text, said | {section: servers | {name: record.before}}
+            return text, parsed | {section: servers | {name: record.before}}
         others = {other: entry for other, entry in servers.items() if other != name}
         if record is not None and record.made_section and not others:
-            text = found.editor.take_out(found.text, (section,))
-            return text, {key: part for key, part in said.items() if key != section}
-        return found.editor.take_out(found.text, (section, name)), said | {section: others}
+            text = found.editor.remove(found.text, (section,))
+            return text, {key: part for key, part in parsed.items() if key != section}
+        return found.editor.remove(found.text, (section, name)), parsed | {section: others}
 
     @staticmethod
-    def _checked(found: _Found, text: str, wanted: dict[str, Any]) -> bytes:
-        """The text as bytes, once it is known to say all it said and our change."""
+    def _encode_checked(found: _Found, text: str, wanted: dict[str, Any]) -> bytes:
+        """The text as bytes, after a check that nothing but our entry has changed."""
         try:
-            said = found.editor.value(text)
+            parsed = found.editor.value(text)
         except Broken:
-            said = None
-        if found.client.section not in (said or {}) and not wanted.get(found.client.section):
+            parsed = None
+        if found.client.section not in (parsed or {}) and not wanted.get(found.client.section):
             wanted = {key: part for key, part in wanted.items() if key != found.client.section}
-        if said != wanted:
+        if parsed != wanted:
             raise Broken("it is written in a way that cannot be changed without touching other parts of it")
         return found.encoded(text)
 
@@ -270,7 +270,7 @@ class ClientConfigurations:
         )
 
     def _names(self, client: ClientProgram, file: Path) -> tuple[tuple[str, ...], str | None]:
-        """The names we stand under, and what is wrong with the file or with what stands there."""
+        """The names of our entries, and a problem with the file or with an entry."""
         try:
             found = _read(client, file)
             ours = {
@@ -279,11 +279,11 @@ class ClientConfigurations:
                 if entries.is_ours(entry, self._records.find(client.id, found.target, name))
             }
         except Broken as exc:
-            return (), f"{file} cannot be understood: {exc}"
+            return (), f"{file} cannot be parsed: {exc}"
         except (OSError, RuntimeError) as exc:
             return (), f"{file} cannot be read ({getattr(exc, 'strerror', None) or exc})"
         gone = [entry["command"] for entry in ours.values() if entries.is_missing(entry.get("command"))]
-        return tuple(ours), f"{gone[0]} is gone; connect again" if gone else None
+        return tuple(ours), f"{gone[0]} is missing; connect again" if gone else None
 
 
 def _read(client: ClientProgram, file: Path) -> _Found:
@@ -321,7 +321,7 @@ def _write(plan: Plan) -> None:
         elif plan.after is None:
             place.remove()
             for folder in plan.folders:
-                with suppress(OSError):  # something else lies there by now
+                with suppress(OSError):  # the folder has other files by now
                     Path(folder).rmdir()
         else:
             former = (seen.st_ino, seen.st_size, seen.st_mtime_ns)
@@ -332,17 +332,17 @@ def _write(plan: Plan) -> None:
 
 
 @contextmanager
-def _by_hand(client: ClientProgram, name: str, entry: Entry | None, file: Path) -> Iterator[None]:
-    """A file that cannot be changed is left alone; the error says what the person can do by hand."""
-    what = f"take {name} out of it" if entry is None else "add this yourself"
+def _report_problems(client: ClientProgram, name: str, entry: Entry | None, file: Path) -> Iterator[None]:
+    """Turn a problem with the file into an error that says what the user can do by hand."""
+    what = f"remove {name} from it" if entry is None else "add this yourself"
     shown = "" if entry is None else "\n" + _snippet(client, name, entry, file)
     try:
         yield
     except Broken as exc:
-        raise Invalid(f"{file} cannot be understood: {exc}. Nothing was changed. Mend it, or {what}.{shown}") from exc
-    except (OSError, RuntimeError) as exc:  # RuntimeError: symlinks that lead in a circle
+        raise Invalid(f"{file} cannot be parsed: {exc}. Nothing was changed. Correct it, or {what}.{shown}") from exc
+    except (OSError, RuntimeError) as exc:  # RuntimeError: a loop of symlinks
         reason = getattr(exc, "strerror", None) or exc
-        raise Unavailable(f"{file} cannot be read ({reason}). Nothing was changed; see who may read it.") from exc
+        raise Unavailable(f"{file} cannot be read ({reason}). Nothing was changed. Check its permissions.") from exc
 
 
 def _snippet(client: ClientProgram, name: str, entry: Entry, file: Path) -> str:
@@ -352,16 +352,16 @@ def _snippet(client: ClientProgram, name: str, entry: Entry, file: Path) -> str:
 
 
 def _missing_folders(target: Path) -> list[Path]:
-    """The folders that must be made for a file, the innermost first."""
+    """The folders to create for a file, the innermost first."""
     return [folder for folder in target.parents if not folder.exists()]
 
 
 def _updated(found: _Found, name: str, there: Entry, wanted: Entry) -> str:
-    """Field by field, so that comments among them stay."""
+    """The text with an updated entry, changed field by field to keep the comments."""
     text, path = found.text, (found.client.section, name)
     for field in there:
         if field not in wanted:
-            text = found.editor.take_out(text, (*path, field))
+            text = found.editor.remove(text, (*path, field))
     for field, part in wanted.items():
         if field not in there or there[field] != part:
             text = found.editor.put(text, (*path, field), part)

@@ -1,7 +1,7 @@
-"""What `connect` remembers so that it can be undone: what it wrote, what was there before, and the file as it was.
+"""The records that `connect --undo` needs: the written entry, the replaced entry, and a copy of the file before.
 
-Kept apart from the data directory, which another run may choose differently, and from the client's folder, where a copy
-would be read or committed. Only the person may read it: configurations hold keys.
+They are not in the data directory, because another run may use a different one, and not in the client's folder, where
+a copy would be read or committed. Only the user may read them: configurations contain keys.
 """
 
 import hashlib
@@ -26,11 +26,11 @@ class ConfigRecord:
     file: str
     name: str
     entry: Entry  # as we wrote it
-    before: Entry | None  # what stood under the name
+    before: Entry | None  # the former entry of that name
     made_file: bool
     made_section: bool
     made_folders: tuple[str, ...]
-    wrote: str | None  # SHA-256 of the file as we left it; None once somebody else wrote in between
+    wrote: str | None  # SHA-256 of the file as we wrote it; None if another program changed it in between
 
     @property
     def key(self) -> str:
@@ -50,29 +50,29 @@ class Records:
         self._folder = folder
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """One run of connect at a time."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with FileLock(self._folder).acquire():
             yield
 
     def find(self, client: str, file: Path, name: str) -> ConfigRecord | None:
-        """None also for one that cannot be read: undo then goes by what stands in the client's file."""
+        """None also for an unreadable record: undo then uses only the client's file."""
         try:
-            said: dict[str, Any] = json.loads(self._path(key_of(client, file, name)).read_text(encoding="utf-8"))
-            return ConfigRecord(**(said | {"made_folders": tuple(said["made_folders"])}))
+            parsed: dict[str, Any] = json.loads(self._path(key_of(client, file, name)).read_text(encoding="utf-8"))
+            return ConfigRecord(**(parsed | {"made_folders": tuple(parsed["made_folders"])}))
         except (OSError, ValueError, TypeError, KeyError):
             return None
 
-    def keep(self, record: ConfigRecord) -> None:
+    def save(self, record: ConfigRecord) -> None:
         self._write(f"{record.key}.json", json.dumps(asdict(record), ensure_ascii=False, indent=2).encode())
 
-    def forget(self, key: str) -> None:
+    def delete(self, key: str) -> None:
         with suppress(FileNotFoundError):
             self._path(key).unlink()
 
-    def keep_copy(self, key: str, former: bytes | None, *, of: str) -> Path | None:
-        """The file as it was before it was connected or undone; None if there was none."""
+    def save_copy(self, key: str, former: bytes | None, *, of: str) -> Path | None:
+        """Save a copy of the file before it is connected or undone; None if there was no file."""
         path = self._folder / f"{key}.before-{of}"
         if former is None:
             path.unlink(missing_ok=True)

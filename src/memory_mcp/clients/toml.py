@@ -1,4 +1,4 @@
-"""TOML changed in place: what is new is added at the end, what is there is changed by tomlkit, which keeps the rest."""
+"""Edits TOML in place: new tables are appended, existing values are changed by tomlkit, which keeps the rest."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def value(text: str) -> dict[str, Any]:
-    """What the text says. Raises Broken."""
+    """The parsed text. Raises Broken."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
@@ -20,20 +20,20 @@ def value(text: str) -> dict[str, Any]:
 
 
 def put(text: str, path: Sequence[str], new: Any) -> str:
-    """The same text with a value at a path, and the tables that lead there."""
+    """The text with a value at a path. Missing tables on the path are added."""
     if isinstance(new, dict) and len(path) == 2 and path[-1] not in _table(value(text), path[:-1]):
-        appended = _appended(text, path, new)
-        with suppress(tomllib.TOMLDecodeError):  # the tables that lead there are written on one line
+        appended = _append_table(text, path, new)
+        with suppress(tomllib.TOMLDecodeError):  # a table on the path is an inline table
             tomllib.loads(appended)
             return appended
-    with _changing(text) as document:
+    with _edit(text) as document:
         _table(document, path[:-1])[path[-1]] = _inline(new) if isinstance(new, dict) else new
         return _with_line_ends_of(text, document.as_string())
 
 
-def take_out(text: str, path: Sequence[str]) -> str:
-    """The same text without what stands at a path; without change if nothing does."""
-    with _changing(text) as document:
+def remove(text: str, path: Sequence[str]) -> str:
+    """The text without the value at a path; unchanged if there is none."""
+    with _edit(text) as document:
         inner = _table(document, path[:-1])
         if path[-1] not in inner:
             return text
@@ -44,13 +44,13 @@ def take_out(text: str, path: Sequence[str]) -> str:
 
 
 @contextmanager
-def _changing(text: str) -> Iterator["TOMLDocument"]:
+def _edit(text: str) -> Iterator["TOMLDocument"]:
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
     try:
         yield tomlkit.parse(text)
-    except TOMLKitError as exc:  # it is stricter than the standard library here and there
+    except TOMLKitError as exc:  # it is stricter than the standard library in some cases
         raise Broken(str(exc)) from exc
 
 
@@ -62,7 +62,7 @@ def _table(document: Any, path: Sequence[str]) -> Any:
     return document
 
 
-def _appended(text: str, path: Sequence[str], new: dict[str, Any]) -> str:
+def _append_table(text: str, path: Sequence[str], new: dict[str, Any]) -> str:
     import tomlkit
 
     table = tomlkit.table()
