@@ -46,9 +46,9 @@ def notes_file(path: Path, count: int) -> None:
             with db.write() as tx:
                 for number, new in batch:
                     _keep(tx, number, count, new, {0: own[number], -1: context[number]})
-        tidying = IndexMerge("notes_words", lambda: [db])
+        index_merge = IndexMerge("notes_words", lambda: [db])
         for _ in range(MERGES):
-            tidying.now()
+            index_merge.merge()
 
 
 def _keep(tx: Write, number: int, count: int, new: NewNote, parts: dict[int, Floats]) -> None:

@@ -213,7 +213,7 @@ def _seeded(folder: Path, count: int) -> Path:
             with db.write() as tx:
                 for memory in memories[first : first + SEEDED_TOGETHER]:
                     storage.upsert(tx, "", memory)
-        IndexMerge("vault_words", lambda: [db]).now()  # as a server does a few seconds after writes
+        IndexMerge("vault_words", lambda: [db]).merge()  # as a server does a few seconds after writes
     return data_dir
 
 

@@ -16,7 +16,7 @@ from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.staging import staging, writing_to
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.sqlite.integrity import check_copy
-from memory_mcp.engines.sqlite.snapshot import Snapshot, moment
+from memory_mcp.engines.sqlite.snapshot import Snapshot, open_snapshot
 from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable, Unusable
 from memory_mcp.families.maintenance import DatabaseFile, Tenant
 from memory_mcp.families.portals.operations import Portals
@@ -213,7 +213,7 @@ class Backup:
             lock = FileLock(file.lock)
             _acquire(locks, lock.acquire(LOCK_WAIT_S))
             try:
-                cut.files.append((file, pinned.enter_context(moment(file.path, lock.note()))))
+                cut.files.append((file, pinned.enter_context(open_snapshot(file.path, lock.note()))))
             except AppError as exc:
                 cut.left_out.append(LeftOut(file.name, exc.message))
 

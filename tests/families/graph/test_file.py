@@ -344,7 +344,7 @@ def test_a_move_that_fails_ends_where_the_file_lies(
 
 def test_after_writes_the_index_of_words_is_tidied(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     tidied = threading.Event()
-    monkeypatch.setattr(app.graph.tidying, "now", tidied.set)
+    monkeypatch.setattr(app.graph.index_merge, "now", tidied.set)
     app.graph.create_project(ME, HERE, "house", "")
     app.graph.create_entities(ME, HERE, None, [NewEntity("x", "t")])
     assert tidied.wait(10)

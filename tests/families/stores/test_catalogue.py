@@ -208,7 +208,7 @@ def test_nobody_waits_for_a_turn_while_files_are_read(
 
 
 def cannot_write(patch: pytest.MonkeyPatch, folder: str) -> None:
-    real_written, real_remove = atomic_write._written, FolderEntry.remove
+    real_written, real_remove = atomic_write._write_part, FolderEntry.remove
 
     def refuse(place: FolderEntry) -> None:
         if place.folder.name == folder:
@@ -222,7 +222,7 @@ def cannot_write(patch: pytest.MonkeyPatch, folder: str) -> None:
         refuse(place)
         real_remove(place)
 
-    patch.setattr(atomic_write, "_written", written)
+    patch.setattr(atomic_write, "_write_part", written)
     patch.setattr(FolderEntry, "remove", remove)
 
 

@@ -176,7 +176,7 @@ def test_an_update_starts_over_from_what_a_person_saved_meanwhile(
     """The person saves at the worst moment: when our file is written and about to take the place of theirs."""
     register(app, elsewhere)
     file = write(elsewhere, "note.md", "---\nmine: 1\n---\nfirst\n")
-    real, saves = atomic_write._written, iter(["---\nmine: 2\n---\nsecond, by hand\n"])
+    real, saves = atomic_write._write_part, iter(["---\nmine: 2\n---\nsecond, by hand\n"])
 
     def written_slowly(*arguments: Any) -> Any:
         part = real(*arguments)
@@ -184,7 +184,7 @@ def test_an_update_starts_over_from_what_a_person_saved_meanwhile(
             file.write_text(text)
         return part
 
-    monkeypatch.setattr(atomic_write, "_written", written_slowly)
+    monkeypatch.setattr(atomic_write, "_write_part", written_slowly)
     app.stores.update(CALLER, "s", "note", FileChange(tags=["t"]))
     found = parse(file.read_text())
     assert (found.content, found.fields["mine"], found.metadata.tags) == ("second, by hand", "2", ["t"])
@@ -196,7 +196,7 @@ def test_who_saves_again_and_again_is_not_overwritten(
 ) -> None:
     register(app, elsewhere)
     file = write(elsewhere, "note.md", "0")
-    real, count = atomic_write._written, 0
+    real, count = atomic_write._write_part, 0
 
     def written_slowly(*arguments: Any) -> Any:
         nonlocal count
@@ -205,7 +205,7 @@ def test_who_saves_again_and_again_is_not_overwritten(
         file.write_text(f"by hand {'x' * count}")
         return part
 
-    monkeypatch.setattr(atomic_write, "_written", written_slowly)
+    monkeypatch.setattr(atomic_write, "_write_part", written_slowly)
     with pytest.raises(Conflict):
         app.stores.update(CALLER, "s", "note", FileChange(content="mine"))
     assert file.read_text() == f"by hand {'x' * count}"
@@ -218,14 +218,14 @@ def test_a_file_deleted_while_it_is_updated_does_not_come_back(
 ) -> None:
     register(app, elsewhere)
     file = write(elsewhere, "note.md", "0")
-    real = atomic_write._written
+    real = atomic_write._write_part
 
     def written_slowly(*arguments: Any) -> Any:
         part = real(*arguments)
         file.unlink(missing_ok=True)
         return part
 
-    monkeypatch.setattr(atomic_write, "_written", written_slowly)
+    monkeypatch.setattr(atomic_write, "_write_part", written_slowly)
     with pytest.raises(AppError) as refused:
         app.stores.update(CALLER, "s", "note", FileChange(content="mine"))
     assert refused.value.code == "not_found"
@@ -424,7 +424,7 @@ def test_a_living_writer_of_a_store_within_a_store_is_left_alone(
     register(app, elsewhere, "outer")
     write(elsewhere, "sub/old.md")
     register(app, elsewhere / "sub", "inner")
-    real, once = atomic_write._written, iter([1])
+    real, once = atomic_write._write_part, iter([1])
 
     def written_slowly(target: FolderEntry, *arguments: Any) -> Any:
         part = real(target, *arguments)
@@ -432,7 +432,7 @@ def test_a_living_writer_of_a_store_within_a_store_is_left_alone(
             app.stores.add(CALLER, "outer", "sub/two", "c", Metadata())
         return part
 
-    monkeypatch.setattr(atomic_write, "_written", written_slowly)
+    monkeypatch.setattr(atomic_write, "_write_part", written_slowly)
     app.stores.add(CALLER, "inner", "one", "c", Metadata())
     assert files(elsewhere) == {"sub/old", "sub/one", "sub/two"}
 
@@ -448,7 +448,7 @@ def test_a_full_disk_is_explained_and_changes_nothing(
     def full(*arguments: Any) -> Any:
         raise OSError(28, "No space left on device", str(elsewhere))
 
-    monkeypatch.setattr(atomic_write, "_written", full)
+    monkeypatch.setattr(atomic_write, "_write_part", full)
     for act in (
         lambda: app.stores.update(CALLER, "s", "a", FileChange(content="new")),
         lambda: app.stores.add(CALLER, "s", "b", "c", Metadata()),

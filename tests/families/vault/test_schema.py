@@ -247,7 +247,7 @@ def test_an_index_in_many_pieces_is_tidied_and_finds_the_same(app: App, tmp_path
 
     before = app.vault.search(ME, HERE, MemoryQuery("shared3 word10", limit=500))
     many = pieces()
-    app.vault.tidying.now()
+    app.vault.index_merge.merge()
     assert pieces() < many
     assert app.vault.search(ME, HERE, MemoryQuery("shared3 word10", limit=500)) == before
 

@@ -126,7 +126,7 @@ class Broker:
         engine, sql = self._engine, request.get("sql", "")
         match request["op"]:
             case "query":
-                return reader.query(sql, request["parameters"], request["lent"])
+                return reader.query(sql, request["parameters"], request["attached"])
             case "run" if request["stops"] and not data:
                 return engine.run_for(client, sql, request["parameters"], request.get("settings", {}))
             case "run":
@@ -186,7 +186,7 @@ def main() -> None:
     sandbox.enter(folder, readable=[HERE])
     engine = Engine(folder)
     broker = Broker(engine, handle, listening, lock, orders["idle_s"])
-    adjust = partial(priority.adjust, orders["niceness"], broker.requests.longest_processor_s)
+    adjust = partial(priority.adjust, orders["niceness"], broker.requests.request_processor_s)
     threading.Thread(target=adjust, daemon=True).start()
     broker.serve()
 

@@ -112,7 +112,7 @@ class EngineLine:
     ) -> dict[str, Any]:
         """A query of a caller, if the SQL policy allows it. `attached` are other portals' databases, by their names in
         it; `field` is the argument that is to blame."""
-        request = {"op": "query", "sql": sql, "parameters": parameters, "lent": attached or {}}
+        request = {"op": "query", "sql": sql, "parameters": parameters, "attached": attached or {}}
         with self._acquire(self._queries, MAX_WAIT_S):
             answer: dict[str, Any] = json.loads(self._ask(request, self._limits["max_execution_time"], field=field))
         return answer
@@ -133,11 +133,11 @@ class EngineLine:
         """A statement of our own, on a connection of its own. `made` is what it makes in staging."""
         return self._state({"op": "run afresh", "sql": sql, "made": made})
 
-    def export(self, sql: str, path: Path, format_: str, most: int, field: str = "query") -> int:
+    def export(self, sql: str, path: Path, format_: str, max_bytes: int, field: str = "query") -> int:
         """Write the result of a caller's query, if the SQL policy allows it, to a file of at most so many bytes.
         Returns how many rows it has."""
         limits = {name: value for name, value in self._limits.items() if name in ("max_memory_usage", "max_threads")}
-        limits |= {"max_result_bytes": most, "max_execution_time": MAX_EXPORT_S}
+        limits |= {"max_result_bytes": max_bytes, "max_execution_time": MAX_EXPORT_S}
         request = {"op": "export", "sql": sql, "path": str(path), "format": format_, "limits": limits}
         with self._acquire(self._exports, MAX_EXPORT_WAIT_S):
             return int(self._ask(request, MAX_EXPORT_S + MAX_COUNT_S, field=field))
@@ -312,7 +312,7 @@ def _error(answer: dict[str, Any], field: str | None) -> Exception:
         return Invalid(f"parameters: {message}", field="parameters")
     code = answer["code"]
     if code == _DISK_FULL:
-        return Unavailable("The disk that this portal lies on is full. Make room, and try again.")
+        return Unavailable("The disk that this portal lies on is full. Free some space, and try again.")
     if code == _STD_EXCEPTION and _FILESYSTEM_ERROR in message:
         return Unavailable(
             "The engine cannot use the files of this portal: they were moved or deleted. Try again.",

@@ -92,7 +92,7 @@ class OpenRequests:
                 self._none_left.notify_all()
                 self.last_at = time.monotonic()
 
-    def longest_processor_s(self) -> float:
+    def request_processor_s(self) -> float:
         """The processor time that this process has used since the oldest open request began."""
         with self._guard:
             return time.process_time() - min(

@@ -10,16 +10,16 @@ from pathlib import Path
 from memory_mcp.engines.files.rename import exchange, rename_to_new
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 
-UNFINISHED = ".memory-mcp-part"  # what the name of a file ends with that is not whole yet
-NEW = 0o666  # what a new file may be used for, but for the umask
-ABANDONED = 600.0  # seconds after which whoever wrote it does so no more
-# What a file system says that has no links.
+UNFINISHED = ".memory-mcp-part"  # suffix of the name of a file that is not complete yet
+NEW = 0o666  # permissions of a new file, less the umask
+ABANDONED = 600.0  # seconds after which the writer of an unfinished file has stopped
+# Errors of a file system that has no hard links.
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EMLINK}
 
 
 def write(target: FolderEntry, data: bytes, *, durable: bool = True, mode: int = NEW) -> None:
-    """Put a file there, in place of one that may be there. `mode` is for a file that is new."""
-    part = _written(target, data, durable, mode)
+    """Write a file, in place of one that may exist. `mode` is for a file that is new."""
+    part = _write_part(target, data, durable, mode)
     try:
         part.rename(target)
     except BaseException:
@@ -32,15 +32,15 @@ def write(target: FolderEntry, data: bytes, *, durable: bool = True, mode: int =
 def replace(
     target: FolderEntry, data: bytes, is_seen: Callable[[os.stat_result], bool], *, durable: bool = True
 ) -> bool:
-    """Put a file in place of one that was seen. False, and nothing is changed, if that is another by now.
+    """Replace a file that was read before. False, and nothing is changed, if another program has changed it since.
 
-    The two change places first, and then what was there is looked at: whoever saves at the last moment is noticed.
-    Where the system cannot do that, the look comes just before.
+    The two files are exchanged first and the old one is checked afterwards, so a save at the last moment is noticed.
+    Where the system cannot exchange files, the check comes just before the rename.
     """
-    part = _written(target, data, durable)
+    part = _write_part(target, data, durable)
     try:
         if exchange(part, target):
-            is_done = is_seen(part.status()) or _given_back(part, target)
+            is_done = is_seen(part.status()) or _restore(part, target)
         elif is_done := is_seen(target.status()):
             part.rename(target)
     finally:
@@ -50,23 +50,23 @@ def replace(
     return is_done
 
 
-def _given_back(part: FolderEntry, target: FolderEntry) -> bool:
-    """What somebody saved takes its place again, or what is saved even now. False: ours does not stay."""
+def _restore(part: FolderEntry, target: FolderEntry) -> bool:
+    """Put the file of another program back, or the one that it saves meanwhile. Always False: ours is not kept."""
     leaving = target.status()
     while True:
         coming = part.status()
         exchange(part, target)
         if os.path.samestat(part.status(), leaving):
             return False
-        leaving = coming  # somebody saved in between: that one goes back, and ours or an older save leaves
+        leaving = coming  # another save came in between: put that one back, and remove ours or the older one
 
 
 def write_new(
     target: FolderEntry, data: bytes, *, durable: bool = True, mode: int = NEW, changed_ns: int | None = None
 ) -> None:
-    """Put a file there, changed just now or when `changed_ns` says. Raises FileExistsError if one is there, were it
-    made a moment ago."""
-    part = _written(target, data, durable, mode)
+    """Create a file, with `changed_ns` as its time of change if given. Raises FileExistsError if one exists, even if it
+    was made a moment ago."""
+    part = _write_part(target, data, durable, mode)
     try:
         if changed_ns is not None:
             os.utime(part.path, ns=(changed_ns, changed_ns), dir_fd=part.fd)
@@ -98,7 +98,7 @@ def remove_unfinished(folder: FolderEntry, now: float) -> None:
                     part.remove()
 
 
-def _written(target: FolderEntry, data: bytes, durable: bool, mode: int = NEW) -> FolderEntry:
+def _write_part(target: FolderEntry, data: bytes, durable: bool, mode: int = NEW) -> FolderEntry:
     part = target.beside(f".{secrets.token_hex(6)}{UNFINISHED}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     fd = os.open(part.path, flags, target.mode_of_new(mode), dir_fd=part.fd)

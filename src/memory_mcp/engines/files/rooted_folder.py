@@ -93,11 +93,11 @@ class FolderEntry:
         finally:
             os.close(fd)
 
-    def read(self, most: int) -> tuple[bytes, os.stat_result]:
-        """Up to `most` bytes of a regular file and what it was when they were read."""
+    def read(self, max_bytes: int) -> tuple[bytes, os.stat_result]:
+        """Up to `max_bytes` bytes of a regular file and what it was when they were read."""
         with self.opened() as (file, found):
-            # A buffer of `most` bytes is made only for a file that needs one.
-            return file.read() if found.st_size < most else file.read(most), found
+            # A buffer of `max_bytes` bytes is made only for a file that needs one.
+            return file.read() if found.st_size < max_bytes else file.read(max_bytes), found
 
     def mode_of_new(self, usual: int) -> int:
         """What is made in a folder that only its owner may read is for the owner alone."""
@@ -242,7 +242,7 @@ def _no_file(name: str) -> FileNotFoundError:
 
 
 def _open_folder(path: str | Path, fd: int | None) -> int:
-    # The top itself may be reached through symlinks: whoever chose it knows.
+    # The path of the top folder may contain symlinks: the user chose it.
     return os.open(path, _FOLDER if fd is not None else _FOLDER & ~getattr(os, "O_NOFOLLOW", 0), dir_fd=fd)
 
 

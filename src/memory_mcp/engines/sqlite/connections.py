@@ -16,7 +16,7 @@ Durability = Literal["full", "normal"]
 def connect(path: Path, durability: Durability) -> apsw.Connection:
     connection = apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READWRITE)  # it never makes the file
     connection.set_busy_timeout(BUSY)
-    # One plan for each statement: else SQLite looks at what is bound, and compiles many of them anew at every call.
+    # One plan for each statement: otherwise SQLite looks at the bound values, and compiles many of them at every call.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.pragma("synchronous", durability)
     connection.pragma("foreign_keys", "on")

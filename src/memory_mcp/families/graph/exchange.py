@@ -63,15 +63,15 @@ def _tie(found: dict[str, Any]) -> NamedRelation:
     return NamedRelation(source, target, _text("the relationType", found["relationType"], 128))
 
 
-def _text(what: str, value: Any, most: int) -> str:
+def _text(what: str, value: Any, max_chars: int) -> str:
     """As the tools take it: not empty, not too long, in NFC, without halves of surrogate pairs."""
     if not isinstance(value, str):
         raise TypeError
     text = unicodedata.normalize("NFC", value)
     if not text:
         raise Invalid(f"{what} is empty.")
-    if len(text) > most:
-        raise Invalid(f"{what} has {len(text):,} characters, and {most:,} are the most.")
+    if len(text) > max_chars:
+        raise Invalid(f"{what} has {len(text):,} characters, and {max_chars:,} are the most.")
     try:
         text.encode()
     except UnicodeEncodeError as exc:

@@ -23,7 +23,7 @@ PREFIX = "graph:"
 def _open(context: Context) -> Graph:
     registries = context.tenants(REGISTRY_FILE)
     graph = context.close_later(Graph(registries, partial(_open_project, context), context.sessions, context.changes))
-    context.before_close(graph.tidying.now)
+    context.before_close(graph.index_merge.merge)
     return graph
 
 

@@ -97,7 +97,7 @@ def _count(source: ImportFolder, name: str, added: Imported, *, is_new: bool) ->
         source.result.count(what, new=True, by=getattr(added, what))
     source.result.count("entities and relations", new=False, by=added.known)
     if added.dangling:
-        message = f"{added.dangling} relations name entities that nobody knows"
+        message = f"{added.dangling} relations name unknown entities"
         source.result.leave_out(f"{FOLDER}/{name}.jsonl", message)
 
 
@@ -139,7 +139,7 @@ def _compare(tenant: Tenant, registry: str, known: Mapping[str, Project]) -> Ite
             yield Finding("project", registry, "problem", message)
     for id_, one in files.items():
         if id_ not in known:
-            message = "no project has this file; move it away if nobody misses it"
+            message = "no project has this file; move it away if it is not needed"
             yield Finding("project", one.name, "problem", message)
 
 

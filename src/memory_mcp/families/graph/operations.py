@@ -45,8 +45,8 @@ class Graph(ProjectOperations):
     def __init__(self, registries: Tenants, open_file: OpenFile, sessions: Sessions, changes: Changes) -> None:
         super().__init__(registries, open_file, sessions)
         self._changes = changes
-        self.tidying = IndexMerge("graph_words", self._files.all)
-        changes.listen(self.tidying.now_and_then)
+        self.index_merge = IndexMerge("graph_words", self._files.all)
+        changes.listen(self.index_merge.merge_if_due)
 
     def create_entities(
         self, caller: Caller, session: Session, project: str | None, new: Sequence[NewEntity]
@@ -182,11 +182,11 @@ class Graph(ProjectOperations):
                 lines = [entity.entity_type, *storage.observations(tx, entity.id)] if entity else []
                 yield Text(ref_of(project, name), name, "\n".join(lines)) if entity else None
 
-    def sight(self, caller: Caller, project: str, most: int) -> GraphView:
+    def sight(self, caller: Caller, project: str, limit: int) -> GraphView:
         """The best connected entities of a project and the relations among them, as a picture shows them."""
         with self._reading(caller, None, project) as tx:
-            found = storage.best_connected(tx, most)
-            edges = storage.relations_among(tx, [id_ for id_, _, _ in found], MAX_RELATIONS_PER_ENTITY * most)
+            found = storage.best_connected(tx, limit)
+            edges = storage.relations_among(tx, [id_ for id_, _, _ in found], MAX_RELATIONS_PER_ENTITY * limit)
             return GraphView([(name, kind) for _, name, kind in found], edges, storage.entity_count(tx))
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:

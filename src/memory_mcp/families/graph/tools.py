@@ -42,9 +42,9 @@ class ListProjects(Arguments):
 
 
 @graph.tool(ListProjects, answers=Projects, title="List projects", needs=Scope.READ, idempotent=True)
-def list_projects(call: Call[Graph], asked: ListProjects) -> Projects:
+def list_projects(call: Call[Graph], arguments: ListProjects) -> Projects:
     """List projects by status."""
-    return call.operations.projects(call.caller, None if asked.status == "all" else asked.status)
+    return call.operations.projects(call.caller, None if arguments.status == "all" else arguments.status)
 
 
 class CreateProject(Arguments):
@@ -53,9 +53,9 @@ class CreateProject(Arguments):
 
 
 @graph.tool(CreateProject, answers=Project, title="Create a project", needs=Scope.WRITE, steers=True)
-def create_project(call: Call[Graph], asked: CreateProject) -> Project:
+def create_project(call: Call[Graph], arguments: CreateProject) -> Project:
     """Create a project with a graph of its own, and make it this session's active one."""
-    return call.operations.create_project(call.caller, call.session, asked.name, asked.description)
+    return call.operations.create_project(call.caller, call.session, arguments.name, arguments.description)
 
 
 class SwitchProject(Arguments):
@@ -63,17 +63,17 @@ class SwitchProject(Arguments):
 
 
 @graph.tool(SwitchProject, answers=ProjectNews, title="Switch project", needs=Scope.READ, idempotent=True, steers=True)
-def switch_project(call: Call[Graph], asked: SwitchProject) -> ProjectNews:
+def switch_project(call: Call[Graph], arguments: SwitchProject) -> ProjectNews:
     """Make a project this session's active one."""
-    return call.operations.switch_project(call.caller, call.session, asked.name)
+    return call.operations.switch_project(call.caller, call.session, arguments.name)
 
 
-class NothingAsked(Arguments):
+class NoArguments(Arguments):
     pass
 
 
-@graph.tool(NothingAsked, answers=ProjectNews, title="Current project", needs=Scope.READ, idempotent=True)
-def get_current_project(call: Call[Graph], asked: NothingAsked) -> ProjectNews:
+@graph.tool(NoArguments, answers=ProjectNews, title="Current project", needs=Scope.READ, idempotent=True)
+def get_current_project(call: Call[Graph], arguments: NoArguments) -> ProjectNews:
     """The session's active project, if any."""
     return call.operations.current_project(call.caller, call.session)
 
@@ -90,9 +90,9 @@ class ArchiveProject(Arguments):
     steers=True,
     without_read=("message",),
 )
-def archive_project(call: Call[Graph], asked: ArchiveProject) -> ProjectNews:
+def archive_project(call: Call[Graph], arguments: ArchiveProject) -> ProjectNews:
     """Put a project away with its data. restore_project brings it back."""
-    return call.operations.archive_project(call.caller, asked.name)
+    return call.operations.archive_project(call.caller, arguments.name)
 
 
 class DeleteProject(Arguments):
@@ -108,9 +108,9 @@ class DeleteProject(Arguments):
     steers=True,
     without_read=("message",),
 )
-def delete_project(call: Call[Graph], asked: DeleteProject) -> ProjectNews:
+def delete_project(call: Call[Graph], arguments: DeleteProject) -> ProjectNews:
     """Delete a project and all its data for good."""
-    return call.operations.delete_project(call.caller, asked.name)
+    return call.operations.delete_project(call.caller, arguments.name)
 
 
 class RestoreProject(Arguments):
@@ -124,9 +124,9 @@ class RestoreProject(Arguments):
     needs=Scope.WRITE,
     without_read=("id", "name", "status", "created_at", "updated_at"),
 )
-def restore_project(call: Call[Graph], asked: RestoreProject) -> Project:
+def restore_project(call: Call[Graph], arguments: RestoreProject) -> Project:
     """Bring an archived project back."""
-    return call.operations.restore_project(call.caller, asked.name)
+    return call.operations.restore_project(call.caller, arguments.name)
 
 
 # What a project knows. Each of these works in the active project unless it names another.
@@ -152,10 +152,10 @@ class CreateEntities(InProject):
 
 
 @graph.tool(CreateEntities, answers=Created, title="Create entities", needs=Scope.WRITE, idempotent=True)
-def create_entities(call: Call[Graph], asked: CreateEntities) -> Created:
+def create_entities(call: Call[Graph], arguments: CreateEntities) -> Created:
     """Create entities. Names that exist are skipped: add_observations adds to them."""
-    new = [NewEntity(one.name, one.entity_type, tuple(one.observations)) for one in asked.entities]
-    return call.operations.create_entities(call.caller, call.session, asked.project, new)
+    new = [NewEntity(one.name, one.entity_type, tuple(one.observations)) for one in arguments.entities]
+    return call.operations.create_entities(call.caller, call.session, arguments.project, new)
 
 
 class ObservationsToAdd(Arguments):
@@ -168,10 +168,10 @@ class AddObservations(InProject):
 
 
 @graph.tool(AddObservations, answers=Observed, title="Add observations", needs=Scope.WRITE, idempotent=True)
-def add_observations(call: Call[Graph], asked: AddObservations) -> Observed:
+def add_observations(call: Call[Graph], arguments: AddObservations) -> Observed:
     """Add facts to entities that exist."""
-    facts = [Facts(one.entity_name, tuple(one.contents)) for one in asked.observations]
-    return call.operations.add_observations(call.caller, call.session, asked.project, facts)
+    facts = [Facts(one.entity_name, tuple(one.contents)) for one in arguments.observations]
+    return call.operations.add_observations(call.caller, call.session, arguments.project, facts)
 
 
 class RelationNamed(Arguments):
@@ -195,9 +195,9 @@ class CreateRelations(InProject):
 
 
 @graph.tool(CreateRelations, answers=Related, title="Create relations", needs=Scope.LINK, idempotent=True)
-def create_relations(call: Call[Graph], asked: CreateRelations) -> Related:
+def create_relations(call: Call[Graph], arguments: CreateRelations) -> Related:
     """Relate entities that exist."""
-    return call.operations.create_relations(call.caller, call.session, asked.project, _ties(asked.relations))
+    return call.operations.create_relations(call.caller, call.session, arguments.project, _ties(arguments.relations))
 
 
 class SearchNodes(InProject):
@@ -208,9 +208,11 @@ class SearchNodes(InProject):
 
 
 @graph.tool(SearchNodes, answers=Nodes, title="Search nodes", needs=Scope.READ, idempotent=True)
-def search_nodes(call: Call[Graph], asked: SearchNodes) -> Nodes:
+def search_nodes(call: Call[Graph], arguments: SearchNodes) -> Nodes:
     """Find entities by names, types and observations; best first, with their relations."""
-    return call.operations.search(call.caller, call.session, asked.project, asked.query.strip(), asked.limit)
+    return call.operations.search(
+        call.caller, call.session, arguments.project, arguments.query.strip(), arguments.limit
+    )
 
 
 class OpenNodes(InProject):
@@ -220,10 +222,10 @@ class OpenNodes(InProject):
 
 
 @graph.tool(OpenNodes, answers=Nodes, title="Open nodes", needs=Scope.READ, idempotent=True)
-def open_nodes(call: Call[Graph], asked: OpenNodes) -> Nodes:
+def open_nodes(call: Call[Graph], arguments: OpenNodes) -> Nodes:
     """Get entities by their exact names, with their relations."""
-    skip = Skip(asked.skip_observations, asked.skip_relations)
-    return call.operations.open_nodes(call.caller, call.session, asked.project, asked.names, skip)
+    skip = Skip(arguments.skip_observations, arguments.skip_relations)
+    return call.operations.open_nodes(call.caller, call.session, arguments.project, arguments.names, skip)
 
 
 class ReadGraph(InProject):
@@ -231,9 +233,9 @@ class ReadGraph(InProject):
 
 
 @graph.tool(ReadGraph, answers=Nodes, title="Read the graph", needs=Scope.READ, idempotent=True)
-def read_graph(call: Call[Graph], asked: ReadGraph) -> Nodes:
+def read_graph(call: Call[Graph], arguments: ReadGraph) -> Nodes:
     """Read the whole graph, a page at a time. Prefer search_nodes."""
-    return call.operations.read_graph(call.caller, call.session, asked.project, asked.offset)
+    return call.operations.read_graph(call.caller, call.session, arguments.project, arguments.offset)
 
 
 class DeleteEntities(InProject):
@@ -243,9 +245,9 @@ class DeleteEntities(InProject):
 @graph.tool(
     DeleteEntities, answers=DeletedCount, title="Delete entities", needs=Scope.DELETE, destructive=True, idempotent=True
 )
-def delete_entities(call: Call[Graph], asked: DeleteEntities) -> DeletedCount:
+def delete_entities(call: Call[Graph], arguments: DeleteEntities) -> DeletedCount:
     """Delete entities with their observations and relations."""
-    return call.operations.delete_entities(call.caller, call.session, asked.project, asked.names)
+    return call.operations.delete_entities(call.caller, call.session, arguments.project, arguments.names)
 
 
 class ObservationsToDelete(Arguments):
@@ -267,10 +269,10 @@ class DeleteObservations(InProject):
     destructive=True,
     idempotent=True,
 )
-def delete_observations(call: Call[Graph], asked: DeleteObservations) -> DeletedCount:
+def delete_observations(call: Call[Graph], arguments: DeleteObservations) -> DeletedCount:
     """Delete observations by their exact text."""
-    facts = [Facts(one.entity_name, tuple(one.observations)) for one in asked.deletions]
-    return call.operations.delete_observations(call.caller, call.session, asked.project, facts)
+    facts = [Facts(one.entity_name, tuple(one.observations)) for one in arguments.deletions]
+    return call.operations.delete_observations(call.caller, call.session, arguments.project, facts)
 
 
 class DeleteRelations(InProject):
@@ -280,6 +282,6 @@ class DeleteRelations(InProject):
 @graph.tool(
     DeleteRelations, answers=DeletedCount, title="Delete relations", needs=Scope.LINK, destructive=True, idempotent=True
 )
-def delete_relations(call: Call[Graph], asked: DeleteRelations) -> DeletedCount:
+def delete_relations(call: Call[Graph], arguments: DeleteRelations) -> DeletedCount:
     """Delete relations."""
-    return call.operations.delete_relations(call.caller, call.session, asked.project, _ties(asked.relations))
+    return call.operations.delete_relations(call.caller, call.session, arguments.project, _ties(arguments.relations))

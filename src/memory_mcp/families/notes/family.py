@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _open(context: Context) -> Notes:
     notes = Notes(context.tenants(NOTES_FILE), context.changes, context.embedders)
-    context.before_close(notes.tidying.now)
+    context.before_close(notes.index_merge.merge)
     return notes
 
 

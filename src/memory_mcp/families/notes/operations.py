@@ -24,8 +24,8 @@ class Notes:
         self.reader = NoteReader(self._files, events)
         self.transfer = NoteTransfer(self._files, events)
         self.worker = self._files.worker
-        self.tidying = IndexMerge(index.TABLES.words, tenants.opened)
-        changes.listen(self.tidying.now_and_then)
+        self.index_merge = IndexMerge(index.TABLES.words, tenants.opened)
+        changes.listen(self.index_merge.merge_if_due)
 
     def open_local(self) -> None:
         """Open the local user's file now, so that a damaged or newer one is reported at the start."""

@@ -120,8 +120,8 @@ def _moment(given: dict[str, str], name: str) -> str | None:
         raise Invalid(f"{name}: give a date or time as ISO 8601, like 2026-01-31.", field="uri") from None
 
 
-def _number(given: dict[str, str], name: str, usual: int, least: int, most: int) -> int:
-    text = given.get(name, str(usual))
-    if not (text.isascii() and text.isdigit() and len(text) < 17 and least <= int(text) <= most):
-        raise Invalid(f"{name}: give a number from {least} to {most}.", field="uri")
+def _number(given: dict[str, str], name: str, default: int, minimum: int, maximum: int) -> int:
+    text = given.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 17 and minimum <= int(text) <= maximum):
+        raise Invalid(f"{name}: give a number from {minimum} to {maximum}.", field="uri")
     return int(text)

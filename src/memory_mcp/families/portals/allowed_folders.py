@@ -18,20 +18,20 @@ from memory_mcp.errors import Conflict, Invalid, NotFound
 AT_ONCE = 1024 * 1024  # bytes copied at once
 
 
-def copy_in(folders: Sequence[Path], source: str, target: Path, most: int) -> None:
+def copy_in(folders: Sequence[Path], source: str, target: Path, max_bytes: int) -> None:
     """Copy an allowed file to where the engine may read it. Raises NotFound, and Invalid for one that is too large."""
     with (
         _translate_errors("source", folders),
         _opened(folders, source) as (reading, found),
         target.open("wb") as writing,
     ):
-        copied, is_small = 0, found.st_size <= most
+        copied, is_small = 0, found.st_size <= max_bytes
         while is_small and (chunk := reading.read(AT_ONCE)):
             writing.write(chunk)
             copied += len(chunk)
-            is_small = copied <= most  # it may grow meanwhile
+            is_small = copied <= max_bytes  # it may grow meanwhile
         if not is_small:
-            raise Invalid(f"source: the file is over {most} bytes. Split it.", code="too_large", field="source")
+            raise Invalid(f"source: the file is over {max_bytes} bytes. Split it.", code="too_large", field="source")
 
 
 def move_out(folders: Sequence[Path], made: Path, destination: str) -> str:

@@ -136,7 +136,7 @@ def first_unfit(values: Sequence[Any], kind: str) -> int | None:
     if not re.search(r"Int|Date|Float|Array\(", kind):
         return None  # nothing else is bent
     there = [value for value in values if value is not None]
-    if all(fits(value, kind) for value in _translate_errors(there, kind)):
+    if all(fits(value, kind) for value in _deciding_values(there, kind)):
         return None
     return next(number for number, value in enumerate(values) if value is not None and not fits(value, kind))
 
@@ -148,8 +148,8 @@ def is_of(value: Any, kind: str) -> bool:
     return allowed is None or type(value) in allowed
 
 
-def _translate_errors(values: Sequence[Any], kind: str) -> Sequence[Any]:
-    """The values that tell whether all fit: of whole numbers the least and the greatest."""
+def _deciding_values(values: Sequence[Any], kind: str) -> Sequence[Any]:
+    """The values that decide whether all fit: of whole numbers the least and the greatest."""
     if values and set(map(type, values)) == {int}:
         ends = min(values), max(values)
         if "Float" not in kind or max(map(abs, ends)) <= EXACT:

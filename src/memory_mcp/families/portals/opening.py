@@ -39,7 +39,7 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
             memory_bytes=settings.import_memory,
             seconds=settings.import_seconds,
         ),
-        largest_export=settings.export_bytes,
+        max_export_bytes=settings.export_bytes,
         export_quota=settings.export_quota,
         export_days=settings.export_days,
         urls=settings.portal_urls,

@@ -47,7 +47,7 @@ class Portals:
         import_folders: Sequence[Path] = (),
         export_folders: Sequence[Path] = (),
         import_limits: ImportLimits,
-        largest_export: int,
+        max_export_bytes: int,
         export_quota: int,
         export_days: int,
         urls: bool = False,
@@ -65,7 +65,7 @@ class Portals:
         self.exports = FileExports(
             self._registry,
             folders,
-            max_export_bytes=largest_export,
+            max_export_bytes=max_export_bytes,
             quota_bytes=export_quota,
             max_days=export_days,
         )

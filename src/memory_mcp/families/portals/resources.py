@@ -69,9 +69,9 @@ def read(call: Call[Portals], uri: str) -> Document:
     if address.table is None:
         about = _about(*call.operations.described(call.caller, address))
         return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about})
-    most = min(page.limit, call.operations.max_rows)
-    rows, is_cut = call.operations.page(call.caller, address, replace(page, limit=most + 1))
-    shown = fitting(rows[:most])
+    limit = min(page.limit, call.operations.max_rows)
+    rows, is_cut = call.operations.page(call.caller, address, replace(page, limit=limit + 1))
+    shown = fitting(rows[:limit])
     meta: dict[str, Any] = {"memory": {"rows": len(shown), "offset": page.offset}}
     if is_cut or len(shown) < len(rows):  # a row that is too long alone is passed over
         meta["memory"]["next_offset"] = page.offset + max(len(shown), 1)

@@ -45,9 +45,11 @@ class Write(InPortal):
 
 
 @portals.tool(Write, answers=Written, title="Write records", needs=Scope.WRITE, spec_name="memory/write")
-def portal_write(call: Call[Portals], asked: Write) -> Written:
+def portal_write(call: Call[Portals], arguments: Write) -> Written:
     """Add records to a table, all or none. Makes what is missing: portal, table, columns."""
-    return call.operations.write(call.caller, asked.uri, asked.table, asked.data, asked.name, asked.description)
+    return call.operations.write(
+        call.caller, arguments.uri, arguments.table, arguments.data, arguments.name, arguments.description
+    )
 
 
 class Query(InPortal):
@@ -58,9 +60,9 @@ class Query(InPortal):
 @portals.tool(
     Query, answers=Result, title="Query a portal", needs=Scope.READ, idempotent=True, spec_name="memory/query"
 )
-def portal_query(call: Call[Portals], asked: Query) -> Result:
+def portal_query(call: Call[Portals], arguments: Query) -> Result:
     """Query a portal's tables with SQL."""
-    return call.operations.query(call.caller, asked.uri, asked.sql, asked.parameters, call.cancelled)
+    return call.operations.query(call.caller, arguments.uri, arguments.sql, arguments.parameters, call.cancelled)
 
 
 class Delete(InPortal):
@@ -71,10 +73,10 @@ class Delete(InPortal):
     confirm: bool = Field(False, description="For a whole table or portal.")
 
 
-def _audit(asked: Delete, deleted: Deleted) -> dict[str, Any]:
+def _audit(arguments: Delete, deleted: Deleted) -> dict[str, Any]:
     """Which columns the conditions named, and how many rows went: the values themselves are what was deleted."""
     counted = {name: value for name, value in asdict(deleted).items() if value is not None}
-    return {**counted, "columns": sorted(asked.where or ())}
+    return {**counted, "columns": sorted(arguments.where or ())}
 
 
 @portals.tool(
@@ -86,9 +88,11 @@ def _audit(asked: Delete, deleted: Deleted) -> dict[str, Any]:
     spec_name="memory/delete",
     audit=_audit,
 )
-def portal_delete(call: Call[Portals], asked: Delete) -> Deleted:
+def portal_delete(call: Call[Portals], arguments: Delete) -> Deleted:
     """Delete matching records, a whole table, or a portal."""
-    return call.operations.delete(call.caller, asked.uri, asked.table, asked.where, confirm=asked.confirm)
+    return call.operations.delete(
+        call.caller, arguments.uri, arguments.table, arguments.where, confirm=arguments.confirm
+    )
 
 
 class Import(InPortal):
@@ -102,18 +106,18 @@ class Import(InPortal):
 
 
 @portals.tool(Import, answers=Imported, title="Import a file", needs=Scope.WRITE, spec_name="memory/import")
-def portal_import(call: Call[Portals], asked: Import) -> Imported:
+def portal_import(call: Call[Portals], arguments: Import) -> Imported:
     """Import a file's records, all or none; db brings whole tables."""
     return call.operations.imports.import_file(
         call.caller,
-        asked.uri,
-        asked.source,
-        asked.format,
-        asked.table,
-        asked.mapping,
+        arguments.uri,
+        arguments.source,
+        arguments.format,
+        arguments.table,
+        arguments.mapping,
         call.progress,
         call.cancelled,
-        asked.on_conflict,
+        arguments.on_conflict,
     )
 
 
@@ -132,15 +136,15 @@ class Export(InPortal):
     makes_files=True,
     spec_name="memory/export",
 )
-def portal_export(call: Call[Portals], asked: Export) -> Exported:
+def portal_export(call: Call[Portals], arguments: Export) -> Exported:
     """Export a table, a query's result or all tables (zip); db is the whole portal in one file."""
     return call.operations.exports.export_file(
         call.caller,
-        asked.uri,
-        asked.destination,
-        asked.format,
-        asked.table,
-        asked.query,
+        arguments.uri,
+        arguments.destination,
+        arguments.format,
+        arguments.table,
+        arguments.query,
         call.progress,
         call.cancelled,
     )
@@ -172,9 +176,9 @@ def _in_a_line(view: View) -> str:
     summary=_in_a_line,
     **SHOWN_BY_THE_VIEWER,
 )
-def portal_view(call: Call[Portals], asked: InPortal) -> View:
+def portal_view(call: Call[Portals], arguments: InPortal) -> View:
     """Show a portal's tables and sizes."""
-    return call.operations.view(call.caller, asked.uri)
+    return call.operations.view(call.caller, arguments.uri)
 
 
 # For the viewer alone: a page in a host reaches no disk and no network but through tools
@@ -199,10 +203,10 @@ class Upload(Arguments):
     app_only=True,
     ui=FOR_THE_VIEWER,
 )
-def portal_upload(call: Call[Portals], asked: Upload) -> Received:
+def portal_upload(call: Call[Portals], arguments: Upload) -> Received:
     """Take in a file piece by piece, for portal_import, which deletes it. What nobody imports is gone after an hour;
     ten such files can wait at a time."""
-    return call.operations.imports.receive(call.caller, asked.name, asked.offset, asked.data)
+    return call.operations.imports.receive(call.caller, arguments.name, arguments.offset, arguments.data)
 
 
 class Download(Arguments):
@@ -219,6 +223,6 @@ class Download(Arguments):
     app_only=True,
     ui=FOR_THE_VIEWER,
 )
-def portal_download(call: Call[Portals], asked: Download) -> Piece:
+def portal_download(call: Call[Portals], arguments: Download) -> Piece:
     """Give an exported file piece by piece. Exports to downloads/ are gone after an hour."""
-    return call.operations.exports.read_piece(call.caller, asked.destination, asked.offset)
+    return call.operations.exports.read_piece(call.caller, arguments.destination, arguments.offset)

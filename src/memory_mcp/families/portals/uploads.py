@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
+from typing import Any
 
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.lock import FileLock
@@ -24,20 +25,20 @@ MAX_TOTAL_FACTOR = 2  # times what one file may have, for all of them
 AT_ONCE = 512 * 1024  # bytes of a piece that goes out
 
 
-def add(imports: Path, name: str, offset: int, data: str, most: int) -> Received:
+def add(imports: Path, name: str, offset: int, data: str, max_bytes: int) -> Received:
     """Append a piece. One that came twice is taken for granted, as a page may not have heard the answer.
 
     Raises Conflict while too many files are here that just came in and are not imported yet.
     """
     piece = _decoded(data)
-    if offset + len(piece) > most:
-        raise Invalid(f"data: the file is over {most} bytes. Split it.", code="too_large", field="data")
+    if offset + len(piece) > max_bytes:
+        raise Invalid(f"data: the file is over {max_bytes} bytes. Split it.", code="too_large", field="data")
     folder = imports / UPLOADS
     make_private_folder(folder)
     if offset == 0:
         delete_expired(folder)
     with FileLock(folder).acquire():  # among all servers: what is counted must still be true when the piece is written
-        _make_room(folder, name, offset + len(piece), most)
+        _delete_idle_uploads(folder, name, offset + len(piece), max_bytes)
         _append(imports, name, offset, piece)
     return Received(f"{UPLOADS}/{name}", offset + len(piece))
 
@@ -60,29 +61,28 @@ def delete(imports: Path, source: str) -> None:
             place.remove()
 
 
-def _make_room(folder: Path, name: str, size: int, most: int) -> None:
+def _delete_idle_uploads(folder: Path, name: str, size: int, max_bytes: int) -> None:
     """Delete uploads that were refused or left alone, oldest first, until another one fits.
 
     Raises Conflict if it does not: uploads that just came in stay.
     """
     others = sorted(((p, s) for p, s in _files(folder) if p.name != name), key=lambda other: other[1].st_mtime)
     idle_since = time.time() - MIN_IDLE_S
-    while others and not _fits(others, size, most) and others[0][1].st_mtime < idle_since:
+    while others and not _fits(others, size, max_bytes) and others[0][1].st_mtime < idle_since:
         others.pop(0)[0].unlink(missing_ok=True)
-    if _fits(others, size, most):
+    if _fits(others, size, max_bytes):
         return
-    advice = f"Import them first, or try again in {MIN_IDLE_S} seconds: what is not imported by then makes way."
+    advice = f"Import them first, or try again in {MIN_IDLE_S} seconds: older uploads are deleted then."
     if len(others) >= MAX_UPLOADS_PER_USER:
-        raise Conflict(
-            f"name: {len(others)} uploads are not imported yet. {advice}", field="name", most=MAX_UPLOADS_PER_USER
-        )
+        details: dict[str, Any] = {"field": "name", "most": MAX_UPLOADS_PER_USER}
+        raise Conflict(f"name: {len(others)} uploads are not imported yet. {advice}", **details)
     raise Conflict(f"data: uploads that are not imported yet take up too much. {advice}", field="data")
 
 
-def _fits(others: list[tuple[Path, os.stat_result]], size: int, most: int) -> bool:
+def _fits(others: list[tuple[Path, os.stat_result]], size: int, max_bytes: int) -> bool:
     """Whether an upload of this size fits beside others. One alone always does."""
-    together = sum(status.st_size for _, status in others) + size
-    return not others or (len(others) < MAX_UPLOADS_PER_USER and together <= MAX_TOTAL_FACTOR * most)
+    total = sum(status.st_size for _, status in others) + size
+    return not others or (len(others) < MAX_UPLOADS_PER_USER and total <= MAX_TOTAL_FACTOR * max_bytes)
 
 
 def read_piece(exports: Path, destination: str, offset: int) -> Piece:

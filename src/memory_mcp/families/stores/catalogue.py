@@ -14,16 +14,14 @@ from memory_mcp.families.stores.folders import SUFFIX, StoreFolder
 from memory_mcp.families.stores.model import Content, Listing, MemorySummary, Parts, ReadFile, Signature
 from memory_mcp.progress import ReportProgress, report_nothing
 
-AT_ONCE = 1000  # files read before they are written down
+BATCH_FILES = 1000  # files read before they are written to the index
 MAX_FORMER_CONTENTS = 10_000  # of a store, left by a refresh
 
-"""Told how many files are read, of how many."""
-
-Said = dict[str, ReadFile | None]
-"""What files say, by their names on disk; None of one that cannot be read."""
+ReadFiles = dict[str, ReadFile | None]
+"""Files by their names on disk; None for one that cannot be read."""
 
 Marks = dict[str, str | None]
-"""Of folders, by path: the fingerprint each was put in with."""
+"""The stored fingerprint of each folder, by path."""
 
 
 class Catalogue:
@@ -124,7 +122,7 @@ class Catalogue:
                 self._put(tx, listing, {})
         storage.keep_folders(tx, self._key, "/".join(parts), (listing.path for listing in listings))
 
-    def _read_changed(self, listing: Listing, *, afresh: bool = False) -> Said:
+    def _read_changed(self, listing: Listing, *, afresh: bool = False) -> ReadFiles:
         with self._db.read() as tx:
             files = list(listing.files) if afresh else self._changed(tx, listing)
         return self._read(listing, files)
@@ -134,8 +132,8 @@ class Catalogue:
         known = storage.signatures(tx, self._key, listing.path)
         return [file for file, signature in listing.files.items() if known.get(file) != signature]
 
-    def _read(self, listing: Listing, files: Iterable[str]) -> Said:
-        read: Said = dict.fromkeys(files)
+    def _read(self, listing: Listing, files: Iterable[str]) -> ReadFiles:
+        read: ReadFiles = dict.fromkeys(files)
         if not read:
             return read
         with suppress(NotFound):  # the folder is gone by now
@@ -145,7 +143,7 @@ class Catalogue:
                 read[file] = ReadFile(signature, summed(path, parsed), content_of(text, parsed))
         return read
 
-    def _put(self, tx: Write, listing: Listing, read: Said) -> str:
+    def _put(self, tx: Write, listing: Listing, read: ReadFiles) -> str:
         """Make the cache agree with a folder, and say with which fingerprint.
 
         What was read is put in. Another process may have put in the other files meanwhile as they were before: such are
@@ -198,7 +196,7 @@ def _batches(listings: Iterable[Listing]) -> Iterator[list[Listing]]:
     some: list[Listing] = []
     for listing in listings:
         some.append(listing)
-        if sum(len(one.files) for one in some) >= AT_ONCE:
+        if sum(len(one.files) for one in some) >= BATCH_FILES:
             yield some
             some = []
     if some:

@@ -344,15 +344,15 @@ def _file(parts: Parts) -> Parts:
     return (*parts[:-1], parts[-1] + SUFFIX)
 
 
-def _text(place: FolderEntry, parts: Parts, largest: int = MAX_FILE_BYTES) -> tuple[str, Signature]:
-    data, signature = _bytes(place, parts, largest)
+def _text(place: FolderEntry, parts: Parts, max_bytes: int = MAX_FILE_BYTES) -> tuple[str, Signature]:
+    data, signature = _bytes(place, parts, max_bytes)
     return data.decode("utf-8", "replace"), signature
 
 
-def _bytes(place: FolderEntry, parts: Parts, largest: int = MAX_FILE_BYTES) -> tuple[bytes, Signature]:
-    data, status = place.read(largest + 1)
-    if len(data) > largest:
-        raise Invalid(f"{'/'.join(parts)!r} is over {largest} bytes long. Split the file.", code="too_large")
+def _bytes(place: FolderEntry, parts: Parts, max_bytes: int = MAX_FILE_BYTES) -> tuple[bytes, Signature]:
+    data, status = place.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise Invalid(f"{'/'.join(parts)!r} is over {max_bytes} bytes long. Split the file.", code="too_large")
     return data, _signature(status)
 
 

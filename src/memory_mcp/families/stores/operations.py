@@ -120,7 +120,7 @@ class Stores(StoreListings):
             for _ in range(MAX_ATTEMPTS):
                 text, seen = self._settled(folder, parts)
                 if was is not None and frontmatter.parse(text).content != was:
-                    raise Conflict(f"Somebody has changed {path!r} meanwhile.", code="changed", field="path")
+                    raise Conflict(f"{path!r} was changed meanwhile.", code="changed", field="path")
                 changed = self._changed(text, change)
                 if changed is None:
                     return Updated(store, path, updated=True)
@@ -128,7 +128,7 @@ class Stores(StoreListings):
                     self._note_written(folder, parts, written)
                     self._indexes.update(caller, folder, parts[:-1])
                     return Updated(store, path, updated=True)
-        raise Conflict(f"Somebody keeps changing {path!r}. Try again.", field="path")
+        raise Conflict(f"Another program keeps changing {path!r}. Try again.", field="path")
 
     def _note_written(self, folder: StoreFolder, parts: Parts, signature: Signature) -> None:
         if len(self._written) >= MAX_WRITES_REMEMBERED:

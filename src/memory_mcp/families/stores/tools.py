@@ -47,10 +47,10 @@ class AddMemory(InStore):
 
 
 @stores.tool(AddMemory, answers=Added, title="Add a memory", needs=Scope.WRITE)
-def add_memory(call: Call[Stores], asked: AddMemory) -> Added:
+def add_memory(call: Call[Stores], arguments: AddMemory) -> Added:
     """Write a new markdown memory. A missing store or category is made."""
-    said = Metadata(tags=asked.tags, expires_at=_moment(asked.expires_at), citations=asked.citations)
-    return call.operations.add(call.caller, asked.store, asked.path, asked.content, said)
+    metadata = Metadata(tags=arguments.tags, expires_at=_moment(arguments.expires_at), citations=arguments.citations)
+    return call.operations.add(call.caller, arguments.store, arguments.path, arguments.content, metadata)
 
 
 class GetMemory(AtPath):
@@ -58,9 +58,9 @@ class GetMemory(AtPath):
 
 
 @stores.tool(GetMemory, answers=Memory, title="Get a memory", needs=Scope.READ, idempotent=True)
-def get_memory(call: Call[Stores], asked: GetMemory) -> Memory:
+def get_memory(call: Call[Stores], arguments: GetMemory) -> Memory:
     """Read a memory with its metadata."""
-    return call.operations.get(call.caller, asked.store, asked.path, include_expired=asked.include_expired)
+    return call.operations.get(call.caller, arguments.store, arguments.path, include_expired=arguments.include_expired)
 
 
 class UpdateMemory(AtPath):
@@ -72,16 +72,18 @@ class UpdateMemory(AtPath):
 
 
 @stores.tool(UpdateMemory, answers=Updated, title="Update a memory", needs=Scope.WRITE, idempotent=True)
-def update_memory(call: Call[Stores], asked: UpdateMemory) -> Updated:
+def update_memory(call: Call[Stores], arguments: UpdateMemory) -> Updated:
     """Change a memory's content or metadata; what is not given stays."""
-    change = FileChange(asked.content, asked.tags, _moment(asked.expires_at), asked.clear_expiry, asked.citations)
-    return call.operations.update(call.caller, asked.store, asked.path, change)
+    change = FileChange(
+        arguments.content, arguments.tags, _moment(arguments.expires_at), arguments.clear_expiry, arguments.citations
+    )
+    return call.operations.update(call.caller, arguments.store, arguments.path, change)
 
 
 @stores.tool(AtPath, answers=Removed, title="Remove a memory", needs=Scope.DELETE, destructive=True)
-def remove_memory(call: Call[Stores], asked: AtPath) -> Removed:
+def remove_memory(call: Call[Stores], arguments: AtPath) -> Removed:
     """Delete a memory."""
-    return call.operations.remove(call.caller, asked.store, asked.path)
+    return call.operations.remove(call.caller, arguments.store, arguments.path)
 
 
 class MoveMemory(InStore):
@@ -90,9 +92,9 @@ class MoveMemory(InStore):
 
 
 @stores.tool(MoveMemory, answers=Moved, title="Move a memory", needs=Scope.WRITE)
-def move_memory(call: Call[Stores], asked: MoveMemory) -> Moved:
+def move_memory(call: Call[Stores], arguments: MoveMemory) -> Moved:
     """Move or rename a memory."""
-    return call.operations.move(call.caller, asked.store, asked.from_path, asked.to_path)
+    return call.operations.move(call.caller, arguments.store, arguments.from_path, arguments.to_path)
 
 
 class InCategory(InStore):
@@ -105,10 +107,10 @@ class ListMemories(InCategory):
 
 
 @stores.tool(ListMemories, answers=Category, title="List memories", needs=Scope.READ, idempotent=True)
-def list_memories(call: Call[Stores], asked: ListMemories) -> Category:
+def list_memories(call: Call[Stores], arguments: ListMemories) -> Category:
     """List a category's memories and subcategories; without a category, the top level."""
     return call.operations.look_into(
-        call.caller, asked.store, asked.category, asked.offset, include_expired=asked.include_expired
+        call.caller, arguments.store, arguments.category, arguments.offset, include_expired=arguments.include_expired
     )
 
 
@@ -121,16 +123,16 @@ def list_memories(call: Call[Stores], asked: ListMemories) -> Category:
     idempotent=True,
     without_read=("store", "pruned_count"),
 )
-def prune_memories(call: Call[Stores], asked: InStore) -> Pruned:
+def prune_memories(call: Call[Stores], arguments: InStore) -> Pruned:
     """Delete all expired memories of a store."""
-    return call.operations.prune(call.caller, asked.store)
+    return call.operations.prune(call.caller, arguments.store)
 
 
 @stores.tool(InStore, answers=Reindexed, title="Reindex a store", needs=Scope.WRITE, idempotent=True)
-def reindex_store(call: Call[Stores], asked: InStore) -> Reindexed:
+def reindex_store(call: Call[Stores], arguments: InStore) -> Reindexed:
     """Rebuild a store's category indexes from its files."""
     return call.operations.reindex(
-        call.caller, asked.store, lambda what, done, total: call.progress(f"{done} of {total} {what}", done, total)
+        call.caller, arguments.store, lambda what, done, total: call.progress(f"{done} of {total} {what}", done, total)
     )
 
 
@@ -139,10 +141,10 @@ class RecentMemories(InCategory):
 
 
 @stores.tool(RecentMemories, answers=Recent, title="Recent memories", needs=Scope.READ, idempotent=True)
-def cortex_get_recent_memories(call: Call[Stores], asked: RecentMemories) -> Recent:
+def cortex_get_recent_memories(call: Call[Stores], arguments: RecentMemories) -> Recent:
     """The memories updated last, whole, from a store or a category and all below it."""
     return call.operations.recent(
-        call.caller, asked.store, asked.category, asked.limit, include_expired=asked.include_expired
+        call.caller, arguments.store, arguments.category, arguments.limit, include_expired=arguments.include_expired
     )
 
 

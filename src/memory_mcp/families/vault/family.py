@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def _open(context: Context) -> Vault:
     files = context.tenants(VAULT_FILE)
     vault = Vault(files, context.sessions, context.changes, dimensions=context.settings.embedding_dim)
-    context.before_close(vault.tidying.now)
+    context.before_close(vault.index_merge.merge)
     return vault
 
 

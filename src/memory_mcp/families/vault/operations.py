@@ -56,9 +56,9 @@ class Vault:
         self._changes = changes
         self._dimensions = dimensions
         self._followed: dict[str, VectorCache] = {}
-        self.tidying = IndexMerge("vault_words", tenants.opened)
+        self.index_merge = IndexMerge("vault_words", tenants.opened)
         sessions.on_end(self.forget_sessions)
-        changes.listen(self.tidying.now_and_then)
+        changes.listen(self.index_merge.merge_if_due)
 
     def open_local(self) -> None:
         """Open the local user's file now, so that a damaged or newer one is reported at the start."""
@@ -75,7 +75,7 @@ class Vault:
         kept = self._sessions.hold_for_write(caller.user, session) if memory.scope == "session" else nullcontext()
         with kept, self._tenants.database(caller.user).write() as tx:
             is_new = storage.upsert(tx, session.id, memory)
-        self._tell(caller, session, memory.scope, [memory.key], list_changed=is_new)
+        self._publish(caller, session, memory.scope, [memory.key], list_changed=is_new)
         return Committed(True, memory.key, memory.scope)
 
     def search(self, caller: Caller, session: Session, question: MemoryQuery) -> MemoryHits:
@@ -104,18 +104,18 @@ class Vault:
     def _reading(self, user: str) -> AbstractContextManager[Read]:
         return read_indexed(self._tenants.database(user), storage.has_changes, storage.index_changes)
 
-    def prune(self, caller: Caller, session: Session, asked: Pruning) -> Pruned:
+    def prune(self, caller: Caller, session: Session, filters: Pruning) -> Pruned:
         """Delete what matches every filter. Raises Invalid for a prune of the vault without any."""
-        if asked.covers("vault") and not asked.has_filter:
+        if filters.covers("vault") and not filters.has_filter:
             raise Invalid(BULK_RULE)
         pruned: dict[Place, list[str]] = {}
         with self._tenants.database(caller.user).write() as tx:
             for place in storage.PLACES:
-                if asked.covers(place):
-                    pruned[place] = storage.prune(tx, place, session.id, asked)
+                if filters.covers(place):
+                    pruned[place] = storage.prune(tx, place, session.id, filters)
         for place, keys in pruned.items():
             if keys:
-                self._tell(caller, session, place, keys, list_changed=True)
+                self._publish(caller, session, place, keys, list_changed=True)
         return Pruned(sum(map(len, pruned.values())))
 
     def get(self, caller: Caller, key: str) -> Memory:
@@ -218,7 +218,7 @@ class Vault:
                 dimensions=self._dimensions,
             )
 
-    def _tell(self, caller: Caller, session: Session, place: Place, keys: list[str], *, list_changed: bool) -> None:
+    def _publish(self, caller: Caller, session: Session, place: Place, keys: list[str], *, list_changed: bool) -> None:
         if place == "session":
             self._changes.publish(caller.user, [session_uri(session.id)], list_changed=False)
         else:
@@ -273,7 +273,7 @@ def _by_words(tx: Read, session: Session, question: MemoryQuery, place: Place) -
 
 
 def _newest(tx: Read, session: Session, question: MemoryQuery, places: list[Place]) -> list[MemoryHit]:
-    """Every memory that has the tags, the one last written first. Nothing was asked, so all are as relevant."""
+    """Every memory that has the tags, the one last written first. Nothing was filters, so all are as relevant."""
     found = [
         (updated, place, id_)
         for place in places

@@ -90,14 +90,14 @@ def _array(uri: str, address: str, wanted: Range, part: MemoryPage) -> Document:
 
 
 def _range(query: str) -> Range:
-    asked = dict(parse_qsl(query, keep_blank_values=True))
+    params = dict(parse_qsl(query, keep_blank_values=True))
     return Range(
-        offset=_number("offset", asked.get("offset") or "0", 0, 2**53),
-        limit=_number("limit", asked.get("limit") or "100", 1, MAX_MEMORIES),
+        offset=_number("offset", params.get("offset") or "0", 0, 2**53),
+        limit=_number("limit", params.get("limit") or "100", 1, MAX_MEMORIES),
     )
 
 
-def _number(name: str, text: str, least: int, most: int) -> int:
-    if not (is_number(text) and least <= int(text) <= most):
-        raise Invalid(f"{name} must be a whole number from {least} to {most}.", field=name)
+def _number(name: str, text: str, minimum: int, maximum: int) -> int:
+    if not (is_number(text) and minimum <= int(text) <= maximum):
+        raise Invalid(f"{name} must be a whole number from {minimum} to {maximum}.", field=name)
     return int(text)

@@ -46,10 +46,10 @@ class CommitMemory(Arguments):
     idempotent=True,
     capability="CommitMemory",
 )
-def commit_memory(call: Call[Vault], asked: CommitMemory) -> Committed:
+def commit_memory(call: Call[Vault], arguments: CommitMemory) -> Committed:
     """Store a memory entry in the session (volatile) or vault (persistent) scope. Upserts on key collision."""
-    embedding = None if asked.embedding is None else tuple(asked.embedding)
-    memory = NewMemory(asked.scope, asked.key, asked.content, _each_once(asked.tags), embedding)
+    embedding = None if arguments.embedding is None else tuple(arguments.embedding)
+    memory = NewMemory(arguments.scope, arguments.key, arguments.content, _each_once(arguments.tags), embedding)
     return call.operations.commit(call.caller, call.session, memory)
 
 
@@ -71,11 +71,13 @@ class SearchMemories(Arguments):
     idempotent=True,
     capability="SearchMemory",
 )
-def search_memories(call: Call[Vault], asked: SearchMemories) -> MemoryHits:
+def search_memories(call: Call[Vault], arguments: SearchMemories) -> MemoryHits:
     """Search memories by text query, tags, or both. Returns ranked results. Semantic ranking used if embeddings are
     present and a query_embedding is provided."""
-    embedding = None if asked.query_embedding is None else tuple(asked.query_embedding)
-    question = MemoryQuery(asked.query.strip(), asked.scope, _each_once(asked.tags), embedding, asked.limit)
+    embedding = None if arguments.query_embedding is None else tuple(arguments.query_embedding)
+    question = MemoryQuery(
+        arguments.query.strip(), arguments.scope, _each_once(arguments.tags), embedding, arguments.limit
+    )
     return call.operations.search(call.caller, call.session, question)
 
 
@@ -99,10 +101,10 @@ class PruneMemory(Arguments):
     idempotent=True,
     capability="PruneMemory",
 )
-def prune_memory(call: Call[Vault], asked: PruneMemory) -> Pruned:
+def prune_memory(call: Call[Vault], arguments: PruneMemory) -> Pruned:
     """Delete memory entries. Can target a specific key, or bulk-delete by age, tags or scope; filters combine with
     AND. The vault is never pruned without a filter."""
-    pruning = Pruning(asked.scope, asked.key, _moment(asked.older_than), _each_once(asked.tags))
+    pruning = Pruning(arguments.scope, arguments.key, _moment(arguments.older_than), _each_once(arguments.tags))
     return call.operations.prune(call.caller, call.session, pruning)
 
 
@@ -119,10 +121,10 @@ class SetSessionId(Arguments):
     steers=True,
     capability="CommitMemory",
 )
-def set_session_id(call: Call[Vault], asked: SetSessionId) -> Joined:
+def set_session_id(call: Call[Vault], arguments: SetSessionId) -> Joined:
     """Name the session of this connection. Session memories are kept under this name and seen by every connection
     that uses it."""
-    return Joined(call.operations.name_session(call.session, asked.session_id).id)
+    return Joined(call.operations.name_session(call.session, arguments.session_id).id)
 
 
 def _each_once(tags: list[str]) -> tuple[str, ...]:

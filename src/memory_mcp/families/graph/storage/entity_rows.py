@@ -129,16 +129,16 @@ def last_written(tx: Read, limit: int) -> list[tuple[str, str]]:
     )
 
 
-def best_connected(tx: Read, most: int) -> list[tuple[str, str, str]]:
+def best_connected(tx: Read, limit: int) -> list[tuple[str, str, str]]:
     """(id, name, type) of the active entities with most relations."""
     return tx.all(
         """
         SELECT id, name, entity_type FROM entities AS entity WHERE deleted_at IS NULL
         ORDER BY (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND from_entity = entity.id)
             + (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND to_entity = entity.id) DESC, rowid
-        LIMIT :most
+        LIMIT :limit
         """,
-        {"most": most},
+        {"limit": limit},
     )
 
 

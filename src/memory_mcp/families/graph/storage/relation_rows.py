@@ -37,7 +37,7 @@ def delete_relation(tx: Write, source_id: str, target_id: str, relation_type: st
     return len(rows)
 
 
-def relations_among(tx: Read, ids: Sequence[str], most: int) -> list[tuple[str, str, str]]:
+def relations_among(tx: Read, ids: Sequence[str], limit: int) -> list[tuple[str, str, str]]:
     """(from, to, type) of active relations between these entities."""
     return tx.all(
         """
@@ -45,9 +45,9 @@ def relations_among(tx: Read, ids: Sequence[str], most: int) -> list[tuple[str, 
         CROSS JOIN relations AS relation ON relation.from_entity = wanted.value AND relation.deleted_at IS NULL
         JOIN entities AS source ON source.id = relation.from_entity
         JOIN entities AS target ON target.id = relation.to_entity
-        WHERE relation.to_entity IN (SELECT value FROM json_each(:ids)) LIMIT :most
+        WHERE relation.to_entity IN (SELECT value FROM json_each(:ids)) LIMIT :limit
         """,
-        {"ids": to_json(list(ids)), "most": most},
+        {"ids": to_json(list(ids)), "limit": limit},
     )
 
 

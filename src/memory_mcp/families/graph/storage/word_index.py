@@ -22,10 +22,10 @@ class WordIndex:
     def documents(self) -> int:
         return self.tx.number("SELECT count(*) FROM indexed WHERE observation_id IS NULL")
 
-    def count(self, term: str, most: int) -> int:
+    def count(self, term: str, limit: int) -> int:
         return self.tx.number(
-            f"SELECT count(*) FROM (SELECT DISTINCT entity.number FROM ({_ROWS}) AS found {_ITS_ENTITY} LIMIT :most)",
-            {"expression": term, "most": most},
+            f"SELECT count(*) FROM (SELECT DISTINCT entity.number FROM ({_ROWS}) AS found {_ITS_ENTITY} LIMIT :limit)",
+            {"expression": term, "limit": limit},
         )
 
     def holding(self, term: str, among: Collection[int]) -> dict[int, float]:
@@ -38,20 +38,20 @@ class WordIndex:
         )
         return dict(rows)
 
-    def matching(self, expression: str, most: int) -> dict[int, float]:
+    def matching(self, expression: str, limit: int) -> dict[int, float]:
         rows = self.tx.all(
             f"""
             SELECT entity.number, -min(found.rank) FROM ({_ROWS}) AS found {_ITS_ENTITY}
-            GROUP BY entity.number ORDER BY min(found.rank) LIMIT :most
+            GROUP BY entity.number ORDER BY min(found.rank) LIMIT :limit
             """,
-            {"expression": expression, "most": most},
+            {"expression": expression, "limit": limit},
         )
         return dict(rows)
 
-    def matching_syntax(self, expression: str, most: int) -> dict[int, float]:
+    def matching_syntax(self, expression: str, limit: int) -> dict[int, float]:
         """In the spec's own indexes, if those can find the words at all."""
         if fts_query.has_cjk(expression):
-            return self.matching(expression, most)
+            return self.matching(expression, limit)
         found: dict[int, float] = {}
         for index, columns, weight in _SPEC_INDEXES:
             if fts_query.syntax(expression, columns) is None:
@@ -65,14 +65,14 @@ class WordIndex:
                 CROSS JOIN indexed AS entity
                     ON entity.entity_id = row.{"id" if index == "entities" else "entity_id"}
                     AND entity.observation_id IS NULL
-                GROUP BY entity.number ORDER BY 2 DESC LIMIT :most
+                GROUP BY entity.number ORDER BY 2 DESC LIMIT :limit
                 """,
-                {"expression": expression, "most": most},
+                {"expression": expression, "limit": limit},
             )
             found |= {number: max(bm25, found.get(number, 0.0)) for number, bm25 in rows}
         return found
 
-    def containing(self, text: str, most: int) -> dict[int, float]:
+    def containing(self, text: str, limit: int) -> dict[int, float]:
         rows = self.tx.all(
             """
             SELECT entity.number, 1.0 FROM indexed AS entity WHERE entity.observation_id IS NULL AND (
@@ -81,9 +81,9 @@ class WordIndex:
                     SELECT 1 FROM observations
                     WHERE entity_id = entity.entity_id AND deleted_at IS NULL AND instr(content, :text)
                 )
-            ) LIMIT :most
+            ) LIMIT :limit
             """,
-            {"text": text, "most": most},
+            {"text": text, "limit": limit},
         )
         return dict(rows)
 

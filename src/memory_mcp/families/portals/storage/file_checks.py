@@ -99,7 +99,7 @@ def misfits(line: EngineLine, path: str, types: Mapping[str, str]) -> dict[str, 
 
 
 def unfit_texts(
-    line: EngineLine, table: str, columns: Mapping[str, str], longest: int
+    line: EngineLine, table: str, columns: Mapping[str, str], max_bytes: int
 ) -> tuple[str | None, str | None]:
     """Of a table's columns of texts, by their types: one with a text of more than so many bytes, and one with bytes
     that are no text."""
@@ -109,14 +109,14 @@ def unfit_texts(
             continue
         each = f"arrayJoin({quote(name)})" if kind.startswith("Array(") else quote(name)
         (row,) = line.rows(
-            f"SELECT toInt32(max(length(t) > {longest})) AS long, toInt32(max(NOT isValidUTF8(t))) AS bytes "
+            f"SELECT toInt32(max(length(t) > {max_bytes})) AS long, toInt32(max(NOT isValidUTF8(t))) AS bytes "
             f"FROM (SELECT ifNull({each}, '') AS t FROM {quote(table)})"
         )
         found = [found[0] or (name if row["long"] else None), found[1] or (name if row["bytes"] else None)]
     return found[0], found[1]
 
 
-def first_too_long(line: EngineLine, path: str, format_: str, column: str, kind: str, longest: int) -> int:
+def first_too_long(line: EngineLine, path: str, format_: str, column: str, kind: str, max_bytes: int) -> int:
     """Which record of a file, counted from 1, is the first with a text of more than so many bytes in a column."""
     each = f"arrayMax(arrayMap(t -> length(ifNull(t, '')), {quote(column)}))"
     size = each if kind.startswith("Array(") else f"length(ifNull({quote(column)}, ''))"
@@ -126,7 +126,7 @@ def first_too_long(line: EngineLine, path: str, format_: str, column: str, kind:
         SELECT toInt64(min(number)) AS number FROM (
             SELECT rowNumberInAllBlocks() + 1 AS number, {size} AS size
             FROM file({literal(path)}, '{FORMATS[format_]}', {structure})
-        ) WHERE size > {longest}
+        ) WHERE size > {max_bytes}
         SETTINGS max_threads = 1, input_format_parallel_parsing = 0, output_format_json_quote_64bit_integers = 0
         """
     )

@@ -34,14 +34,14 @@ class WordIndex:
     def documents(self) -> int:
         return count(self.tx, self.place, self.session_id, ())
 
-    def count(self, term: str, most: int) -> int:
+    def count(self, term: str, limit: int) -> int:
         table = f"{self.place}_words"
-        holders = f"SELECT rowid FROM {table} WHERE {table} MATCH :term {own_rows(table, self.place, ())} LIMIT :most"
-        values = {"session_id": self.session_id, "term": term, "most": most}
-        if most > MAX_ROWS_FETCHED:
+        holders = f"SELECT rowid FROM {table} WHERE {table} MATCH :term {own_rows(table, self.place, ())} LIMIT :limit"
+        values = {"session_id": self.session_id, "term": term, "limit": limit}
+        if limit > MAX_ROWS_FETCHED:
             return self.tx.number(f"SELECT count(*) FROM ({holders})", values)
         found = {id_ for (id_,) in self.tx.all(holders, values)}
-        if len(found) < most:  # all of them
+        if len(found) < limit:  # all of them
             self._holders[term] = found
         return len(found)
 
@@ -58,35 +58,35 @@ class WordIndex:
         )
         return dict(rows)
 
-    def matching(self, expression: str, most: int) -> dict[int, float]:
-        return self._matching("words", expression, most)
+    def matching(self, expression: str, limit: int) -> dict[int, float]:
+        return self._matching("words", expression, limit)
 
-    def matching_syntax(self, expression: str, most: int) -> dict[int, float]:
+    def matching_syntax(self, expression: str, limit: int) -> dict[int, float]:
         """In the spec's own index, if that can find the words at all."""
-        return self._matching("words" if fts_query.has_cjk(expression) else "fts", expression, most)
+        return self._matching("words" if fts_query.has_cjk(expression) else "fts", expression, limit)
 
-    def _matching(self, index: Index, expression: str, most: int) -> dict[int, float]:
+    def _matching(self, index: Index, expression: str, limit: int) -> dict[int, float]:
         table = f"{self.place}_{index}"
         # By the score and not by the rank: FTS5's own sorter, which is slower than SQLite's, stays out.
         rows = self.tx.all(
             f"""
             SELECT rowid, -rank AS score FROM {table}
-            WHERE {table} MATCH :expression {own_rows(table, self.place, self.tags)} ORDER BY score DESC LIMIT :most
+            WHERE {table} MATCH :expression {own_rows(table, self.place, self.tags)} ORDER BY score DESC LIMIT :limit
             """,
-            self._values() | {"expression": expression, "most": most},
+            self._values() | {"expression": expression, "limit": limit},
         )
         return dict(rows)
 
-    def containing(self, text: str, most: int) -> dict[int, float]:
+    def containing(self, text: str, limit: int) -> dict[int, float]:
         """The newest ones."""
         rows = self.tx.all(
             f"""
             SELECT id, 1.0 FROM {self.place}_memories
             WHERE {OWN[self.place]} AND {tagged(self.place, self.tags)}
                 AND (instr(key, :text) OR instr(content, :text))
-            ORDER BY id DESC LIMIT :most
+            ORDER BY id DESC LIMIT :limit
             """,
-            self._values() | {"text": text, "most": most},
+            self._values() | {"text": text, "limit": limit},
         )
         return dict(rows)
 
