@@ -16,11 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
-from memory_mcp.engines.chdb import frames, peer, priority, sandbox
+from memory_mcp.engines.chdb import frames, peer, sandbox
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.glob import find
 from memory_mcp.engines.files.lock import FileLock, is_free
-from memory_mcp.engines.isolation.launch import start_module
+from memory_mcp.engines.isolation.launch import MAX_NICENESS, start_module
 from memory_mcp.errors import Unavailable
 
 START_TIMEOUT_S = 30.0  # on a busy machine
@@ -86,10 +86,10 @@ class RecentStarts:
         now = time.monotonic()
         with self._guard:
             self._at = {one: at for one, at in self._at.items() if at[-1] > now - self.WINDOW_S}
-            starts = self._at.setdefault(root, deque(maxlen=priority.MAX_NICENESS))
+            starts = self._at.setdefault(root, deque(maxlen=MAX_NICENESS))
             recent = sum(at > now - self.WINDOW_S for at in starts)
             starts.append(now)
-        return min(priority.MAX_NICENESS, self.NICENESS_STEP * max(0, recent - self.MAX_FREE_STARTS + 1))
+        return min(MAX_NICENESS, self.NICENESS_STEP * max(0, recent - self.MAX_FREE_STARTS + 1))
 
 
 _STARTS = RecentStarts()
@@ -241,10 +241,18 @@ class EngineProcess:
         log_file = os.open(self._folder / "engine.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(log_file) as output:
             engine = start_module(
-                "memory_mcp.engines.chdb.broker", environment=environment, output=output, errors=output
+                "memory_mcp.engines.chdb.broker",
+                environment=environment,
+                output=output,
+                errors=output,
+                niceness=(niceness := _STARTS.record(self._rules.root or self._folder)),
             )
-        niceness = _STARTS.record(self._rules.root or self._folder)
-        orders = {"folder": str(self._folder), "idle_s": self._rules.idle_s, "niceness": niceness}
+        orders = {
+            "folder": str(self._folder),
+            "idle_s": self._rules.idle_s,
+            "niceness": niceness,
+            "server_niceness": os.getpriority(os.PRIO_PROCESS, 0),
+        }
         # Through a pipe: every user sees the arguments of a process.
         with suppress(BrokenPipeError), cast(IO[bytes], engine.stdin) as pipe:
             pipe.write(json.dumps(orders).encode())

@@ -20,7 +20,6 @@ from typing import Any
 from memory_mcp.engines.isolation.sandbox import restrict_files
 from memory_mcp.errors import AppError
 
-NICENESS = 10  # below servers and engines: reading files is work that can wait
 OWN = "memory_mcp."  # only functions of this package are called
 _PARENT_DEATH_SIGNAL = 1  # of prctl
 
@@ -28,7 +27,6 @@ _PARENT_DEATH_SIGNAL = 1  # of prctl
 def main() -> None:
     limits: dict[str, Any] = json.loads(sys.argv[1])
     _end_with_parent(limits["parent"])
-    os.nice(NICENESS)
     _limit_resources(limits)
     _limit_files(limits)
     gc.disable()  # it would scan the values of a large file again and again; the process soon ends

@@ -26,6 +26,7 @@ from memory_mcp.errors import AppError, LimitExceeded, Unavailable
 
 POLL_INTERVAL_S = 0.1  # between two checks that the caller has not cancelled
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
+NICENESS = 10  # below servers and engines: reading files is work that can wait
 TOO_MUCH = "This takes too much time, memory or space. Give less at a time."
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class WorkerProcess:
                 environment={"PYTHONPATH": str(PACKAGES), "PYTHONUTF8": "1"},
                 output=subprocess.PIPE,
                 has_site_packages=self._limits["network"],
+                niceness=NICENESS,
             )
 
     @property
