@@ -1,6 +1,7 @@
 """What every HTTP server here does alike: the socket, the end, and the shape of refusals."""
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -29,6 +30,8 @@ except ImportError:  # Windows, which has no such limit
 
 MAX_FILES = 65_536  # open at once; more would only cost memory
 MIN_OTHER_FILES = 128  # kept for databases, beside connections
+LISTEN_BACKLOG = 2048  # connections that the kernel keeps until they are accepted
+MAX_ACCEPTED_AT_ONCE = 4  # in one round of the event loop: open connections have their requests read in between
 OTHER_THREADS = 64  # for housekeeping, files of the web app, and sessions that end
 NOT_JSON = "The body is not JSON in UTF-8. Send an object, as the schema says."
 
@@ -46,6 +49,7 @@ def config(app: Any, settings: Settings) -> uvicorn.Config:
         header_s=settings.header_seconds,
         body_s=settings.body_seconds,
         send_s=settings.send_seconds,
+        backlog=MAX_ACCEPTED_AT_ONCE,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -85,6 +89,13 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._end_streams = close_streams
         self._closing: asyncio.Future[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(LISTEN_BACKLOG)  # asyncio has set it to the number that it accepts at once
+        gc.collect()
+        gc.freeze()  # or each full collection visits everything that was imported, which takes 100 ms
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -162,7 +173,7 @@ def bound(settings: Settings) -> socket.socket:
     host = settings.host.strip("[]")
     try:
         family = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)[0][0]
-        listening = socket.create_server((host, settings.port), family=family, backlog=2048)
+        listening = socket.create_server((host, settings.port), family=family, backlog=LISTEN_BACKLOG)
         # Every connection inherits it. asyncio sets it only on sockets that name their protocol, which these do not,
         # and without it each event on a stream waits 40 ms for the acknowledgement of the one before.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
