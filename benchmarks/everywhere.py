@@ -1,7 +1,7 @@
 """How much one search over everything finds: `make bench-everywhere`. LoCoMo conversations, spread over all families.
 
-Each conversation has a server of its own. Its turns are dealt out in order: one to the vault, the next to the notes,
-then to a store, a graph and a portal. The same questions are asked of the same tool with everything in the notes,
+Each conversation has a server of its own. Its turns are distributed in order: one to the vault, the next to the notes,
+then to a store, a graph and a portal. The same questions are sent to the same tool with everything in the notes,
 which look at each turn together with the one before it, and with everything in the vault, where each stands alone.
 """
 
@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from benchmarks.figures import introduction, load
 from benchmarks.pipe import ServerProcess, memory_mcp
-from benchmarks.recall import CATEGORIES, LOCOMO, Answer, Conversation, Turn, _read, _scores, _share, _tell
+from benchmarks.recall import CATEGORIES, LOCOMO, Answer, Conversation, Turn, _print_table, _read, _scores, _share
 
 MAX_HITS = 20
 SPREAD, ALL_NOTES, ALL_VAULT = "over all five families", "all in notes", "all in the vault"
@@ -62,18 +62,20 @@ WAYS: dict[str, Sequence[Keep]] = {
 
 
 def main() -> None:
-    asked = _arguments()
+    options = _arguments()
     started = time.monotonic()
-    conversations = _read(asked.locomo)[: asked.conversations]
+    conversations = _read(options.locomo)[: options.conversations]
     print(introduction())
-    answers = {way: [a for one in conversations for a in _asked(one, keep)] for way, keep in WAYS.items()}
+    answers = {way: [a for one in conversations for a in _answers_to(one, keep)] for way, keep in WAYS.items()}
     columns = list(_scores(answers[SPREAD]))
-    _tell([["recall_memories", *columns], *([way, *map(_share, _scores(a).values())] for way, a in answers.items())])
+    _print_table(
+        [["recall_memories", *columns], *([way, *map(_share, _scores(a).values())] for way, a in answers.items())]
+    )
     rows = [["R@10", *CATEGORIES.values()]]
     for way, given in answers.items():
         of = [[a.recall(10) for a in given if a.question.category == category] for category in CATEGORIES.values()]
         rows.append([way, *(_share(statistics.fmean(own)) if own else "" for own in of)])
-    _tell(rows)
+    _print_table(rows)
     found = {way: _scores(given)["R@10"] for way, given in answers.items()}
     ratio = found[SPREAD] / found[ALL_NOTES]
     print(f"\nSpread, R@10 is {ratio:.3f} of what it is with everything in notes (goal: {GOAL}),")
@@ -91,24 +93,24 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _asked(conversation: Conversation, keepers: Sequence[Keep]) -> list[Answer]:
+def _answers_to(conversation: Conversation, keepers: Sequence[Keep]) -> list[Answer]:
     with (
         tempfile.TemporaryDirectory(prefix="memory-mcp-everywhere-") as folder,
         ServerProcess(memory_mcp(Path(folder), "--embedder", "builtin")) as server,
     ):
         server.shake_hands()
         server.answer("create_project", {"name": "talk"})
-        turns: dict[str, str] = {}
-        for place, turn in enumerate(conversation.turns):
-            turns[keepers[place % len(keepers)](server, turn)] = turn.id
+        utterances: dict[str, str] = {}
+        for place, turn in enumerate(conversation.utterances):
+            utterances[keepers[place % len(keepers)](server, turn)] = turn.id
         _wait_until_indexed(server, Path(folder))
 
         def found(question: str) -> list[str]:
             answer = server.answer("recall_memories", {"query": question, "limit": MAX_HITS})
             if answer["incomplete"]:
-                raise SystemExit(f"recall_memories did not do what it was asked to: {answer['incomplete']}")
+                raise SystemExit(f"recall_memories was incomplete: {answer['incomplete']}")
             names = [hit["title"] if hit["family"] == "portals" else unquote(hit["ref"]) for hit in answer["hits"]]
-            return [turns[name] for name in names if name in turns]
+            return [utterances[name] for name in names if name in utterances]
 
         return [Answer(question, found(question.text)) for question in conversation.questions]
 

@@ -57,7 +57,7 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1000:.2f}"
 
 
-def tell(title: str, rows: Sequence[Sequence[str]]) -> None:
+def print_table(title: str, rows: Sequence[Sequence[str]]) -> None:
     """A table with its first column to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     print(f"\n{title}")

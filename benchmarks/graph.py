@@ -1,7 +1,7 @@
 """How fast graphs are next to @modelcontextprotocol/server-memory, and what of two clients' writes each keeps:
 `make bench-graph`.
 
-Both get the same graph and the same calls over stdio, in turns. The npm package goes to .compat, which git ignores.
+Both get the same graph and the same calls over stdio, alternately. The npm package goes to .compat, which git ignores.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from benchmarks.figures import Timed, introduction, load, ms, tell
+from benchmarks.figures import Timed, introduction, load, ms, print_table
 from benchmarks.pipe import ServerProcess, memory_mcp
 from benchmarks.texts import Texts
 from memory_mcp.families.graph.model import NamedRelation, NewEntity
@@ -58,7 +58,7 @@ class Size:
     relations: int = 2_000
     searches: int = 500
     readings: int = 3
-    few_from: int = 100_000  # entities from which on server-memory, seconds a call by then, is asked only
+    few_from: int = 100_000  # entities from which on server-memory, seconds a call by then, gets only
     few: int = 6  # times for each operation
 
 
@@ -151,12 +151,12 @@ def _names(graph: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    asked = _arguments()
-    size = QUICK if asked.quick else Size()
+    options = _arguments()
+    size = QUICK if options.quick else Size()
     started = time.monotonic()
     install()
     print(f"{introduction()}\n{PACKAGE} {VERSION}, Node {_output(_program('node'), '--version').strip()}")
-    with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=asked.dir) as folder:
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=options.dir) as folder:
         are_met = [measure_operations(size, Path(folder)), measure_race(Path(folder))]
     print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
     if not all(are_met):
@@ -196,14 +196,14 @@ def measure_operations(size: Size, folder: Path) -> bool:
     """1. and 2. The same calls of both in ever larger graphs. Whether ours is as much faster as it is to be."""
     timed: dict[tuple[int, str], tuple[Timed, Timed]] = {}
     for count in size.counts:
-        for operation, both in _in_turns(size, folder, count):
+        for operation, both in _alternate(size, folder, count):
             timed[count, operation] = both
-    is_met = _tell_times(timed)
-    _tell_growth(timed)
+    is_met = _print_times(timed)
+    _print_growth(timed)
     return is_met
 
 
-def _in_turns(size: Size, folder: Path, count: int) -> Iterator[tuple[str, tuple[Timed, Timed]]]:
+def _alternate(size: Size, folder: Path, count: int) -> Iterator[tuple[str, tuple[Timed, Timed]]]:
     """Each operation with what its calls took (ours, theirs) in graphs of this many entities."""
     data_dir, file, work = _seeded(size, folder, count)
     few = size.few if count >= size.few_from else None
@@ -214,9 +214,9 @@ def _in_turns(size: Size, folder: Path, count: int) -> Iterator[tuple[str, tuple
         SEARCH: lambda side: [side.search(word) for word in work.words],
     }
     with _begun(ours), _begun(theirs):
-        for operation, asking in requests.items():
-            their_requests = asking(theirs)[: few and few + 1]
-            yield operation, _called(ours.server, asking(ours), theirs.server, their_requests)
+        for operation, make_requests in requests.items():
+            their_requests = make_requests(theirs)[: few and few + 1]
+            yield operation, _called(ours.server, make_requests(ours), theirs.server, their_requests)
         yield READ, _read(1 if few else size.readings, (ours, theirs), count)
 
 
@@ -236,7 +236,7 @@ def _called(
 
 
 def _read(readings: int, sides: Sequence[Contender], least: int) -> tuple[Timed, Timed]:
-    """What reading everything took each side. Whoever leaves entities out has not read everything."""
+    """The time of reading everything, for each side. Raises if a side left entities out."""
     timed = Timed(), Timed()
     for side, into in list(zip(sides, timed, strict=True)) * readings:
         cpu = side.server.cpu()
@@ -248,7 +248,7 @@ def _read(readings: int, sides: Sequence[Contender], least: int) -> tuple[Timed,
     return timed
 
 
-def _tell_times(timed: dict[tuple[int, str], tuple[Timed, Timed]]) -> bool:
+def _print_times(timed: dict[tuple[int, str], tuple[Timed, Timed]]) -> bool:
     headings = ["entities and operation", "ms", "theirs", "ratio", "goal", "", "p50 ms", "theirs", "CPU ms", "theirs"]
     rows, are_met = [headings], []
     for (count, operation), (ours, theirs) in timed.items():
@@ -258,11 +258,13 @@ def _tell_times(timed: dict[tuple[int, str], tuple[Timed, Timed]]) -> bool:
         walls = [ms(ours.mean), ms(theirs.mean), f"{ratio:.1f}", f"> {goal:.0f}", "met" if are_met[-1] else "missed"]
         others = [ms(ours.p50), ms(theirs.p50), ms(ours.cpu_each), ms(theirs.cpu_each)]
         rows.append([f"{count}, {operation}", *walls, *others])
-    tell(f"1. A call, on average: {TOGETHER} entities of {OBSERVATIONS} observations, or {TOGETHER} relations", rows)
+    print_table(
+        f"1. A call, on average: {TOGETHER} entities of {OBSERVATIONS} observations, or {TOGETHER} relations", rows
+    )
     return all(are_met)
 
 
-def _tell_growth(timed: dict[tuple[int, str], tuple[Timed, Timed]]) -> None:
+def _print_growth(timed: dict[tuple[int, str], tuple[Timed, Timed]]) -> None:
     counts = list(dict.fromkeys(count for count, _ in timed))
     rows = [["operation", *(heading for count in counts[1:] for heading in (f"at {count}", "theirs"))]]
     for operation in OPERATIONS:
@@ -270,7 +272,7 @@ def _tell_growth(timed: dict[tuple[int, str], tuple[Timed, Timed]]) -> None:
         pairs = [zip(timed[count, operation], least, strict=True) for count in counts[1:]]
         rows.append([operation, *(f"{grown.mean / small.mean:.1f}" for pair in pairs for grown, small in pair)])
     if counts[1:]:
-        tell(f"2. Growth: how many times the average at {counts[0]} entities", rows)
+        print_table(f"2. Growth: how many times the average at {counts[0]} entities", rows)
 
 
 def measure_race(folder: Path) -> bool:
@@ -286,7 +288,9 @@ def measure_race(folder: Path) -> bool:
         ("theirs", theirs, ["", ""]),
     ):
         rows.append([name, str(acknowledged), str(kept), str(acknowledged - kept), *judged])
-    tell(f"3. A race: {WRITERS} clients with a server each write {WRITES} entities to one graph, one a call", rows)
+    print_table(
+        f"3. A race: {WRITERS} clients with a server each write {WRITES} entities to one graph, one a call", rows
+    )
     return is_met
 
 

@@ -1,6 +1,6 @@
-"""What the web app's Home costs: `make bench-home`. Its three requests, with few notes and with many, taken in turns.
+"""What the web app's Home costs: `make bench-home`. Its three requests, with few notes and with many, alternately.
 
-Next to them stands a request that asks for nothing (`/healthz`), which is what HTTP itself takes.
+For comparison, a request that does nothing (`/healthz`) shows the cost of HTTP itself.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from typing import IO, cast
 import httpx
 
 from benchmarks import seeded
-from benchmarks.figures import Timed, introduction, load, ms, tell
+from benchmarks.figures import Timed, introduction, load, ms, print_table
 
 GOAL = 1.5  # times the p50 with the fewest notes, all three together
 REQUESTS = {
@@ -86,7 +86,7 @@ def measure(size: Size, clients: dict[int, httpx.Client]) -> bool:
     rows = [("notes", "request", "p50 ms", "ratio", "p95 ms")]
     for (count, name), times in timed.items():
         rows.append((str(count), name, ms(times.p50), f"{times.p50 / timed[fewest, name].p50:.2f}", ms(times.p95)))
-    tell(f"Requests of Home, {size.calls} of each; ratios over {fewest} notes", rows)
+    print_table(f"Requests of Home, {size.calls} of each; ratios over {fewest} notes", rows)
     whole = {count: sum(timed[count, name].p50 for name in HOME) for count in clients}
     ratio = whole[max(clients)] / whole[fewest]
     verdict = "met" if ratio <= GOAL else "missed"

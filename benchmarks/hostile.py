@@ -136,8 +136,8 @@ class Attacks:
                 piece = base64.b64encode(content[offset : offset + PIECE_BYTES]).decode()
                 uploaded = await client.call("portal_upload", {"name": name, "offset": offset, "data": piece})
                 source = uploaded["source"]
-            asked = {"portalUri": portal, "source": source, "format": kind} | ({"table": table} if table else {})
-            await client.call("portal_import", asked)
+            arguments = {"portalUri": portal, "source": source, "format": kind} | ({"table": table} if table else {})
+            await client.call("portal_import", arguments)
             return "imported"
         finally:
             await client.close()
@@ -172,7 +172,7 @@ class Attacks:
             writer.close()
 
     async def _strangers(self, number: int) -> str:
-        """Keys that nobody made, which the server must compare all the same, and bodies without a key."""
+        """Made-up keys, which the server must compare all the same, and bodies without a key."""
         identity = self._target.reader.split("_")[1]
         wrong = f"mmcp_{identity}_{''.join(self._random.choices('abcdefghij0123456789', k=43))}"
         arguments = {"query": "x" * 500_000} if number % 2 else {}

@@ -1,4 +1,4 @@
-"""What several writers were told is kept, and what may be left of it once all have been put together."""
+"""The acknowledged writes of several writers, and the values that are valid after they were merged."""
 
 import threading
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ class Refused(Exception):
 
 @dataclass
 class Written:
-    """One writer's telling of a field. Without an answer nobody knows whether it was kept."""
+    """One write of a field. Without an answer, it may or may not have been stored."""
 
     writer: str
     value: Value
@@ -33,7 +33,7 @@ class Ledger:
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _created: list[str] = field(default_factory=list)
     _tried: Counter[str] = field(default_factory=Counter)  # deletions that were not refused, by id
-    dead: set[str] = field(default_factory=set)  # whose deletion was acknowledged
+    deleted: set[str] = field(default_factory=set)  # whose deletion was acknowledged
     _fields: dict[str, dict[str, list[Written]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     _overwritten: set[Value] = field(default_factory=set)
 
@@ -76,16 +76,16 @@ class Ledger:
                 self._tried[id_] -= 1
             raise
         with self._guard:
-            self.dead.add(id_)
+            self.deleted.add(id_)
             self.acknowledged[DELETED] += 1
 
     def living(self) -> list[str]:
-        """Ids that nobody has tried to delete, the oldest first."""
+        """Ids that no writer has tried to delete, the oldest first."""
         with self._guard:
             return [id_ for id_ in self._created if not self._tried[id_]]
 
     def resurrected(self, found: Mapping[str, Any]) -> list[str]:
-        return sorted(self.dead & found.keys())
+        return sorted(self.deleted & found.keys())
 
     def lost(self, found: Mapping[str, Mapping[str, Value]]) -> Iterator[str]:
         """`found` are the fields of each note that there is, those that are not set left out."""

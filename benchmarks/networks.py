@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 PORT = 8766
 Cut = Literal["silent", "noticed"]
-"""Packets vanish, as behind a dead router, or the computer itself knows that it has no network."""
+"""Packets vanish, as behind a broken router, or the computer itself reports that it has no network."""
 
 
 class Network(Protocol):
@@ -36,7 +36,7 @@ class Network(Protocol):
 
 
 def made(nodes: int, *, proxies: bool = False) -> Network:
-    """Proxies where namespaces are not allowed, or if they are asked for."""
+    """Proxies where namespaces are not allowed, or on request."""
     if not proxies and os.geteuid() == 0 and shutil.which("ip"):
         with suppress(subprocess.CalledProcessError):
             return Namespaces(nodes)

@@ -1,4 +1,4 @@
-"""How fast notes are: `make bench-notes`. Every figure comes with what it is to be compared with, taken in turns.
+"""How fast notes are: `make bench-notes`. Every figure is measured alternately with a baseline.
 
 The vectors of the notes are drawn by lot, since embedding a hundred thousand texts takes hours; those of questions and
 of notes written while measuring are real.
@@ -23,7 +23,7 @@ import apsw
 import numpy as np
 
 from benchmarks import seeded
-from benchmarks.figures import Timed, introduction, load, ms, tell
+from benchmarks.figures import Timed, introduction, load, ms, print_table
 from benchmarks.pipe import ServerProcess, memory_mcp
 from benchmarks.seeded import SEED, Floats
 from benchmarks.texts import NAMESPACES, Texts
@@ -59,7 +59,7 @@ class Size:
     """How much is measured."""
 
     counts: tuple[int, ...] = (1_000, 10_000, 100_000)
-    questions: int = 150  # that both ways of searching are asked; a server remembers the vectors of 256
+    questions: int = 150  # for both ways of searching; a server remembers the vectors of 256
     rounds: int = 3
     calls: int = 150  # of each case through a server
     creates: int = 100  # of each writer in one round
@@ -78,14 +78,14 @@ class Place:
 
 
 def main() -> None:
-    asked = _arguments()
-    size = QUICK if asked.quick else Size()
+    options = _arguments()
+    size = QUICK if options.quick else Size()
     started = time.monotonic()
     embedder = Builtin(embedding_options(Settings()).model_folder)
     if not embedder.is_there():
         raise SystemExit("The built-in model is missing: run `memory-mcp models pull` first.")
     print(introduction())
-    with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=asked.dir) as folder:
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=options.dir) as folder:
         places = [_seeded(Path(folder), count) for count in size.counts]
         is_met = measure_cost(size, places, embedder)
         measure_searches(size, places)
@@ -142,7 +142,7 @@ def measure_cost(size: Size, places: list[Place], embedder: Builtin) -> bool:
         walls = [ms(ours.p50), ms(bare.p50), f"{ratio:.2f}", *judged, ms(ours.p95), ms(bare.p95)]
         cpu = [ms(ours.cpu_each), ms(bare.cpu_each), f"{ours.cpu_each / bare.cpu_each:.2f}"]
         rows.append([str(place.count), *walls, *cpu, ms(embedding.p50)])
-    tell("1. A hybrid search over bare FTS5 and one product in NumPy, the question's vector known", rows)
+    print_table("1. A hybrid search over bare FTS5 and one product in NumPy, the question's vector known", rows)
     return is_met
 
 
@@ -180,7 +180,7 @@ def measure_searches(size: Size, places: list[Place]) -> None:
                 _call(server, "memory_search", request, timed[case] if number >= 2 else Timed())
         for case, of in timed.items():
             rows.append([f"{place.count}, {case}", ms(of.p50), ms(of.p95), ms(max(of.walls)), ms(of.cpu_each)])
-    tell(
+    print_table(
         f"2. memory_search, limit {LIMIT}, a new question each time: it is embedded unless the search is lexical", rows
     )
 
@@ -209,7 +209,7 @@ def measure_memory(places: list[Place]) -> None:
             first = server.call("memory_search", by_meaning)
             held += [server.memory(), server.memory(peak=True)]
         rows.append([str(place.count), *(f"{size / 1e6:.0f}" for size in held), f"{first:.2f}"])
-    tell(
+    print_table(
         "3. Memory of a server, after its first search by words and its first by meaning, which packs the vectors", rows
     )
 
@@ -223,11 +223,11 @@ def measure_creates(size: Size, places: list[Place]) -> None:
             spread = ["", ""] if writer == UNTIL_FOUND else [ms(of.p50), ms(of.p95)]
             mean = [ms(of.mean), f"{of.mean / timed[BARE].mean:.1f}"]
             rows.append([f"{place.count}, {writer}", f"{1 / of.mean:.0f}", *spread, *mean, ms(of.cpu_each)])
-    tell("4. Durable writes of one client, ratios over an insert into a bare full-text table", rows)
+    print_table("4. Durable writes of one client, ratios over an insert into a bare full-text table", rows)
 
 
 def _created(size: Size, place: Place) -> dict[str, Timed]:
-    """What a note took each writer, over rounds in which they take turns."""
+    """What a note took each writer, over alternating rounds."""
     timed: dict[str, Timed] = {}
     plain = seeded.bare_connection(place.bare)
     without, with_vectors = (_copy(place, embedder) for embedder in ("none", "builtin"))

@@ -1,10 +1,10 @@
 """How much slower portals are than the bare engine, and how they compare to the same table in SQLite:
 `make bench-portals`.
 
-Both sides get the same records and queries, in turns. Ours goes through the operations, the engine process and
-the wall; the bare side is chDB in this process with the same durable settings, fed with what chDB likes best. A file
-that the bare side exports is read through once for its SHA-256 and synced, as whoever relies on it would do; before it
-is imported as db, it is read through once more. What the engine's statement alone took is told beside that.
+Both sides get the same records and queries, alternately. Ours goes through the operations, the engine process and
+the SQL policy; the bare side is chDB in this process with the same durable settings, with the input format that suits
+chDB best. A file that the bare side exports is read once for its SHA-256 and synced, as a careful user would do;
+before it is imported as db, it is read once more. The time of the engine's statement alone is printed beside that.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.figures import introduction, load, ms, tell
+from benchmarks.figures import introduction, load, ms, print_table
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
@@ -63,15 +63,15 @@ class Times:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench-portals ARGS=", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small tables, to see that it runs")
-    asked = parser.parse_args()
-    size = QUICK if asked.quick else Size()
+    options = parser.parse_args()
+    size = QUICK if options.quick else Size()
     started = time.monotonic()
     print(introduction())
     with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-") as name, _sides(Path(name)) as sides:
         measured = dict(measure(size, sides))
-    is_met = _tell(measured)
+    is_met = _print_times(measured)
     print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
-    if not is_met and not asked.quick:
+    if not is_met and not options.quick:
         raise SystemExit(1)
 
 
@@ -175,10 +175,10 @@ def _insert_plain(plain: sqlite3.Connection, records: list[dict[str, Any]]) -> N
     plain.execute("COMMIT")
 
 
-def _queries(sides: Sides, sql: str, asked: list[dict[str, Any]]) -> Times:
+def _queries(sides: Sides, sql: str, parameter_sets: list[dict[str, Any]]) -> Times:
     times = Times()
     plain = sql.replace("{id:Int64}", ":id").replace("count()", "count(*)")
-    for parameters in asked:
+    for parameters in parameter_sets:
         times.ours.append(_timed(lambda: sides.app.portals.query(CALLER, URI, sql, parameters)))  # noqa: B023
         times.bare.append(_timed(lambda: sides.bare.query(sql, **parameters)))  # noqa: B023
         times.sqlite.append(_timed(lambda: sides.sqlite.execute(plain, parameters).fetchall()))  # noqa: B023
@@ -190,7 +190,9 @@ def _export(sides: Sides, format_: Any, number: int, times: Times) -> None:
     name = f"ours-{number}.{format_}"
     times.ours.append(
         _timed(
-            lambda: sides.app.portals.exports.export_file(CALLER, URI, name, format_, table, None, lambda *said: None)
+            lambda: sides.app.portals.exports.export_file(
+                CALLER, URI, name, format_, table, None, lambda *progress: None
+            )
         )
     )
     path = _bare_file(sides, format_, number)
@@ -213,7 +215,7 @@ def _digest(path: Path) -> str:
 
 
 def _keep(path: Path) -> None:
-    """What whoever wants to rely on a file does: its SHA-256, and the file and its name on the disk."""
+    """Make a file durable and known: its SHA-256, and the file and its name on the disk."""
     _digest(path)
     for one in (path, path.parent):
         fd = os.open(one, os.O_RDONLY)
@@ -231,7 +233,9 @@ def _import(sides: Sides, format_: Any, number: int, times: Times) -> None:
     table = None if format_ == "db" else "facts"
     times.ours.append(
         _timed(
-            lambda: sides.app.portals.imports.import_file(CALLER, target, name, format_, table, {}, lambda *said: None)
+            lambda: sides.app.portals.imports.import_file(
+                CALLER, target, name, format_, table, {}, lambda *progress: None
+            )
         )
     )
     path = _bare_file(sides, format_, number)
@@ -253,7 +257,7 @@ def _timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def _tell(measured: dict[str, Times]) -> bool:
+def _print_times(measured: dict[str, Times]) -> bool:
     rows = [["what", "ms", "bare chDB", "ratio", "goal", "", "statement alone", "SQLite", "ratio"]]
     are_met = []
     for name, times in measured.items():
@@ -263,7 +267,7 @@ def _tell(measured: dict[str, Times]) -> bool:
         plain = [ms(median(times.sqlite)), f"{ours / median(times.sqlite):.2f}"] if times.sqlite else ["", ""]
         alone = ms(median(times.statement)) if times.statement else ""
         rows.append([name, ms(ours), ms(bare), f"{ours / bare:.2f}", *(goal or ["", ""]), alone, *plain])
-    tell("Portals, next to the bare engine and to the same table in SQLite (medians)", rows)
+    print_table("Portals, next to the bare engine and to the same table in SQLite (medians)", rows)
     return all(are_met)
 
 

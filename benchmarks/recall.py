@@ -1,4 +1,4 @@
-"""How much of what is asked for is found: `make bench-recall`. The LoCoMo conversations, through the MCP tools.
+"""Recall of the search in notes: `make bench-recall`. The LoCoMo conversations, through the MCP tools.
 
 Every turn is a note and every session of a conversation an MCP session. A question's evidence names the turns that
 answer it: recall@k is the share of them among the first k found, averaged over the questions.
@@ -75,7 +75,7 @@ class Question:
 @dataclass(frozen=True)
 class Conversation:
     name: str
-    turns: list[Turn]
+    utterances: list[Turn]
     questions: list[Question]
 
 
@@ -100,23 +100,23 @@ Answers = dict[str, list[Answer]]
 
 
 def main() -> None:
-    asked = _arguments()
+    options = _arguments()
     started = time.monotonic()
-    conversations = _read(asked.locomo)[: asked.conversations]
+    conversations = _read(options.locomo)[: options.conversations]
     with tempfile.TemporaryDirectory(prefix="memory-mcp-recall-") as folder:
         status = _status(Path(folder))
         if not status["installed"]:
             raise SystemExit("The built-in model is not installed. Run `memory-mcp models pull` once.")
         _introduce(conversations, status["model"])
         answers = measure(conversations, Path(folder), Builtin(Path(status["folder"])))
-    _tell_answers(answers)
-    goals = {} if asked.conversations else _goals(answers)
+    _print_answers(answers)
+    goals = {} if options.conversations else _goals(answers)
     print()
     for goal, is_met in goals.items():
         print(f"{'met' if is_met else 'MISSED'}: {goal}")
     print(f"{time.monotonic() - started:.0f} s in all, {load()} at the end")
-    if asked.json:
-        asked.json.write_text(json.dumps({way: _scores(given) for way, given in answers.items()}, indent=2) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps({way: _scores(given) for way, given in answers.items()}, indent=2) + "\n")
     if not all(goals.values()):
         raise SystemExit(1)
 
@@ -132,23 +132,23 @@ def _arguments() -> argparse.Namespace:
 
 
 def measure(conversations: Sequence[Conversation], data_dir: Path, embedder: Builtin) -> Answers:
-    """Every question asked in every way."""
+    """The answers to every question, in every way of searching."""
     with ServerProcess(memory_mcp(data_dir, "--embedder", "builtin")) as server:
         server.shake_hands()
-        turns: dict[str, str] = {}  # by the id of their note
+        utterances: dict[str, str] = {}  # by the id of their note
         for conversation in conversations:
-            turns |= _written(server, conversation)
+            utterances |= _written(server, conversation)
         answers = {  # while the server makes its vectors
-            PLAIN: _asked(conversations, plain_fts5),
-            EMBEDDER: _asked(conversations, partial(embedder_alone, embedder)),
+            PLAIN: _answers_to(conversations, plain_fts5),
+            EMBEDDER: _answers_to(conversations, partial(embedder_alone, embedder)),
         }
         _wait_for_vectors(data_dir)
         for way, mode in MODES.items():
-            answers[way] = _asked(conversations, partial(memory_search, server, turns, mode))
+            answers[way] = _answers_to(conversations, partial(memory_search, server, utterances, mode))
     return answers
 
 
-def _asked(conversations: Iterable[Conversation], finder: Callable[[Conversation], Finder]) -> list[Answer]:
+def _answers_to(conversations: Iterable[Conversation], finder: Callable[[Conversation], Finder]) -> list[Answer]:
     answers = []
     for conversation in conversations:
         find = finder(conversation)
@@ -160,47 +160,49 @@ def plain_fts5(conversation: Conversation) -> Finder:
     """Any of the question's words in any of their forms, in the order of SQLite's bm25."""
     db = apsw.Connection(":memory:")
     db.execute("CREATE VIRTUAL TABLE turns USING fts5(id UNINDEXED, text, tokenize = 'porter unicode61')")
-    db.executemany("INSERT INTO turns (id, text) VALUES (?, ?)", [(turn.id, turn.text) for turn in conversation.turns])
+    db.executemany(
+        "INSERT INTO turns (id, text) VALUES (?, ?)", [(turn.id, turn.text) for turn in conversation.utterances]
+    )
 
     def find(question: str) -> list[str]:
         words = dict.fromkeys(_WORD.findall(question.lower()))
-        telling = [word for word in words if word not in STOP_WORDS] or words
-        either = " OR ".join(f'"{word}"' for word in telling)
-        asking = "SELECT id FROM turns WHERE turns MATCH ? ORDER BY rank, rowid LIMIT ?"
-        return [str(id_) for (id_,) in db.execute(asking, (either, MAX_HITS))]
+        content_words = [word for word in words if word not in STOP_WORDS] or words
+        either = " OR ".join(f'"{word}"' for word in content_words)
+        sql = "SELECT id FROM turns WHERE turns MATCH ? ORDER BY rank, rowid LIMIT ?"
+        return [str(id_) for (id_,) in db.execute(sql, (either, MAX_HITS))]
 
     return find
 
 
 def embedder_alone(embedder: Builtin, conversation: Conversation) -> Finder:
     """The nearest by exact cosine, each turn by itself."""
-    vectors = embedder.documents([turn.text for turn in conversation.turns])
+    vectors = embedder.documents([turn.text for turn in conversation.utterances])
 
     def find(question: str) -> list[str]:
         nearest = np.argsort(-(vectors @ embedder.query(question)), kind="stable")[:MAX_HITS]
-        return [conversation.turns[place].id for place in nearest]
+        return [conversation.utterances[place].id for place in nearest]
 
     return find
 
 
-def memory_search(server: ServerProcess, turns: dict[str, str], mode: str, conversation: Conversation) -> Finder:
+def memory_search(server: ServerProcess, utterances: dict[str, str], mode: str, conversation: Conversation) -> Finder:
     def find(question: str) -> list[str]:
         wanted = {"query": question, "namespace": conversation.name, "search_mode": mode, "limit": MAX_HITS}
         found = server.answer("memory_search", wanted)
         if found.get("notice"):
-            raise SystemExit(f"memory_search did not do what it was asked to: {found['notice']}")
-        return [turns[note["id"]] for note in found["memories"]]
+            raise SystemExit(f"memory_search returned a notice: {found['notice']}")
+        return [utterances[note["id"]] for note in found["memories"]]
 
     return find
 
 
 def _written(server: ServerProcess, conversation: Conversation) -> dict[str, str]:
     """Each turn as a note, in order. The turns by the ids of their notes."""
-    turns = {}
-    for turn in conversation.turns:
+    utterances = {}
+    for turn in conversation.utterances:
         note = {"content": turn.text, "namespace": conversation.name}
-        turns[server.answer("memory_create", note, session=turn.session)["id"]] = turn.id
-    return turns
+        utterances[server.answer("memory_create", note, session=turn.session)["id"]] = turn.id
+    return utterances
 
 
 def _wait_for_vectors(data_dir: Path) -> None:
@@ -216,11 +218,11 @@ def _wait_for_vectors(data_dir: Path) -> None:
 
 
 def _status(data_dir: Path) -> dict[str, Any]:
-    """Of the model and of the vectors, as the command line tells it."""
+    """The status of the model and of the vectors, from the command line."""
     program, *_ = memory_mcp(data_dir)
     command = (program, "models", "status", "--json", "--data-dir", data_dir)
-    told = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
-    status: dict[str, Any] = json.loads(told)
+    output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    status: dict[str, Any] = json.loads(output)
     return status
 
 
@@ -234,38 +236,38 @@ def _conversation(number: int, sample: dict[str, Any]) -> Conversation:
     name = sample["sample_id"]
     spoken = sample["conversation"]
     sessions = sorted(int(match[1]) for key in spoken if (match := _SESSION.fullmatch(key)))
-    turns = [
-        Turn(said["dia_id"], f"{name}-{session}", _text(said))
+    utterances = [
+        Turn(item["dia_id"], f"{name}-{session}", _text(item))
         for session in sessions
-        for said in spoken[f"session_{session}"]
+        for item in spoken[f"session_{session}"]
     ]
-    known = {turn.id for turn in turns}
+    known = {turn.id for turn in utterances}
     questions = [
-        Question(asked["question"], CATEGORIES[asked["category"]], evidence, HALVES[number % 2])
-        for asked in sample["qa"]
-        if (evidence := _evidence(asked) & known)  # a few name turns that do not exist, or none
+        Question(item["question"], CATEGORIES[item["category"]], evidence, HALVES[number % 2])
+        for item in sample["qa"]
+        if (evidence := _evidence(item) & known)  # a few name turns that do not exist, or none
     ]
-    return Conversation(name, turns, questions)
+    return Conversation(name, utterances, questions)
 
 
-def _text(said: dict[str, Any]) -> str:
-    shared = f" [shares image: {said['blip_caption']}]" if said.get("blip_caption") else ""
-    return f"{said['speaker']}: {said['text']}{shared}"
+def _text(item: dict[str, Any]) -> str:
+    shared = f" [shares image: {item['blip_caption']}]" if item.get("blip_caption") else ""
+    return f"{item['speaker']}: {item['text']}{shared}"
 
 
-def _evidence(asked: dict[str, Any]) -> frozenset[str]:
-    named = (match for text in asked.get("evidence", ()) for match in _EVIDENCE.findall(text))
+def _evidence(item: dict[str, Any]) -> frozenset[str]:
+    named = (match for text in item.get("evidence", ()) for match in _EVIDENCE.findall(text))
     return frozenset(f"D{int(session)}:{int(turn)}" for session, turn in named)
 
 
-def _tell_answers(answers: Answers) -> None:
+def _print_answers(answers: Answers) -> None:
     columns = list(_scores(answers[HYBRID]))
-    _tell([["", *columns], *([way, *map(_share, _scores(given).values())] for way, given in answers.items())])
-    _tell_by(list(CATEGORIES.values()), lambda question: question.category, answers)
-    _tell_by(HALVES, lambda question: question.half, answers)
+    _print_table([["", *columns], *([way, *map(_share, _scores(given).values())] for way, given in answers.items())])
+    _print_by(list(CATEGORIES.values()), lambda question: question.category, answers)
+    _print_by(HALVES, lambda question: question.half, answers)
 
 
-def _tell_by(groups: Sequence[str], group_of: Callable[[Question], str], answers: Answers) -> None:
+def _print_by(groups: Sequence[str], group_of: Callable[[Question], str], answers: Answers) -> None:
     """R@10 in each group of questions."""
     counts = Counter(group_of(answer.question) for answer in answers[HYBRID])
     present = [group for group in groups if counts[group]]
@@ -273,7 +275,7 @@ def _tell_by(groups: Sequence[str], group_of: Callable[[Question], str], answers
     for way, given in answers.items():
         parts = ([answer for answer in given if group_of(answer.question) == group] for group in present)
         rows.append([way, *(_share(_scores(part)["R@10"]) for part in parts)])
-    _tell(rows)
+    _print_table(rows)
 
 
 def _scores(answers: Sequence[Answer]) -> dict[str, float]:
@@ -292,11 +294,11 @@ def _goals(answers: Answers) -> dict[str, bool]:
 
 
 def _introduce(conversations: Sequence[Conversation], model: str) -> None:
-    turns = sum(len(conversation.turns) for conversation in conversations)
+    count = sum(len(conversation.utterances) for conversation in conversations)
     questions = sum(len(conversation.questions) for conversation in conversations)
     print(introduction())
     print(
-        f"{model}, onnxruntime {version('onnxruntime')}; LoCoMo: {len(conversations)} conversations, {turns} turns, "
+        f"{model}, onnxruntime {version('onnxruntime')}; LoCoMo: {len(conversations)} conversations, {count} turns, "
         f"{questions} questions with evidence",
         flush=True,
     )
@@ -306,7 +308,7 @@ def _share(score: float) -> str:
     return f"{score:.3f}"
 
 
-def _tell(rows: Sequence[Sequence[str]]) -> None:
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
     """A markdown table with its first column to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     heading, *others = rows

@@ -25,7 +25,7 @@ from typing import IO, Any, cast
 from urllib.parse import quote
 
 from benchmarks import empty_server
-from benchmarks.figures import introduction, load, ms, tell
+from benchmarks.figures import introduction, load, ms, print_table
 from benchmarks.streamable import CallFailed, Client
 from benchmarks.texts import Texts
 
@@ -61,7 +61,7 @@ class Record:
 
 @dataclass
 class Kept:
-    """What one client was told is kept: the last content of each thing, by its name."""
+    """The acknowledged writes of one client: the last content of each item, by its name."""
 
     vault: dict[str, str] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
@@ -207,16 +207,16 @@ class Visitor:
 
     async def check_entities(self, names: list[str]) -> None:
         found = await self._call("open_nodes", project=PROJECT, names=names)
-        told = {entity["name"]: entity["observations"] for entity in found["entities"]}
+        observations = {entity["name"]: entity["observations"] for entity in found["entities"]}
         for name in names:
-            _same(told.get(name), self.kept.graph[name], name)
+            _same(observations.get(name), self.kept.graph[name], name)
 
     async def check_rows(self, ids: list[str]) -> None:
         sql = f"SELECT id, content FROM {TABLE} WHERE id IN {{ids:Array(String)}} AND client = {{client:Int64}}"
         parameters = {"ids": ids, "client": self._number}
         found = await self._call("portal_query", portalUri=PORTAL, sql=sql, parameters=parameters)
-        told = sorted((row["id"], row["content"]) for row in found["rows"])
-        _same(told, sorted((id_, self.kept.portals[id_]) for id_ in ids), "rows of a portal")
+        rows = sorted((row["id"], row["content"]) for row in found["rows"])
+        _same(rows, sorted((id_, self.kept.portals[id_]) for id_ in ids), "rows of a portal")
 
     def checks(self) -> Iterator[tuple[str, int, Callable[[], Awaitable[None]]]]:
         """Everything that must be there: of which family, how many things, and how to look."""
@@ -412,7 +412,7 @@ class Soaked:
     cpu: float
     samples: list[tuple[int, int]]
     visitors: list[Visitor]
-    told: int
+    notifications: int
 
 
 async def soak(server: Server, keys: dict[str, str], seconds: float) -> Soaked:
@@ -431,7 +431,7 @@ async def soak(server: Server, keys: dict[str, str], seconds: float) -> Soaked:
         record = await work(visitors, seconds)
         taken, cpu = time.perf_counter() - begun, server.cpu() - cpu
         watching.cancel()
-        return Soaked(record, taken, cpu, samples, visitors, sum(client.told for client in clients))
+        return Soaked(record, taken, cpu, samples, visitors, sum(client.notifications for client in clients))
 
 
 async def look_again(server: Server, keys: dict[str, str], visitors: list[Visitor]) -> tuple[Counter[str], list[str]]:
@@ -442,24 +442,24 @@ async def look_again(server: Server, keys: dict[str, str], visitors: list[Visito
 
 
 def main() -> None:
-    asked = _arguments()
+    options = _arguments()
     started = time.monotonic()
     print(introduction(), flush=True)
-    with tempfile.TemporaryDirectory(prefix="memory-mcp-soak-", dir=asked.dir, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-soak-", dir=options.dir, ignore_cleanup_errors=True) as folder:
         data_dir, log = Path(folder) / "data", Path(folder) / "log"
         keys = make_keys(data_dir)
-        short = max(3.0, asked.seconds / 20)
+        short = max(3.0, options.seconds / 20)
         empty = [_measure_empty(log, short)]
         with serving(ours(data_dir), log, data_dir) as server:
-            soaked = asyncio.run(soak(server, keys, asked.seconds))
+            soaked = asyncio.run(soak(server, keys, options.seconds))
         empty.append(_measure_empty(log, short))
         with serving(ours(data_dir), log, data_dir) as server:
             there, lost = asyncio.run(look_again(server, keys, soaked.visitors))
         complaints = _complaints(log)
-    _tell_calls(soaked)
-    _tell_speed(soaked, empty)
-    _tell_kept(soaked, there, lost)
-    is_flat = _tell_memory(soaked)
+    _print_calls(soaked)
+    _print_speed(soaked, empty)
+    _print_kept(soaked, there, lost)
+    is_flat = _print_memory(soaked)
     for title, lines in (("Failed", soaked.record.failed), ("Lost", lost), ("The server's log", complaints)):
         if lines:
             print(f"\n{title} ({len(lines)}):", *lines[:SHOWN], sep="\n  ")
@@ -478,12 +478,12 @@ def _measure_empty(log: Path, seconds: float) -> tuple[float, float]:
 
 
 def _complaints(log: Path) -> list[str]:
-    """Lines of the servers' logs that nobody should see, with the exceptions behind them."""
+    """Unexpected lines of the servers' logs, with their exceptions."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return [line for line in lines if re.search(r"warning|error|exception|traceback", line, re.IGNORECASE)]
 
 
-def _tell_calls(soaked: Soaked) -> None:
+def _print_calls(soaked: Soaked) -> None:
     rows = [["tool", "calls", "p50 ms", "p95 ms", "p99 ms", "longest ms"]]
     for tool, taken in sorted(soaked.record.taken.items()):
         cuts = statistics.quantiles(taken, n=100) if len(taken) > 1 else taken * 99
@@ -491,12 +491,12 @@ def _tell_calls(soaked: Soaked) -> None:
     failed = len(soaked.record.failed)
     print(
         f"\n{CLIENTS} clients of {len(USERS)} users for {soaked.seconds:.0f} s, {CLIENTS // LEGACY_EVERY} of them with "
-        f"a handshake and a stream, on which they were told {soaked.told} times that something has changed"
+        f"a handshake and a stream, which received {soaked.notifications} change notifications"
     )
-    tell(f"1. {soaked.record.calls} calls, {failed} failed", rows)
+    print_table(f"1. {soaked.record.calls} calls, {failed} failed", rows)
 
 
-def _tell_speed(soaked: Soaked, empty: list[tuple[float, float]]) -> None:
+def _print_speed(soaked: Soaked, empty: list[tuple[float, float]]) -> None:
     """The ratio is of the calls a second, and of the CPU of a call, over the mean of the two runs of the empty tool."""
     calls = soaked.record.calls
     rate, cpu = calls / soaked.seconds, soaked.cpu / calls
@@ -509,23 +509,23 @@ def _tell_speed(soaked: Soaked, empty: list[tuple[float, float]]) -> None:
             for when, (rate, cpu) in zip(("before", "after"), empty, strict=True)
         ),
     ]
-    tell("2. Calls a second, next to an empty tool on the same SDK", rows)
+    print_table("2. Calls a second, next to an empty tool on the same SDK", rows)
 
 
-def _tell_kept(soaked: Soaked, there: Counter[str], lost: list[str]) -> None:
+def _print_kept(soaked: Soaked, there: Counter[str], lost: list[str]) -> None:
     rows = [["family", "writes acknowledged", "things written", "there, as last written"]]
     for family in ("vault", "notes", "stores", "graph", "portals"):
         acknowledged = sum(visitor.kept.acknowledged[family] for visitor in soaked.visitors)
         things = sum(len(getattr(visitor.kept, family)) for visitor in soaked.visitors)
         rows.append([family, str(acknowledged), str(things), str(there[family])])
-    tell(f"3. Read back through a server that was started anew: {len(lost)} lost or wrong", rows)
+    print_table(f"3. Read back through a new server: {len(lost)} lost or wrong", rows)
 
 
-def _tell_memory(soaked: Soaked) -> bool:
+def _print_memory(soaked: Soaked) -> bool:
     """Whether it stays where it is."""
     third = len(soaked.samples) // 3
     if not third:
-        print("\n4. Memory: too short to tell")
+        print("\n4. Memory: the run was too short to measure its growth")
         return True
     columns = {
         "server": [server for server, _ in soaked.samples],
@@ -540,7 +540,7 @@ def _tell_memory(soaked: Soaked) -> bool:
         figures = [f"{size / 1e6:.0f}" for size in (first, middle, last, max(sizes))]
         goal = [f"<= {MAX_GROWTH:.0%}", "met" if growth <= MAX_GROWTH else "missed"]
         rows.append([name, *figures, f"{each:.1f}", f"{growth:+.1%}", *goal])
-    tell("4. Memory, medians of each third of the time; growth is that of the last over the middle", rows)
+    print_table("4. Memory, medians of each third of the time; growth is that of the last over the middle", rows)
     return is_flat
 
 

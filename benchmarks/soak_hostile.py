@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from benchmarks import hostile
-from benchmarks.figures import Timed, introduction, load, ms, tell
+from benchmarks.figures import Timed, introduction, load, ms, print_table
 from benchmarks.soak import Server, memory_mcp
 from benchmarks.streamable import CallFailed, Client
 from benchmarks.texts import Texts
@@ -251,8 +251,8 @@ def soak(server: HostedServer, keys: dict[str, str], seconds: float) -> Soaked:
         time.sleep(ATTACK_LEAD_S)
         attacked, watch_attacked = asyncio.run(measure(server, victim, seconds))
         stop_s = server.stop()
-        said = attackers.communicate(timeout=span + STOP_WAIT_S)[0]
-    counts = {name: Counter(count) for name, count in json.loads(said or "{}").items()}
+        output = attackers.communicate(timeout=span + STOP_WAIT_S)[0]
+    counts = {name: Counter(count) for name, count in json.loads(output or "{}").items()}
     return Soaked(alone, attacked, watch_alone, watch_attacked, stop_s, counts)
 
 
@@ -265,18 +265,20 @@ async def _prepare_hostile(port: int, key: str) -> None:
 
 
 def main() -> None:
-    asked = _arguments()
+    options = _arguments()
     print(introduction(), flush=True)
-    with tempfile.TemporaryDirectory(prefix="memory-mcp-hostile-", dir=asked.dir, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="memory-mcp-hostile-", dir=options.dir, ignore_cleanup_errors=True
+    ) as folder:
         data_dir, log = Path(folder) / "data", Path(folder) / "log"
         keys = make_keys(data_dir)
         with serving(data_dir, log) as server:
-            soaked = soak(server, keys, asked.seconds)
+            soaked = soak(server, keys, options.seconds)
         complaints = _complaints(log)
     failed = soaked.alone.failed + soaked.attacked.failed
-    is_fast = _tell_calls(soaked)
-    _tell_attacks(soaked)
-    _tell_server(soaked, complaints)
+    is_fast = _print_calls(soaked)
+    _print_attacks(soaked)
+    _print_server(soaked, complaints)
     if failed:
         print(f"\nFailed calls of the victim ({len(failed)}):", *failed[:SHOWN], sep="\n  ")
     print(f"\n{load()} at the end")
@@ -284,7 +286,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def _tell_calls(soaked: Soaked) -> bool:
+def _print_calls(soaked: Soaked) -> bool:
     """Whether no call takes much longer under attack than alone."""
     rows = [["the victim's calls", "alone", "p50 ms", "p95 ms", "attacked", "p50 ms", "p95 ms", "ratio", "goal", ""]]
     is_fast = True
@@ -299,15 +301,15 @@ def _tell_calls(soaked: Soaked) -> bool:
         times = [figure for one in (alone, attacked) for figure in (str(len(one.walls)), ms(one.p50), ms(one.p95))]
         goal = [f"<= {MAX_RATIO:.0f}", "met" if ratio <= MAX_RATIO else "missed"]
         rows.append([name, *times, f"{ratio:.2f}", *goal])
-    tell(f"1. {len(soaked.attacked.failed)} calls failed under attack, {len(soaked.alone.failed)} alone", rows)
+    print_table(f"1. {len(soaked.attacked.failed)} calls failed under attack, {len(soaked.alone.failed)} alone", rows)
     return is_fast
 
 
-def _tell_attacks(soaked: Soaked) -> None:
+def _print_attacks(soaked: Soaked) -> None:
     rows = [["attack", "times", "what the server did"]]
     for name, count in soaked.counts.items():
         rows.append([name, str(count.total()), ", ".join(f"{what} {times}" for what, times in count.most_common(4))])
-    tell("2. Attacks, all at once", rows)
+    print_table("2. Attacks, all at once", rows)
 
 
 def _complaints(log: Path) -> Counter[str]:
@@ -315,20 +317,20 @@ def _complaints(log: Path) -> Counter[str]:
     found: Counter[str] = Counter()
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
         with suppress(ValueError, KeyError, AttributeError):
-            said = json.loads(line)
-            if said["level"] not in ("debug", "info"):
-                cause = said.get("exception", "").strip().rpartition("\n")[2]
-                found[f"{said['message']} {cause}"[:120].replace("\n", " ")] += 1
+            output = json.loads(line)
+            if output["level"] not in ("debug", "info"):
+                cause = output.get("exception", "").strip().rpartition("\n")[2]
+                found[f"{output['message']} {cause}"[:120].replace("\n", " ")] += 1
     return found
 
 
-def _tell_server(soaked: Soaked, complaints: Counter[str]) -> None:
+def _print_server(soaked: Soaked, complaints: Counter[str]) -> None:
     rows = [["the server", "alone", "attacked"]]
     phases = (soaked.watch_alone, soaked.watch_attacked)
     rows.append(["MB of memory, at most", *(f"{seen.server_bytes / 1e6:.0f}" for seen in phases)])
     rows.append(["MB of its child processes", *(f"{seen.engine_bytes / 1e6:.0f}" for seen in phases)])
     rows.append(["files open", *(str(seen.open_files) for seen in phases)])
-    tell("3. What the server used", rows)
+    print_table("3. What the server used", rows)
     goal = "met" if soaked.stop_s <= MAX_STOP_S else "missed"
     print(f"\nSIGTERM under attack: ended after {soaked.stop_s:.1f} s (goal: {MAX_STOP_S:.0f} s, {goal})")
     print("Its log:", *(f"{times} x {line}" for line, times in complaints.most_common(2 * SHOWN)), sep="\n  ")

@@ -44,7 +44,7 @@ HOT = 60  # notes that most changes are made to, so that nodes run into each oth
 PACE = 0.1  # seconds between two calls of a client, at most twice
 TROUBLE = (0.5, 4.0)  # seconds between two troubles
 STORM = 15.0  # seconds
-TELL_EVERY = 30.0
+PRINT_INTERVAL_S = 30.0
 MAX_ROUNDS = 30  # of syncing at the end
 NOW_SECONDS = 300  # that one `sync now` may take
 SHOWN = 10
@@ -59,8 +59,8 @@ def memory_mcp(skew: float, *arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "benchmarks.skewed", str(skew), *map(str, arguments)]
 
 
-def told(command: Sequence[str], seconds: float = 60) -> Any:
-    """What a verb says as JSON, whatever its status. Raises RuntimeError if that is nothing."""
+def run_json(command: Sequence[str], seconds: float = 60) -> Any:
+    """Run a verb and return its JSON output, whatever its status. Raises RuntimeError if there is none."""
     done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
     try:
         return json.loads(done.stdout)
@@ -76,7 +76,7 @@ class Hub:
         self._data_dir = folder / "hub"
         self._log = folder / "hub.log"
         self.key = str(
-            told(memory_mcp(0, "keys", "create", "--name", "soak", "--json", "--data-dir", self._data_dir))["key"]
+            run_json(memory_mcp(0, "keys", "create", "--name", "soak", "--json", "--data-dir", self._data_dir))["key"]
         )
         self.start()
 
@@ -103,10 +103,10 @@ class Node:
 
     def link(self, key: str, *how: str) -> dict[str, Any]:
         url = self._network.url(self._number)
-        said: dict[str, Any] = patiently(lambda: self._verb("link", url, "--key", key, *how))
+        output: dict[str, Any] = patiently(lambda: self._verb("link", url, "--key", key, *how))
         for namespace in NAMESPACES:
             self._verb("enable", namespace)
-        return said
+        return output
 
     def start(self) -> ServerProcess:
         command = memory_mcp(self._skew, "--embedder", "none", "--sync-seconds", "1", "--data-dir", self._data_dir)
@@ -126,8 +126,8 @@ class Node:
     def damages(self) -> list[str]:
         """What is wrong with its files, but for the locks that killed servers leave."""
         command = memory_mcp(self._skew, "doctor", "--data-dir", self._data_dir)
-        said = subprocess.run(command, capture_output=True, check=False, encoding="utf-8").stdout
-        problems = [line.strip() for line in said.splitlines() if line.strip().startswith("problem ")]
+        output = subprocess.run(command, capture_output=True, check=False, encoding="utf-8").stdout
+        problems = [line.strip() for line in output.splitlines() if line.strip().startswith("problem ")]
         return [problem for problem in problems if not problem.startswith("problem lock:")]
 
     @property
@@ -141,7 +141,7 @@ class Node:
 
     def _verb(self, *arguments: str) -> Any:
         command = memory_mcp(self._skew, "sync", *arguments, "--json", "--data-dir", self._data_dir)
-        return told(self._network.at(self._number, command), NOW_SECONDS)
+        return run_json(self._network.at(self._number, command), NOW_SECONDS)
 
 
 def patiently(work: Callable[[], Any], seconds: float = 60) -> Any:
@@ -157,7 +157,7 @@ def patiently(work: Callable[[], Any], seconds: float = 60) -> Any:
 
 
 class Writer(threading.Thread):
-    """A client of a node that writes until told to stop. Its server may be killed at any time; it starts another."""
+    """A client of a node that writes until it is stopped. Its server may be killed at any time; it starts another."""
 
     def __init__(self, node: Node, number: int, ledger: Ledger, end: float, seed: int) -> None:
         super().__init__(name=f"writer{number}", daemon=True)
@@ -190,7 +190,7 @@ class Writer(threading.Thread):
         try:
             while time.monotonic() < self._end:
                 self._serve()
-        except BaseException as exc:  # noqa: BLE001  # told at the end
+        except BaseException as exc:  # noqa: BLE001  # reported at the end
             self.failure = exc
 
     def _serve(self) -> None:
@@ -477,9 +477,9 @@ def networked(nodes: int, *, proxies: bool) -> Iterator[Network]:
 
 def link(nodes: Sequence[Node], key: str, *, encrypt: bool) -> None:
     first, *others = nodes
-    said = first.link(key, *(["--encrypt"] if encrypt else []))
+    output = first.link(key, *(["--encrypt"] if encrypt else []))
     for node in others:
-        node.link(key, *(["--secret", said["secret"]] if encrypt else []))
+        node.link(key, *(["--secret", output["secret"]] if encrypt else []))
 
 
 def soak(network: Network, folder: Path, seconds: float, seed: int, *, encrypt: bool) -> bool:
@@ -504,11 +504,11 @@ def soak(network: Network, folder: Path, seconds: float, seed: int, *, encrypt: 
 
 
 def _trouble(troubles: Troubles, ledger: Ledger, end: float) -> None:
-    told_at = time.monotonic()
+    printed_at = time.monotonic()
     while time.monotonic() < end:
         troubles.make()
-        if time.monotonic() > told_at + TELL_EVERY:
-            told_at += TELL_EVERY
+        if time.monotonic() > printed_at + PRINT_INTERVAL_S:
+            printed_at += PRINT_INTERVAL_S
             print(f"  {ledger.acknowledged.total()} acknowledged, {_counted(troubles.made)}", flush=True)
 
 
@@ -542,7 +542,7 @@ def _judge(
         f"{acknowledged}, {unanswered} unanswered, {refused} refused\n"
         f"{len(found[0])} notes on each of {len(nodes)} nodes after {rounds} rounds of syncing: "
         f"{len(wrong['Different'])} differences, {len(wrong['Lost'])} lost, "
-        f"{len(wrong['Came back'])} of {len(ledger.dead)} deleted came back",
+        f"{len(wrong['Came back'])} of {len(ledger.deleted)} deleted came back",
         flush=True,
     )
     return not any(wrong.values())
@@ -553,18 +553,18 @@ def _counted(counter: Counter[str]) -> str:
 
 
 def main() -> None:
-    asked = _arguments()
-    if asked.storm:
-        print(storm(asked.storm, asked.key))
+    options = _arguments()
+    if options.storm:
+        print(storm(options.storm, options.key))
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the hub and the networks go as well
     print(introduction(), flush=True)
     with (
-        tempfile.TemporaryDirectory(prefix="memory-mcp-sync-", dir=asked.dir, ignore_cleanup_errors=True) as folder,
-        networked(len(SKEWS), proxies=asked.proxies) as network,
+        tempfile.TemporaryDirectory(prefix="memory-mcp-sync-", dir=options.dir, ignore_cleanup_errors=True) as folder,
+        networked(len(SKEWS), proxies=options.proxies) as network,
     ):
-        print(f"{len(SKEWS)} nodes in {network.kind} for {asked.seconds:.0f} s, seed {asked.seed}", flush=True)
-        went_well = soak(network, asked.keep or Path(folder), asked.seconds, asked.seed, encrypt=asked.encrypt)
+        print(f"{len(SKEWS)} nodes in {network.kind} for {options.seconds:.0f} s, seed {options.seed}", flush=True)
+        went_well = soak(network, options.keep or Path(folder), options.seconds, options.seed, encrypt=options.encrypt)
     print(f"{'All is well' if went_well else 'Failed'}; {load()} at the end")
     sys.exit(0 if went_well else 1)
 
@@ -580,10 +580,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--proxies", action="store_true", help="cut links with TCP proxies, as without root")
     parser.add_argument("--storm", help=argparse.SUPPRESS)
     parser.add_argument("--key", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.keep:
-        asked.keep.mkdir(parents=True)
-    return asked
+    options = parser.parse_args()
+    if options.keep:
+        options.keep.mkdir(parents=True)
+    return options
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""How fast stores are, next to the least that the file system asks for the same: `make bench-stores`.
+"""How fast stores are, next to the minimum of file system calls for the same work: `make bench-stores`.
 
-Ours is called over stdio. The bare way runs in this process, on the same tree, in turns with ours.
+Ours is called over stdio. The bare way runs in this process, on the same tree, alternating with ours.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import Timed, introduction, load, ms, tell
+from benchmarks.figures import Timed, introduction, load, ms, print_table
 from benchmarks.pipe import ServerProcess, memory_mcp
 from benchmarks.texts import Texts
 from memory_mcp.clock import stamp, utc_now
@@ -46,15 +46,15 @@ class Size:
 
     counts: tuple[int, ...] = (1_000, 10_000, 100_000)
     calls: int = 300  # of each operation that looks at one file or folder
-    most_walks: int = 100
+    max_walks: int = 100
     looked_at: int = 2_000_000  # files that all walks of one kind look at, if that makes fewer
     reindexings: int = 3
 
     def walks(self, count: int) -> int:
-        return min(self.most_walks, self.looked_at // count)
+        return min(self.max_walks, self.looked_at // count)
 
 
-QUICK = Size(counts=(1_000,), calls=30, most_walks=10, reindexings=2)
+QUICK = Size(counts=(1_000,), calls=30, max_walks=10, reindexings=2)
 
 
 @dataclass(frozen=True)
@@ -95,21 +95,21 @@ Measured = dict[tuple[int, str], Compared]
 
 
 def main() -> None:
-    asked = _arguments()
-    size = QUICK if asked.quick else Size()
+    options = _arguments()
+    size = QUICK if options.quick else Size()
     started = time.monotonic()
     print(introduction())
     warm: Measured = {}
     cold: Measured = {}
-    with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=asked.dir) as folder:
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=options.dir) as folder:
         for count in size.counts:
             measure(size, Path(folder), count, warm, cold)
-    is_met = tell_recent(warm)
-    tell_others(warm)
-    tell_cold(cold)
-    tell_growth(warm)
+    is_met = print_recent(warm)
+    print_others(warm)
+    print_cold(cold)
+    print_growth(warm)
     print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
-    if not is_met and not asked.quick:
+    if not is_met and not options.quick:
         raise SystemExit(1)
 
 
@@ -139,7 +139,7 @@ def measure(size: Size, folder: Path, count: int, warm: Measured, cold: Measured
 
 
 def _serving(data_dir: Path, tree: Tree) -> ServerProcess:
-    """A server that has just been told of the store."""
+    """A server on which the store was just registered."""
     program, *flags = memory_mcp(data_dir, "--log-level", "error")
     subprocess.run(
         (program, "stores", "add", STORE, tree.top, "--data-dir", data_dir), check=True, stdout=subprocess.DEVNULL
@@ -171,7 +171,7 @@ def _recent(server: ServerProcess, tree: Tree, walks: int) -> Compared:
 
 
 def _edited(server: ServerProcess, tree: Tree, paths: Iterable[str]) -> Compared:
-    """Somebody edits a file in place before each call, which must show it first."""
+    """A file is edited in place before each call, which must show it first."""
     compared = Compared()
     for number, path in enumerate(paths):
         compared.take_bare(_walks(tree))
@@ -236,7 +236,7 @@ def _names(top: Path) -> None:
 
 
 def _statuses(top: str | Path) -> None:
-    """See also whether somebody has edited one."""
+    """Also detects edited files."""
     with os.scandir(top) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
@@ -293,7 +293,7 @@ def _text(memory: NewMemory, number: int = 0) -> str:
 # Tables
 
 
-def tell_recent(warm: Measured) -> bool:
+def print_recent(warm: Measured) -> bool:
     headings = ["files", "p50 ms", "stat", "ratio", "of minima", "goal", "", "names", "ratio", "mean ms", "CPU ms"]
     rows, are_met = [headings], []
     for (count, operation), compared in warm.items():
@@ -304,11 +304,13 @@ def tell_recent(warm: Measured) -> bool:
             looked = [ms(ours.p50), ms(statuses.p50), *_ratios(ours, statuses), *judged]
             others = [ms(names.p50), f"{ours.p50 / names.p50:.1f}", ms(ours.mean), ms(ours.cpu_each)]
             rows.append([str(count), *looked, *others])
-    tell(f"1. {LATEST} of the whole store, next to a walk that stats each file, and one that lists names only", rows)
+    print_table(
+        f"1. {LATEST} of the whole store, next to a walk that stats each file, and one that lists names only", rows
+    )
     return all(are_met)
 
 
-def tell_others(warm: Measured) -> None:
+def print_others(warm: Measured) -> None:
     headings = [
         "files and operation",
         "p50 ms",
@@ -330,19 +332,21 @@ def tell_others(warm: Measured) -> None:
             rows.append(
                 [f"{count}, {operation}", *ours, way, ms(bare.p50), ms(bare.mean), *_ratios(compared.ours, bare)]
             )
-    tell("2. The other tools, each next to the least that the file system asks for it", rows)
+    print_table("2. The other tools, each next to the minimum of file system calls for it", rows)
 
 
-def tell_cold(cold: Measured) -> None:
+def print_cold(cold: Measured) -> None:
     rows = [["files and first call", "s", "CPU s", "files per s", "reading all s", "ratio"]]
     for (count, operation), compared in cold.items():
         (bare,) = compared.bare.values()
         took = [f"{compared.ours.mean:.2f}", f"{compared.ours.cpu:.2f}", f"{count / compared.ours.mean:.0f}"]
         rows.append([f"{count}, {operation}", *took, f"{bare.mean:.2f}", f"{compared.ours.mean / bare.mean:.1f}"])
-    tell("3. The first call after a store appeared, which reads every file, next to opening and reading each", rows)
+    print_table(
+        "3. The first call after a store appeared, which reads every file, next to opening and reading each", rows
+    )
 
 
-def tell_growth(warm: Measured) -> None:
+def print_growth(warm: Measured) -> None:
     counts = list(dict.fromkeys(count for count, _ in warm))
     rows = [["operation", *(heading for count in counts[1:] for heading in (f"at {count}", "bare"))]]
     for operation in OPERATIONS:
@@ -353,7 +357,7 @@ def tell_growth(warm: Measured) -> None:
             row += [f"{compared.ours.p50 / least.ours.p50:.1f}", f"{compared.bare[way].p50 / least.bare[way].p50:.1f}"]
         rows.append(row)
     if counts[1:]:
-        tell(f"4. Growth: how many times the median at {counts[0]} files", rows)
+        print_table(f"4. Growth: how many times the median at {counts[0]} files", rows)
 
 
 def _ratios(ours: Timed, bare: Timed) -> list[str]:

@@ -10,7 +10,7 @@ LEGACY = "2025-11-25"
 
 
 class CallFailed(Exception):
-    """Anything but the answer that was asked for: a status, a JSON-RPC error, a tool's refusal, a broken line."""
+    """Anything but the expected answer: a status, a JSON-RPC error, a tool's refusal, a broken line."""
 
 
 class Wire:
@@ -56,7 +56,7 @@ class Client:
 
     def __init__(self, port: int, name: str, key: str | None, *, legacy: bool) -> None:
         self.legacy = legacy
-        self.told = 0  # notifications on the stream of a legacy client
+        self.notifications = 0  # notifications on the stream of a legacy client
         self._port = port
         self._name = name
         self._wire = Wire(port)
@@ -132,7 +132,7 @@ class Client:
             status, headers = await wire.send("GET", self._headers)
             if status == 200:
                 async for piece in wire.body(headers):
-                    self.told += piece.count(b"data: {")
+                    self.notifications += piece.count(b"data: {")
         except (EOFError, OSError):
             pass  # the server stops
         finally:
@@ -145,5 +145,5 @@ def _answer(text: str, headers: dict[str, str]) -> dict[str, Any]:
     if not headers["content-type"].startswith("text/event-stream"):
         answer: dict[str, Any] = json.loads(text)
         return answer
-    said = (json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line.startswith("data: {"))
-    return next((message for message in said if "id" in message), {})
+    messages = (json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line.startswith("data: {"))
+    return next((message for message in messages if "id" in message), {})

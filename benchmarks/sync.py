@@ -1,7 +1,7 @@
 """What syncing takes, next to writing: `make bench-sync`.
 
-Notes are written through memory_create, in a namespace that is synced and in one that is not, by turns. Then one node
-sends the first to a hub and another takes them in, all as processes of their own on loopback.
+Notes are written through memory_create, in a namespace that is synced and in one that is not, alternately. Then one
+node sends the first to a hub and another receives them, all as processes of their own on loopback.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, cast
 
-from benchmarks.figures import introduction, load, tell
+from benchmarks.figures import introduction, load, print_table
 from benchmarks.pipe import ServerProcess
 from benchmarks.texts import Texts
 from memory_mcp import settings
@@ -39,14 +39,14 @@ CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
 class Spent:
     """Seconds on the clock, and of CPU in the process that did it."""
 
-    wall: float
+    elapsed: float
     cpu: float
 
     def per(self, count: int) -> "Spent":
-        return Spent(self.wall / count, self.cpu / count)
+        return Spent(self.elapsed / count, self.cpu / count)
 
     def __add__(self, other: "Spent") -> "Spent":
-        return Spent(self.wall + other.wall, self.cpu + other.cpu)
+        return Spent(self.elapsed + other.elapsed, self.cpu + other.cpu)
 
 
 def memory_mcp(*arguments: str | Path) -> list[str]:
@@ -58,15 +58,15 @@ class Node:
         self.data_dir = data_dir
 
     def sync(self, *arguments: str) -> tuple[Spent, Any]:
-        """What a verb took and said. Raises CalledProcessError for any status but 0."""
+        """The cost and the output of a verb. Raises CalledProcessError for any status but 0."""
         started, cpu = time.perf_counter(), _cpu_of_children()
         command = memory_mcp("sync", *arguments, "--json", "--data-dir", self.data_dir)
         output = subprocess.run(command, check=True, capture_output=True).stdout
         return Spent(time.perf_counter() - started, _cpu_of_children() - cpu), json.loads(output)
 
     def exchanged(self, **expected: int) -> Spent:
-        spent, said = self.sync("now")
-        assert {name: said[name] for name in expected} == expected, said
+        spent, output = self.sync("now")
+        assert {name: output[name] for name in expected} == expected, output
         return spent
 
     def serve(self) -> ServerProcess:
@@ -110,15 +110,20 @@ def written(node: Node, count: int) -> tuple[Spent, Spent]:
 
 
 def _block(server: ServerProcess, namespace: str, notes: Iterator[NewNote]) -> Spent:
-    asked = [_arguments_of(note, namespace) for note in notes]
+    calls = [_arguments_of(note, namespace) for note in notes]
     cpu = server.cpu()
-    wall = sum(server.call("memory_create", arguments) for arguments in asked)
-    return Spent(wall, server.cpu() - cpu)
+    elapsed = sum(server.call("memory_create", arguments) for arguments in calls)
+    return Spent(elapsed, server.cpu() - cpu)
 
 
 def _arguments_of(note: NewNote, namespace: str) -> dict[str, Any]:
-    told = {"content": note.content, "tags": list(note.tags), "importance": note.importance, "namespace": namespace}
-    return told | ({"title": note.title} if note.title else {})
+    arguments = {
+        "content": note.content,
+        "tags": list(note.tags),
+        "importance": note.importance,
+        "namespace": namespace,
+    }
+    return arguments | ({"title": note.title} if note.title else {})
 
 
 def fill(node: Node, count: int) -> None:
@@ -137,7 +142,7 @@ def measure(folder: Path, counts: Sequence[int]) -> None:
         one.sync("enable", SYNCED)
         one.sync("unlink")  # so that writing is all that happens while notes are written
         stamped, plain = written(one, few)
-        tell(
+        print_table(
             f"1. Writing {few:,} notes, stamped and not",
             [
                 ["namespace", "ms a note", "ratio", "CPU ms", "ratio"],
@@ -150,41 +155,41 @@ def measure(folder: Path, counts: Sequence[int]) -> None:
         one.sync("link", url, "--key", key)
         other.sync("link", url, "--key", key)
         other.sync("enable", SYNCED)
-        _tell_exchange(2, few, plain.per(few), one.exchanged(pushed=few), other.exchanged(pulled=few))
+        _print_exchange(2, few, plain.per(few), one.exchanged(pushed=few), other.exchanged(pulled=few))
     if many:
         with hub(folder / "large-hub") as (url, key):
             one, other = Node(folder / "large-one"), Node(folder / "large-other")
             fill(one, many)
             one.sync("link", url, "--key", key)
             enabled, _ = one.sync("enable", SYNCED)
-            print(f"\nEnabling a namespace with {many:,} notes: {enabled.wall:.1f} s", flush=True)
+            print(f"\nEnabling a namespace with {many:,} notes: {enabled.elapsed:.1f} s", flush=True)
             other.sync("link", url, "--key", key)
             other.sync("enable", SYNCED)
-            _tell_exchange(3, many, plain.per(few), one.exchanged(pushed=many), other.exchanged(pulled=many))
+            _print_exchange(3, many, plain.per(few), one.exchanged(pushed=many), other.exchanged(pulled=many))
 
 
-def _tell_exchange(number: int, count: int, plain: Spent, sent: Spent, taken: Spent) -> None:
+def _print_exchange(number: int, count: int, plain: Spent, sent: Spent, taken: Spent) -> None:
     rows = [["", "s", "ms a note", "ratio", "CPU ms", "ratio"]]
     for name, spent in (("sending", sent), ("taking in", taken), ("both", sent + taken)):
-        rows.append([name, f"{spent.wall:.1f}", *_compared(spent.per(count), plain)])
-    tell(f"{number}. A first sync of {count:,} notes; ratios are to writing a note, CPU is the node's", rows)
+        rows.append([name, f"{spent.elapsed:.1f}", *_compared(spent.per(count), plain)])
+    print_table(f"{number}. A first sync of {count:,} notes; ratios are to writing a note, CPU is the node's", rows)
 
 
 def _compared(spent: Spent, plain: Spent) -> list[str]:
     return [
-        f"{spent.wall * 1000:.2f}",
-        f"{spent.wall / plain.wall:.2f}",
+        f"{spent.elapsed * 1000:.2f}",
+        f"{spent.elapsed / plain.elapsed:.2f}",
         f"{spent.cpu * 1000:.2f}",
         f"{spent.cpu / plain.cpu:.2f}",
     ]
 
 
 def main() -> None:
-    asked = _arguments()
+    options = _arguments()
     started = time.monotonic()
     print(introduction(), flush=True)
-    counts = QUICK if asked.quick else (COUNTS[0], 0) if asked.short else COUNTS
-    with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=asked.dir) as folder:
+    counts = QUICK if options.quick else (COUNTS[0], 0) if options.short else COUNTS
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=options.dir) as folder:
         measure(Path(folder), counts)
     print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
 

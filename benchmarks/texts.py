@@ -25,7 +25,7 @@ OPENINGS = (
     "how do i",
     "which",
     "why was the",
-    "tell me about",
+    "talk to me about",
     "do we have",
     "is there a",
 )
@@ -82,11 +82,11 @@ class Texts:
 
     def _question(self) -> str:
         opening = self._random.choice(OPENINGS).split()
-        fewest, most = max(1, 3 - len(opening)), min(4, 7 - len(opening))
-        telling = [self._telling_word() for _ in range(self._random.randint(fewest, most))]
-        return " ".join([*opening, *telling]) + "?"
+        minimum, maximum = max(1, 3 - len(opening)), min(4, 7 - len(opening))
+        content_words = [self._content_word() for _ in range(self._random.randint(minimum, maximum))]
+        return " ".join([*opening, *content_words]) + "?"
 
-    def _telling_word(self) -> str:
+    def _content_word(self) -> str:
         common, middling, rare = (
             self._translate_errors[:300],
             self._translate_errors[300:4000],

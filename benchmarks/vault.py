@@ -1,4 +1,4 @@
-"""How fast the vault is: `make bench`. Every figure comes with what it is to be compared with, taken in turns."""
+"""How fast the vault is: `make bench`. Every figure is measured alternately with a baseline."""
 
 import argparse
 import itertools
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import empty_server
-from benchmarks.figures import Timed, introduction, load, ms, tell
+from benchmarks.figures import Timed, introduction, load, ms, print_table
 from benchmarks.pipe import EMPTY, ServerProcess, memory_mcp
 from benchmarks.texts import Texts
 from memory_mcp.engines.sqlite import Database
@@ -53,11 +53,11 @@ HEADINGS = ["case", "p50 ms", "empty", "ratio", "goal", "", "mean ms", "ratio", 
 
 
 def main() -> None:
-    asked = _arguments()
-    size = QUICK if asked.quick else Size()
+    options = _arguments()
+    size = QUICK if options.quick else Size()
     started = time.monotonic()
     print(introduction())
-    with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=asked.dir) as folder:
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=options.dir) as folder:
         folders = {count: _seeded(Path(folder), count) for count in sorted({size.vault, *size.growth})}
         measure_calls(size, folders[size.vault])
         measure_starts(size, folders[size.vault])
@@ -77,27 +77,27 @@ def measure_calls(size: Size, data_dir: Path) -> None:
     """1. What a call of the vault costs over a call of a tool that does nothing."""
     rows = [HEADINGS]
     requests = _searches(size.rounds * size.calls + size.calls)
-    rows.append(_compared("search_memories", SEARCH_GOAL, *_in_turns(size, memory_mcp(data_dir), requests)))
+    rows.append(_compared("search_memories", SEARCH_GOAL, *_alternate(size, memory_mcp(data_dir), requests)))
     for durability in ("full", "normal"):
         copy = data_dir.with_name(f"commit-{durability}")
         shutil.copytree(data_dir, copy)
         command = memory_mcp(copy, "--durability", durability)
         commits = _commits(size.rounds * size.calls + size.calls, f"{durability}-")
-        rows.append(_compared(f"commit_memory, {durability}", COMMIT_GOAL, *_in_turns(size, command, commits)))
-    tell(f"1. A call in a vault of {size.vault} memories, over an empty tool on the same SDK", rows)
+        rows.append(_compared(f"commit_memory, {durability}", COMMIT_GOAL, *_alternate(size, command, commits)))
+    print_table(f"1. A call in a vault of {size.vault} memories, over an empty tool on the same SDK", rows)
 
 
-def _in_turns(size: Size, command: Sequence[str | Path], requests: Iterator[Request]) -> tuple[Timed, Timed]:
+def _alternate(size: Size, command: Sequence[str | Path], requests: Iterator[Request]) -> tuple[Timed, Timed]:
     """(empty, ours) over rounds in which now the one, now the other goes first."""
     nothing = itertools.repeat(NOTHING)
     with ServerProcess(EMPTY) as empty, ServerProcess(command) as ours:
-        for server, asking in ((empty, nothing), (ours, requests)):
+        for server, calls in ((empty, nothing), (ours, requests)):
             server.shake_hands()
-            _ask(server, asking, size.calls, Timed())  # warm up
+            _ask(server, calls, size.calls, Timed())  # warm up
         both = ((empty, nothing, Timed()), (ours, requests, Timed()))
         for number in range(size.rounds):
-            for server, asking, timed in both if number % 2 else reversed(both):
-                _ask(server, asking, size.calls, timed)
+            for server, calls, timed in both if number % 2 else reversed(both):
+                _ask(server, calls, size.calls, timed)
         return both[0][2], both[1][2]
 
 
@@ -117,7 +117,7 @@ def measure_starts(size: Size, data_dir: Path) -> None:
         _start(EMPTY, NOTHING, empty)
         _start(memory_mcp(data_dir), next(searching), ours)
     rows = [HEADINGS, _compared("start, handshake, one search", START_GOAL, empty, ours)]
-    tell(f"2. Start to first answer, {size.vault} memories, {size.starts} starts", rows)
+    print_table(f"2. Start to first answer, {size.vault} memories, {size.starts} starts", rows)
 
 
 def _start(command: Sequence[str | Path], request: Request, into: Timed) -> None:
@@ -152,7 +152,7 @@ def measure_processes(size: Size, folder: Path) -> None:
     for count, of in timed.items():
         speed = [str(len(of.walls)), f"{rate[count]:.0f}", f"{rate[count] / rate[1]:.2f}"]
         rows.append([str(count), *speed, ms(of.p50), ms(of.p95), ms(max(of.walls))])
-    tell(f"3. Durable commits by {PROCESSES} processes on one data directory", rows)
+    print_table(f"3. Durable commits by {PROCESSES} processes on one data directory", rows)
     lost = written.difference(*map(_kept, data_dirs.values()))
     print(f"  {len(written)} memories written, {len(lost)} lost, no call refused")
     if lost:
@@ -201,7 +201,7 @@ def measure_growth(size: Size, folders: dict[int, Path]) -> None:
     for count, of in timed.items():
         middle = [ms(of.p50), f"{of.p50 / least.p50:.2f}", ms(of.p95), f"{of.p95 / least.p95:.2f}"]
         rows.append([str(count), *middle, ms(max(of.walls)), ms(of.cpu_each), f"{of.cpu_each / least.cpu_each:.2f}"])
-    tell(f"4. search_memories as the vault grows, ratios over {size.growth[0]} memories", rows)
+    print_table(f"4. search_memories as the vault grows, ratios over {size.growth[0]} memories", rows)
 
 
 def _seeded(folder: Path, count: int) -> Path:

@@ -77,9 +77,9 @@ def era(request: pytest.FixtureRequest) -> str:
 
 @asynccontextmanager
 async def connected(
-    door: McpServer, line: Line | None = None, *, mode: str = "legacy", **more: Any
+    mcp_server: McpServer, line: Line | None = None, *, mode: str = "legacy", **more: Any
 ) -> AsyncIterator[Client]:
-    """A client of the SDK at our door, over a pair of streams in memory."""
+    """A client of the SDK, connected to our server by a pair of streams in memory."""
 
     @asynccontextmanager
     async def transport() -> AsyncIterator[Any]:
@@ -87,7 +87,7 @@ async def connected(
             create_client_server_memory_streams() as (client_streams, server_streams),
             anyio.create_task_group() as tasks,
         ):
-            tasks.start_soon(door.serve, line or local_line(door.app), *server_streams)
+            tasks.start_soon(mcp_server.serve, line or local_line(mcp_server.app), *server_streams)
             yield client_streams
             await client_streams[1].aclose()
 
@@ -96,13 +96,13 @@ async def connected(
 
 
 @pytest.fixture
-async def door(app: App) -> McpServer:
-    door = McpServer(app)
-    door.start_notifications()
-    return door
+async def mcp_server(app: App) -> McpServer:
+    mcp_server = McpServer(app)
+    mcp_server.start_notifications()
+    return mcp_server
 
 
 @pytest.fixture
-async def client(door: McpServer, era: str) -> AsyncIterator[Client]:
-    async with connected(door, mode=era) as client:
+async def client(mcp_server: McpServer, era: str) -> AsyncIterator[Client]:
+    async with connected(mcp_server, mode=era) as client:
         yield client

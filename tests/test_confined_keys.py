@@ -84,17 +84,19 @@ def test_no_answer_shows_whether_data_is_outside_or_missing(homes: Homes, era: s
     for server, its in ((homes.server, homes.names), (homes.server, nobodys), (homes.elsewhere, elsewhere)):
         who = confined(server, its.user, era)
         listed = [substituted(uri, homes.names, its) for uri in homes.listed]
-        told = [(asked, who.ask(asked.method, asked.params, asked.session)) for asked in questions(who, listed, its)]
-        assert [asked.what for asked, answer in told if SECRET in answer and SECRET not in str(asked)] == []
-        masked = [(asked, comparable(answer, who, its, homes.names)) for asked, answer in told]
-        answers.append([(asked, answer.replace(who.namespace, "<own>")) for asked, answer in masked])
+        responses = [
+            (probe, who.ask(probe.method, probe.params, probe.session)) for probe in questions(who, listed, its)
+        ]
+        assert [probe.what for probe, answer in responses if SECRET in answer and SECRET not in str(probe)] == []
+        masked = [(probe, comparable(answer, who, its, homes.names)) for probe, answer in responses]
+        answers.append([(probe, answer.replace(who.namespace, "<own>")) for probe, answer in masked])
 
     with_anns, with_nobodys, without_ann = answers
-    for (asked, answer), (_, of_nobodys), (_, answer_elsewhere) in zip(
+    for (probe, answer), (_, of_nobodys), (_, answer_elsewhere) in zip(
         with_anns, with_nobodys, without_ann, strict=True
     ):
-        assert answer == of_nobodys, asked
-        assert answer == answer_elsewhere, asked
+        assert answer == of_nobodys, probe
+        assert answer == answer_elsewhere, probe
 
 
 def test_only_families_with_namespaces_are_open(homes: Homes) -> None:
@@ -150,9 +152,9 @@ def mixed(homes: Homes) -> Mixed:
     return Mixed(who, {"first": first, "second": second, "came": came}, {"far": far, "left": left, "namespace": other})
 
 
-def test_what_is_inside_shows_nothing_that_it_is_tied_to_outside(mixed: Mixed) -> None:
+def test_data_inside_shows_no_links_to_the_outside(mixed: Mixed) -> None:
     http, ids = mixed.who.http, mixed.inside
-    told = [
+    responses = [
         call(http, "memory_search", query="walnut"),
         call(http, "memory_search", tags=["memory"]),
         call(http, "memory_recent"),
@@ -165,8 +167,8 @@ def test_what_is_inside_shows_nothing_that_it_is_tied_to_outside(mixed: Mixed) -
         mixed.who.ask("resources/read", {"uri": "memory://recent"}),
         mixed.who.ask("resources/list", {}),
     ]
-    said = json.dumps(told)
-    assert [text for text in ("wombat", *mixed.outside.values()) if text in said] == []
+    output = json.dumps(responses)
+    assert [text for text in ("wombat", *mixed.outside.values()) if text in output] == []
     assert {one["id"] for one in call(http, "memory_search", query="walnut")["memories"]} == set(ids.values())
     assert [node["id"] for node in call(http, "memory_neighbors", id=ids["first"], depth=3)["nodes"]] == [ids["first"]]
     assert call(http, "memory_get", id=ids["first"], include_links=True)["links"]["outgoing"] == []
@@ -178,7 +180,7 @@ def test_what_is_inside_shows_nothing_that_it_is_tied_to_outside(mixed: Mixed) -
     ] == ["walnut three"]
 
 
-def test_no_score_tells_which_words_are_outside(homes: Homes) -> None:
+def test_scores_do_not_reveal_words_outside(homes: Homes) -> None:
     """Of two words that one note each holds inside, one is also in many notes outside."""
     who = confined(homes.server, homes.names.user)
     portal = f"mem://{who.namespace}/p"
@@ -203,7 +205,7 @@ def test_no_score_tells_which_words_are_outside(homes: Homes) -> None:
     assert scores() == before
 
 
-def test_a_version_from_before_a_note_came_is_as_unknown_as_one_that_never_was(mixed: Mixed) -> None:
+def test_versions_from_before_a_move_are_not_found(mixed: Mixed) -> None:
     answers = [
         mixed.who.ask(
             "tools/call", {"name": "memory_get", "arguments": {"id": mixed.inside["came"], "version": version}}
@@ -225,8 +227,8 @@ def test_a_version_from_before_a_note_came_is_as_unknown_as_one_that_never_was(m
 )
 def test_nothing_is_written_outside(mixed: Mixed, homes: Homes, arguments: dict[str, Any]) -> None:
     def answer(namespace: str) -> str:
-        asked = json.dumps(arguments).replace("{}", namespace).replace('"first"', f'"{mixed.inside["first"]}"')
-        return mixed.who.ask("tools/call", json.loads(asked)).replace(namespace, "<namespace>")
+        probe = json.dumps(arguments).replace("{}", namespace).replace('"first"', f'"{mixed.inside["first"]}"')
+        return mixed.who.ask("tools/call", json.loads(probe)).replace(namespace, "<namespace>")
 
     missing = f"other-{uuid4().hex[:8]}"
     before = call(homes.ann, "memory_stats", namespace=mixed.outside["namespace"])
@@ -272,22 +274,22 @@ def test_files_are_shared_with_no_other_key(homes: Homes) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_confined_client_hears_of_nothing_outside(homes: Homes, era: str) -> None:
+def test_a_confined_client_gets_no_notifications_from_outside(homes: Homes, era: str) -> None:
     who = confined(homes.server, homes.names.user, era)
     shared, *own_tags = (f"memory://tag/{name}" for name in (homes.names.tag, "first", "next", "last"))
     own = call(who.http, "memory_create", content="mine", tags=[homes.names.tag])["id"]
     prefixes = ("memory://note", "memory://tag", "memory://recent", "mem:")
     watched = [f"memory://note/{own}", shared, *own_tags, *homes.listed]
     with ear(who, [uri for uri in dict.fromkeys(watched) if uri.startswith(prefixes)]) as heard:
-        for name in ("first", "next"):  # what the creation had still to tell comes before the second of them
+        for name in ("first", "next"):  # the last notifications of the creation arrive before the second of them
             call(who.http, "memory_update", id=own, add_tags=[name])
             assert any(uri == f"memory://tag/{name}" for _, uri in heard)
         write_everywhere(homes.ann, homes.names)
         call(homes.ann, "memory_get", id=homes.names.note)
         call(homes.ann, "memory_link", source_id=homes.names.note, target_id=own)
         call(who.http, "memory_update", id=own, add_tags=["last"])
-        told = list(takewhile(lambda news: news[1] != own_tags[-1], heard))
-    assert {uri for _, uri in told} <= {"memory://recent", f"memory://note/{own}", shared, *own_tags}
+        responses = list(takewhile(lambda news: news[1] != own_tags[-1], heard))
+    assert {uri for _, uri in responses} <= {"memory://recent", f"memory://note/{own}", shared, *own_tags}
 
 
 def test_keys_say_whether_they_are_confined(homes: Homes) -> None:
@@ -302,13 +304,13 @@ def test_keys_say_whether_they_are_confined(homes: Homes) -> None:
     assert (listed["narrow"]["confined"], listed["narrow"]["families"]) == (True, ["notes", "portals", "recall"])
 
 
-def test_rest_makes_confined_keys(homes: Homes) -> None:
+def test_rest_creates_confined_keys(homes: Homes) -> None:
     _, browser = person(homes.server)
     with closing(browser):
-        asked = {"name": "narrow", "namespace": "work", "confined": True}
-        key = browser.post("/api/mcp/keys", json=asked).json()
+        probe = {"name": "narrow", "namespace": "work", "confined": True}
+        key = browser.post("/api/mcp/keys", json=probe).json()
         wide = browser.post("/api/mcp/keys", json={"name": "wide"}).json()
-        refused = browser.post("/api/mcp/keys", json=asked | {"families": ["vault"]})
+        refused = browser.post("/api/mcp/keys", json=probe | {"families": ["vault"]})
         shown = browser.get("/api/mcp/keys").json()["keys"]
     assert {one["name"]: one["confined"] for one in shown} == {"narrow": True, "wide": False}
     assert (key["families"], wide["families"]) == (["notes", "portals", "recall"], [])
@@ -318,8 +320,8 @@ def test_rest_makes_confined_keys(homes: Homes) -> None:
     assert http.modern_call("memory_create", content="x", namespace="home")["error"] == "not_found"
 
 
-def test_ann_herself_sees_it_all(homes: Homes) -> None:
-    """Else confined keys would be told nothing because nothing is there."""
+def test_an_unconfined_key_sees_everything(homes: Homes) -> None:
+    """Otherwise the other tests could pass because nothing is stored."""
     its: Names = homes.names
     assert ANNS in json.dumps(call(homes.ann, "memory_list_namespaces"))
     assert call(homes.ann, "memory_get", id=its.note)["namespace"] == its.namespace

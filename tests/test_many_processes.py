@@ -70,7 +70,7 @@ def test_nothing_acknowledged_is_lost_to_kill_9(tmp_path: Path) -> None:
     for round_ in range(KILLS):
         server = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID=f"s{round_}"))
         killer = kill_after(server, chance.randint(1, 80))
-        acknowledged |= write_until_dead(server, round_)
+        acknowledged |= write_until_killed(server, round_)
         killer.join()
         server.kill()
 
@@ -88,7 +88,7 @@ def test_nothing_acknowledged_is_lost_to_kill_9(tmp_path: Path) -> None:
     assert found == [(len(kept),)]
 
 
-def write_until_dead(server: Stdio, round_: int) -> set[str]:
+def write_until_killed(server: Stdio, round_: int) -> set[str]:
     """The keys whose commit was answered."""
     answered: set[str] = set()
     try:

@@ -8,7 +8,7 @@ from tests.wire import Stdio
 CHANGED = {"jsonrpc": "2.0", "method": "notifications/resources/list_changed"}
 
 
-def test_a_client_of_another_process_is_told(tmp_path: Path) -> None:
+def test_a_client_of_another_process_is_notified(tmp_path: Path) -> None:
     reader, writer = Stdio.start(tmp_path), Stdio.start(tmp_path)
     reader.ask("resources/subscribe", {"uri": "memory://vault/k"})
     writer.call("commit_memory", scope="vault", key="k", content="c")
@@ -36,11 +36,11 @@ def test_it_works_in_a_folder_with_a_long_name(tmp_path: Path) -> None:
 
 
 def test_a_server_that_died_is_forgotten(tmp_path: Path) -> None:
-    dead, writer = Stdio.start(tmp_path), Stdio.start(tmp_path)
-    dead.kill()
+    killed, writer = Stdio.start(tmp_path), Stdio.start(tmp_path)
+    killed.kill()
     assert len(list((tmp_path / "servers").glob("*.sock"))) == 2
     writer.call("commit_memory", scope="vault", key="k", content="c")
-    writer.receive()  # when its own client is told, the neighbours have been
+    writer.receive()  # when its own client is notified, the peers have been
     assert len(list((tmp_path / "servers").glob("*.sock"))) == 1
     writer.close()
 
@@ -62,7 +62,7 @@ def test_long_addresses_and_many_of_them_arrive(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_an_address_is_told_as_the_client_spells_it(tmp_path: Path) -> None:
+def test_notifications_spell_an_address_as_the_client_does(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path)
     spellings = ["memory://vault/a%2fé b", "memory://vault/a/%c3%a9%20b", "memory://vault?limit=10"]
     for uri in spellings:

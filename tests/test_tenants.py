@@ -2,7 +2,7 @@
 that the server itself lists.
 
 Ann keeps something in every family. Then three strangers with empty memories say the same things in the same order:
-one with Ann's identifiers, one with identifiers nobody has, one with Ann's again on a server that never met her. Their
+one with Ann's identifiers, one with unused identifiers, one with Ann's again on a server that never met her. Their
 answers must be the same bytes.
 """
 
@@ -29,7 +29,7 @@ from tests.conftest import ERAS
 from tests.server.test_http import events_of
 from tests.wire import HELLO, Http, http_server, modern_meta
 
-ANNS, MISSING = "quokka", "numbat"  # in every name of Ann's, and in the ones that nobody has: as long, and one word
+ANNS, MISSING = "quokka", "numbat"  # in every name of Ann's, and in unused ones: as long, and one word
 SECRET = "ombudswoman"  # in everything Ann keeps, and in nothing a stranger says
 PAST = "2020-01-01T00:00:00Z"
 SESSION_META = "memory-mcp/sessionId"
@@ -39,14 +39,14 @@ Arguments = dict[str, Any]
 
 @dataclass(frozen=True)
 class Names:
-    """Ann's identifiers, or those of nobody in the same shape."""
+    """Ann's identifiers, or unused ones of the same form."""
 
     code: str
     note: str
     linked_note: str
     archived_note: str
     user: str
-    connection_session: str  # of a handshake; nobody chose it
+    connection_session: str  # of a handshake; the server chose it
     data_dir: Path
 
     @property
@@ -284,8 +284,8 @@ CALLS: dict[str, Sequence[Callable[[Names], Arguments]]] = {
     ],
     "portal_view": [in_portal, lambda its: {"portalUri": f"{its.portal}/{its.table}"}],
 }
-"""What a stranger asks of each tool, with somebody's identifiers. Where lists go by times in seconds, nobody makes two
-things of a kind: their order would be chance."""
+"""A stranger's calls of each tool, with another user's identifiers. Where lists are ordered by seconds, no call
+creates two items of a kind: their order would be chance."""
 
 ADDRESSES: dict[str, Sequence[Callable[[Names], str]]] = {
     "memory://vault{?offset,limit}": [lambda its: "memory://vault", lambda its: "memory://vault?offset=0&limit=1000"],
@@ -359,8 +359,8 @@ class Visitor:
 
     def result(self, method: str, params: Arguments | None = None) -> dict[str, Any]:
         """Of something that must succeed."""
-        said = self.ask(method, params or {}).partition("\n")[2]
-        answers = [json.loads(line.removeprefix("data: ")) for line in said.splitlines() if '"jsonrpc"' in line]
+        output = self.ask(method, params or {}).partition("\n")[2]
+        answers = [json.loads(line.removeprefix("data: ")) for line in output.splitlines() if '"jsonrpc"' in line]
         found = next(answer for answer in answers if answer.get("id") == 1)
         assert "result" in found, found
         return cast(dict[str, Any], found["result"])
@@ -390,7 +390,7 @@ def fill(ann: Http, user: str) -> Names:
     linked = call(ann, "memory_create", content=f"{SECRET} {ANNS}", title="linked", **own)["id"]
     archived = call(ann, "memory_create", content=f"{SECRET} {ANNS}", title="archived", **own)["id"]
     note = call(ann, "memory_create", content=f"{SECRET} [[linked]]", title=its.title, **own)["id"]
-    call(ann, "memory_update", id=note, content=f"{SECRET} [[linked]] anew {ANNS}")
+    call(ann, "memory_update", id=note, content=f"{SECRET} [[linked]] again {ANNS}")
     call(ann, "memory_link", source_id=note, target_id=linked)
     call(ann, "memory_delete", id=archived)
     call(ann, "add_memory", store=its.store, path=its.path, content=f"{SECRET} {ANNS}", tags=[its.tag])
@@ -440,7 +440,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Probe:
     what: str
     method: str
     params: Arguments
@@ -454,12 +454,12 @@ def tools_of(who: Visitor) -> list[dict[str, Any]]:
 ORDER = [Scope.READ, Scope.DELETE, Scope.LINK, Scope.WRITE]
 
 
-def tool_calls(tools: Sequence[Mapping[str, Any]], its: Names) -> Iterator[Asked]:
+def tool_calls(tools: Sequence[Mapping[str, Any]], its: Names) -> Iterator[Probe]:
     """Reading and deleting before writing, and what changes something before what makes it: families list those tools
     first that make something. So everything is asked for first while the stranger has nothing of the sort."""
     for name in (tool["name"] for scope in ORDER for tool in reversed(tools) if tool["_meta"]["scope"] == scope):
         for arguments in CALLS[name]:
-            yield Asked(name, "tools/call", {"name": name, "arguments": arguments(its)})
+            yield Probe(name, "tools/call", {"name": name, "arguments": arguments(its)})
 
 
 def variables(template: str) -> list[str]:
@@ -471,15 +471,15 @@ def addresses(templates: Iterable[str], listed: Sequence[str], its: Names) -> li
     return [*listed, *(address(its) for template in templates for address in ADDRESSES[template])]
 
 
-def readings(templates: Sequence[str], listed: Sequence[str], its: Names, era: str) -> Iterator[Asked]:
+def readings(templates: Sequence[str], listed: Sequence[str], its: Names, era: str) -> Iterator[Probe]:
     for uri in addresses(templates, listed, its):
-        yield Asked(f"read {uri}", "resources/read", {"uri": uri})
+        yield Probe(f"read {uri}", "resources/read", {"uri": uri})
         if era == "legacy":
-            yield Asked(f"watch {uri}", "resources/subscribe", {"uri": uri})
-            yield Asked(f"unwatch {uri}", "resources/unsubscribe", {"uri": uri})
+            yield Probe(f"watch {uri}", "resources/subscribe", {"uri": uri})
+            yield Probe(f"unwatch {uri}", "resources/unsubscribe", {"uri": uri})
 
 
-def completions(templates: Sequence[str], prompts: Sequence[Mapping[str, Any]], its: Names) -> Iterator[Asked]:
+def completions(templates: Sequence[str], prompts: Sequence[Mapping[str, Any]], its: Names) -> Iterator[Probe]:
     refs: list[tuple[Arguments, str]] = [
         ({"type": "ref/resource", "uri": template}, name) for template in templates for name in variables(template)
     ]
@@ -491,30 +491,30 @@ def completions(templates: Sequence[str], prompts: Sequence[Mapping[str, Any]], 
     for ref, name in refs:
         for value in ("", its.code[:3], its.note[:6], its.connection_session[:6]):
             params = {"ref": ref, "argument": {"name": name, "value": value}}
-            yield Asked(f"complete {name} of {ref} from {value!r}", "completion/complete", params)
+            yield Probe(f"complete {name} of {ref} from {value!r}", "completion/complete", params)
 
 
-def prompt_readings(prompts: Sequence[Mapping[str, Any]], its: Names) -> Iterator[Asked]:
+def prompt_readings(prompts: Sequence[Mapping[str, Any]], its: Names) -> Iterator[Probe]:
     for prompt in prompts:
         given = {argument["name"]: its.note for argument in prompt["arguments"]}
-        yield Asked(f"prompt {prompt['name']}", "prompts/get", {"name": prompt["name"], "arguments": given})
+        yield Probe(f"prompt {prompt['name']}", "prompts/get", {"name": prompt["name"], "arguments": given})
 
 
-def questions(who: Visitor, listed: Sequence[str], its: Names) -> list[Asked]:
-    """Everything that this server can be asked: by somebody who has nothing, then in a session called as one of Ann's,
+def questions(who: Visitor, listed: Sequence[str], its: Names) -> list[Probe]:
+    """Every request that this server takes: by a user who has no data, then in a session called as one of Ann's,
     with namesakes of what she has, and once more what can be read."""
     tools, prompts = tools_of(who), who.result("prompts/list")["prompts"]
     templates = [one["uriTemplate"] for one in who.result("resources/templates/list")["resourceTemplates"]]
     reading = [tool for tool in tools if tool["annotations"]["readOnlyHint"]]
     looking = [
-        *(Asked(method, method, {}) for method in ("resources/list", "prompts/list", "tools/list")),
+        *(Probe(method, method, {}) for method in ("resources/list", "prompts/list", "tools/list")),
         *readings(templates, listed, its, who.era),
         *completions(templates, prompts, its),
         *prompt_readings(prompts, its),
     ]
     first = [*looking, *tool_calls(tools, its)]
     again = [*tool_calls(tools, its), *looking, *tool_calls(reading, its)]
-    return [*first, *(replace(asked, session=its.session) for asked in again)]
+    return [*first, *(replace(probe, session=its.session) for probe in again)]
 
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)")
@@ -551,21 +551,23 @@ def substituted(text: str, its: Names, other: Names) -> str:
 def test_no_answer_shows_whether_data_is_another_users_or_missing(house: House, era: str) -> None:
     missing = house.names.as_missing()
     anns_elsewhere = replace(house.names, data_dir=house.elsewhere.data_dir)
-    answers: list[list[tuple[Asked, str]]] = []
+    answers: list[list[tuple[Probe, str]]] = []
     for server, its in ((house.server, house.names), (house.server, missing), (house.elsewhere, anns_elsewhere)):
         who = Visitor.new(server, era)
         listed = [substituted(uri, house.names, its) for uri in house.listed]
-        told = [(asked, who.ask(asked.method, asked.params, asked.session)) for asked in questions(who, listed, its)]
-        assert [asked.what for asked, answer in told if SECRET in answer and SECRET not in str(asked)] == []
-        answers.append([(asked, comparable(answer, who, its, house.names)) for asked, answer in told])
+        responses = [
+            (probe, who.ask(probe.method, probe.params, probe.session)) for probe in questions(who, listed, its)
+        ]
+        assert [probe.what for probe, answer in responses if SECRET in answer and SECRET not in str(probe)] == []
+        answers.append([(probe, comparable(answer, who, its, house.names)) for probe, answer in responses])
 
     with_anns, with_missing, without_ann = answers
-    for (asked, answer), (_, of_missing), (_, elsewhere) in zip(with_anns, with_missing, without_ann, strict=True):
-        assert answer == of_missing, asked
-        assert answer == elsewhere, asked
+    for (probe, answer), (_, of_missing), (_, elsewhere) in zip(with_anns, with_missing, without_ann, strict=True):
+        assert answer == of_missing, probe
+        assert answer == elsewhere, probe
 
 
-def test_every_tool_and_template_is_asked_of_by_strangers(house: House) -> None:
+def test_strangers_call_every_tool_and_template(house: House) -> None:
     ann = Visitor(house.ann, house.names.user, "2026-07-28")
     tools = {tool["name"] for tool in tools_of(ann)}
     templates = {one["uriTemplate"] for one in ann.result("resources/templates/list")["resourceTemplates"]}
@@ -576,18 +578,18 @@ def test_every_tool_and_template_is_asked_of_by_strangers(house: House) -> None:
     assert set(ADDRESSES) - templates == set(), "These resource templates are gone: take them out of ADDRESSES."
 
 
-def test_ann_is_answered_herself(house: House) -> None:
-    """Else the strangers would be told nothing because nothing is there."""
+def test_the_owner_gets_answers(house: House) -> None:
+    """Otherwise the other tests could pass because nothing is stored."""
     ann = Visitor(house.ann, house.names.user, "2026-07-28")
     shown = [uri for uri in house.listed if ANNS in uri or house.names.note in uri]
     assert len(shown) >= 4
     reading = {tool["name"] for tool in tools_of(ann) if tool["annotations"]["readOnlyHint"]}
     for name in sorted(reading - {"portal_import", "portal_export", "switch_project"}):
-        told = [
+        responses = [
             ann.ask("tools/call", {"name": name, "arguments": arguments(house.names)}, house.names.session)
             for arguments in CALLS[name]
         ]
-        assert any(ANNS in answer or SECRET in answer for answer in told), (name, told)
+        assert any(ANNS in answer or SECRET in answer for answer in responses), (name, responses)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
@@ -597,8 +599,8 @@ def test_another_users_connection_is_answered_like_a_missing_one(house: House, m
 
     def answer(connection: str) -> tuple[int, str]:
         headers = stranger.headers(**{"mcp-session-id": connection})
-        said = stranger.client.request(method, "/mcp", json=message if method == "POST" else None, headers=headers)
-        return said.status_code, said.text.replace(connection, "<connection>")
+        output = stranger.client.request(method, "/mcp", json=message if method == "POST" else None, headers=headers)
+        return output.status_code, output.text.replace(connection, "<connection>")
 
     anns = house.ann.handshake()
     assert answer(anns) == answer(uuid4().hex)
@@ -606,7 +608,7 @@ def test_another_users_connection_is_answered_like_a_missing_one(house: House, m
     assert house.ann.legacy(anns, "tools/list")["result"]["tools"]
 
 
-def test_anothers_sse_stream_takes_no_messages(house: House) -> None:
+def test_another_users_sse_stream_takes_no_messages(house: House) -> None:
     stranger = Visitor.new(house.server, "2026-07-28").http
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
     with house.ann.client.stream("GET", "/mcp/sse", headers=house.ann.headers()) as stream:
@@ -636,7 +638,7 @@ def listening(http: Http, uris: Sequence[str]) -> AbstractContextManager[httpx.R
 
 @contextmanager
 def ear(who: Visitor, uris: Sequence[str]) -> Iterator[Iterator[News]]:
-    """What somebody is told who watches these addresses and the list of resources."""
+    """The notifications of a client that watches these addresses and the list of resources."""
     if who.connection is None:
         stream = listening(who.http, uris)
     else:
@@ -644,10 +646,10 @@ def ear(who: Visitor, uris: Sequence[str]) -> Iterator[Iterator[News]]:
             who.result("resources/subscribe", {"uri": uri})
         stream = who.http.client.stream("GET", "/mcp", headers=who.http.headers(**{"mcp-session-id": who.connection}))
     with stream as answer:
-        told = (json.loads(event) for _, event in events_of(answer) if event)
+        responses = (json.loads(event) for _, event in events_of(answer) if event)
         if who.connection is None:
-            next(told)  # the acknowledgement
-        yield ((message["method"], message.get("params", {}).get("uri")) for message in told)
+            next(responses)  # the acknowledgement
+        yield ((message["method"], message.get("params", {}).get("uri")) for message in responses)
 
 
 def test_listening_for_another_users_data_is_answered_like_for_missing_data(house: House) -> None:
@@ -674,7 +676,7 @@ def write_everywhere(ann: Http, its: Names) -> None:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_stranger_hears_nothing_of_anothers_writes(house: House, era: str) -> None:
+def test_a_stranger_gets_no_notifications_of_other_users_writes(house: House, era: str) -> None:
     stranger = Visitor.new(house.server, era)
     ann = Visitor(house.ann, house.names.user, era, connection=house.ann.handshake() if era == "legacy" else None)
     own = "memory://vault/mine"
@@ -777,22 +779,22 @@ def whole(answer: httpx.Response) -> str:
 
 
 def test_over_rest_another_users_data_is_answered_like_missing_data(house: House) -> None:
-    told: list[list[str]] = []
+    responses: list[list[str]] = []
     for its in (house.names, house.names.as_missing()):
         who, browser = person(house.server)
         with closing(browser):
             answers = []
-            for operation, asking in REST.items():
-                for ask in asking:
+            for operation, probes in REST.items():
+                for ask in probes:
                     path, body = ask(its)
                     answer = whole(browser.request(operation.split()[0], path, json=body))
                     assert SECRET not in answer, path
                     answers.append(f"{operation}: {comparable(answer, who, its, house.names)}")
-            told.append([re.sub(r"stranger-[0-9a-f]{8}|(?<=\"node\":\")\w+", "<own>", one) for one in answers])
-    assert told[0] == told[1]
+            responses.append([re.sub(r"stranger-[0-9a-f]{8}|(?<=\"node\":\")\w+", "<own>", one) for one in answers])
+    assert responses[0] == responses[1]
 
 
-def test_every_route_of_rest_is_asked_by_strangers(house: House) -> None:
+def test_strangers_call_every_rest_route(house: House) -> None:
     document = house.server.client.get("/api/openapi.json").json()
     there = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
     assert there == set(REST), "Say in REST what a stranger asks of each route, with Ann's identifiers."
@@ -821,7 +823,7 @@ def bare_call(key: Http, tool: str) -> dict[str, Any]:
 
 
 def word_of(answer: Mapping[str, Any]) -> str | None:
-    """The word of a refusal, whichever way the family tells it."""
+    """The word of a refusal, whichever way the family encodes it."""
     if "error" in answer:
         return cast(str, answer["error"]["data"]["error"])
     return cast(str | None, answer["result"]["structuredContent"].get("error"))
@@ -870,9 +872,7 @@ def test_a_key_of_one_family_reads_nothing_of_the_others(house: House, family: s
 
 
 @pytest.mark.parametrize("scope", list(Scope))
-def test_a_key_of_one_scope_is_told_which_one_it_lacks(
-    house: House, offered: list[dict[str, Any]], scope: Scope
-) -> None:
+def test_refusals_name_the_missing_scope(house: House, offered: list[dict[str, Any]], scope: Scope) -> None:
     key = key_of(house.server, "ann", "--scopes", scope.value)
 
     assert names_of(key) == {tool["name"] for tool in offered if tool["_meta"]["scope"] == scope}

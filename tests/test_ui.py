@@ -6,10 +6,10 @@ from pathlib import Path
 from tools import api_types, ui
 
 ADDRESSES = re.compile(rb"https?://([A-Za-z0-9.-]+)")
-WORDS = {b"www.w3.org", b"json-schema.org", b"github.com"}  # names of languages, which nobody asks for anything
+WORDS = {b"www.w3.org", b"json-schema.org", b"github.com"}  # names of languages; no request is sent to them
 
 
-def test_what_is_committed_was_built_from_these_sources() -> None:
+def test_the_committed_files_were_built_from_these_sources() -> None:
     assert ui.STAMP.read_text(encoding="utf-8").strip() == ui.digest(), "run `make ui` and commit its output"
 
 
@@ -22,7 +22,7 @@ def test_the_viewer_is_one_file_that_needs_no_other() -> None:
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", page)
 
 
-def test_the_web_app_asks_for_its_own_files_alone() -> None:
+def test_the_web_app_requests_only_its_own_files() -> None:
     page = (ui.WEB / "app" / "index.html").read_text(encoding="utf-8")
     assert all(address.startswith("/assets/") for address in re.findall(r'(?:src|href)="([^"]+)"', page))
     assert "<style" not in page

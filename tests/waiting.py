@@ -1,4 +1,4 @@
-"""The one place where a test looks again: another process, or a thread of the server, tells no test when it is done."""
+"""The one place where a test polls: other processes and threads do not notify a test when they are done."""
 
 import time
 from collections.abc import Callable

@@ -126,7 +126,7 @@ def kill_after(server: Stdio, messages: int) -> threading.Thread:
 
 @dataclass
 class Http:
-    """An HTTP server as a process, and a plain HTTP client at its door."""
+    """An HTTP server as a process, and a plain HTTP client connected to it."""
 
     process: Process | subprocess.Popen[str]
     url: str

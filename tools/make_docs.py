@@ -41,7 +41,7 @@ FILES = {
 
 def tools() -> Iterator[str]:
     yield "# Tools"
-    yield "What each tool takes and gives. How errors are told: [errors.md](errors.md)."
+    yield "The arguments and answers of each tool. Errors: [errors.md](errors.md)."
     for family in FAMILIES.values():
         yield f"## {family.name}\n\nFor {family.purpose}."
         for tool in family.tools.values():

@@ -27,9 +27,9 @@ REVISIONS = ("2025-11-25", "2026-07-28")
 INSPECTOR = "inspector"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"  # the server names itself on each result of the modern era only
 TOOLS = {"commit_memory", "search_memories", "prune_memory", "set_session_id"}
-PATIENCE = 300.0  # seconds for any command; the suite takes about ten
+COMMAND_TIMEOUT_S = 300.0  # for any command; the suite takes about ten
 SOON = 20.0  # seconds for a server to end
-MAX_LOG_CHARS = 4000  # characters shown of what a server said
+MAX_LOG_CHARS = 4000  # shown of a server's log
 
 
 @dataclass
@@ -62,14 +62,20 @@ def _run(command: Sequence[str], cwd: Path = ROOT, **environ: str) -> subprocess
     """Run a command to its end. One that does not come to it in time has failed."""
     try:
         return subprocess.run(
-            command, cwd=cwd, env=_environ(**environ), capture_output=True, text=True, timeout=PATIENCE, check=False
+            command,
+            cwd=cwd,
+            env=_environ(**environ),
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
         )
     except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 124, "", f"It did not end within {PATIENCE:.0f} seconds.")
+        return subprocess.CompletedProcess(command, 124, "", f"It did not end within {COMMAND_TIMEOUT_S:.0f} seconds.")
 
 
 def _environ(**more: str) -> dict[str, str]:
-    """Ours, without settings that somebody has made for a server of their own."""
+    """The environment of this process, without settings of a user's own server."""
     return {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_MCP_")} | more
 
 
@@ -82,7 +88,7 @@ def _judge(name: str, *arguments: str) -> list[str]:
 
 @contextmanager
 def serving(name: str, command: Sequence[str], scratch: Path, tally: Tally) -> Iterator[str]:
-    """The MCP address of a server that lives as long as the block, and must then end well when it is told to."""
+    """The MCP address of a server that runs as long as the block, and must then end with status 0 on SIGTERM."""
     log, failed_before = scratch / f"{name.replace(' ', '-')}.log", tally.failed
     with (
         log.open("w") as errors,
@@ -96,9 +102,9 @@ def serving(name: str, command: Sequence[str], scratch: Path, tally: Tally) -> I
                 server.wait(SOON)
             except subprocess.TimeoutExpired:
                 server.kill()
-    tally.check(f"{name}: ends when told to", f"its status is {server.returncode}" if server.returncode else None)
-    if tally.failed > failed_before and (said := log.read_text()):
-        print(f"      {name} said:\n{said[-MAX_LOG_CHARS:]}", flush=True)
+    tally.check(f"{name}: ends on SIGTERM", f"its status is {server.returncode}" if server.returncode else None)
+    if tally.failed > failed_before and (output := log.read_text()):
+        print(f"      log of {name}:\n{output[-MAX_LOG_CHARS:]}", flush=True)
 
 
 def _address(server: subprocess.Popen[str], log: Path) -> str:

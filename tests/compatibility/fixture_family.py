@@ -1,4 +1,4 @@
-"""Fixtures of the conformance suite that are a family like any other: the door serves them as it serves the vault."""
+"""Fixtures of the conformance suite that are a family like any other: the server serves them as it serves the vault."""
 
 from dataclasses import dataclass
 
@@ -59,25 +59,25 @@ class Nothing(Arguments):
 
 
 @dataclass(frozen=True)
-class Said:
+class TextAnswer:
     text: str
 
 
-@fixtures.tool(Nothing, answers=Said, title="Simple text", needs=Scope.READ)
-def test_simple_text(call: Call[None], asked: Nothing) -> Said:
+@fixtures.tool(Nothing, answers=TextAnswer, title="Simple text", needs=Scope.READ)
+def test_simple_text(call: Call[None], arguments: Nothing) -> TextAnswer:
     """Answer with a text."""
-    return Said("This is a simple text response for testing.")
+    return TextAnswer("This is a simple text response for testing.")
 
 
-@fixtures.tool(Nothing, answers=Said, title="Error", needs=Scope.READ)
-def test_error_handling(call: Call[None], asked: Nothing) -> Said:
+@fixtures.tool(Nothing, answers=TextAnswer, title="Error", needs=Scope.READ)
+def test_error_handling(call: Call[None], arguments: Nothing) -> TextAnswer:
     """Refuse, always."""
     raise Invalid("This tool intentionally returns an error for testing")
 
 
-@fixtures.tool(Nothing, answers=Said, title="Progress", needs=Scope.READ)
-def test_tool_with_progress(call: Call[None], asked: Nothing) -> Said:
-    """Report progress three times, from the thread that rooms work in."""
+@fixtures.tool(Nothing, answers=TextAnswer, title="Progress", needs=Scope.READ)
+def test_tool_with_progress(call: Call[None], arguments: Nothing) -> TextAnswer:
+    """Report progress three times, from the thread that families run in."""
     for done in (0, 50, 100):
         call.progress(f"Completed step {done} of 100", done, 100)
-    return Said("All steps completed.")
+    return TextAnswer("All steps completed.")

@@ -1,5 +1,5 @@
-"""Fixture tools for what the protocol can do and no room of ours does: pictures, sampling, elicitation, input that is
-asked for in rounds. The conformance suite calls each by its name."""
+"""Fixture tools for features of the protocol that no family uses: pictures, sampling, elicitation, input that is
+requested in rounds. The conformance suite calls each by its name."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -178,16 +178,16 @@ async def test_logging_tool(call: FixtureCall) -> Answer:
 
 @tool()
 async def test_trigger_tool_change(call: FixtureCall) -> Answer:
-    """Tell everyone that the list of tools has changed."""
+    """Notify every client that the list of tools has changed."""
     await call.publish(ToolsListChanged())
-    return result(text("Told."))
+    return result(text("Notified."))
 
 
 @tool()
 async def test_trigger_prompt_change(call: FixtureCall) -> Answer:
-    """Tell everyone that the list of prompts has changed."""
+    """Notify every client that the list of prompts has changed."""
     await call.publish(PromptsListChanged())
-    return result(text("Told."))
+    return result(text("Notified."))
 
 
 # Questions to the client while a call runs, as the handshake era asks them

@@ -19,7 +19,7 @@ from filelock import FileLock
 HERE = Path(__file__).parent
 NODE = HERE / "node-requirements.txt"
 MANIFESTS = tuple(HERE / name for name in ("package.json", "package-lock.json", ".npmrc"))
-PATIENCE = 300.0  # seconds for any command
+COMMAND_TIMEOUT_S = 300.0  # for any command
 
 
 class Broken(Exception):
@@ -86,8 +86,8 @@ def node_and_npm(folder: Path) -> tuple[str, str]:
 
 def _must(command: Sequence[str], cwd: Path) -> None:
     try:
-        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as exc:
-        raise Broken(f"{' '.join(command)} did not end within {PATIENCE:.0f} seconds.") from exc
+        raise Broken(f"{' '.join(command)} did not end within {COMMAND_TIMEOUT_S:.0f} seconds.") from exc
     if done.returncode:
         raise Broken(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")

@@ -1,7 +1,7 @@
 """Real clients of older SDKs visit the real server, over every transport it has.
 
 Each client lives in an environment of its own under .compat/, with the versions that clients/NAME.txt pins.
-To pin one anew: `uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
+To update the pins of one: `uv pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 clients/NAME.in -o clients/NAME.txt`.
 """
 
@@ -23,12 +23,12 @@ HERE = Path(__file__).parent / "clients"
 ENVIRONMENTS = Path(__file__).parents[2] / ".compat"
 BIN = Path(sys.executable).parent
 SERVER = str(BIN / "memory-mcp")
-PATIENCE = 60  # seconds for one visit, which takes about two
+VISIT_TIMEOUT_S = 60  # a visit takes about two seconds
 
 
 @dataclass(frozen=True)
-class Door:
-    """One way into the server, as script.py takes it."""
+class Endpoint:
+    """A transport and its target, as script.py takes them."""
 
     transport: str
     target: tuple[str, ...]
@@ -44,12 +44,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as data_dir:
         key = create_key(data_dir)
         with http_server(data_dir) as url:
-            doors = [
-                Door("stdio", (SERVER, "--data-dir", data_dir)),
-                Door("http", (url,)),
-                Door("sse", (f"{url}/sse",)),
+            endpoints = [
+                Endpoint("stdio", (SERVER, "--data-dir", data_dir)),
+                Endpoint("http", (url,)),
+                Endpoint("sse", (f"{url}/sse",)),
             ]
-            passed = [visit(client, pythons[client], door, key) for client in clients for door in doors]
+            passed = [visit(client, pythons[client], endpoint, key) for client in clients for endpoint in endpoints]
     print(f"{passed.count(True)} passed, {passed.count(False)} failed")
     return 0 if all(passed) else 1
 
@@ -82,20 +82,26 @@ def http_server(data_dir: str) -> Iterator[str]:
             server.terminate()
 
 
-def visit(client: str, python: Path, door: Door, key: str) -> bool:
-    """Print how it went. A failed visit shows all that the client, and a server of its own, said."""
+def visit(client: str, python: Path, endpoint: Endpoint, key: str) -> bool:
+    """Print how it went. A failed visit shows the output of the client and of a server of its own."""
     started = time.monotonic()
-    command = [str(python), str(HERE / "script.py"), f"{client}-{door.transport}", door.transport, *door.target]
+    command = [
+        str(python),
+        str(HERE / "script.py"),
+        f"{client}-{endpoint.transport}",
+        endpoint.transport,
+        *endpoint.target,
+    ]
     environment = os.environ | {"MEMORY_KEY": key}
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, timeout=PATIENCE)
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=VISIT_TIMEOUT_S)
     except subprocess.TimeoutExpired as exc:
-        said = (exc.stderr or b"") + f"No end after {PATIENCE} seconds.\n".encode()
-        done = subprocess.CompletedProcess(command, 1, b"", said)
+        output = (exc.stderr or b"") + f"No end after {VISIT_TIMEOUT_S} seconds.\n".encode()
+        done = subprocess.CompletedProcess(command, 1, b"", output)
     passed = done.returncode == 0
     spoke = done.stdout.decode().strip() or "-"
     took = time.monotonic() - started
-    print(f"{client:<10}{door.transport:<7}{spoke:<12}{'passed' if passed else 'FAILED'}  {took:.1f} s", flush=True)
+    print(f"{client:<10}{endpoint.transport:<7}{spoke:<12}{'passed' if passed else 'FAILED'}  {took:.1f} s", flush=True)
     if not passed:
         print(done.stderr.decode(), file=sys.stderr, flush=True)
     return passed

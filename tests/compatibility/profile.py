@@ -1,4 +1,4 @@
-"""The server that the conformance suite is run against: our own door, with the fixtures the suite calls by name.
+"""The server that the conformance suite is run against: our own server, with the fixtures the suite calls by name.
 
 Everything a client reaches here is ours (HTTP application, middleware, sessions, listeners, families) but for what
 the product has no use of: sampling, elicitation, logging, prompts and the like are added by FixtureDoor. For tests
@@ -28,8 +28,8 @@ from tests.compatibility.fixture_prompts import PROMPTS
 from tests.compatibility.fixture_tools import TOOLS, FixtureCall
 
 
-class FixtureDoor(McpServer):
-    """Our door and the suite's fixtures. What is no fixture goes to our door unchanged."""
+class FixtureServer(McpServer):
+    """Our server and the suite's fixtures. Calls of other tools are unchanged."""
 
     def __init__(self, app: App) -> None:
         super().__init__(app)
@@ -51,7 +51,7 @@ class FixtureDoor(McpServer):
     async def call_tool_or_fixture(self, ctx: Context, params: types.CallToolRequestParams) -> fixture_tools.Answer:
         if params.name not in TOOLS:
             return await self.call_tool(ctx, params)
-        # The listeners of this user, as the door finds them. The product's lists of tools and prompts never change,
+        # The listeners of this user, as the server finds them. The product's lists of tools and prompts never change,
         # so only here is there anything to say.
         publish = self.listeners.of(request_context.caller(ctx))._bus.publish
         call = FixtureCall(ctx, params.arguments or {}, params.input_responses or {}, params.request_state, publish)
@@ -77,7 +77,7 @@ class FixtureDoor(McpServer):
 
 
 def run(port: int, data_dir: str) -> None:
-    """Serve until told to stop, as `memory-mcp serve --transport http --auth none` does."""
+    """Serve until a signal arrives, as `memory-mcp serve --transport http --auth none` does."""
     chosen = settings.load(
         {"transport": "http", "port": port, "data_dir": data_dir, "auth": "none", "log_level": "warning"}, environ={}
     ).settings
@@ -93,8 +93,8 @@ def run(port: int, data_dir: str) -> None:
         listening = http_server.bound(chosen)
         sys.stdout.write(startup_message.text(chosen, listening.getsockname()[1], None, None))
         sys.stdout.flush()
-        door = http.HttpServer(app, FixtureDoor(app))
-        http_server.Server(http_server.config(door.app, chosen), door.close_streams).run(sockets=[listening])
+        server = http.HttpServer(app, FixtureServer(app))
+        http_server.Server(http_server.config(server.app, chosen), server.close_streams).run(sockets=[listening])
 
 
 def main() -> None:

@@ -106,9 +106,9 @@ def server(data_dir: Path, environ: Mapping[str, str] | None = None, **options: 
 
 @asynccontextmanager
 async def _client(app: App) -> AsyncIterator[Client]:
-    door = McpServer(app)
-    door.start_notifications()
-    async with connected(door) as client:
+    mcp_server = McpServer(app)
+    mcp_server.start_notifications()
+    async with connected(mcp_server) as client:
         yield client
 
 

@@ -78,7 +78,7 @@ def _with(app: App, workshop: Family[None]) -> App:
 
 
 @pytest.fixture
-async def door(app: App, workshop: Family[None]) -> McpServer:
+async def mcp_server(app: App, workshop: Family[None]) -> McpServer:
     return McpServer(_with(app, workshop))
 
 
@@ -103,8 +103,8 @@ async def test_a_cancelled_call_is_told_so(app: App, workshop: Family[None], era
             noticed.set()
         return Done(0)
 
-    door = McpServer(_with(app, workshop))
-    async with connected(door, mode=era) as client, anyio.create_task_group() as tasks:
+    mcp_server = McpServer(_with(app, workshop))
+    async with connected(mcp_server, mode=era) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "wait", {})
         await anyio.to_thread.run_sync(started.wait, 10)
         tasks.cancel_scope.cancel()

@@ -24,7 +24,7 @@ SHA512 = (
 )
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chromium-headless-shell")
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking")
-PATIENCE = 300.0  # seconds for the package to come
+DOWNLOAD_TIMEOUT_S = 300.0
 UNPACK = "process.stdin.pipe(require('zlib').createBrotliDecompress()).pipe(process.stdout)"
 FONTS = '<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd"><fontconfig><dir>{0}</dir></fontconfig>'
 
@@ -89,7 +89,7 @@ def _node(scratch: Path) -> tuple[str, list[str]]:
 
 def _fetched(scratch: Path, npm: list[str]) -> Path:
     command = [*npm, "pack", f"{PACKAGE}@{VERSION}", "--silent"]
-    subprocess.run(command, cwd=scratch, capture_output=True, timeout=PATIENCE, check=True)
+    subprocess.run(command, cwd=scratch, capture_output=True, timeout=DOWNLOAD_TIMEOUT_S, check=True)
     [package] = scratch.glob("*.tgz")
     if hashlib.sha512(package.read_bytes()).hexdigest() != SHA512:
         raise OSError(f"{PACKAGE}@{VERSION} is not the one we know")
@@ -113,5 +113,5 @@ def _unpack(package: Path, folder: Path, node: str) -> None:
 def _decompressed(path: Path, node: str) -> Path:
     target = path.with_suffix("")
     with path.open("rb") as reading, target.open("wb") as writing:
-        subprocess.run([node, "-e", UNPACK], stdin=reading, stdout=writing, timeout=PATIENCE, check=True)
+        subprocess.run([node, "-e", UNPACK], stdin=reading, stdout=writing, timeout=DOWNLOAD_TIMEOUT_S, check=True)
     return target

@@ -38,8 +38,8 @@ class Site:
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         answer = self.me.post(f"/api/tools/{tool}", json=arguments)
         assert answer.status_code == 200, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        result: dict[str, Any] = answer.json()
+        return result
 
 
 @pytest.fixture(scope="session")
@@ -92,7 +92,7 @@ def fill_graph(site: Site) -> None:
         "create_entities",
         project="house",
         entities=[
-            {"name": name, "entity_type": "room", "observations": ["has a door"]} for name in ("Kitchen", "Hall")
+            {"name": name, "entity_type": "place", "observations": ["has a window"]} for name in ("Kitchen", "Hall")
         ],
     )
     site.call(
@@ -193,7 +193,7 @@ def new_account_page(browser: Browser, new_account: Site) -> Iterator[Page]:
 
 @contextmanager
 def open_page(context: BrowserContext, site: Site) -> Iterator[Page]:
-    """Fails a test whose page reports an error, breaks its policy, or asks another host for anything."""
+    """Fails a test whose page reports an error, breaks its policy, or sends a request to another host."""
     opened = context.new_page()
     watched = Watched(site.url)
     watched.watch(opened)
@@ -208,17 +208,17 @@ class Watched:
 
     def watch(self, page: Page) -> None:
         page.on("pageerror", self._failed)
-        page.on("console", self._said)
-        page.on("request", self._asked)
+        page.on("console", self._note_console)
+        page.on("request", self._note_request)
 
     def _failed(self, error: Error) -> None:
         self.wrong.append(error.message)
 
-    def _said(self, message: ConsoleMessage) -> None:
-        is_refusal = "status of 4" in message.text or "status of 503" in message.text  # which the page tells
+    def _note_console(self, message: ConsoleMessage) -> None:
+        is_refusal = "status of 4" in message.text or "status of 503" in message.text  # which the page shows
         if message.type == "error" and not is_refusal:
             self.wrong.append(message.text)
 
-    def _asked(self, request: Request) -> None:
+    def _note_request(self, request: Request) -> None:
         if not request.url.startswith((self._url, "blob:", "data:", "about:")):
-            self.wrong.append(f"asked {request.url}")
+            self.wrong.append(f"requested {request.url}")

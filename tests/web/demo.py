@@ -1,4 +1,4 @@
-"""A month of somebody's memory, for pictures: notes, facts, files, a graph and orders, by several clients."""
+"""A month of demo data, for pictures: notes, facts, files, a graph and orders, by several clients."""
 
 import random
 import re
@@ -16,7 +16,7 @@ from tests.waiting import eventually
 from tests.web.conftest import Site
 
 DAYS = 30
-PATIENCE = 60.0  # seconds for vectors
+VECTORS_TIMEOUT_S = 60.0
 PORTAL = "mem://shop/orders"
 ORDERS = 5_000
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset(FAMILIES))

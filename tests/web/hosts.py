@@ -50,12 +50,12 @@ class Host:
     def watch(self) -> None:
         """Notice what an app must not do: fail, and try what its host's policy forbids."""
         self.page.on("pageerror", self._failed)
-        self.page.on("console", self._said)
+        self.page.on("console", self._note_console)
 
     def _failed(self, error: Error) -> None:
         self.wrong.append(error.message)
 
-    def _said(self, message: ConsoleMessage) -> None:
+    def _note_console(self, message: ConsoleMessage) -> None:
         if "Content Security Policy" in message.text:
             self.wrong.append(message.text)
 
@@ -190,12 +190,12 @@ def show_by_app_bridge(host: Host, site: Site, script: str) -> None:
         ),
     )
     page.goto(f"{site.url}/test-host/")
-    asked = {
+    call = {
         "key": site.server.key,
         "era": MODERN,
         "tool": "portal_view",
         "input": {"portalUri": PORTAL},
         "sandbox": SANDBOX,
     }
-    page.evaluate("asked => window.show(asked)", asked)
+    page.evaluate("call => window.show(call)", call)
     expect(host.app.get_by_role("grid")).to_be_visible()

@@ -1,4 +1,4 @@
-"""Addresses, titles, focus, and what the app says when something is not there or somebody is signed out."""
+"""Addresses, titles, focus, and the app's messages when something is missing or the user is signed out."""
 
 import re
 
@@ -9,7 +9,7 @@ from tests.web.conftest import Site, sign_in_link
 from tests.web.looking import is_accessible
 
 
-def test_a_title_in_brackets_leads_to_its_note_however_many_speak_of_it(page: Page, site: Site) -> None:
+def test_a_title_in_brackets_links_to_its_note(page: Page, site: Site) -> None:
     for number in range(25):
         site.call("memory_create", title=f"Harbour {number}", content="The harbour, the harbour plan, the plan. " * 3)
     wanted = site.call("memory_create", title="Harbour  Plan", content="x" * 5000, namespace="port")
@@ -45,7 +45,7 @@ def test_every_tab_has_its_own_title(page: Page, site: Site) -> None:
     expect(page).to_have_title("mem://tests/shop · Memory")
 
 
-def test_the_keyboard_goes_on_from_where_it_was(page: Page) -> None:
+def test_focus_stays_where_it_was(page: Page) -> None:
     page.goto("/keys")
     revoke = page.get_by_role("button", name="Revoke first start")
     for answer in ("Escape", "Enter"):
@@ -62,7 +62,7 @@ def test_the_keyboard_goes_on_from_where_it_was(page: Page) -> None:
     expect(page.get_by_role("main")).to_be_focused()
 
 
-def test_what_is_not_there_is_said_in_words_for_people(page: Page) -> None:
+def test_missing_things_are_explained_to_people(page: Page) -> None:
     answer = page.goto("/nowhere/at/all")
     assert answer is not None
     assert answer.status == 404
@@ -81,7 +81,7 @@ def test_what_is_not_there_is_said_in_words_for_people(page: Page) -> None:
     expect(page.get_by_role("alert")).not_to_contain_text("pattern")
 
 
-def test_programs_are_told_what_is_not_there_as_ever(site: Site) -> None:
+def test_programs_still_get_not_found(site: Site) -> None:
     for path in ("/nowhere", "/api/nowhere"):
         answer = site.me.get(path)
         assert answer.status_code == 404
@@ -97,16 +97,18 @@ def test_a_user_who_is_signed_out_elsewhere_sees_so_and_can_come_back(browser: B
     page.goto("/memories?q=backup")
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     other.evaluate("fetch('/api/sign-out', { method: 'POST' })")
-    told = page.get_by_role("status").filter(has_text="You are signed out")
-    expect(told).to_be_visible()
+    message = page.get_by_role("status").filter(has_text="You are signed out")
+    expect(message).to_be_visible()
     is_accessible(page)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     page.clock.run_for(4500)
-    assert asked == []
-    expect(told.get_by_role("link", name="Sign in")).to_have_attribute("href", "/sign-in?next=%2Fmemories%3Fq%3Dbackup")
+    assert requested == []
+    expect(message.get_by_role("link", name="Sign in")).to_have_attribute(
+        "href", "/sign-in?next=%2Fmemories%3Fq%3Dbackup"
+    )
     other.goto(sign_in_link(site.server))
     page.evaluate("dispatchEvent(new Event('focus'))")
     expect(page.get_by_text("live", exact=True)).to_be_visible()
-    expect(told).to_have_count(0)
+    expect(message).to_have_count(0)
     context.close()

@@ -8,12 +8,12 @@ from tests.web.conftest import Site
 
 
 def test_home_paints_from_one_request(page: Page, site: Site) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
     held: list[Route] = []
 
     def hold(route: Route) -> None:
-        asked.append(route.request.url.removeprefix(site.url))
-        if asked[-1] == "/api/overview":
+        requested.append(route.request.url.removeprefix(site.url))
+        if requested[-1] == "/api/overview":
             route.continue_()
         else:
             held.append(route)
@@ -21,10 +21,10 @@ def test_home_paints_from_one_request(page: Page, site: Site) -> None:
     page.route(re.compile("/api/(overview|recent|mcp/memory|tools)"), hold)
     page.goto("/")
     totals = page.get_by_role("list", name="Totals")
-    told = site.me.get("/api/overview").json()
-    expect(totals.get_by_role("link", name=f"{told['notes']['notes']} Notes")).to_be_visible()
+    overview = site.me.get("/api/overview").json()
+    expect(totals.get_by_role("link", name=f"{overview['notes']['notes']} Notes")).to_be_visible()
     expect(totals.get_by_role("link", name="100,020 Rows in portals")).to_be_visible()
-    assert asked.count("/api/overview") == 1
+    assert requested.count("/api/overview") == 1
     assert held, "nothing else had answered"
     for route in held:
         route.continue_()

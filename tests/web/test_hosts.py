@@ -81,7 +81,7 @@ def test_1_rows_are_browsed(host: Host) -> None:
     expect(app.get_by_text("1–1 of 1", exact=True)).to_be_visible()
 
 
-def test_1_rows_are_scrolled_when_the_host_gives_room(host: Host) -> None:
+def test_1_rows_are_scrolled_in_a_large_host(host: Host) -> None:
     choose_table(host.app, "refunds")
     choose_table(host.app, "orders")
     host.app.get_by_role("button", name="Fullscreen", exact=True).click()
@@ -102,7 +102,7 @@ def test_2_the_schema_is_shown(host: Host) -> None:
     expect(host.app.get_by_text("refunds.order_id")).to_be_visible()
 
 
-def test_3_rows_are_deleted_and_come_back(host: Host, site: Site) -> None:
+def test_3_rows_are_deleted_and_restored(host: Host, site: Site) -> None:
     before = rows(site, "refunds")
     choose_table(host.app, "refunds")
     expect(host.app.locator("#row1")).to_contain_text("late")

@@ -42,7 +42,7 @@ def open_portal(page: Page, address: str) -> None:
     expect(page.get_by_role("grid", name="Rows of things").locator("#row0")).to_be_visible()
 
 
-def test_portals_show_what_they_are_called_and_follow_other_clients(page: Page, site: Site, address: str) -> None:
+def test_portals_show_their_names_and_changes_of_other_clients(page: Page, site: Site, address: str) -> None:
     page.goto("/portals")
     row = page.get_by_role("row").filter(has_text=address)
     expect(row.get_by_role("link", name=f"mem://{address}")).to_be_visible()
@@ -161,7 +161,7 @@ def test_saving_the_name_of_a_deleted_portal_does_not_make_it_again(page: Page, 
     assert f"mem://{address}" not in [portal["uri"] for portal in listed(site)]
 
 
-def test_who_may_only_read_gets_no_buttons_that_change_a_portal(
+def test_read_only_users_get_no_buttons_that_change_a_portal(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("read_only")

@@ -24,7 +24,7 @@ def cli(data_dir: Path, *arguments: str) -> Any:
     ("button", "taking_in"),
     [("Download my memories", ("import", "memory-mcp")), ("Download a backup of everything", ("restore",))],
 )
-def test_what_is_downloaded_is_there_again_in_an_empty_place(
+def test_a_download_can_be_imported_elsewhere(
     page: Page, site: Site, tmp_path: Path, button: str, taking_in: tuple[str, ...]
 ) -> None:
     page.goto("/settings")
@@ -79,8 +79,8 @@ def test_making_all_vectors_again_is_watched_as_it_goes(browser: Browser, tmp_pa
         context = browser.new_context(base_url=server.url, locale="en-US")
         context.add_cookies([{"name": name, "value": value, "url": server.url} for name, value in me.cookies.items()])
         page = context.new_page()
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        requested: list[str] = []
+        page.on("request", lambda request: requested.append(request.url))
         page.clock.install()
         page.goto("/settings")
         expect(page.get_by_text("ollama/tiny")).to_be_visible()
@@ -92,7 +92,7 @@ def test_making_all_vectors_again_is_watched_as_it_goes(browser: Browser, tmp_pa
         expect(page.get_by_text(re.compile(rf"^[1-9]\d? of {NOTES} notes .* are queued"))).to_be_visible()
         expect(page.get_by_text(f"{NOTES} of {NOTES} notes have their vector")).to_be_visible()
         expect(page.get_by_text(re.compile("are queued"))).to_have_count(0)
-        looks = len([url for url in asked if url.endswith("/embed-stats")])
+        stats_requests = len([url for url in requested if url.endswith("/embed-stats")])
         page.clock.run_for(2500)
-        assert len([url for url in asked if url.endswith("/embed-stats")]) == looks  # nobody asks in vain
+        assert len([url for url in requested if url.endswith("/embed-stats")]) == stats_requests  # no needless requests
         context.close()

@@ -24,7 +24,7 @@ def fill(page: Page, password: str) -> None:
 
 
 @pytest.mark.usefixtures("ann")
-def test_a_password_signs_in_and_leads_to_where_somebody_wanted_to_go(browser: Browser, site: Site) -> None:
+def test_a_password_signs_in_and_leads_to_the_requested_page(browser: Browser, site: Site) -> None:
     page = browser.new_page(base_url=site.url)
     page.goto("/memories?tag=ops")
     fill(page, "not it")
@@ -36,7 +36,7 @@ def test_a_password_signs_in_and_leads_to_where_somebody_wanted_to_go(browser: B
     page.close()
 
 
-def test_a_link_on_another_page_signs_in_after_a_question(browser: Browser, site: Site) -> None:
+def test_a_link_on_another_page_signs_in_after_a_confirmation(browser: Browser, site: Site) -> None:
     mail = f'<!doctype html><title>Mail</title><a href="{site.url}{sign_in_link(site.server)}">Your link</a>'
     page = browser.new_page()
 

@@ -1,4 +1,4 @@
-"""Files of stores in the web app: nothing that somebody wrote is lost."""
+"""Files of stores in the web app: no written text is lost."""
 
 import re
 
@@ -18,8 +18,8 @@ def edit(page: Page, path: str, text: str) -> None:
 
 
 def content(site: Site, path: str) -> str:
-    told = site.call("get_memory", store="default", path=path)
-    return str(told["content"]).strip()
+    memory = site.call("get_memory", store="default", path=path)
+    return str(memory["content"]).strip()
 
 
 @pytest.fixture
@@ -39,27 +39,27 @@ def test_a_file_is_edited_by_keyboard_and_the_address_says_so(page: Page, site: 
     assert content(site, file) == "Changed"
 
 
-def test_the_second_of_two_who_save_is_told(page: Page, site: Site, file: str) -> None:
+def test_the_second_of_two_saves_shows_the_conflict(page: Page, site: Site, file: str) -> None:
     edit(page, file, "Mine")
     site.call("update_memory", store="default", path=file, content="Theirs")
     page.get_by_role("button", name="Save").click()
-    told = page.get_by_role("alert")
-    expect(told).to_contain_text("Theirs")
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("Theirs")
     is_accessible(page)
     assert content(site, file) == "Theirs"
-    told.get_by_role("button", name="Overwrite with mine").click()
+    alert.get_by_role("button", name="Overwrite with mine").click()
     expect(page.get_by_role("article")).to_contain_text("Mine")
     assert content(site, file) == "Mine"
 
     edit(page, file, "Mine again")
     site.call("update_memory", store="default", path=file, content="Theirs again")
     page.get_by_role("button", name="Save").click()
-    told.get_by_role("button", name="Discard mine").click()
+    alert.get_by_role("button", name="Discard mine").click()
     expect(page.get_by_role("article")).to_contain_text("Theirs again")
     assert content(site, file) == "Theirs again"
 
 
-def test_what_is_written_waits_and_is_discarded_only_after_a_question(page: Page, site: Site, file: str) -> None:
+def test_a_draft_is_kept_and_discarded_only_after_a_confirmation(page: Page, site: Site, file: str) -> None:
     edit(page, file, "Half a sentence")
     page.get_by_role("link", name="ann", exact=True).or_(page.get_by_role("link", name="people/")).first.click()
     expect(page.get_by_text("Not saved yet")).to_be_visible()
@@ -93,8 +93,8 @@ def test_a_new_file_is_not_lost_and_not_written_twice(page: Page, site: Site) ->
     page.keyboard.press("Control+Enter")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", level=2, name="drafts/new")).to_be_visible()
-    told = site.call("get_memory", store="default", path="drafts/new")
-    assert told["metadata"]["tags"] == ["two words", "one"]
+    memory = site.call("get_memory", store="default", path="drafts/new")
+    assert memory["metadata"]["tags"] == ["two words", "one"]
 
 
 def test_a_file_that_is_deleted_while_one_edits_can_be_written_again(page: Page, site: Site, file: str) -> None:
@@ -109,7 +109,7 @@ def test_a_file_that_is_deleted_while_one_edits_can_be_written_again(page: Page,
     assert site.call("get_memory", store="default", path=file)["metadata"]["tags"] == ["kept"]
 
 
-def test_a_file_that_is_not_utf_8_comes_back_and_one_that_cannot_is_asked_for(page: Page, site: Site) -> None:
+def test_a_file_that_is_not_utf_8_is_restored_or_needs_a_confirmation(page: Page, site: Site) -> None:
     file = site.server.data_dir / "stores" / "default" / "latin.md"
     file.write_bytes("Zoë".encode("latin-1"))
     page.goto("/stores/default/latin?file=1")
@@ -158,7 +158,7 @@ def test_several_undos_wait_and_none_leaves_while_it_is_looked_at(page: Page, si
     expect(toasts).to_have_count(0)
 
 
-def test_what_is_not_there_says_so(page: Page) -> None:
+def test_missing_files_are_explained(page: Page) -> None:
     page.goto("/stores/default/people/nope")
     expect(page.get_by_role("alert")).to_contain_text("There is no people / nope in default.")
     page.goto("/stores/default/people")

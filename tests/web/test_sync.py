@@ -83,7 +83,7 @@ def test_controls_of_a_namespace_and_the_way_back(page: Page, hub: Hub) -> None:
     expect(row).to_have_count(0)
 
 
-def test_a_wrong_address_and_a_wrong_key_are_told(page: Page, hub: Hub) -> None:
+def test_a_wrong_address_and_a_wrong_key_are_reported(page: Page, hub: Hub) -> None:
     page.goto("/sync")
     form = page.get_by_role("form", name="Link a hub")
     form.get_by_label("Address").fill("http://127.0.0.1:9")
@@ -108,7 +108,7 @@ def test_the_secret_is_shown_once(page: Page, hub: Hub) -> None:
     expect(page.get_by_role("form", name="Link a hub")).to_be_visible()
 
 
-def test_a_record_that_could_not_be_taken_in_is_shown_with_its_reason(page: Page, site: Site) -> None:
+def test_a_rejected_record_is_shown_with_its_reason(page: Page, site: Site) -> None:
     with hostile_hub() as newer:
         newer.records = [{"id": "bad-stamp", "registers": {"content": ["999999999999999:00000:a", "x"]}}, "no record"]
         site.me.post("/api/mcp/sync/link", json={"url": newer.url, "key": "mmcp_key"}).raise_for_status()

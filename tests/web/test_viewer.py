@@ -37,8 +37,8 @@ def shown_in_a_host(page: Page, site: Site, theme: str) -> FrameLocator:
     [content] = site.server.modern("resources/read", {"uri": uri})["result"]["contents"]
     assert content["mimeType"] == "text/html;profile=mcp-app"
     policy = f'<head><meta http-equiv="Content-Security-Policy" content="{STRICT}">'
-    asked = {"name": "portal_view", "arguments": {"portalUri": PORTAL}}
-    result = site.server.modern("tools/call", asked)["result"]
+    view = {"name": "portal_view", "arguments": {"portalUri": PORTAL}}
+    result = site.server.modern("tools/call", view)["result"]
 
     def call_tool(params: str) -> str:
         return json.dumps(site.server.modern("tools/call", json.loads(params))["result"])
@@ -46,7 +46,7 @@ def shown_in_a_host(page: Page, site: Site, theme: str) -> FrameLocator:
     page.expose_function("callTool", call_tool)
     page.set_content(HOST.read_text(encoding="utf-8"))
     html = content["text"].replace("<head>", policy, 1)
-    page.evaluate("args => window.show(...args)", [html, theme, asked["arguments"], result])
+    page.evaluate("args => window.show(...args)", [html, theme, view["arguments"], result])
     return page.frame_locator("iframe")
 
 
@@ -111,8 +111,8 @@ def test_rows_are_sorted_filtered_and_searched_by_the_server_and_the_address_say
 
 def test_messages_are_in_the_order_of_their_times_unless_sorted_otherwise(page: Page, here: Site) -> None:
     order = [5, 1, 8, 3, 7, 2, 6, 4]  # their ids are random
-    said = [{"role": "user", "content": f"message {n}", "timestamp": f"2026-01-0{n}T10:00:00Z"} for n in order]
-    here.call("portal_write", portalUri=PORTAL, table="messages", data=said)
+    messages = [{"role": "user", "content": f"message {n}", "timestamp": f"2026-01-0{n}T10:00:00Z"} for n in order]
+    here.call("portal_write", portalUri=PORTAL, table="messages", data=messages)
     in_the_web_app(page, "?table=messages")
     for row in range(8):
         expect(page.locator(f"#row{row}")).to_contain_text(f"message {row + 1}")
@@ -192,19 +192,19 @@ def test_rows_are_deleted_by_keyboard_and_come_back(page: Page, here: Site, carr
 
 
 def test_times_and_texts_come_back_as_they_were(page: Page, here: Site) -> None:
-    asked = {"portalUri": PORTAL, "sql": "SELECT * FROM orders WHERE id < 3 ORDER BY id"}
-    before = here.call("portal_query", **asked)["rows"]
+    query = {"portalUri": PORTAL, "sql": "SELECT * FROM orders WHERE id < 3 ORDER BY id"}
+    before = here.call("portal_query", **query)["rows"]
     in_the_web_app(page, "?table=orders&sort=id")
     page.get_by_label("Select row 1", exact=True).check()
     page.get_by_role("button", name="Delete 1 row").click()
     expect(page.get_by_text("1 row deleted")).to_be_visible()
-    assert here.call("portal_query", **asked)["rows"] == before[1:]
+    assert here.call("portal_query", **query)["rows"] == before[1:]
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("1 row restored")).to_be_visible()
-    assert here.call("portal_query", **asked)["rows"] == before
+    assert here.call("portal_query", **query)["rows"] == before
 
 
-def test_a_whole_table_goes_only_if_its_name_is_typed(page: Page, here: Site) -> None:
+def test_a_table_is_deleted_only_if_its_name_is_typed(page: Page, here: Site) -> None:
     here.call("portal_write", portalUri=PORTAL, table="doomed", data=[{"a": 1}])
     in_the_web_app(page, "?table=doomed")
     page.get_by_role("button", name="Delete table…").click()
@@ -216,14 +216,12 @@ def test_a_whole_table_goes_only_if_its_name_is_typed(page: Page, here: Site) ->
 
 
 @pytest.mark.parametrize("carrier", ["web app", "host"])
-def test_equal_rows_without_an_id_go_together_after_that_is_said_and_come_back(
-    page: Page, here: Site, carrier: str
-) -> None:
+def test_equal_rows_without_an_id_are_deleted_together_and_restored(page: Page, here: Site, carrier: str) -> None:
     cut = [{"name": "Ann", "at": "2026-01-31T12:00:00.123Z", "sum": 0.1, "more": {"n": n}} for n in range(3)]
     others = [{"name": "Ann", "at": None, "sum": 0.1}, {"name": "Bob", "at": None, "sum": None}]
     here.call("portal_write", portalUri=PORTAL, table="twins", data=[*cut, *others])
-    asked = {"portalUri": PORTAL, "sql": "SELECT * FROM twins ORDER BY name, at, toString(more)"}
-    before = here.call("portal_query", **asked)["rows"]
+    query = {"portalUri": PORTAL, "sql": "SELECT * FROM twins ORDER BY name, at, toString(more)"}
+    before = here.call("portal_query", **query)["rows"]
     where = in_the_web_app(page) if carrier == "web app" else shown_in_a_host(page, here, "light")
     choose_table(where, "twins")
     where.get_by_label("Select row 2", exact=True).check()
@@ -233,24 +231,24 @@ def test_equal_rows_without_an_id_go_together_after_that_is_said_and_come_back(
     expect(question).to_contain_text("equal are deleted together")
     is_accessible(page.frames[-1] if carrier == "host" else page)
     question.get_by_role("button", name="Keep them").click()
-    assert here.call("portal_query", **asked)["rows"] == before
+    assert here.call("portal_query", **query)["rows"] == before
     where.get_by_role("button", name="Delete 1 row").click()
     question.get_by_role("button", name="Delete them all").click()
     expect(where.get_by_text("3 rows deleted")).to_be_visible()
-    assert len(here.call("portal_query", **asked)["rows"]) == 2
+    assert len(here.call("portal_query", **query)["rows"]) == 2
     where.get_by_role("button", name="Undo").click()
     expect(where.get_by_text("3 rows restored")).to_be_visible()
-    assert here.call("portal_query", **asked)["rows"] == before
+    assert here.call("portal_query", **query)["rows"] == before
 
     where.get_by_label("Search all columns").fill("Bob")
     expect(where.locator("#row1")).to_have_count(0)
     where.get_by_label("Select row 1", exact=True).check()
     where.get_by_role("button", name="Delete 1 row").click()
-    expect(where.get_by_text("1 row deleted")).to_be_visible()  # there is one of it: nothing is asked
-    assert {row["name"] for row in here.call("portal_query", **asked)["rows"]} == {"Ann"}
+    expect(where.get_by_text("1 row deleted")).to_be_visible()  # there is one of it: no question is shown
+    assert {row["name"] for row in here.call("portal_query", **query)["rows"]} == {"Ann"}
 
 
-def test_rows_stay_selected_while_somebody_writes_to_another_table(page: Page, here: Site) -> None:
+def test_rows_stay_selected_while_another_client_writes(page: Page, here: Site) -> None:
     in_the_web_app(page, "?table=refunds")
     page.get_by_label("Select row 3", exact=True).check()
     here.call("portal_write", portalUri=PORTAL, table="elsewhere", data=[{"id": 1}])
@@ -355,14 +353,14 @@ def test_each_chosen_file_goes_to_a_table_of_its_own_and_may_be_chosen_again(
     chooser.set_input_files(tmp_path / "2026-report.csv")
     panel.get_by_role("button", name="Cancel").click()
     expect(panel).to_have_count(0)
-    assert chooser.evaluate("chooser => chooser.files.length") == 0  # else a browser tells of no second choice
+    assert chooser.evaluate("chooser => chooser.files.length") == 0  # otherwise a browser reports no second choice
     chooser.set_input_files(tmp_path / "2026-report.csv")
     expect(panel.get_by_label("into the table")).to_have_value("table_2026_report")
     panel.get_by_role("button", name="Import").click()
     expect(page.get_by_text("Imported 1 row into table_2026_report")).to_be_visible()
 
 
-def test_who_has_no_portal_makes_one_of_a_file(page: Page, here: Site, tmp_path: Path) -> None:
+def test_a_first_portal_is_created_from_a_file(page: Page, here: Site, tmp_path: Path) -> None:
     (tmp_path / "2026-list.csv").write_text("id,name\n1,Ann\n", encoding="utf-8")
     page.route("**/api/portals", lambda route: route.fulfill(json={"portals": []}))
     page.goto("/portals")
@@ -449,7 +447,7 @@ def test_a_host_without_apps_gets_a_text_that_stands_alone(site: Site) -> None:
     assert "orders (100,000 rows)" in answer["content"][-1]["text"]
 
 
-def test_what_somebody_else_writes_shows_up(page: Page, here: Site) -> None:
+def test_writes_of_other_clients_appear(page: Page, here: Site) -> None:
     in_the_web_app(page, "?table=fresh")
     here.call("portal_write", portalUri=PORTAL, table="fresh", data=[{"id": 1}])
     expect(page.get_by_label("Table", exact=True)).to_contain_text("fresh (1)")

@@ -1,4 +1,4 @@
-"""Writing notes: nothing that somebody wrote is lost, neither mine nor another's."""
+"""Writing notes: no written text is lost, neither the user's nor another client's."""
 
 import re
 
@@ -25,16 +25,16 @@ def saved(page: Page) -> None:
 
 
 @pytest.fixture
-def asks(page: Page) -> list[str]:
-    """What the browser asks before it leaves; it is told to leave."""
-    asked: list[str] = []
+def leave_dialogs(page: Page) -> list[str]:
+    """The types of the dialogs that the browser shows before it leaves the page; each is accepted."""
+    types: list[str] = []
 
     def leave(dialog: Dialog) -> None:
-        asked.append(dialog.type)
+        types.append(dialog.type)
         dialog.accept()
 
     page.on("dialog", leave)
-    return asked
+    return types
 
 
 ACTIVE_AT_FIRST = """
@@ -66,7 +66,7 @@ def test_saving_sends_my_changes_alone(page: Page, site: Site) -> None:
     assert "mine" in now["tags"]
 
 
-def test_who_changes_what_another_changed_is_asked(page: Page, site: Site) -> None:
+def test_a_conflicting_change_shows_a_choice(page: Page, site: Site) -> None:
     id_ = note(site, "In two tabs")
     edit(page, id_)
     page.get_by_label("Markdown").fill("My text.")
@@ -91,7 +91,7 @@ def test_who_changes_what_another_changed_is_asked(page: Page, site: Site) -> No
 
 
 @pytest.mark.parametrize("where", ["/memories/new", "note"])
-def test_escape_asks_before_it_discards(page: Page, site: Site, where: str) -> None:
+def test_escape_needs_a_confirmation_to_discard(page: Page, site: Site, where: str) -> None:
     page.goto("/memories")
     if where == "note":
         edit(page, note(site, "To be left"))
@@ -114,7 +114,7 @@ def test_escape_asks_before_it_discards(page: Page, site: Site, where: str) -> N
     expect(text).not_to_have_value("Half a thought")
 
 
-def test_a_draft_waits_where_it_was_written(page: Page, asks: list[str]) -> None:
+def test_a_draft_stays_where_it_was_written(page: Page, leave_dialogs: list[str]) -> None:
     page.goto("/memories/new")
     text = page.get_by_label("Markdown")
     text.fill("Half a thought")
@@ -122,23 +122,23 @@ def test_a_draft_waits_where_it_was_written(page: Page, asks: list[str]) -> None
     expect(page.get_by_role("status").filter(has_text="Not saved yet")).to_be_visible()
     page.go_back()
     expect(text).to_have_value("Half a thought")
-    page.emulate_media(color_scheme="dark")  # draws the page anew
+    page.emulate_media(color_scheme="dark")  # redraws the page
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     expect(text).to_have_value("Half a thought")
     text.press("End")
     text.press_sequentially(", and more")
     page.reload()
-    assert asks == ["beforeunload"]
+    assert leave_dialogs == ["beforeunload"]
     expect(text).to_have_value("Half a thought, and more")
     is_accessible(page)
     page.get_by_role("button", name="Discard it").click()
     expect(text).to_have_value("")
     page.reload()
     expect(text).to_have_value("")
-    assert asks == ["beforeunload"]
+    assert leave_dialogs == ["beforeunload"]
 
 
-def test_who_is_signed_out_meanwhile_keeps_the_draft_and_saves_it_later(page: Page, site: Site) -> None:
+def test_a_signed_out_user_keeps_the_draft_and_saves_it_later(page: Page, site: Site) -> None:
     page.goto("/memories/new")
     text = page.get_by_label("Markdown")
     text.fill("Written before I was signed out")
@@ -155,7 +155,7 @@ def test_who_is_signed_out_meanwhile_keeps_the_draft_and_saves_it_later(page: Pa
     expect(page.get_by_role("heading", level=1)).to_have_text("Written before I was signed out")
 
 
-def test_a_note_that_is_deleted_under_my_pen_can_be_kept_as_a_new_one(page: Page, site: Site) -> None:
+def test_a_note_deleted_during_editing_can_be_saved_as_a_new_one(page: Page, site: Site) -> None:
     id_ = note(site, "Soon gone")
     edit(page, id_)
     expect(page.get_by_text("live", exact=True)).to_be_visible()
@@ -194,7 +194,7 @@ def test_saving_twice_keeps_one_note(page: Page, site: Site) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Only once, please")
 
 
-def test_cancel_leads_to_the_list_for_who_came_by_a_link(context: BrowserContext) -> None:
+def test_cancel_after_a_direct_link_leads_to_the_list(context: BrowserContext) -> None:
     page = context.new_page()
     page.goto("/memories/new?called=Plan")
     page.get_by_role("button", name="Cancel").click()
@@ -222,7 +222,7 @@ def test_a_version_that_changed_only_tags_says_so_and_is_restored_whole(page: Pa
     assert "after" not in now["tags"]
 
 
-def test_the_preview_of_a_long_note_waits_until_nobody_types(page: Page, site: Site) -> None:
+def test_the_preview_of_a_long_note_waits_for_a_pause_in_typing(page: Page, site: Site) -> None:
     edit(page, note(site, "Long", content="A *line* of **text** with [[Links]] #tag\n\n" * 1000))
     drawn = page.evaluate(
         """async () => {

@@ -1,4 +1,4 @@
-"""What every test of the viewer does, whoever shows it."""
+"""Steps that every test of the viewer shares, in any host."""
 
 import json
 

@@ -103,8 +103,8 @@ async def test_a_deleted_project_leaves_nothing_behind(client: Client, tmp_path:
     await call(client, "create_project", name="house")  # the name is free again
 
 
-async def test_the_active_project_belongs_to_the_session(door: McpServer) -> None:
-    async with connected(door) as mine, connected(door) as yours:
+async def test_the_active_project_belongs_to_the_session(mcp_server: McpServer) -> None:
+    async with connected(mcp_server) as mine, connected(mcp_server) as yours:
         await call(mine, "create_project", name="mine")
         assert (await call(yours, "get_current_project"))["project"] is None
         await call(yours, "create_project", name="yours")

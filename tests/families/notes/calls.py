@@ -146,7 +146,7 @@ class Ear:
 
 
 @asynccontextmanager
-async def listening(door: McpServer, era: str, uris: Sequence[str]) -> AsyncIterator[Ear]:
+async def listening(mcp_server: McpServer, era: str, uris: Sequence[str]) -> AsyncIterator[Ear]:
     """A client of its own that watches some addresses and the list, the way its era does."""
     ear = Ear()
 
@@ -156,7 +156,7 @@ async def listening(door: McpServer, era: str, uris: Sequence[str]) -> AsyncIter
         elif isinstance(message, ResourceListChangedNotification):
             ear.hear(LIST_CHANGED)
 
-    async with connected(door, mode=era, message_handler=on_message) as client:
+    async with connected(mcp_server, mode=era, message_handler=on_message) as client:
         if era == "legacy":
             for uri in uris:
                 with pytest.warns(MCPDeprecationWarning):

@@ -155,14 +155,14 @@ async def test_tags_are_counted_the_most_used_first(client: Client) -> None:
     ]
 
 
-async def test_statistics_add_up(door: McpServer, app: App, era: str) -> None:
+async def test_statistics_add_up(mcp_server: McpServer, app: App, era: str) -> None:
     for name, count in (("Claude Desktop", 2), ("Cursor", 1)):
-        async with connected(door, mode=era, **named(name)) as client:
+        async with connected(mcp_server, mode=era, **named(name)) as client:
             for number in range(count):
                 await create(client, f"{name} {number}", tags=["t"], importance=0.25 * (number + 1), namespace="work")
     write(app, "imported", author=Author("import"), importance=1.0)
 
-    async with connected(door, mode=era) as client:
+    async with connected(mcp_server, mode=era) as client:
         assert await call(client, "memory_stats") == {
             "total": 4,
             "by_source": {"mcp": 3, "import": 1},

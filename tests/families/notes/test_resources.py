@@ -176,10 +176,10 @@ class Watch:
 
 
 @asynccontextmanager
-async def watching(door: McpServer, era: str, *uris: str) -> AsyncIterator[Watch]:
-    async with connected(door, mode=era) as client:
+async def watching(mcp_server: McpServer, era: str, *uris: str) -> AsyncIterator[Watch]:
+    async with connected(mcp_server, mode=era) as client:
         marker = (await create(client, "marker", namespace="marker"))["id"]
-        async with listening(door, era, [note_uri(marker), *uris]) as ear:
+        async with listening(mcp_server, era, [note_uri(marker), *uris]) as ear:
             watch = Watch(client, ear, marker)
             await watch.told()
             yield watch
@@ -190,23 +190,23 @@ def note_uri(id_: str) -> str:
 
 
 async def test_a_new_note_is_told_to_who_watches_its_namespace_tags_and_the_recent_ones(
-    door: McpServer, era: str
+    mcp_server: McpServer, era: str
 ) -> None:
     wanted = {"memory://namespace/a%2Fb", "memory://tag/own", "memory://tag/inline", "memory://tag/ns%2Fa%2Fb"}
-    async with watching(door, era, *wanted, "memory://recent", "memory://namespace/other") as watch:
+    async with watching(mcp_server, era, *wanted, "memory://recent", "memory://namespace/other") as watch:
         await create(watch.client, "x #Inline", namespace="a/b", tags=["Own"])
 
         assert await watch.told() == {*wanted, "memory://recent", LIST_CHANGED}
 
 
-async def test_a_change_is_told_where_the_note_was_and_where_it_is(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era) as client:
+async def test_a_change_is_told_where_the_note_was_and_where_it_is(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era) as client:
         note = await create(client, "x", namespace="from", tags=["old"])
     uris = {
         note_uri(note["id"]),
         *(f"memory://{end}" for end in ("namespace/from", "namespace/to", "tag/old", "tag/new")),
     }
-    async with watching(door, era, *uris) as watch:
+    async with watching(mcp_server, era, *uris) as watch:
         await update(watch.client, note, namespace="to", tags=["new"])
         assert await watch.told() - {LIST_CHANGED} == uris
 
@@ -214,19 +214,19 @@ async def test_a_change_is_told_where_the_note_was_and_where_it_is(door: McpServ
         assert await watch.told() == uris - {"memory://namespace/from", "memory://tag/old"}
 
 
-async def test_a_namespace_that_comes_or_goes_changes_the_list(door: McpServer, era: str) -> None:
-    async with watching(door, era) as watch:
+async def test_a_namespace_that_comes_or_goes_changes_the_list(mcp_server: McpServer, era: str) -> None:
+    async with watching(mcp_server, era) as watch:
         note = await create(watch.client, "x", namespace="from")
         await watch.told()
         await update(watch.client, note, namespace="to")
         assert LIST_CHANGED in await watch.told()
 
 
-async def test_deleting_and_restoring_change_the_list_and_are_told(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era) as client:
+async def test_deleting_and_restoring_change_the_list_and_are_told(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era) as client:
         note = await create(client, "x", tags=["own"])
     uris = {note_uri(note["id"]), "memory://tag/own", "memory://tag/archived", "memory://namespace/default"}
-    async with watching(door, era, *uris) as watch:
+    async with watching(mcp_server, era, *uris) as watch:
         await delete(watch.client, note)
         assert await watch.told() == {*uris, LIST_CHANGED}
         await update(watch.client, note, remove_tags=["archived"])
@@ -235,11 +235,11 @@ async def test_deleting_and_restoring_change_the_list_and_are_told(door: McpServ
         assert await watch.told() == {*uris, LIST_CHANGED} - {"memory://tag/archived"}
 
 
-async def test_linking_is_told_at_both_ends_and_reading_among_the_recent(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era) as client:
+async def test_linking_is_told_at_both_ends_and_reading_among_the_recent(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era) as client:
         one, two = await create(client, "one"), await create(client, "two")
     ends = {note_uri(one["id"]), note_uri(two["id"])}
-    async with watching(door, era, *ends) as watch:
+    async with watching(mcp_server, era, *ends) as watch:
         for tool in ("memory_link", "memory_unlink"):
             await call(watch.client, tool, source_id=one["id"], target_id=two["id"])
             assert await watch.told() == ends
@@ -247,43 +247,43 @@ async def test_linking_is_told_at_both_ends_and_reading_among_the_recent(door: M
         assert await watch.told() == set()
 
 
-async def test_reading_a_note_moves_it_among_the_recent_ones(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era) as client:
+async def test_reading_a_note_moves_it_among_the_recent_ones(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era) as client:
         note = await create(client, "one")
-        async with listening(door, era, ["memory://recent"]) as ear:
+        async with listening(mcp_server, era, ["memory://recent"]) as ear:
             await get(client, note)
             assert await ear.until("memory://recent") == {"memory://recent"}
 
 
-async def test_an_update_that_changes_nothing_is_not_told(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era) as client:
+async def test_an_update_that_changes_nothing_is_not_told(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era) as client:
         note = await create(client, "one", tags=["t"])
-    async with watching(door, era, note_uri(note["id"]), "memory://tag/t") as watch:
+    async with watching(mcp_server, era, note_uri(note["id"]), "memory://tag/t") as watch:
         await update(watch.client, note, content="one")
         assert await watch.told() == set()
 
 
-async def test_a_note_that_is_superseded_has_changed(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era) as client:
+async def test_a_note_that_is_superseded_has_changed(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era) as client:
         old = await create(client, "old")
-    async with watching(door, era, note_uri(old["id"])) as watch:
+    async with watching(mcp_server, era, note_uri(old["id"])) as watch:
         await create(watch.client, "new", supersedes=[old["id"]])
         assert note_uri(old["id"]) in await watch.told()
 
 
-async def test_a_note_whose_links_come_and_go_with_another_has_changed(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era) as client:
+async def test_a_note_whose_links_come_and_go_with_another_has_changed(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era) as client:
         source = await create(client, "see [[Plan]]")
-    async with watching(door, era, note_uri(source["id"])) as watch:
+    async with watching(mcp_server, era, note_uri(source["id"])) as watch:
         plan = await create(watch.client, "body", title="Plan")
         assert note_uri(source["id"]) in await watch.told()
         await delete(watch.client, plan, soft=False)
         assert note_uri(source["id"]) in await watch.told()
 
 
-async def test_an_address_may_be_watched_in_any_spelling(door: McpServer) -> None:
+async def test_an_address_may_be_watched_in_any_spelling(mcp_server: McpServer) -> None:
     """A client of the handshake era is told in its own; the other era has one spelling."""
     spelled = ["memory://tag/PROD%2feu", "memory://tag/prod/eu", "memory://namespace/a b"]
-    async with watching(door, "legacy", *spelled) as watch:
+    async with watching(mcp_server, "legacy", *spelled) as watch:
         await create(watch.client, "x", tags=["prod/EU"], namespace="a b")
         assert await watch.told() == {*spelled, LIST_CHANGED}

@@ -334,9 +334,9 @@ async def test_a_note_is_found_by_the_words_of_the_one_before_it_and_comes_after
 
 
 async def test_only_a_note_of_the_same_session_namespace_and_half_hour_lends_its_words(
-    door: McpServer, era: str, clock: Clock
+    mcp_server: McpServer, era: str, clock: Clock
 ) -> None:
-    async with connected(door, mode=era) as one, connected(door, mode=era) as two:
+    async with connected(mcp_server, mode=era) as one, connected(mcp_server, mode=era) as two:
         await create(one, "Where does the wombat sleep?")
         await create(two, "another session")
         await create(one, "another namespace", namespace="elsewhere")

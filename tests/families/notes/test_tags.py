@@ -17,8 +17,10 @@ pytestmark = pytest.mark.anyio
 SYSTEM = ["mcp", "memory", "ns/default"]  # the SDK's client calls itself mcp, too
 
 
-async def test_the_users_tags_come_first_then_the_systems_then_those_in_the_body(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era, **named("Claude Desktop")) as client:
+async def test_the_users_tags_come_first_then_the_systems_then_those_in_the_body(
+    mcp_server: McpServer, era: str
+) -> None:
+    async with connected(mcp_server, mode=era, **named("Claude Desktop")) as client:
         note = await create(client, "Ship it #release #prod/eu", tags=["Zeta", "alpha"], namespace="work")
 
     assert note["tags"] == ["Zeta", "alpha", "mcp", "memory", "claude-desktop", "ns/work", "release", "prod/eu"]
@@ -138,18 +140,18 @@ async def test_the_tag_of_a_namespace_the_note_has_left_goes_even_if_it_was_give
     assert "ns/default" not in (await update(client, note, namespace="work"))["tags"]
 
 
-async def test_a_note_that_another_client_updates_gets_its_tag_too(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era, **named("Claude Desktop")) as claude:
+async def test_a_note_that_another_client_updates_gets_its_tag_too(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era, **named("Claude Desktop")) as claude:
         note = await create(claude)
-    async with connected(door, mode=era, **named("Cursor")) as cursor:
+    async with connected(mcp_server, mode=era, **named("Cursor")) as cursor:
         note = await update(cursor, note, importance=0.9)
 
     assert set(note["tags"]) == {*SYSTEM, "claude-desktop", "cursor"}
     assert note["client"] == "claude-desktop"
 
 
-async def test_a_client_without_a_name_worth_it_adds_no_tag(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era, **named("!")) as client:
+async def test_a_client_without_a_name_worth_it_adds_no_tag(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era, **named("!")) as client:
         note = await create(client)
 
     assert (note["tags"], note["client"]) == (SYSTEM, None)

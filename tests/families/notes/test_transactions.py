@@ -36,8 +36,8 @@ NOBODY = "00000000-0000-4000-8000-000000000000"
 MEBIBYTE = 1024 * 1024
 
 
-async def test_a_new_note_comes_back_whole(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era, **named("Claude Desktop")) as client:
+async def test_a_new_note_comes_back_whole(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era, **named("Claude Desktop")) as client:
         note = await create(
             client,
             "Ran migrations on node-01 at 14:32 UTC.",
@@ -224,8 +224,8 @@ async def test_a_change_of_an_archived_note_leaves_it_archived(client: Client, c
     assert await found(client, "plain archived things") == []
 
 
-async def test_a_client_called_archived_does_not_undo_what_is_archived(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era, **named("Archived")) as client:
+async def test_a_client_called_archived_does_not_undo_what_is_archived(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era, **named("Archived")) as client:
         note = await create(client)
         await delete(client, note)
         assert (await update(client, note, folder="elsewhere"))["archived"] is True
@@ -352,9 +352,9 @@ async def test_equal_texts_are_kept_and_named(client: Client) -> None:
     ],
 )
 async def test_arguments_that_do_not_fit_are_refused_naming_the_field(
-    door: McpServer, tool: str, arguments: dict[str, Any], field: str
+    mcp_server: McpServer, tool: str, arguments: dict[str, Any], field: str
 ) -> None:
-    async with connected(door) as client:
+    async with connected(mcp_server) as client:
         refused = await refusal(client, tool, **arguments)
 
         assert refused["error"] == "invalid"
@@ -436,13 +436,13 @@ async def test_control_characters_in_a_text_do_no_harm(client: Client) -> None:
     ],
 )
 async def test_each_scope_shows_and_allows_its_own_tools(
-    app: App, door: McpServer, era: str, scope: Scope, tools: set[str]
+    app: App, mcp_server: McpServer, era: str, scope: Scope, tools: set[str]
 ) -> None:
     line = Line(Caller(LOCAL_USER, frozenset({scope}), frozenset({"notes"})), Connection(LOCAL_USER, "s"), "stdio")
     every = {name: tool.needs for name, tool in app.families["notes"].tools.items()}
     assert len(every) == 12
 
-    async with connected(door, line, mode=era) as client:
+    async with connected(mcp_server, line, mode=era) as client:
         shown = {tool.name for tool in (await client.list_tools()).tools}
         assert shown == {f"memory_{tool}" for tool in tools}
         for name in every.keys() - shown:

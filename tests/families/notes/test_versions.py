@@ -102,9 +102,9 @@ async def test_archiving_and_restoring_are_changes_too(client: Client) -> None:
     assert [(one["archived"], one["importance"]) for one in former] == [(False, 0.8), (True, 0.0), (False, 0.8)]
 
 
-async def test_a_former_version_of_another_client_keeps_its_tags(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era, **named("Claude Desktop")) as claude:
+async def test_a_former_version_of_another_client_keeps_its_tags(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era, **named("Claude Desktop")) as claude:
         note = await create(claude)
-    async with connected(door, mode=era, **named("Cursor")) as cursor:
+    async with connected(mcp_server, mode=era, **named("Cursor")) as cursor:
         await update(cursor, note, folder="f")
         assert (await get(cursor, note, version=1))["tags"] == note["tags"]

@@ -130,10 +130,10 @@ async def test_an_address_that_leads_nowhere_is_an_error_of_the_protocol(client:
 
 
 async def test_clients_hear_when_portals_and_tables_come_and_go_and_when_rows_do(
-    door: McpServer, client: Client, era: str, table: str
+    mcp_server: McpServer, client: Client, era: str, table: str
 ) -> None:
     portal = f"mem://tests/{table}"
-    async with listening(door, era, [portal]) as ear:
+    async with listening(mcp_server, era, [portal]) as ear:
         await write(client, "one", {"n": 1}, portal=portal)
         await ear.until(portal, LIST_CHANGED)
         await write(client, "one", {"n": 2}, portal=portal)
@@ -146,9 +146,9 @@ async def test_clients_hear_when_portals_and_tables_come_and_go_and_when_rows_do
         await ear.until(portal, LIST_CHANGED)
 
 
-async def test_a_table_is_watched_through_its_portal(door: McpServer, client: Client, table: str) -> None:
+async def test_a_table_is_watched_through_its_portal(mcp_server: McpServer, client: Client, table: str) -> None:
     uri = f"mem://tests/shared/{table}?limit=5"
-    async with listening(door, "legacy", [uri]) as ear:
+    async with listening(mcp_server, "legacy", [uri]) as ear:
         await write(client, table, {"n": 1})
         assert uri in await ear.until(uri)
     await delete(client, table, confirm=True)

@@ -847,7 +847,7 @@ TEN = [
 ]
 
 
-async def test_a_delete_takes_what_matches_and_leaves_the_rest(door: McpServer, table: str) -> None:
+async def test_a_delete_takes_what_matches_and_leaves_the_rest(mcp_server: McpServer, table: str) -> None:
     cases: list[tuple[dict[str, Any], list[int]]] = [
         ({"n": 3}, [3]),
         ({"n": [3, 4, 99]}, [3, 4]),
@@ -873,7 +873,7 @@ async def test_a_delete_takes_what_matches_and_leaves_the_rest(door: McpServer, 
         ({"list": {"eq": [4]}}, [4]),
         ({"word": "' OR 1 = 1 --"}, []),
     ]
-    async with connected(door) as client:
+    async with connected(mcp_server) as client:
         await write(client, table, *TEN)
         for where, gone in cases:
             assert await delete(client, table, where) == len(gone)

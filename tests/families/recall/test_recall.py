@@ -180,33 +180,33 @@ async def test_a_family_that_is_switched_off_is_not_searched(narrow: Client) -> 
     assert "Use any of: notes, graph." in refused["message"]
 
 
-async def test_a_caller_searches_the_families_it_may_read(client: Client, door: McpServer) -> None:
+async def test_a_caller_searches_the_families_it_may_read(client: Client, mcp_server: McpServer) -> None:
     kept = await keep_everywhere(client, TEAPOT)
-    line = local_line(door.app)
+    line = local_line(mcp_server.app)
     some = replace(line, caller=replace(line.caller, families=frozenset({"stores", "notes", "recall"})))
-    async with connected(door, some) as other:
+    async with connected(mcp_server, some) as other:
         assert set(await refs(other, "teapot")) == {kept["stores"], kept["notes"]}
         refused = await refusal(other, "recall_memories", query="x", families=["vault"])
         assert "Use any of: notes, stores." in refused["message"]
     without = replace(line, caller=replace(line.caller, families=frozenset({"stores", "notes"})))
-    async with connected(door, without) as other:
+    async with connected(mcp_server, without) as other:
         with pytest.raises(MCPError, match="Unknown tool"):
             await other.call_tool("recall_memories", {"query": "teapot"})
 
 
-async def test_who_may_not_read_may_not_recall(door: McpServer) -> None:
-    line = local_line(door.app)
+async def test_who_may_not_read_may_not_recall(mcp_server: McpServer) -> None:
+    line = local_line(mcp_server.app)
     writer = replace(line, caller=replace(line.caller, scopes=frozenset({Scope.WRITE})))
-    async with connected(door, writer) as other:
+    async with connected(mcp_server, writer) as other:
         refused = await refusal(other, "recall_memories", query="teapot")
     assert (refused["error"], refused["data"]["scope"]) == ("scope_required", "read_memory")
 
 
-async def test_tenants_never_find_each_others(client: Client, door: McpServer) -> None:
+async def test_tenants_never_find_each_others(client: Client, mcp_server: McpServer) -> None:
     kept = await keep_everywhere(client, TEAPOT)
-    line = local_line(door.app)
+    line = local_line(mcp_server.app)
     ann = replace(line, caller=replace(line.caller, user="ann"), connection=Connection("ann", "hers"))
-    async with connected(door, ann) as other:
+    async with connected(mcp_server, ann) as other:
         assert await refs(other, "teapot") == []
         hers = await keep_everywhere(other, f"{TEAPOT} Or in the red one.")
         assert set(await refs(other, "teapot")) == set(hers.values())
@@ -215,14 +215,14 @@ async def test_tenants_never_find_each_others(client: Client, door: McpServer) -
     assert set(await refs(client, "teapot")) == set(kept.values())
 
 
-async def test_the_scratchpad_of_this_session_is_found_and_no_others(client: Client, door: McpServer) -> None:
+async def test_the_scratchpad_of_this_session_is_found_and_no_others(client: Client, mcp_server: McpServer) -> None:
     await call(client, "commit_memory", scope="session", key="draft", content=TEAPOT, tags=["money"])
     [hit] = await hits(client, "teapot", tags=["money"])
     assert hit["ref"].startswith("memory://session/")
     assert (hit["family"], hit["title"], hit["snippet"]) == ("vault", "draft", TEAPOT)
     assert TEAPOT in await opened(client, hit["ref"])
     assert await refs(client, "teapot", tags=["other"]) == []
-    async with connected(door) as other:
+    async with connected(mcp_server) as other:
         assert await refs(other, "teapot") == []
 
 

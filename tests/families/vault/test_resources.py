@@ -90,8 +90,8 @@ async def test_a_cursor_that_is_not_ours_is_refused(client: Client, cursor: str)
     assert caught.value.error.data["error"] == "invalid"
 
 
-async def test_another_session_is_not_found(door: McpServer, era: str) -> None:
-    async with connected(door, mode=era) as mine, connected(door, mode=era) as yours:
+async def test_another_session_is_not_found(mcp_server: McpServer, era: str) -> None:
+    async with connected(mcp_server, mode=era) as mine, connected(mcp_server, mode=era) as yours:
         await commit(mine, "secret", "x", "session")
         address = next(r.uri for r in (await mine.list_resources()).resources if "session" in r.uri)
 
@@ -102,8 +102,8 @@ async def test_another_session_is_not_found(door: McpServer, era: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:resources/subscribe is removed")
-async def test_another_session_cannot_be_listened_to(door: McpServer) -> None:
-    async with connected(door) as mine, connected(door) as yours:
+async def test_another_session_cannot_be_listened_to(mcp_server: McpServer) -> None:
+    async with connected(mcp_server) as mine, connected(mcp_server) as yours:
         address = next(r.uri for r in (await mine.list_resources()).resources if "session" in r.uri)
         await mine.subscribe_resource(address)
         for uri in (address, "memory://elsewhere", "junk"):
