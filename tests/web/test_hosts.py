@@ -13,7 +13,7 @@ from tests.compatibility.judges import Broken, Judges, installed
 from tests.web import hosts
 from tests.web.conftest import PORTAL, REQUIRED, ROWS, Site
 from tests.web.hosts import Host
-from tests.web.viewing import choose_table, people, write
+from tests.web.viewer_steps import choose_table, people, write
 
 HOSTS = ("Inspector over HTTP", "Inspector over stdio", "AppBridge")
 

@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site
-from tests.web.looking import is_accessible
 
 TEXT = r"""
 | name | what |
@@ -47,7 +47,7 @@ def test_what_people_write_is_drawn(page: Page, site: Site) -> None:
     expect(shown.get_by_role("link", name="t", exact=True)).to_have_attribute("href", "https://example.org/a")
     expect(shown.get_by_role("link", name="https://example.org/b")).to_have_attribute("href", "https://example.org/b")
     expect(shown.get_by_role("link", name="https://example.org/c")).to_have_attribute("href", "https://example.org/c")
-    is_accessible(page)
+    assert_accessible(page)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.exhaustive import sample
 from tests.processes import run
+from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site, Watched
-from tests.web.looking import is_accessible
 from tests.wire import Stdio
 
 PAGES = {
@@ -50,7 +50,7 @@ def test_every_page_opens_and_is_accessible(browser: Browser, site: Site, theme:
         expect(page.get_by_role("heading", level=1, name=heading)).to_be_visible()
         expect(page.get_by_label("Loading")).to_have_count(0)
         expect(page.locator("html")).to_have_attribute("data-theme", theme)
-        is_accessible(page)
+        assert_accessible(page)
     assert watched.wrong == []
     context.close()
 
@@ -64,7 +64,7 @@ def test_signed_out_visitors_sign_in_and_return_to_the_page(browser: Browser, si
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     assert page.locator("form").get_attribute("action") == "/sign-in?next=/portals%3Fx%3D1"
     expect(page.get_by_text("claude mcp add")).to_be_visible()
-    is_accessible(page)
+    assert_accessible(page)
     page.close()
 
 
@@ -152,7 +152,7 @@ def test_memories_are_filtered_and_the_address_has_the_filters(new_account_page:
     page.get_by_label("of importance").select_option("any")
     page.get_by_label("deleted ones").check()
     expect(found.filter(has_text="Not here any more")).to_have_count(1)
-    is_accessible(page)
+    assert_accessible(page)
     page.reload()
     found.filter(has_text="Not here any more").get_by_role("link").click()
     page.get_by_role("button", name="Restore").click()
@@ -244,7 +244,7 @@ def test_what_an_agent_writes_appears_without_a_reload(page: Page, site: Site) -
     news = page.get_by_role("button", name="1 new – show")
     expect(news).to_be_visible()
     assert first.inner_text() == before  # nothing moves under the reader's eyes
-    is_accessible(page)
+    assert_accessible(page)
     news.focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="From an agent")).to_be_focused()
@@ -290,7 +290,7 @@ def test_one_box_leads_everywhere(page: Page, site: Site) -> None:
     page.keyboard.press("Control+k")
     box = page.get_by_role("combobox", name="Go to a page")
     expect(box).to_be_focused()
-    is_accessible(page)
+    assert_accessible(page)
     page.keyboard.type("sess")
     expect(page.get_by_role("option").first).to_contain_text("Sessions")
     page.keyboard.press("Enter")
@@ -311,7 +311,7 @@ def test_one_box_leads_everywhere(page: Page, site: Site) -> None:
     page.keyboard.press("Enter")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.keyboard.press("Control+k")
-    is_accessible(page)
+    assert_accessible(page)
     page.keyboard.press("Escape")
     expect(page.get_by_role("combobox", name="Go to a page")).to_have_count(0)
 
@@ -365,7 +365,7 @@ def test_a_file_that_cannot_be_written_says_why(page: Page) -> None:
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("alert")).to_contain_text("already")
     expect(page.get_by_label("Markdown")).to_have_value("Another Ann")
-    is_accessible(page)
+    assert_accessible(page)
 
 
 def test_a_file_that_an_agent_adds_appears_in_the_tree(page: Page, site: Site) -> None:
@@ -385,7 +385,7 @@ def test_a_key_is_shown_once_with_lines_for_each_client_and_says_when_it_is_used
     for client in ("Claude Code", "Cursor", "VS Code"):
         shown.get_by_role("tab", name=client).click()
         expect(shown.locator("pre").nth(1)).to_contain_text(key)
-    is_accessible(page)
+    assert_accessible(page)
     expect(shown.get_by_text("Waiting for the first call")).to_be_visible()
 
     headers = {"Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream"}
@@ -403,7 +403,7 @@ def test_a_key_is_shown_once_with_lines_for_each_client_and_says_when_it_is_used
     question = page.get_by_role("dialog", name="Revoke laptop?")
     expect(question).to_contain_text("It cannot be undone")
     expect(question.get_by_role("button", name="Keep it")).to_be_focused()  # Enter by mistake revokes nothing
-    is_accessible(page)
+    assert_accessible(page)
     page.keyboard.press("Escape")
     expect(question).to_have_count(0)
     expect(page.get_by_role("row", name="laptop")).to_contain_text("without end")
@@ -424,7 +424,7 @@ def test_a_key_can_be_confined_to_its_namespace_and_the_list_says_so(page: Page,
     row = page.get_by_role("row", name="guest")
     expect(row).to_contain_text("only area1")
     expect(row).to_contain_text("in notes, portals, recall")
-    is_accessible(page)
+    assert_accessible(page)
     [made] = [key for key in site.me.get("/api/mcp/keys").json()["keys"] if key["name"] == "guest"]
     assert made["confined"]
     assert made["namespace"] == "area1"

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site, open_context, open_page
-from tests.web.looking import is_accessible
 from tests.wire import http_server
 
 
@@ -49,7 +49,7 @@ def test_portals_show_their_names_and_changes_of_other_clients(page: Page, site:
     label(site, address, "Garden <b>plan</b>", "What grows where.")
     expect(row.get_by_role("link", name="Garden <b>plan</b>")).to_be_visible()
     expect(row).to_contain_text("What grows where.")
-    is_accessible(page)
+    assert_accessible(page)
 
     row.get_by_role("link").click()
     expect(page.locator(".labels")).to_have_text("Garden <b>plan</b> What grows where.")
@@ -65,7 +65,7 @@ def test_a_person_edits_name_and_description(page: Page, site: Site, address: st
     page.get_by_role("button", name="Edit name…").click()
     form = page.get_by_role("form", name="Name and description")
     expect(form.get_by_label("Name")).to_be_focused()
-    is_accessible(page)
+    assert_accessible(page)
     label(site, address, "", "Written by another client")
     expect(page.locator(".labels")).to_have_text("Written by another client")
     page.keyboard.type(" Orchard ")
@@ -108,7 +108,7 @@ def test_a_portal_is_deleted_once_its_name_is_typed(page: Page, site: Site, addr
     page.get_by_role("button", name="Delete portal…").click()
     group = page.get_by_role("group", name="Delete the portal")
     expect(group.get_by_role("textbox")).to_be_focused()
-    is_accessible(page)
+    assert_accessible(page)
     expect(group.get_by_role("button", name="Delete")).to_be_disabled()
     page.keyboard.type(address[:-1])
     page.keyboard.press("Enter")
@@ -142,7 +142,7 @@ def test_a_portal_that_another_client_deletes_is_gone_from_both_pages(page: Page
     expect(page.get_by_role("alert")).to_have_text("This portal was deleted.")
     for name in ("Edit name…", "Delete portal…", "Save", "Import…"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
-    is_accessible(page)
+    assert_accessible(page)
     assert f"mem://{address}" not in [portal["uri"] for portal in listed(site)]
 
     site.call("portal_write", portalUri=f"mem://{address}", table="things", data=[{"n": 1}])
@@ -185,4 +185,4 @@ def test_read_only_users_get_no_buttons_that_change_a_portal(
             buttons = page.get_by_role("main").get_by_role("button").all_inner_texts()
             assert not [name for name in buttons if re.search("Edit|Delete|Import", name)], buttons
             expect(page.get_by_label("Export", exact=True)).to_be_visible()
-            is_accessible(page)
+            assert_accessible(page)

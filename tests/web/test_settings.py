@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.embedding.fake_service import running_service
 from tests.processes import run
+from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site
-from tests.web.looking import is_accessible
 from tests.wire import http_server
 
 
@@ -48,7 +48,7 @@ def test_a_download_is_watched_and_cancelled(page: Page) -> None:
     page.get_by_role("button", name="Download my memories").click()
     expect(page.get_by_role("progressbar", name="Creating the file")).to_be_visible()
     expect(page.get_by_role("button", name="Download a backup of everything")).to_be_disabled()
-    is_accessible(page)
+    assert_accessible(page)
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("status").filter(has_text="Nothing was saved")).to_be_visible()
     expect(page.get_by_role("button", name="Download my memories")).to_be_enabled()

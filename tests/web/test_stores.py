@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site
-from tests.web.looking import is_accessible
 
 
 def edit(page: Page, path: str, text: str) -> None:
@@ -32,7 +32,7 @@ def file(site: Site, request: pytest.FixtureRequest) -> str:
 def test_a_file_is_edited_by_keyboard_and_the_address_says_so(page: Page, site: Site, file: str) -> None:
     edit(page, file, "Changed")
     expect(page).to_have_url(re.compile("edit=1"))
-    is_accessible(page)
+    assert_accessible(page)
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("article")).to_contain_text("Changed")
     expect(page.get_by_role("link", name="Edit", exact=True)).to_be_focused()
@@ -45,7 +45,7 @@ def test_the_second_of_two_saves_shows_the_conflict(page: Page, site: Site, file
     page.get_by_role("button", name="Save").click()
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("Theirs")
-    is_accessible(page)
+    assert_accessible(page)
     assert content(site, file) == "Theirs"
     alert.get_by_role("button", name="Overwrite with mine").click()
     expect(page.get_by_role("article")).to_contain_text("Mine")
@@ -124,7 +124,7 @@ def test_a_file_that_is_not_utf_8_is_restored_or_needs_a_confirmation(page: Page
     page.get_by_role("button", name="Delete").click()
     question = page.get_by_role("dialog")
     expect(question).to_contain_text("cannot be undone")
-    is_accessible(page)
+    assert_accessible(page)
     question.get_by_role("button", name="Delete permanently").click()
     expect(page.get_by_text("is deleted")).to_be_visible()
     assert not long.exists()

@@ -9,8 +9,8 @@ from playwright.sync_api import Page, expect
 from tests.server.test_rest import cli
 from tests.sync.hostile import hostile_hub
 from tests.sync.processes import Hub, running_hub
+from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site
-from tests.web.looking import is_accessible
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def test_a_namespace_is_enabled_and_reaches_another_computer(page: Page, site: S
     for number in range(10):
         site.call("memory_create", content=f"Note {number} for both", namespace="both")
     page.goto("/sync")
-    is_accessible(page)
+    assert_accessible(page)
     link(page, hub)
-    is_accessible(page)
+    assert_accessible(page)
     table = page.get_by_role("region", name="Namespaces")
     row = table.get_by_role("row").filter(has_text="both")
     expect(row).to_contain_text("no")
@@ -61,7 +61,7 @@ def test_a_namespace_is_enabled_and_reaches_another_computer(page: Page, site: S
     cli(other, "sync", "now")
     page.get_by_role("button", name="Sync now").click()
     expect(row.get_by_role("cell").nth(1)).to_have_text("11")
-    is_accessible(page)
+    assert_accessible(page)
 
 
 def test_controls_of_a_namespace_and_the_way_back(page: Page, hub: Hub) -> None:
@@ -78,7 +78,7 @@ def test_controls_of_a_namespace_and_the_way_back(page: Page, hub: Hub) -> None:
     page.get_by_role("button", name="Undo").click()
     expect(row).to_contain_text("yes")
     page.get_by_role("button", name="Clear state of other-computers").click()
-    is_accessible(page)
+    assert_accessible(page)
     page.get_by_role("button", name="Clear state", exact=True).click()
     expect(row).to_have_count(0)
 
@@ -99,7 +99,7 @@ def test_the_secret_is_shown_once(page: Page, hub: Hub) -> None:
     link(page, hub, "new")
     secret = page.get_by_role("region", name="Your secret")
     expect(secret).to_contain_text("mms_")
-    is_accessible(page)
+    assert_accessible(page)
     page.get_by_role("button", name="I have stored it").click()
     expect(secret).to_have_count(0)
     expect(page.get_by_role("region", name="The hub")).to_contain_text("encrypted")
@@ -122,6 +122,6 @@ def test_a_rejected_record_is_shown_with_its_reason(page: Page, site: Site) -> N
         expect(shown).to_contain_text("a record without an id")
         for reason in reasons:
             expect(shown).to_contain_text(reason)
-        is_accessible(page)
+        assert_accessible(page)
         page.get_by_role("button", name="Resync both").click()
         expect(shown).to_have_count(0)

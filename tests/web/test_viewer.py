@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Download, FrameLocator, Page, expect
 
+from tests.web.accessibility import assert_accessible
 from tests.web.conftest import PORTAL, ROWS, Site, Watched
-from tests.web.looking import is_accessible
-from tests.web.viewing import choose_table, people, write
+from tests.web.viewer_steps import choose_table, people, write
 
 APPS = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
 CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
@@ -155,19 +155,19 @@ def test_schema_and_statistics_in_a_host(page: Page, here: Site, theme: str) -> 
     app = shown_in_a_host(page, here, theme)
     choose_table(app, "refunds")
     frame = page.frames[-1]
-    is_accessible(frame)
+    assert_accessible(frame)
     app.get_by_role("button", name="Schema").click()
     expect(app.get_by_role("region", name="Columns of refunds")).to_contain_text("order_id")
     expect(app.get_by_text("CREATE TABLE")).to_be_visible()
     expect(app.get_by_text("refunds.order_id")).to_be_visible()
-    is_accessible(frame)
+    assert_accessible(frame)
     app.get_by_role("button", name="Statistics").click()
     expect(app.get_by_text("100,020")).to_be_visible()
     expect(app.get_by_role("row", name="reason")).to_contain_text("50 %")
-    is_accessible(frame)
+    assert_accessible(frame)
     app.get_by_role("button", name="SQL").click()
     expect(app.get_by_label("SQL query")).to_be_visible()
-    is_accessible(frame)
+    assert_accessible(frame)
 
 
 # 3. Data deletion
@@ -229,7 +229,7 @@ def test_equal_rows_without_an_id_are_deleted_together_and_restored(page: Page, 
     question = where.get_by_role("dialog", name="Delete 3 rows?")
     expect(question).to_contain_text("1 row is selected")
     expect(question).to_contain_text("equal are deleted together")
-    is_accessible(page.frames[-1] if carrier == "host" else page)
+    assert_accessible(page.frames[-1] if carrier == "host" else page)
     question.get_by_role("button", name="Keep them").click()
     assert here.call("portal_query", **query)["rows"] == before
     where.get_by_role("button", name="Delete 1 row").click()
@@ -365,7 +365,7 @@ def test_a_first_portal_is_created_from_a_file(page: Page, here: Site, tmp_path:
     page.route("**/api/portals", lambda route: route.fulfill(json={"portals": []}))
     page.goto("/portals")
     expect(page.get_by_text("There is no portal yet")).to_be_visible()
-    is_accessible(page)
+    assert_accessible(page)
     page.get_by_label("New portal").get_by_label("New portal").fill("made/here")
     page.get_by_label("from a file").set_input_files(tmp_path / "2026-list.csv")
     page.unroute("**/api/portals")

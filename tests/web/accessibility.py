@@ -1,4 +1,4 @@
-"""What every page of ours must be: without violations that axe can see."""
+"""Accessibility of pages, checked with axe."""
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Frame, Page
@@ -6,6 +6,6 @@ from playwright.sync_api import Frame, Page
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 
 
-def is_accessible(page: Page | Frame) -> None:
+def assert_accessible(page: Page | Frame) -> None:
     found = Axe().run(page, options=RULES)
     assert found.violations_count == 0, found.generate_report()

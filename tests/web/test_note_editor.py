@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import BrowserContext, Dialog, Page, Route, expect
 
+from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site
-from tests.web.looking import is_accessible
 
 
 def note(site: Site, title: str, **more: object) -> str:
@@ -74,7 +74,7 @@ def test_a_conflicting_change_shows_a_choice(page: Page, site: Site) -> None:
     page.keyboard.press("Control+Enter")
     clash = page.get_by_role("alert", name="Changed meanwhile")
     expect(clash).to_contain_text("Their text.")
-    is_accessible(page)
+    assert_accessible(page)
     assert site.call("memory_get", id=id_)["content"] == "Their text."
     clash.get_by_role("button", name="Keep editing").click()
     expect(page.get_by_label("Markdown")).to_have_value("My text.")
@@ -102,7 +102,7 @@ def test_escape_needs_a_confirmation_to_discard(page: Page, site: Site, where: s
     page.keyboard.press("Escape")
     question = page.get_by_role("dialog", name="Discard your changes?")
     expect(question.get_by_role("button", name="Keep editing")).to_be_focused()
-    is_accessible(page)
+    assert_accessible(page)
     page.keyboard.press("Escape")
     expect(question).to_have_count(0)
     expect(text).to_have_value("Half a thought")
@@ -130,7 +130,7 @@ def test_a_draft_stays_where_it_was_written(page: Page, leave_dialogs: list[str]
     page.reload()
     assert leave_dialogs == ["beforeunload"]
     expect(text).to_have_value("Half a thought, and more")
-    is_accessible(page)
+    assert_accessible(page)
     page.get_by_role("button", name="Discard it").click()
     expect(text).to_have_value("")
     page.reload()
@@ -147,7 +147,7 @@ def test_a_signed_out_user_keeps_the_draft_and_saves_it_later(page: Page, site: 
     expect(page.get_by_role("status").filter(has_text="You are signed out")).to_be_visible()
     expect(page.get_by_role("alert")).to_be_visible()
     expect(text).to_have_value("Written before I was signed out")
-    is_accessible(page)
+    assert_accessible(page)
     page.context.add_cookies(
         [{"name": name, "value": value, "url": site.url} for name, value in site.me.cookies.items()]
     )

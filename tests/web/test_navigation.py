@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site, sign_in_link
-from tests.web.looking import is_accessible
 
 
 def test_a_title_in_brackets_links_to_its_note(page: Page, site: Site) -> None:
@@ -67,12 +67,12 @@ def test_missing_things_are_explained_to_people(page: Page) -> None:
     assert answer is not None
     assert answer.status == 404
     expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
-    is_accessible(page)
+    assert_accessible(page)
     page.goto("/memories/note/unknown")
     expect(page.get_by_role("alert")).to_contain_text("There is no note with this id")
     expect(page.get_by_role("alert")).not_to_contain_text("memory_search")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
-    is_accessible(page)
+    assert_accessible(page)
     page.goto("/sync")
     page.get_by_label("Address").fill("ftp://hub")
     page.get_by_label("Key", exact=True).fill("mmcp_x")
@@ -99,7 +99,7 @@ def test_a_user_who_is_signed_out_elsewhere_sees_so_and_can_come_back(browser: B
     other.evaluate("fetch('/api/sign-out', { method: 'POST' })")
     message = page.get_by_role("status").filter(has_text="You are signed out")
     expect(message).to_be_visible()
-    is_accessible(page)
+    assert_accessible(page)
     requested: list[str] = []
     page.on("request", lambda request: requested.append(request.url))
     page.clock.run_for(4500)

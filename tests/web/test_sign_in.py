@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
+from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site, run_users_command, sign_in_link
-from tests.web.looking import is_accessible
 
 NAME, PASSWORD = "ann", "correct horse battery"
 
@@ -29,7 +29,7 @@ def test_a_password_signs_in_and_leads_to_the_requested_page(browser: Browser, s
     page.goto("/memories?tag=ops")
     fill(page, "not it")
     expect(page.get_by_role("alert")).to_be_visible()
-    is_accessible(page)
+    assert_accessible(page)
     fill(page, PASSWORD)
     expect(page.get_by_role("heading", level=1)).to_have_text("Memories")
     expect(page).to_have_url(re.compile(r"/memories\?tag=ops$"))
