@@ -124,6 +124,14 @@ def kill_after(server: Stdio, messages: int) -> threading.Thread:
     return killer
 
 
+def _message(response: httpx.Response) -> Any:
+    """The answer, as JSON or, if the call took long, as the last message of an event stream."""
+    if response.headers.get("content-type", "").startswith("text/event-stream"):
+        data = [line for line in response.text.splitlines() if line.startswith("data: ")]
+        return json.loads(data[-1].removeprefix("data: "))
+    return response.json()
+
+
 @dataclass
 class Http:
     """An HTTP server as a process, and a plain HTTP client connected to it."""
@@ -151,7 +159,7 @@ class Http:
             },
             headers=self.headers(**self.modern_headers(method, params or {})),
         )
-        return cast(dict[str, Any], response.json())
+        return cast(dict[str, Any], _message(response))
 
     @staticmethod
     def modern_headers(method: str, params: dict[str, Any]) -> dict[str, str]:
