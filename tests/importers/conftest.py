@@ -15,7 +15,7 @@ INTO = {"notes": "default", "stores": "moved", "graph": "memory"}
 
 
 def move(app: App, format_: Format, path: Path, *, dry_run: bool = False) -> Report:
-    return app.importers.move(ME, ImportPlan(format_, path, INTO[FORMATS[format_]], dry_run))
+    return app.importers.run(ME, ImportPlan(format_, path, INTO[FORMATS[format_]], dry_run))
 
 
 def outcome(report: Report) -> tuple[int, int, int, int]:
@@ -24,7 +24,7 @@ def outcome(report: Report) -> tuple[int, int, int, int]:
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    """What the foreign tools made, where nothing minds being written to."""
+    """A writable copy of the files that other tools made."""
     for tool in FOREIGN.values():
         folder = tmp_path / "foreign" / tool.format
         shutil.copytree(FIXTURES / tool.format, folder)

@@ -1,4 +1,4 @@
-"""Foreign tools write their files, which are then imported: `make foreign-tools`.
+"""Other tools create their files, and those are imported: `make foreign-tools`.
 
 Each tool is installed from its registry into an environment of its own under .compat/, and writes with the script of
 its name in tools/. Then the file moves in dry, for good, and once more. With --fixtures, what the tools made takes the
@@ -52,16 +52,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make foreign-tools", description=__doc__)
     parser.add_argument("tools", nargs="*", metavar="TOOL", help=f"{', '.join(FOREIGN)}; the default is all.")
     parser.add_argument("--fixtures", action="store_true", help="Keep what the tools make as fixtures.")
-    asked = parser.parse_args()
-    if unknown := set(asked.tools) - FOREIGN.keys():
+    arguments = parser.parse_args()
+    if unknown := set(arguments.tools) - FOREIGN.keys():
         parser.error(f"unknown tool: {', '.join(sorted(unknown))}")
-    results = [visit(FOREIGN[name], keep=asked.fixtures) for name in asked.tools or FOREIGN]
+    results = [visit(FOREIGN[name], keep=arguments.fixtures) for name in arguments.tools or FOREIGN]
     print(f"{results.count(True)} passed, {results.count(False)} failed, {results.count(None)} skipped")
     return 1 if False in results else 0
 
 
 def visit(tool: Tool, *, keep: bool) -> bool | None:
-    """Whether everything the tool made moved in, once. None if it cannot run on this Python."""
+    """Whether everything the tool made was imported, once. None if it cannot run on this Python."""
     if sys.version_info < tool.oldest_python:
         print(f"{tool.format}: skipped, it needs Python {'.'.join(map(str, tool.oldest_python))}")
         return None

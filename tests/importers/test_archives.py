@@ -1,4 +1,4 @@
-"""The data exports of ChatGPT and Claude. Nobody publishes their schemas; where these come from, says each test."""
+"""The data exports of ChatGPT and Claude. Their schemas are not published; each test names its source."""
 
 import json
 import zipfile

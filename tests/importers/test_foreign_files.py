@@ -1,4 +1,4 @@
-"""Files that the foreign tools made move in whole, with their dates, and once."""
+"""Files that other tools made are imported completely, with their dates, and once."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def notes(app: App) -> dict[str, Note]:
 
 
 @pytest.mark.parametrize("format_", list(FOREIGN))
-def test_everything_moves_in_once_and_a_dry_run_says_so_before(app: App, foreign: Path, format_: Format) -> None:
+def test_everything_is_imported_once_as_a_dry_run_predicts(app: App, foreign: Path, format_: Format) -> None:
     tool = FOREIGN[format_]
     path = foreign / tool.format / tool.made
     before = {file: file.read_bytes() for file in foreign.rglob("*") if file.is_file()}
@@ -40,7 +40,7 @@ def test_server_memory_becomes_a_graph(app: App, foreign: Path) -> None:
     assert known == {"Ann": ["likes tea", "spielt Schach – gern"], "Postgres": ["runs on port 5433"]}
     assert [item.relation_type for item in items if isinstance(item, Relation)] == ["administers"]
     assert report.details == {"entities": 2, "observations": 3, "relations": 1}
-    assert [(told.where, told.outcome) for told in report.told] == [("1 relations", "left_out")]
+    assert [(problem.where, problem.outcome) for problem in report.problems] == [("1 relations", "left_out")]
 
 
 def test_mcp_memory_service_becomes_notes_with_their_dates_tags_and_metadata(app: App, foreign: Path) -> None:
@@ -56,13 +56,13 @@ def test_mcp_memory_service_becomes_notes_with_their_dates_tags_and_metadata(app
     assert "untagged" not in found["Ännchen mag grünen Tee ☕"].tags
     assert found["The staging key was rotated."].metadata["ticket"] == {"id": 7}
     assert "This one is deleted again." not in found
-    assert [told.why for told in report.told] == ["It is deleted there."]
+    assert [problem.why for problem in report.problems] == ["It is deleted there."]
     of_2023 = NoteQuery("", Filter(created_before="2024-01-01T00:00:00.000Z"))
     assert [hit.title for hit in app.notes.reader.search(ME, of_2023).memories] == ["Deploys go out on Tuesdays."]
     assert app.notes.reader.search(ME, NoteQuery("staging key")).memories
 
 
-def test_mem0_becomes_notes_that_say_whose_they_were(app: App, foreign: Path) -> None:
+def test_mem0_becomes_notes_with_their_owner(app: App, foreign: Path) -> None:
     move(app, "mem0", foreign / "mem0" / "mem0.json")
     found = notes(app)
     works = found["Dev works at TechCorp as a senior engineer"]

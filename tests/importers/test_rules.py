@@ -1,4 +1,4 @@
-"""What a second import does, what is refused, and that a dry run leaves no trace."""
+"""Second imports, refusals, and dry runs that write nothing."""
 
 import gzip
 import json
@@ -30,7 +30,7 @@ def memories(*texts: str) -> list[dict[str, str]]:
     return [{"id": f"m{number}", "memory": text} for number, text in enumerate(texts)]
 
 
-def test_a_number_too_long_for_python_keeps_nothing_else_out(app: App, tmp_path: Path) -> None:
+def test_a_number_too_long_for_python_does_not_stop_the_import(app: App, tmp_path: Path) -> None:
     file = tmp_path / "mem0.json"
     long = '{"id": "n", "memory": "one", "metadata": {"n": %s}}' % ("9" * 100_000)
     file.write_text(f'[{long}, {{"id": "m", "memory": "two"}}]', encoding="utf-8")
@@ -38,7 +38,7 @@ def test_a_number_too_long_for_python_keeps_nothing_else_out(app: App, tmp_path:
     assert "two" in notes(app)
 
 
-def test_what_changed_there_is_brought_up_to_date_unless_it_changed_here(app: App, tmp_path: Path) -> None:
+def test_changed_memories_update_their_notes_unless_changed_here(app: App, tmp_path: Path) -> None:
     file = tmp_path / "mem0.json"
     move(app, "mem0", kept_json(file, memories("one", "two", "three")))
     here = notes(app)
@@ -47,7 +47,7 @@ def test_what_changed_there_is_brought_up_to_date_unless_it_changed_here(app: Ap
 
     report = move(app, "mem0", kept_json(file, memories("one!", "two!", "three!", "four")))
     assert (report.updated, report.kept, report.imported) == (1, 2, 1)
-    assert {told.outcome for told in report.told} == {"kept"}
+    assert {problem.outcome for problem in report.problems} == {"kept"}
     now = notes(app)
     assert now["one!"].id == here["one"].id
     assert "two, as I say" in now
@@ -56,7 +56,7 @@ def test_what_changed_there_is_brought_up_to_date_unless_it_changed_here(app: Ap
     assert move(app, "mem0", kept_json(file, memories("one?"))).updated == 1
 
 
-def test_an_export_taken_in_elsewhere_knows_what_was_changed_here(app: App, tmp_path: Path) -> None:
+def test_an_imported_export_remembers_local_changes(app: App, tmp_path: Path) -> None:
     file = kept_json(tmp_path / "mem0.json", memories("one", "two"))
     move(app, "mem0", file)
     move(app, "mem0", kept_json(file, memories("one", "two!")))
@@ -69,16 +69,16 @@ def test_an_export_taken_in_elsewhere_knows_what_was_changed_here(app: App, tmp_
         assert set(notes(other)) == {"one, as I say", "two?"}
 
 
-def test_a_second_memory_of_the_same_id_is_told(app: App, tmp_path: Path) -> None:
+def test_a_second_memory_of_the_same_id_is_reported(app: App, tmp_path: Path) -> None:
     file = kept_json(tmp_path / "mem0.json", [*memories("one"), *memories("another"), *memories("one")])
     for dry_run, imported in ((True, 1), (False, 1), (True, 0), (False, 0)):
         report = move(app, "mem0", file, dry_run=dry_run)
         assert (report.imported, report.kept, report.updated, report.skipped) == (imported, 1, 0, 2 - imported)
-        assert [told.where for told in report.told] == ["record 2"]
+        assert [problem.where for problem in report.problems] == ["record 2"]
     assert list(notes(app)) == ["one"]
 
 
-def test_an_import_that_broke_off_before_the_indexes_is_made_whole_by_the_next(
+def test_an_interrupted_import_is_completed_by_the_next(
     app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / "source"
@@ -92,7 +92,7 @@ def test_an_import_that_broke_off_before_the_indexes_is_made_whole_by_the_next(
     assert 'path: "a"' in (tmp_path / "stores" / "moved" / "index.yaml").read_text(encoding="utf-8")
 
 
-def test_a_dry_run_tells_of_updates_and_makes_none(app: App, tmp_path: Path) -> None:
+def test_a_dry_run_counts_updates_and_makes_none(app: App, tmp_path: Path) -> None:
     file = kept_json(tmp_path / "mem0.json", memories("one"))
     move(app, "mem0", file)
     kept_json(file, memories("one!"))
@@ -100,29 +100,29 @@ def test_a_dry_run_tells_of_updates_and_makes_none(app: App, tmp_path: Path) -> 
     assert list(notes(app)) == ["one"]
 
 
-def test_records_that_are_none_are_told_and_keep_nothing_else_out(app: App, tmp_path: Path) -> None:
+def test_invalid_records_are_reported_and_the_others_imported(app: App, tmp_path: Path) -> None:
     records = [{"memory": "good", "metadata": {"n": float("nan")}}, "text", {"memory": " "}, {"memory": "x" * 2**21}, 7]
     report = move(app, "mem0", kept_json(tmp_path / "mem0.json", [*records, {"text": "also \ud800good"}]))
     assert outcome(report) == (6, 2, 0, 4)
-    assert [told.where for told in report.told] == ["record 2", "record 3", "record 4", "record 5"]
+    assert [problem.where for problem in report.problems] == ["record 2", "record 3", "record 4", "record 5"]
     assert set(notes(app)) == {"good", "also ?good"}
 
 
-def test_a_file_that_breaks_off_gives_what_it_has(app: App, tmp_path: Path) -> None:
+def test_a_truncated_file_is_imported_up_to_there(app: App, tmp_path: Path) -> None:
     whole = json.dumps({"count": 3, "results": memories("one", "two", "three")})
     (tmp_path / "cut.json").write_text(whole[:-20], encoding="utf-8")
     report = move(app, "mem0", tmp_path / "cut.json")
     assert outcome(report) == (3, 2, 0, 1)
-    assert report.told[0].where == "after record 2"
+    assert report.problems[0].where == "after record 2"
 
 
-def test_a_large_file_is_read_a_record_at_a_time(app: App, tmp_path: Path) -> None:
+def test_a_large_file_is_read_record_by_record(app: App, tmp_path: Path) -> None:
     records = [{"id": str(n), "memory": f"memory {n} " + "ä" * 300} for n in range(1000)]
     report = move(app, "mem0", kept_json(tmp_path / "mem0.json", {"about": [1], "results": records, "next": None}))
     assert outcome(report) == (1000, 1000, 0, 0)
 
 
-def test_a_backup_of_openmemory_moves_in_with_the_names_of_its_categories(app: App, tmp_path: Path) -> None:
+def test_an_openmemory_backup_keeps_category_names(app: App, tmp_path: Path) -> None:
     # As openmemory/api/app/routers/backup.py of mem0ai/mem0 writes it (last in commit 0b91de242^).
     lines = [
         {
@@ -186,7 +186,7 @@ def test_another_sqlite_file_is_refused(app: App, tmp_path: Path) -> None:
         move(app, "mcp-memory-service", tmp_path / "other.db")
 
 
-def test_a_file_that_the_other_tool_has_open_is_read_with_its_wal(app: App, foreign: Path) -> None:
+def test_an_open_database_is_read_with_its_wal(app: App, foreign: Path) -> None:
     path = foreign / "mcp-memory-service" / "sqlite_vec.db"
     open_there = apsw.Connection(str(path))
     open_there.pragma("journal_mode", "wal")
@@ -213,8 +213,8 @@ def test_a_memory_at_the_same_path_stays_as_it_is(app: App, tmp_path: Path) -> N
     (source / "link.md").symlink_to(source / "a.md")
     report = move(app, "basic-memory", source)
     assert outcome(report) == (4, 2, 0, 2)
-    assert {told.where for told in report.told if told.outcome == "left_out"} == {"b.pdf", "link.md"}
-    assert {told.where for told in report.told if told.outcome == "refused"} == {"bad.md", "con.md"}
+    assert {problem.where for problem in report.problems if problem.outcome == "left_out"} == {"b.pdf", "link.md"}
+    assert {problem.where for problem in report.problems if problem.outcome == "refused"} == {"bad.md", "con.md"}
     broken = tmp_path / "stores" / "moved" / "broken.md"
     assert broken.read_text(encoding="utf-8") == (source / "broken.md").read_text(encoding="utf-8")
 
@@ -225,7 +225,7 @@ def test_a_memory_at_the_same_path_stays_as_it_is(app: App, tmp_path: Path) -> N
     assert app.stores.get(ME, "moved", "a", include_expired=False).content == "one"
 
 
-def test_a_folder_does_not_move_into_itself(app: App, elsewhere: Path) -> None:
+def test_a_folder_is_not_imported_into_itself(app: App, elsewhere: Path) -> None:
     source = elsewhere
     (source / "a.md").write_text("one", encoding="utf-8")
     app.stores.register(ME, "moved", source)
@@ -234,7 +234,7 @@ def test_a_folder_does_not_move_into_itself(app: App, elsewhere: Path) -> None:
     assert list(source.iterdir()) == [source / "a.md"]
 
 
-def test_relations_may_stand_before_the_entities_they_name(app: App, tmp_path: Path) -> None:
+def test_relations_may_come_before_their_entities(app: App, tmp_path: Path) -> None:
     lines = [
         {"type": "relation", "from": "A", "to": "B", "relationType": "r"},
         {"type": "entity", "name": "A", "entityType": "t", "observations": ["x"]},

@@ -16,5 +16,5 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 @pytest.fixture
 def key(hub: Hub) -> str:
-    """Of a user of its own, so that no test is in another's way."""
+    """A key of a new user, so that tests do not affect each other."""
     return hub.key(f"user{next(numbers)}")

@@ -1,4 +1,4 @@
-"""A hub that means harm: a real HTTP server that speaks the protocol and says what a test has it say."""
+"""A hostile hub: a real HTTP server that speaks the protocol with answers chosen by a test."""
 
 import gzip
 import json
@@ -12,38 +12,38 @@ from typing import Any
 
 from memory_mcp.clock import precise_stamp
 
-Answering = Callable[[str, dict[str, Any]], dict[str, Any]]
+ChangeAnswer = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 
 @dataclass
 class HostileHub:
-    """`records` go into the next answer; `change` makes of any answer what it likes; `send` writes anything else."""
+    """`records` go into the next answer; `change` edits any answer; `send` writes anything else."""
 
     url: str = ""
     records: list[Any] = field(default_factory=list)
-    change: Answering = lambda verb, answer: answer
+    change: ChangeAnswer = lambda verb, answer: answer
     send: Callable[[BaseHTTPRequestHandler, str], bool] = lambda request, verb: False
-    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    requests: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     cursor: int = 0
 
     @property
     def received(self) -> str:
         """Everything that nodes have sent."""
-        return json.dumps(self.asked, ensure_ascii=False)
+        return json.dumps(self.requests, ensure_ascii=False)
 
     def pushed(self) -> dict[str, Any]:
         """The last record of each note that nodes have pushed."""
-        return {one["id"]: one for verb, asked in self.asked if verb == "push" for one in asked["records"]}
+        return {one["id"]: one for verb, arguments in self.requests if verb == "push" for one in arguments["records"]}
 
-    def answer(self, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
-        self.asked.append((verb, asked))
-        given = {"now": precise_stamp(datetime.now(UTC)), "ticket": f"t{len(self.asked)}"}
-        is_asked = verb == "pull" and asked["namespace"] != "?"  # which `sync link` asks for, and takes nothing in
-        records, self.records = (self.records, []) if is_asked else ([], self.records)
+    def answer(self, verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        self.requests.append((verb, arguments))
+        given = {"now": precise_stamp(datetime.now(UTC)), "ticket": f"t{len(self.requests)}"}
+        is_exchange = verb == "pull" and arguments["namespace"] != "?"  # `sync link` pulls "?" and merges nothing
+        records, self.records = (self.records, []) if is_exchange else ([], self.records)
         if verb == "push":
             return self.change(verb, {**given, "refused": [], "merged": records})
-        self.cursor = max(self.cursor, asked["after"]) + len(records)
+        self.cursor = max(self.cursor, arguments["after"]) + len(records)
         return self.change(verb, {**given, "cursor": self.cursor, "records": records, "left": 0})
 
 
@@ -56,11 +56,11 @@ def hostile_hub() -> Iterator[HostileHub]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             verb = self.path.rpartition("/")[2]
             hub.headers.append(dict(self.headers))
-            asked = json.loads(gzip.decompress(body))
+            arguments = json.loads(gzip.decompress(body))
             if not hub.send(self, verb):
-                reply(self, json.dumps(hub.answer(verb, asked)).encode())
+                reply(self, json.dumps(hub.answer(verb, arguments)).encode())
 
-        def log_message(self, *said: Any) -> None:
+        def log_message(self, *arguments: Any) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Request)
@@ -84,7 +84,7 @@ def reply(request: BaseHTTPRequestHandler, body: bytes, status: int = 200, **hea
     request.wfile.write(body)
 
 
-def replying(body: bytes, status: int = 200, **headers: str) -> Callable[[BaseHTTPRequestHandler, str], bool]:
+def constant_reply(body: bytes, status: int = 200, **headers: str) -> Callable[[BaseHTTPRequestHandler, str], bool]:
     """For `send`: the same answer to everything."""
 
     def send(request: BaseHTTPRequestHandler, verb: str) -> bool:

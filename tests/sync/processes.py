@@ -26,7 +26,7 @@ SECONDS = 30.0  # that something may take to arrive on a busy machine
 
 @dataclass
 class Hub:
-    """A hub and a plain HTTP client at its door."""
+    """A hub process and a plain HTTP client for it."""
 
     process: Process
     url: str
@@ -34,7 +34,7 @@ class Hub:
     printed: str
 
     def key(self, user: str = "local", scopes: Iterable[Scope] = ALL_SCOPES, *, is_confined: bool = False) -> str:
-        """A new key of the hub's, for a user who is new if need be. Not by the command line, which takes a second."""
+        """A new key for a user, who is created if needed. Not by the command line, which takes a second."""
         with open_access(settings.load({"data_dir": self.data_dir}, environ={}).settings) as access:
             if user not in {one.name for one in access.users.all()}:
                 access.users.add(user)
@@ -42,9 +42,9 @@ class Hub:
             made = access.keys.create(name="node", user=owner, scopes=frozenset(scopes), is_confined=is_confined)
         return made.raw
 
-    def ask(self, verb: str, key: str | None, **asked: Any) -> httpx.Response:
+    def post(self, verb: str, key: str | None, **arguments: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        body = {"node": "a", "ticket": None, "seal": None, **asked}
+        body = {"node": "a", "ticket": None, "seal": None, **arguments}
         return httpx.post(f"{self.url}/api/sync/{verb}", json=body, headers=headers, timeout=SECONDS)
 
     def stop(self) -> None:
@@ -84,12 +84,12 @@ def _is_up(hub: Hub) -> bool:
 
 
 def command(*words: str, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
-    """The command line in this process, whose start would take a second."""
-    said, complained = io.StringIO(), io.StringIO()
+    """Run the command line in this process: a new one takes a second to start."""
+    output, errors = io.StringIO(), io.StringIO()
     with (
         pytest.MonkeyPatch.context() as patched,
-        redirect_stdout(said),
-        redirect_stderr(complained),
+        redirect_stdout(output),
+        redirect_stderr(errors),
     ):
         for name in os.environ.keys() - environment().keys():
             patched.delenv(name)
@@ -100,7 +100,7 @@ def command(*words: str, check: bool = True, **env: str) -> subprocess.Completed
             code = 0
         except SystemExit as left:
             code = int(left.code or 0)
-    done = subprocess.CompletedProcess(words, code, said.getvalue(), complained.getvalue())
+    done = subprocess.CompletedProcess(words, code, output.getvalue(), errors.getvalue())
     if check:
         assert done.returncode == 0, done.stdout + done.stderr
     return done
@@ -108,20 +108,20 @@ def command(*words: str, check: bool = True, **env: str) -> subprocess.Completed
 
 @dataclass(frozen=True)
 class Node:
-    """A data directory, and what a person says to it."""
+    """A data directory, and `memory-mcp sync` on it."""
 
     data_dir: Path
 
-    def say(self, *words: str, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
         return command("sync", *words, "--data-dir", str(self.data_dir), check=check, **env)
 
-    def told(self, *words: str, check: bool = True) -> Any:
-        """The same, as programs read it."""
-        done = self.say(*words, "--json", check=check)
+    def run_json(self, *words: str, check: bool = True) -> Any:
+        """The same with --json."""
+        done = self.run(*words, "--json", check=check)
         return json.loads(done.stdout)
 
     def join(self, hub: Hub, key: str, *namespaces: str, link: tuple[str, ...] = ()) -> "Node":
-        self.say("link", hub.url, "--key", key, *link)
+        self.run("link", hub.url, "--key", key, *link)
         for namespace in namespaces:
-            self.say("enable", namespace)
+            self.run("enable", namespace)
         return self

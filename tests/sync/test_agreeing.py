@@ -1,4 +1,4 @@
-"""What nodes show once all has been exchanged, where that took more than merging records."""
+"""Nodes agree after exchanges that need more than merging records."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ NAMESPACES = ("default", "work")
 
 
 class Line:
-    """Asks a hub in this process, by way of JSON."""
+    """Sends requests to a hub in this process, as JSON."""
 
     hub: Hub
 
@@ -39,8 +39,8 @@ class Line:
         pass
 
     def push(self, node: str, ticket: str | None, seal: str | None, records: Sequence[Record]) -> Answer:
-        told = json.loads(json.dumps([as_json(record) for record in records]))
-        answer = self.hub.push(CALLER, node, ticket, seal, told)
+        fields = json.loads(json.dumps([as_json(record) for record in records]))
+        answer = self.hub.push(CALLER, node, ticket, seal, fields)
         refused = {str(one.id): one.message for one in answer.refused}
         return Answer(answer.now, answer.ticket, _parsed(answer.merged), refused)
 
@@ -51,12 +51,12 @@ class Line:
         return Answer(answer.now, answer.ticket, _parsed(answer.records), {}, answer.cursor, answer.left)
 
 
-def _parsed(told: list[dict[str, Any]]) -> list[Record]:
-    return [parse(json.loads(json.dumps(one))) for one in told]
+def _parsed(fields: list[dict[str, Any]]) -> list[Record]:
+    return [parse(json.loads(json.dumps(one))) for one in fields]
 
 
 class Node:
-    """A node that syncs when it is told to."""
+    """A node that syncs on demand."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -80,7 +80,7 @@ class Node:
         links = self.note(id_).links
         return [link.id for link in links.outgoing] if links else []
 
-    def sync(self) -> nodes.Exchanged:
+    def sync(self) -> nodes.ExchangeResult:
         return self.app.sync.run(LOCAL_USER)
 
 
@@ -114,11 +114,11 @@ def settle(*several: Node) -> None:
 
 
 def shown(node: Node, id_: str) -> dict[str, Any]:
-    """All that is to be the same everywhere."""
-    told = asdict(node.note(id_))
+    """The fields that must be the same on every node."""
+    fields = asdict(node.note(id_))
     for own in ("source", "version", "tags"):
-        del told[own]
-    return told
+        del fields[own]
+    return fields
 
 
 def test_times_of_a_clock_that_runs_ahead_are_the_same_on_every_node(three: list[Node]) -> None:
@@ -130,7 +130,7 @@ def test_times_of_a_clock_that_runs_ahead_are_the_same_on_every_node(three: list
     assert fast.note(id_).updated_at <= utc_now().isoformat()
 
 
-def test_an_archived_note_has_no_importance_on_any_node_and_gets_back_the_greatest(three: list[Node]) -> None:
+def test_a_restored_note_gets_its_greatest_importance_on_every_node(three: list[Node]) -> None:
     first, second, _ = three
     id_ = first.create("old", importance=0.5)
     settle(*three)
@@ -143,7 +143,7 @@ def test_an_archived_note_has_no_importance_on_any_node_and_gets_back_the_greate
     assert [node.note(id_).importance for node in three] == [0.75, 0.75, 0.75]
 
 
-def test_a_link_to_a_note_that_moved_away_dangles_in_whatever_order_things_arrive(three: list[Node]) -> None:
+def test_a_link_to_a_note_that_moved_away_dangles_in_any_order(three: list[Node]) -> None:
     first, second, third = three
     target = first.create("the plan", title="Plan")
     settle(*three)
@@ -156,7 +156,7 @@ def test_a_link_to_a_note_that_moved_away_dangles_in_whatever_order_things_arriv
     assert [node.targets(source) for node in three] == [[target], [target], [target]]
 
 
-def test_nodes_that_find_another_note_for_a_link_agree_on_one(three: list[Node]) -> None:
+def test_nodes_that_resolve_a_link_differently_agree(three: list[Node]) -> None:
     first, second, third = three
     source = first.create("see [[Plan]]")
     one, other = second.create("one", title="Plan"), third.create("other", title="Plan")
@@ -165,7 +165,7 @@ def test_nodes_that_find_another_note_for_a_link_agree_on_one(three: list[Node])
     assert first.targets(source) == second.targets(source) == third.targets(source)
 
 
-def test_a_link_waits_for_the_note_it_means_though_another_of_that_title_is_there(three: list[Node]) -> None:
+def test_a_link_waits_for_its_note_despite_another_of_that_title(three: list[Node]) -> None:
     first, second, third = three
     target = first.create("meant", title="Plan")
     source = first.create("see [[Plan]]")
@@ -177,7 +177,7 @@ def test_a_link_waits_for_the_note_it_means_though_another_of_that_title_is_ther
     assert [node.targets(source) for node in three] == [[target], [target], [target]]
 
 
-def test_of_two_that_supersede_one_the_newest_does_so_everywhere(three: list[Node]) -> None:
+def test_of_two_superseding_notes_the_newest_wins_everywhere(three: list[Node]) -> None:
     first, second, third = three
     old = first.create("old")
     settle(*three)
@@ -188,15 +188,13 @@ def test_of_two_that_supersede_one_the_newest_does_so_everywhere(three: list[Nod
     assert {node.note(old).superseded_by for node in three} == {newest}
 
 
-def test_a_server_that_finds_another_one_syncing_comes_back_soon_and_says_nothing(
-    three: list[Node], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_server_retries_soon_when_another_one_syncs(three: list[Node], caplog: pytest.LogCaptureFixture) -> None:
     node = three[0]
     worker = SyncWorker(node.app.sync, lambda: [LOCAL_USER], every=10)
     node.create("to be sent")
-    with node.app.sync._turn(LOCAL_USER, 0):
+    with node.app.sync._lock(LOCAL_USER, 0):
         worker._exchange(LOCAL_USER)
         with pytest.raises(nodes.Busy):
             node.app.sync.run(LOCAL_USER, wait=0)
-    assert worker._pause() <= workers.BUSY_PAUSE
+    assert worker._pause() <= workers.BUSY_DELAY_S
     assert not [record for record in caplog.records if record.name == workers.__name__]

@@ -1,8 +1,8 @@
-"""Whatever nodes write, in whatever order it travels, and whatever is lost or put back on the way: once everybody has
-exchanged everything, they show the same notes, nothing that was deleted is back, and nothing that was kept is lost.
+"""Nodes converge: in whatever order records travel, and whatever is lost or restored on the way, once all nodes have
+exchanged everything, they show the same notes. No deleted note is back, and no other note is lost.
 
-And whatever a hub forges: notes in namespaces that a node has not enabled stay as they are there, and nothing of them
-leaves it (tests/sync/world.py checks that in every exchange)."""
+Whatever a hub forges, a node's notes in namespaces that are not enabled stay unchanged, and are never sent
+(tests/sync/world.py checks that in every exchange)."""
 
 import os
 from collections.abc import Callable
@@ -16,11 +16,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.errors import AppError, NotFound
 from memory_mcp.families.notes.model import Author, NewNote, Revision
+from memory_mcp.sync.records import DELETION
 from tests.sync.world import ME, PRIVATE, SYNCED, Lost, Node, Note, World
 
 EXAMPLES = int(os.environ.get("MEMORY_MCP_SYNC_EXAMPLES", "60"))  # `make soak-sync-model` takes many
 STEPS = 40
-ROUNDS = 12  # of exchanges until nothing is left to say
+ROUNDS = 12  # of exchanges until nothing is left to send
 
 numbers = st.integers(0, 9)
 titles = st.sampled_from(["Alpha", "Beta", "Gamma", None])
@@ -30,7 +31,7 @@ tags = st.sampled_from(["x", "X", "y", "z", "ns/one"])
 values: st.SearchStrategy[Any] = st.sampled_from([None, 1, True, 1.5, "v", {"a": []}])
 faults = st.dictionaries(
     st.sampled_from(["at_1", "at_2", "at_3", "at_4"]),
-    st.sampled_from(["question lost", "answer lost", "asked twice", "heard twice"]),
+    st.sampled_from(["request lost", "answer lost", "request sent twice", "request received twice"]),
     max_size=2,
 )
 revisions = st.one_of(
@@ -52,10 +53,10 @@ AUTHOR = Author("mcp", "codex")
 
 
 def _forged(kind: str, id_: str, other: str, namespace: str, stamp: str) -> dict[str, Any]:
-    """A record as a hub may make it up that holds no secret."""
+    """A record that a hub without the secret may forge."""
     registers: dict[str, Any] = {"namespace": [stamp, namespace]}
     if kind == "delete":
-        return {"id": id_, "registers": registers, "dead": stamp}
+        return {"id": id_, "registers": registers, DELETION: stamp}
     if kind == "strip":
         removed = {name: [stamp] for name in ("title", "expires_at", "archived", "tag/t", "metadata/k")}
         return {"id": id_, "registers": registers | removed}
@@ -75,17 +76,17 @@ def _forged(kind: str, id_: str, other: str, namespace: str, stamp: str) -> dict
 
 
 class Syncing(RuleBasedStateMachine):
-    """Three nodes at first, on real files, and the hub they meet at."""
+    """Three nodes at first, on real files, and their hub."""
 
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
         self.ids: list[str] = []
         self.tokens = 0
-        self.dead: set[str] = set()
+        self.deleted: set[str] = set()
         self.strayed: set[str] = set()  # notes that were in a namespace that is not synced
         self.written: dict[str, dict[Any, Any]] = {}  # by note and field: what was written last
-        self.is_exact = True  # whether the last to write is also the last by everybody's clock
+        self.is_exact = True  # whether the last write is also the last by every clock
         self.was_a_node_restored = False
         self.copies: list[tuple[Node | None, Any]] = []
 
@@ -98,7 +99,7 @@ class Syncing(RuleBasedStateMachine):
                 with node.at_work():
                     node.sync.enable(LOCAL_USER, namespace)
 
-    # What people do
+    # Actions of users
 
     @rule(n=numbers, title=titles, content=contents, namespace=namespaces)
     def create(self, n: int, title: str | None, content: str, namespace: str) -> None:
@@ -143,11 +144,11 @@ class Syncing(RuleBasedStateMachine):
             return
         self._write(node, lambda: node.notes.writer.delete(ME, str(id_), soft=False))
         if note["namespace"] in SYNCED and self._tracks(node, note["namespace"]):
-            self.dead.add(str(id_))
+            self.deleted.add(str(id_))
         else:
-            self.strayed.add(str(id_))  # somewhere it may still be
+            self.strayed.add(str(id_))  # another node may still have it
 
-    # What happens on the way
+    # Events on the network
 
     @rule(n=numbers, size=st.sampled_from([1, 2, 3, 200]), faults=faults)
     def exchange(self, n: int, size: int, faults: dict[str, str]) -> None:
@@ -157,7 +158,7 @@ class Syncing(RuleBasedStateMachine):
             assert faults
 
     @rule()
-    def all_exchange(self) -> None:
+    def exchange_all(self) -> None:
         for node in self.world.nodes:
             node.exchange()
 
@@ -175,34 +176,34 @@ class Syncing(RuleBasedStateMachine):
         namespace=st.sampled_from(SYNCED),
         verb=st.sampled_from(["disable", "enable", "resync", "clear_state"]),
     )
-    def say(self, n: int, namespace: str, verb: str) -> None:
+    def configure(self, n: int, namespace: str, verb: str) -> None:
         node = self._node(n)
         with node.at_work(), suppress(NotFound):
             getattr(node.sync, verb)(LOCAL_USER, namespace)
         if verb == "clear_state":
             self.is_exact = False  # every field is then as old as the whole note
 
-    # What a hostile hub does, or anyone who has the key
+    # Attacks by a hostile hub, or by anyone with the key
 
     @rule(n=numbers, i=numbers, j=numbers, kind=attacks, namespace=namespaces)
     def attack(self, n: int, i: int, j: int, kind: str, namespace: str) -> None:
-        """Forge a record of any note, or of a new one that touches it, and give it to a node with its next answer.
+        """Forge a record of any note, or of a new one that touches it, and send it to a node with the next answer.
 
-        Where the hub can write, everybody gets it: then they still agree. Nobody takes a move to where nobody syncs,
-        nor anything that is not sealed where notes are."""
+        Where the hub can write, all nodes get it, and still agree. No node accepts a move to a private namespace, or
+        an unsealed record where notes are sealed."""
         node, id_ = self._node(n), self._id(i)
         if id_ is None:
             return
         self.world.pass_time(1)
         with self.world.clock_of(0):
-            stamp = f"{self.world.wall_ms:015d}:00000:evil"
+            stamp = f"{self.world.now_ms:015d}:00000:evil"
         is_taken = self.world.secret is None and namespace != PRIVATE
         kind = kind if is_taken or self.world.secret else "move"
         forged = _forged(kind, id_, str(self._id(j)), namespace, stamp)
         if is_taken:
             self.world.hub.hub.push(ME, f"evil{self.tokens}{self.world.ms}", None, None, [forged])
             self.is_exact = False
-            if forged.get("dead"):
+            if forged.get(DELETION):
                 self.strayed.add(id_)
         self.world.forged = [forged]
         try:
@@ -210,7 +211,7 @@ class Syncing(RuleBasedStateMachine):
         finally:
             self.world.forged = []
 
-    # What happens to computers
+    # Copies and restores
 
     @precondition(lambda self: len(self.world.nodes) < 5)
     @rule(n=numbers)
@@ -227,36 +228,36 @@ class Syncing(RuleBasedStateMachine):
         self.copies.append((None, self.world.hub.copy(self._place())))
 
     @precondition(lambda self: self.copies)
-    @rule(c=numbers, told=st.booleans())
-    def restore(self, c: int, told: bool) -> None:
-        """Put a node or the hub back. What the hub never heard of is gone then, and may be."""
+    @rule(c=numbers, after_exchange=st.booleans())
+    def restore(self, c: int, after_exchange: bool) -> None:
+        """Restore a node or the hub. Changes that the hub never received may be lost."""
         node, copy = self.copies[c % len(self.copies)]
         if node is None:
-            self.world.hub.put_back(copy)
-            self.is_exact = self.is_exact and not self.was_a_node_restored  # the hub alone may have had what that lost
+            self.world.hub.restore_copy(copy)
+            self.is_exact = self.is_exact and not self.was_a_node_restored  # the hub had what the node lost
         else:
-            if told:
+            if after_exchange:
                 node.exchange()
-            if not told or node.waiting() or self._is_off(node):
+            if not after_exchange or node.waiting() or self._is_off(node):
                 self.is_exact = False
-            node.put_back(copy)
+            node.restore_copy(copy)
             self.was_a_node_restored = True
-        self.dead &= self._known_to_be_dead()
+        self.deleted &= self._known_deletions()
 
-    # How it ends
+    # The end
 
     def teardown(self) -> None:
         try:
             if self.world.nodes:
-                self._everybody_exchanges_everything()
-                self._all_show_the_same()
-                self._nothing_is_back()
-                self._nothing_is_lost()
+                self._exchange_everything()
+                self._check_all_agree()
+                self._check_nothing_is_back()
+                self._check_nothing_is_lost()
         finally:
             self.world.close()
 
-    def _everybody_exchanges_everything(self) -> None:
-        self.world.pass_time(7_200_000)  # no stamp is ahead of the hub by now
+    def _exchange_everything(self) -> None:
+        self.world.pass_time(7_200_000)  # now no stamp is ahead of the hub
         for node in self.world.nodes:
             for namespace in SYNCED:
                 with node.at_work():
@@ -267,9 +268,9 @@ class Syncing(RuleBasedStateMachine):
                 return
         raise AssertionError(f"Nodes do not come to rest: {done}")
 
-    def _all_show_the_same(self) -> None:
+    def _check_all_agree(self) -> None:
         for number, node in enumerate(self.world.nodes[1:], 1):
-            apart = self.world.nodes[0].detached() | node.detached()  # what one of them keeps to itself
+            apart = self.world.nodes[0].detached() | node.detached()  # notes of one node alone
             first, other = self.world.nodes[0].synced(apart), node.synced(apart)
             differing = {
                 id_: {
@@ -286,16 +287,16 @@ class Syncing(RuleBasedStateMachine):
     def _of(notes: dict[str, Note], id_: str, field: str) -> Any:
         return notes[id_][field] if id_ in notes else "no such note"
 
-    def _nothing_is_back(self) -> None:
+    def _check_nothing_is_back(self) -> None:
         for node in self.world.nodes:
-            assert not self.dead & node.synced().keys()
+            assert not self.deleted & node.synced().keys()
 
-    def _nothing_is_lost(self) -> None:
+    def _check_nothing_is_lost(self) -> None:
         if not self.is_exact:
             return
         found = self.world.nodes[0].synced()
         for id_, fields in self.written.items():
-            if id_ in self.dead | self.strayed:
+            if id_ in self.deleted | self.strayed:
                 continue
             assert id_ in found, f"{id_} is lost"
             shown = _fields(found[id_])
@@ -304,9 +305,9 @@ class Syncing(RuleBasedStateMachine):
 
     # Helpers
 
-    def _known_to_be_dead(self) -> set[str]:
-        """To anybody: a deletion that went with the only state that had it is nobody's any more."""
-        known = {id_ for id_, record in self.world.hub.records().items() if record.get("dead")}
+    def _known_deletions(self) -> set[str]:
+        """Deletions that some node or the hub knows. A deletion is lost with the only state that had it."""
+        known = {id_ for id_, record in self.world.hub.records().items() if record.get(DELETION)}
         for node in self.world.nodes:
             with node.db.read() as tx:
                 known |= {id_ for (id_,) in tx.all("SELECT id FROM sync_tombstones")}
@@ -327,7 +328,7 @@ class Syncing(RuleBasedStateMachine):
             self._write(node, lambda: act(node, id_))
 
     def _write(self, node: Node, act: Callable[[], Any]) -> None:
-        """Do it, and remember which fields of which notes it changed."""
+        """Run `action`, and remember which fields of which notes it changed."""
         before = node.shown()
         with node.at_work():
             try:
@@ -353,7 +354,7 @@ class Syncing(RuleBasedStateMachine):
 
 
 def _fields(note: Note) -> dict[Any, Any]:
-    """What a person wrote, apart from what follows from it."""
+    """The written fields, without derived ones."""
     return {
         "content": note["content"],
         "title": note["title"] if note["own_title"] else None,

@@ -1,4 +1,4 @@
-"""What a note says is sealed before it leaves a node, and the hub can still merge it."""
+"""Notes are sealed before they leave a node, and the hub can still merge them."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from memory_mcp.errors import Invalid
 from memory_mcp.sync.encryption import Seal, new_secret
-from memory_mcp.sync.records import Record, Register, as_json, merge, parse
+from memory_mcp.sync.records import DELETION, Record, Register, as_json, merge, parse
 from tests.sync.test_records import STAMP, records, same
 
 SECRET = "mms_" + "A" * 43
@@ -17,27 +17,27 @@ SEAL = Seal(SECRET)
 
 
 @given(records)
-def test_what_was_sealed_is_opened_as_it_was(record: Record) -> None:
+def test_opening_reverses_sealing(record: Record) -> None:
     sealed = parse(json.loads(json.dumps(as_json(SEAL.seal(record)))))
     assert same(SEAL.open(sealed), record)
 
 
 @given(records)
-def test_the_same_note_sealed_twice_is_the_same(record: Record) -> None:
+def test_sealing_is_deterministic(record: Record) -> None:
     assert same(SEAL.seal(record), Seal(SECRET).seal(record))
 
 
 @given(records, records)
-def test_the_hub_merges_what_it_cannot_read(one: Record, other: Record) -> None:
+def test_sealed_records_merge(one: Record, other: Record) -> None:
     sealed, opened = SEAL.open(merge(SEAL.seal(one), SEAL.seal(other))), merge(one, other)
     stamps = {name: register[0] for name, register in opened.registers.items()}
     assert {name: register[0] for name, register in sealed.registers.items()} == stamps
     for name, register in sealed.registers.items():
         assert register in (one.registers.get(name), other.registers.get(name))  # equal stamps: any, but the same
-    assert sealed.dead == opened.dead
+    assert sealed.deleted == opened.deleted
 
 
-def test_nothing_a_person_wrote_is_to_be_seen() -> None:
+def test_sealed_records_show_no_user_text() -> None:
     written: dict[str, JsonValue] = {
         "content": "wombat one",
         "title": "wombat two",
@@ -54,7 +54,7 @@ def test_nothing_a_person_wrote_is_to_be_seen() -> None:
 
 
 @pytest.mark.parametrize("title", ["🦘" * 300, "ΐ" * 900, "x" * 300])
-def test_the_longest_titles_fit_when_sealed(title: str) -> None:
+def test_titles_of_maximum_length_fit_when_sealed(title: str) -> None:
     parse(as_json(SEAL.seal(Record("n1", {f"wikilink/{title}": (STAMP, "n2")}))))
 
 
@@ -97,27 +97,31 @@ def value(name: str, record: Record = SEALED) -> Any:
         Record("n1", {"tag/bm90aGluZw==": (STAMP,)}),
         Record("n1", {"namespace": (STAMP, {**value("namespace"), "open": "other"})}),
         Record("n1", {"namespace": (STAMP, {"sealed2": value("namespace")["sealed2"]})}),
-        Record("n1", dead=STAMP),
-        Record("n1", {"dead": (STAMP,)}, dead=STAMP),
-        Record("n1", {"dead": (STAMP, value("content"))}, dead=STAMP),
-        Record("n1", {"dead": SEAL.seal(Record("n2", dead=STAMP)).registers["dead"]}, dead=STAMP),
-        Record("n1", {"dead": SEAL.seal(Record("n1", dead=STAMP)).registers["dead"]}, dead=LATER),
+        Record("n1", deleted=STAMP),
+        Record("n1", {DELETION: (STAMP,)}, deleted=STAMP),
+        Record("n1", {DELETION: (STAMP, value("content"))}, deleted=STAMP),
+        Record("n1", {DELETION: SEAL.seal(Record("n2", deleted=STAMP)).registers[DELETION]}, deleted=STAMP),
+        Record("n1", {DELETION: SEAL.seal(Record("n1", deleted=STAMP)).registers[DELETION]}, deleted=LATER),
     ],
 )
-def test_nothing_can_be_made_up_removed_or_moved_to_another_note_field_or_time(forged: Record) -> None:
+def test_forged_removed_and_moved_values_are_refused(forged: Record) -> None:
     with pytest.raises(Invalid, match=r"secret|not sealed"):
         SEAL.open(forged)
 
 
 def test_a_deletion_is_sealed_and_stays_so_when_it_is_merged() -> None:
-    dead = Record("n1", {"namespace": (LATER, "default")}, dead=LATER)
-    for merged in (merge(SEALED, SEAL.seal(dead)), merge(SEAL.seal(dead), SEALED), SEAL.seal(dead).slim):
-        assert SEAL.open(parse(json.loads(json.dumps(as_json(merged))))) == dead
+    deleted = Record("n1", {"namespace": (LATER, "default")}, deleted=LATER)
+    for merged in (
+        merge(SEALED, SEAL.seal(deleted)),
+        merge(SEAL.seal(deleted), SEALED),
+        SEAL.seal(deleted).location_only,
+    ):
+        assert SEAL.open(parse(json.loads(json.dumps(as_json(merged))))) == deleted
         assert merged.namespace == "default"
 
 
 def first_format(record: Record) -> Record:
-    """As the first version sealed it: only values, and neither removals nor moves, links and deletions."""
+    """A record as the first version sealed it: only values, not removals, moves, links and deletions."""
     sealed: dict[str, Register] = {
         name: (register[0], {"sealed": SEAL._encrypt(register[1], record.id, name, register[0])})
         for name, register in record.registers.items()
@@ -126,13 +130,13 @@ def first_format(record: Record) -> Record:
     return Record(record.id, sealed)
 
 
-def test_values_of_the_first_format_are_opened_and_lose_to_the_same_ones_of_this_format() -> None:
+def test_first_format_values_open_and_lose_to_the_current_format() -> None:
     record = Record("n1", {"content": (STAMP, "text"), "title": (STAMP, None)})
     assert SEAL.open(first_format(record)) == record
     assert merge(first_format(record), SEAL.seal(record)) == SEAL.seal(record)
     left_open = Record("n1", {"namespace": (STAMP, "default"), "metadata/k": (STAMP,), "archived": (STAMP, True)})
     for name, register in left_open.registers.items():
-        shown, sealed = SEAL._sealed("n1", name, register)
+        shown, sealed = SEAL._seal_register("n1", name, register)
         with pytest.raises(Invalid, match="resync"):
             SEAL.open(Record("n1", {shown: register}))
         assert merge(Record("n1", {shown: register}), Record("n1", {shown: sealed})).registers == {shown: sealed}
@@ -146,6 +150,6 @@ def test_another_secret_opens_nothing() -> None:
 
 
 @pytest.mark.parametrize("secret", ["", "x", "mms_", "mms_short", "A" * 43, "mms_" + "A" * 44, "mms_" + "é" * 43])
-def test_what_is_no_secret_is_refused(secret: str) -> None:
+def test_a_malformed_secret_is_refused(secret: str) -> None:
     with pytest.raises(Invalid, match="no secret"):
         Seal(secret)

@@ -1,4 +1,4 @@
-"""What a hub that means harm, or anyone who has its key, can do to a node: real nodes, over real HTTP."""
+"""Attacks on a node by a hostile hub, or by anyone with its key: real nodes, over real HTTP."""
 
 import json
 import os
@@ -27,8 +27,9 @@ from memory_mcp.errors import AppError
 from memory_mcp.families.notes.model import Author, NewNote, Note, Revision
 from memory_mcp.sync import hub_client
 from memory_mcp.sync import node as nodes
+from memory_mcp.sync.records import DELETION
 from tests.processes import COMMAND, environment
-from tests.sync.hostile import HostileHub, hostile_hub, replying
+from tests.sync.hostile import HostileHub, constant_reply, hostile_hub
 from tests.sync.processes import Node
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}), namespace="shared")
@@ -42,7 +43,7 @@ def serving() -> Iterator[HostileHub]:
 
 @pytest.fixture
 def hub(serving: HostileHub) -> HostileHub:
-    """The server of all tests, with nothing in mind yet."""
+    """The server of all tests, reset."""
     url = serving.url
     serving.__init__()  # type: ignore[misc]
     serving.url = url
@@ -53,8 +54,8 @@ def hub(serving: HostileHub) -> HostileHub:
 def node(hub: HostileHub, tmp_path: Path) -> Node:
     """Syncs `shared`, and nothing else."""
     made = Node(tmp_path / "node")
-    made.say("link", hub.url, "--key", "mmcp_key")
-    made.say("enable", "shared")
+    made.run("link", hub.url, "--key", "mmcp_key")
+    made.run("enable", "shared")
     return made
 
 
@@ -86,7 +87,7 @@ def stamp(ms: int = 0) -> str:
 
 
 def forged(id_: str, **registers: Any) -> dict[str, Any]:
-    """Written by the hub, a moment after everything else."""
+    """A record written by the hub, a moment after everything else."""
     at = stamp(1000)
     return {"id": id_, "registers": {name.replace("__", "/"): [at, value] for name, value in registers.items()}}
 
@@ -105,9 +106,9 @@ def attacks(id_: str) -> list[dict[str, Any]]:
         forged(id_, tag__evil=["evil", "user"], metadata__evil=1, archived=True, folder="evil"),
         {"id": id_, "registers": removed},
         {"id": id_, "importance": 1.0, "updated_at": "2020-01-01T00:00:00.000Z"},
-        {"id": id_, "dead": at},
-        {"id": id_, "registers": {"namespace": [at, "shared"]}, "dead": at},
-        {"id": id_, "registers": {"namespace": [at, "private"]}, "dead": at},
+        {"id": id_, DELETION: at},
+        {"id": id_, "registers": {"namespace": [at, "shared"]}, DELETION: at},
+        {"id": id_, "registers": {"namespace": [at, "private"]}, DELETION: at},
     ]
 
 
@@ -117,16 +118,16 @@ def test_a_note_outside_of_the_enabled_namespaces_is_neither_read_nor_changed(
 ) -> None:
     id_ = write(node, SECRET, "private", title="Safe", tags=("mine",), metadata={"kept": 1}, expires_at="2040-01-01")
     if where != "never enabled":
-        node.say("enable", "private")
-        node.say("disable" if where == "disabled" else "clear-state", "private")
+        node.run("enable", "private")
+        node.run("disable" if where == "disabled" else "clear-state", "private")
     before = read(node, id_)
     bait = write(node, "Bait", "shared")
-    node.say("now")
+    node.run("now")
     hub.records = [*attacks(id_), forged(bait, **{f"link__{id_}": id_, f"supersedes__{id_}": id_})]
-    node.say("now")
+    node.run("now")
     assert read(node, id_) == before
-    node.say("resync", "shared")
-    node.say("now")
+    node.run("resync", "shared")
+    node.run("now")
     assert read(node, id_) == before
     assert "combination" not in hub.received
     assert id_ not in hub.pushed()
@@ -138,69 +139,69 @@ def test_a_new_note_comes_only_into_an_enabled_namespace(hub: HostileHub, node: 
         forged("new-2", content="Welcome", namespace="shared", folder=""),
         forged("new-3", content="Nowhere", folder=""),
     ]
-    node.say("now")
+    node.run("now")
     assert everything(node) == {"new-2": "shared: Welcome"}
 
 
 def test_a_note_is_not_moved_out_of_the_enabled_namespaces(hub: HostileHub, node: Node) -> None:
     id_ = write(node, "Shared text", "shared")
-    node.say("now")
+    node.run("now")
     hub.records = [forged(id_, namespace="private"), forged(id_, content="Changed there", namespace="private")]
-    node.say("now")
-    assert everything(node) == {id_: "shared: Changed there"}  # its text is the hub's to change, not its place
-    node.say("enable", "other")
+    node.run("now")
+    assert everything(node) == {id_: "shared: Changed there"}  # the hub may change its text, not its namespace
+    node.run("enable", "other")
     hub.records = [forged(id_, namespace="other")]
-    node.say("now")
+    node.run("now")
     assert everything(node)[id_].startswith("other:")
 
 
-def test_a_note_that_its_owner_moves_away_is_the_nodes_alone_from_then_on(hub: HostileHub, node: Node) -> None:
+def test_a_note_moved_to_a_private_namespace_stays_on_the_node(hub: HostileHub, node: Node) -> None:
     id_ = write(node, "Shared text", "shared")
-    node.say("now")
+    node.run("now")
     with opened(node) as app:
         app.notes.writer.update(ME, Author(), id_, Revision(namespace="private", content=SECRET))
-    hub.asked.clear()
-    hub.records = [forged(id_, content="Overwritten", namespace="shared"), {"id": id_, "dead": stamp(1000)}]
-    node.say("now")
-    node.say("resync", "shared")
-    node.say("now")
+    hub.requests.clear()
+    hub.records = [forged(id_, content="Overwritten", namespace="shared"), {"id": id_, DELETION: stamp(1000)}]
+    node.run("now")
+    node.run("resync", "shared")
+    node.run("now")
     assert everything(node) == {id_: f"private: {SECRET}"}
     with opened(node) as app:
         app.notes.writer.delete(ME, id_, soft=False)
-    node.say("now")
+    node.run("now")
     assert id_ not in hub.received
     assert "private" not in hub.received
     assert "combination" not in hub.received
 
 
-def test_a_note_comes_back_to_sync_when_its_owner_moves_it_back(hub: HostileHub, node: Node) -> None:
+def test_a_note_moved_back_syncs_again(hub: HostileHub, node: Node) -> None:
     id_ = write(node, "Private at first", "private")
-    node.say("now")
+    node.run("now")
     assert "Private at first" not in hub.received
     with opened(node) as app:
         app.notes.writer.update(ME, Author(), id_, Revision(namespace="shared"))
-    node.say("now")
+    node.run("now")
     assert hub.pushed()[id_]["registers"]["content"][1] == "Private at first"
 
 
-def test_what_came_while_a_namespace_was_disabled_comes_when_it_is_enabled_again(hub: HostileHub, node: Node) -> None:
+def test_records_missed_while_disabled_arrive_when_enabled(hub: HostileHub, node: Node) -> None:
     id_ = write(node, "First", "shared")
-    node.say("now")
-    node.say("disable", "shared")
-    node.say("enable", "other")
+    node.run("now")
+    node.run("disable", "shared")
+    node.run("enable", "other")
     hub.records = [forged(id_, content="Second", namespace="shared")]
-    node.say("now")
+    node.run("now")
     assert everything(node) == {id_: "shared: First"}
-    node.say("enable", "shared")
-    node.say("now")
-    assert hub.asked[-2][1]["after"] == 0  # from the beginning
-    assert id_ in hub.pushed()  # so that the hub says what it knows beyond that
+    node.run("enable", "shared")
+    node.run("now")
+    assert hub.requests[-2][1]["after"] == 0  # from the beginning
+    assert id_ in hub.pushed()  # so that the hub sends its newer values
 
 
-# One record that cannot be taken does not keep the others out
+# A record that cannot be merged does not stop the others
 
 
-def test_a_record_that_cannot_be_taken_is_set_aside_and_named_and_the_others_come(hub: HostileHub, node: Node) -> None:
+def test_a_record_that_cannot_be_merged_is_skipped_and_named(hub: HostileHub, node: Node) -> None:
     fine = forged("fine", content="Fine", namespace="shared", folder="")
     bad = {
         "bad-time": {**fine, "id": "bad-time", "created": ["0000-00-00T00:00:00.000Z", None]},
@@ -216,27 +217,27 @@ def test_a_record_that_cannot_be_taken_is_set_aside_and_named_and_the_others_com
     }
     hub.records = [*bad.values(), "no record", {"id": "\x1b[2J" * 99}, fine]
     cursor = len(hub.records)
-    node.say("now")
-    status = node.told("status")
+    node.run("now")
+    status = node.run_json("status")
     assert everything(node) == {"fine": "shared: Fine"}
     assert {one["id"] for one in status["set_aside"]} == {*bad, ""}
     assert all(one["reason"] for one in status["set_aside"])
     assert status["namespaces"][0]["cursor"] == cursor
-    shown = node.say("status").stdout
+    shown = node.run("status").stdout
     assert all(id_ in shown for id_ in bad)
     assert "resync" in shown
     assert "\x1b" not in shown
     hub.records = [forged("later", content="Later", namespace="shared", folder="")]
-    assert "1 received" in node.say("now").stdout
-    node.say("resync", "shared")
-    assert node.told("status")["set_aside"] == []
+    assert "1 received" in node.run("now").stdout
+    node.run("resync", "shared")
+    assert node.run_json("status")["set_aside"] == []
     hub.records = [forged("bad-time", content="Mended", namespace="shared", folder=""), bad["bad-day"]]
-    node.say("now")
-    assert [one["id"] for one in node.told("status")["set_aside"]] == ["bad-day"]
+    node.run("now")
+    assert [one["id"] for one in node.run_json("status")["set_aside"]] == ["bad-day"]
     assert everything(node)["bad-time"] == "shared: Mended"
 
 
-def test_what_was_set_aside_is_limited_in_number(hub: HostileHub, node: Node) -> None:
+def test_the_list_of_skipped_records_is_limited(hub: HostileHub, node: Node) -> None:
     def page(verb: str, answer: dict[str, Any]) -> dict[str, Any]:
         if verb == "pull":
             bad = [{"id": f"{answer['ticket']}-{n}", "surprise": 1} for n in range(200)]
@@ -245,10 +246,10 @@ def test_what_was_set_aside_is_limited_in_number(hub: HostileHub, node: Node) ->
 
     hub.change = page
     for _ in range(3):
-        node.say("now")
+        node.run("now")
     with opened(node) as app, app.notes._files.of(LOCAL_USER).db.read() as tx:
         assert tx.number("SELECT count(*) FROM sync_set_aside") == 200
-    assert len(node.told("status")["set_aside"]) == 20
+    assert len(node.run_json("status")["set_aside"]) == 20
 
 
 anything = st.recursive(
@@ -288,7 +289,7 @@ records = anything | st.fixed_dictionaries(
         "created": anything | st.tuples(times, st.none() | st.text(max_size=3)),
         "updated_at": times | anything,
         "last_referenced_at": times | anything,
-        "dead": stamps | anything,
+        DELETION: stamps | anything,
     },
 )
 answers = st.fixed_dictionaries(
@@ -304,11 +305,11 @@ answers = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("link", [(), ("--encrypt",)], ids=["plain", "sealed"])
-def test_whatever_a_hub_says_a_node_goes_on(hub: HostileHub, tmp_path: Path, link: tuple[str, ...]) -> None:
-    """Each exchange ends, and if it fails, it says so in words."""
+def test_a_node_survives_any_answer(hub: HostileHub, tmp_path: Path, link: tuple[str, ...]) -> None:
+    """Each exchange ends, with a plain message if it fails."""
     node = Node(tmp_path)
-    node.say("link", hub.url, "--key", "mmcp_key", *link)
-    node.say("enable", "shared")
+    node.run("link", hub.url, "--key", "mmcp_key", *link)
+    node.run("enable", "shared")
     with opened(node) as app:
 
         @given(pulled=answers, pushed=answers)
@@ -321,9 +322,9 @@ def test_whatever_a_hub_says_a_node_goes_on(hub: HostileHub, tmp_path: Path, lin
         )
         def goes_on(pulled: dict[str, Any], pushed: dict[str, Any]) -> None:
             def change(verb: str, answer: dict[str, Any]) -> dict[str, Any]:
-                said = dict(pulled if verb == "pull" else pushed)
-                given = said.pop("records")
-                return {**answer, ("records" if verb == "pull" else "merged"): given, **said}
+                output = dict(pulled if verb == "pull" else pushed)
+                given = output.pop("records")
+                return {**answer, ("records" if verb == "pull" else "merged"): given, **output}
 
             hub.change = change
             with suppress(AppError):
@@ -345,21 +346,19 @@ EXAMPLES = int(os.environ.get("MEMORY_MCP_HOSTILE_EXAMPLES", "60"))
 # Answers are limited in size and time
 
 
-def test_an_answer_that_unpacks_to_gigabytes_takes_neither_memory_nor_the_node_down(
-    hub: HostileHub, node: Node
-) -> None:
+def test_an_answer_that_decompresses_to_gigabytes_is_refused(hub: HostileHub, node: Node) -> None:
     bomb = packed(b" " * 1_000_000 for _ in range(600))
-    hub.send = replying(bomb, Content_Encoding="gzip")
-    said, peak_bytes = sync_measured(node)
-    assert "bytes" in said
+    hub.send = constant_reply(bomb, Content_Encoding="gzip")
+    output, peak_bytes = sync_measured(node)
+    assert "bytes" in output
     assert peak_bytes < 400_000_000
     for encoding in ("gzip, gzip", "deflate", "br"):
-        hub.send = replying(bomb, Content_Encoding=encoding)
-        assert "is not a hub" in _flat(node.say("now", check=False).stderr)
+        hub.send = constant_reply(bomb, Content_Encoding=encoding)
+        assert "is not a hub" in _flat(node.run("now", check=False).stderr)
 
 
 @pytest.mark.parametrize("value", ["[]", "{}", '{"":0}', '"\\\\"', "[[1]]"])
-def test_an_answer_of_very_many_values_does_not_take_much_memory(hub: HostileHub, node: Node, value: str) -> None:
+def test_an_answer_with_very_many_values_needs_little_memory(hub: HostileHub, node: Node, value: str) -> None:
     head, tail = json.dumps(
         {
             "now": precise_stamp(datetime.now(UTC)),
@@ -372,15 +371,15 @@ def test_an_answer_of_very_many_values_does_not_take_much_memory(hub: HostileHub
     block = (value + ",") * 20_000
     blocks = 23 * 1024 * 1024 // len(block)
     parts = [head.encode(), *[block.encode()] * blocks, value.encode(), tail.encode()]
-    hub.send = replying(packed(parts), Content_Encoding="gzip")
-    said, peak_bytes = sync_measured(node)
-    assert "values" in said
+    hub.send = constant_reply(packed(parts), Content_Encoding="gzip")
+    output, peak_bytes = sync_measured(node)
+    assert "values" in output
     assert peak_bytes < 400_000_000
 
 
-def test_values_are_not_hidden_by_another_encoding(hub: HostileHub, node: Node) -> None:
-    hub.send = replying(json.dumps({"\u2200": 1}, ensure_ascii=False).encode("utf-16-le"))
-    assert "is not a hub" in _flat(node.say("now", check=False).stderr)
+def test_another_encoding_does_not_hide_values(hub: HostileHub, node: Node) -> None:
+    hub.send = constant_reply(json.dumps({"\u2200": 1}, ensure_ascii=False).encode("utf-16-le"))
+    assert "is not a hub" in _flat(node.run("now", check=False).stderr)
 
 
 def packed(parts: Iterable[bytes]) -> bytes:
@@ -398,8 +397,8 @@ sys.exit(status)
 
 
 def sync_measured(node: Node) -> tuple[str, int]:
-    """What `sync now` says when it fails, and its peak of memory in bytes. A small process starts it, as a child's peak
-    begins with its parent's memory."""
+    """The error of `sync now`, and its peak memory in bytes. A small process starts it, as a child's peak begins with
+    its parent's memory."""
     command = [*COMMAND, "sync", "now", "--data-dir", str(node.data_dir)]
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, *command], env=environment(), capture_output=True, text=True, check=False
@@ -413,7 +412,7 @@ def _flat(text: str) -> str:
 
 
 @pytest.mark.parametrize("what", ["headers", "body"])
-def test_an_answer_that_drips_is_ended(hub: HostileHub, node: Node, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+def test_a_slow_answer_is_cut_off(hub: HostileHub, node: Node, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     ended = threading.Event()
 
     def drip(request: BaseHTTPRequestHandler, verb: str) -> bool:
@@ -428,14 +427,14 @@ def test_an_answer_that_drips_is_ended(hub: HostileHub, node: Node, monkeypatch:
     hub.send = drip
     monkeypatch.setattr(hub_client, "ANSWER_TIMEOUT_S", 0.4)
     try:
-        refused = node.say("now", check=False)
+        refused = node.run("now", check=False)
     finally:
         ended.set()
     assert refused.returncode == 1
     assert "does not answer" in _flat(refused.stderr)
     hub.send = lambda request, verb: False
     monkeypatch.undo()
-    node.say("now")
+    node.run("now")
 
 
 @pytest.mark.parametrize(
@@ -459,21 +458,19 @@ def test_an_answer_that_drips_is_ended(hub: HostileHub, node: Node, monkeypatch:
         {"now": 7},
     ],
 )
-def test_pages_that_lead_nowhere_are_no_hubs(hub: HostileHub, node: Node, pages: dict[str, Any]) -> None:
+def test_pages_that_lead_nowhere_are_refused(hub: HostileHub, node: Node, pages: dict[str, Any]) -> None:
     hub.cursor = 5
-    node.say("now")
-    before = node.told("status")
+    node.run("now")
+    before = node.run_json("status")
     hub.change = lambda verb, answer: answer | pages if verb == "pull" else answer
-    refused = node.say("now", check=False)
+    refused = node.run("now", check=False)
     assert refused.returncode == 1
     assert "is not a hub" in _flat(refused.stderr)
-    after = node.told("status")
+    after = node.run_json("status")
     assert after["namespaces"][0]["cursor"] == before["namespaces"][0]["cursor"] == 5
 
 
-def test_pages_without_end_are_left_for_the_next_time(
-    hub: HostileHub, node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endless_pages_end_the_exchange(hub: HostileHub, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     def more(verb: str, answer: dict[str, Any]) -> dict[str, Any]:
         if verb != "pull":
             return answer
@@ -483,12 +480,12 @@ def test_pages_without_end_are_left_for_the_next_time(
 
     hub.change = more
     monkeypatch.setattr(nodes, "MAX_PAGES", 4)
-    left = node.say("now", check=False)
+    left = node.run("now", check=False)
     assert left.returncode == 1
     assert "4 received" in left.stdout
 
 
-def test_a_hub_that_always_knows_better_does_not_keep_a_node_sending(
+def test_endless_merges_do_not_keep_a_node_sending(
     hub: HostileHub, node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id_ = write(node, "Text", "shared")
@@ -500,40 +497,40 @@ def test_a_hub_that_always_knows_better_does_not_keep_a_node_sending(
 
     hub.change = differ
     monkeypatch.setattr(nodes, "MAX_EXTRA_PUSHES", 5)
-    node.say("now", check=False)
-    assert len([verb for verb, _ in hub.asked if verb == "push"]) < 10
+    node.run("now", check=False)
+    assert len([verb for verb, _ in hub.requests if verb == "push"]) < 10
     assert everything(node) == {id_: "shared: Text"}
 
 
-def test_a_redirect_is_not_followed_and_the_key_goes_nowhere(hub: HostileHub, node: Node) -> None:
+def test_a_redirect_is_not_followed(hub: HostileHub, node: Node) -> None:
     with hostile_hub() as elsewhere:
         for status in (301, 302, 303, 307, 308):
-            hub.send = replying(b"{}", status, Location=f"{elsewhere.url}/api/sync/pull")
-            assert node.say("now", check=False).returncode == 1
+            hub.send = constant_reply(b"{}", status, Location=f"{elsewhere.url}/api/sync/pull")
+            assert node.run("now", check=False).returncode == 1
         assert elsewhere.headers == []
 
 
-def test_what_a_hub_says_is_shown_on_one_line_and_moves_no_cursor_of_a_terminal(hub: HostileHub, node: Node) -> None:
+def test_messages_of_a_hub_are_printed_on_one_line_without_control_characters(hub: HostileHub, node: Node) -> None:
     id_ = write(node, "Text", "shared")
     evil = "\x1b[2J\nSynced   all is well\n" * 500
     hub.change = lambda verb, answer: (
         answer | {"refused": [{"id": id_, "error": "invalid", "message": evil}]} if verb == "push" else answer
     )
-    refused = node.say("now", check=False)
-    hub.send = replying(json.dumps({"error": "invalid", "detail": evil}).encode(), 422)
-    failed = node.say("now", check=False)
-    for text in (refused.stdout + refused.stderr, failed.stderr, node.say("status").stdout):
+    refused = node.run("now", check=False)
+    hub.send = constant_reply(json.dumps({"error": "invalid", "detail": evil}).encode(), 422)
+    failed = node.run("now", check=False)
+    for text in (refused.stdout + refused.stderr, failed.stderr, node.run("status").stdout):
         assert "\x1b[2J" not in text
         assert "\nSynced   all is well" not in text
         assert len(text) < 5000
 
 
-def test_a_wait_without_end_is_not_waited_for(hub: HostileHub, node: Node) -> None:
+def test_a_very_long_retry_after_is_limited(hub: HostileHub, node: Node) -> None:
     waited: list[float] = []
-    hub.send = replying(b"{}", 429, Retry_After="9" * 300)
+    hub.send = constant_reply(b"{}", 429, Retry_After="9" * 300)
     with opened(node) as app, pytest.raises(AppError):
         app.sync.run(LOCAL_USER, pause=waited.append)
-    hub.send = replying(b"{}", 429, Retry_After="99999")
+    hub.send = constant_reply(b"{}", 429, Retry_After="99999")
     with opened(node) as app, pytest.raises(AppError):
         app.sync.run(LOCAL_USER, pause=waited.append)
     assert sum(waited) < 2 * nodes.MAX_PAUSE_S
@@ -542,18 +539,16 @@ def test_a_wait_without_end_is_not_waited_for(hub: HostileHub, node: Node) -> No
 # Encrypted, a hub can make up nothing
 
 
-def test_a_hub_without_the_secret_neither_makes_up_nor_removes_nor_deletes_anything(
-    hub: HostileHub, tmp_path: Path
-) -> None:
+def test_a_hub_without_the_secret_cannot_forge_anything(hub: HostileHub, tmp_path: Path) -> None:
     node = Node(tmp_path / "node")
-    secret = node.told("link", hub.url, "--key", "mmcp_key", "--encrypt")["secret"]
-    node.say("enable", "shared")
-    node.say("enable", "other")
+    secret = node.run_json("link", hub.url, "--key", "mmcp_key", "--encrypt")["secret"]
+    node.run("enable", "shared")
+    node.run("enable", "other")
     id_ = write(node, "Text", "shared", title="Title", tags=("kept",), metadata={"k": 1}, expires_at="2040-01-01")
     target = write(node, "Target", "shared")
     with opened(node) as app:
         app.notes.writer.link(ME, id_, target, bidirectional=False)
-    node.say("now")
+    node.run("now")
     sealed = hub.pushed()[id_]
     before = read(node, id_), read(node, target)
     at = stamp(1000)
@@ -571,36 +566,36 @@ def test_a_hub_without_the_secret_neither_makes_up_nor_removes_nor_deletes_anyth
         forged(id_, content="Made up"),
         {"id": id_, "registers": {f"link/{target}": [at]}},
         {"id": id_, "registers": {f"supersedes/{target}": [at, target]}},
-        {"id": id_, "dead": at},
-        {"id": id_, "registers": {"dead": [at, sealed["registers"]["content"][1]]}, "dead": at},
+        {"id": id_, DELETION: at},
+        {"id": id_, "registers": {DELETION: [at, sealed["registers"]["content"][1]]}, DELETION: at},
         forged("new", content="Made up", namespace="shared", folder=""),
         {**sealed, "id": "copied"},
     ]
     for attack in attacks:
         hub.records = [attack]
-        node.say("now")
-        [aside] = [one for one in node.told("status")["set_aside"] if one["id"] == attack["id"]]
+        node.run("now")
+        [aside] = [one for one in node.run_json("status")["set_aside"] if one["id"] == attack["id"]]
         assert "seal" in aside["reason"].lower()
         assert (read(node, id_), read(node, target)) == before, attack
-        node.say("resync", "shared")  # which forgets what was set aside
+        node.run("resync", "shared")  # which forgets what was set aside
     assert everything(node).keys() == {id_, target}
 
     other = Node(tmp_path / "other")
-    other.say("link", hub.url, "--key", "mmcp_key", "--secret", secret)
-    other.say("enable", "shared")
+    other.run("link", hub.url, "--key", "mmcp_key", "--secret", secret)
+    other.run("enable", "shared")
     hub.records = [sealed, hub.pushed()[target]]
-    other.say("now")
-    assert other.told("status")["set_aside"] == []
+    other.run("now")
+    assert other.run_json("status")["set_aside"] == []
     assert everything(other) == everything(node)
     with opened(node) as app:
         app.notes.writer.update(
             ME, Author(), id_, Revision(remove_tags=("kept",), metadata_patch={"k": None}, expires_at="")
         )
         app.notes.writer.delete(ME, target, soft=False)
-    node.say("now")
+    node.run("now")
     hub.records = [hub.pushed()[id_], hub.pushed()[target]]
-    other.say("now")
-    assert other.told("status")["set_aside"] == []
+    other.run("now")
+    assert other.run_json("status")["set_aside"] == []
     assert everything(other).keys() == {id_}
     arrived = read(other, id_)
     assert (arrived.metadata, arrived.expires_at, "kept" in arrived.tags) == ({}, None, False)
@@ -610,7 +605,7 @@ def test_a_hub_without_the_secret_neither_makes_up_nor_removes_nor_deletes_anyth
 
 
 def lying(ms: int) -> Callable[[str, dict[str, Any]], dict[str, Any]]:
-    """For `change`: the hub's clock is that far from the real one."""
+    """For `change`: an offset of the hub's clock."""
     now = precise_stamp(datetime.now(UTC) + timedelta(milliseconds=ms))
     return lambda verb, answer: {**answer, "now": now}
 
@@ -632,46 +627,46 @@ def test_a_hub_that_sets_its_clock_back_does_not_roll_notes_back(
     hub: HostileHub, tmp_path: Path, way: str, link: tuple[str, ...]
 ) -> None:
     node = Node(tmp_path / "node")
-    node.say("link", hub.url, "--key", "mmcp_key", *link)
-    node.say("enable", "shared")
-    node.say("enable", "other")
+    node.run("link", hub.url, "--key", "mmcp_key", *link)
+    node.run("enable", "shared")
+    node.run("enable", "other")
     if way == "first ahead":
         hub.change = lying(YEAR_MS)
-        node.say("now")
+        node.run("now")
     id_ = write(node, "Version one", "other", tags=("old",), metadata={"a": 1})
     if way == "answer lost":
         hub.change = lambda verb, answer: {} if verb == "push" else answer
-    node.say("now", check=False)
+    node.run("now", check=False)
     old = hub.pushed()[id_]
     with opened(node) as app:
         revision = Revision(content="Version two", namespace="shared", remove_tags=("old",), metadata_patch={"a": 2})
         app.notes.writer.update(ME, Author(), id_, revision)
-    node.say("now", check=False)
+    node.run("now", check=False)
     before = read(node, id_)
     if way == "disabled":
-        node.say("disable", "shared")
+        node.run("disable", "shared")
     for ms in (-20 * YEAR_MS, -100_000, 0):
         hub.records, hub.change = [old], lying(ms)
-        refused = node.say("now", check=False)
+        refused = node.run("now", check=False)
         assert read(node, id_) == before
         if ms:
             assert "clock is behind" in _flat(refused.stderr)
-            assert "clock is behind" in node.told("status")["error"]
+            assert "clock is behind" in node.run_json("status")["error"]
             if way == "disabled":
-                node.say("enable", "shared")
-    node.say("now")
+                node.run("enable", "shared")
+    node.run("now")
     assert read(node, id_) == before
-    assert node.told("status")["error"] is None
+    assert node.run_json("status")["error"] is None
 
 
-def test_what_was_never_sent_is_stamped_again_later_than_all_that_was(hub: HostileHub, node: Node) -> None:
+def test_unsent_changes_get_stamps_later_than_all_sent_ones(hub: HostileHub, node: Node) -> None:
     id_ = write(node, "One", "shared")
-    node.say("now")
+    node.run("now")
     [sent, *_] = hub.pushed()[id_]["registers"]["content"]
     with opened(node) as app, app.notes._files.of(LOCAL_USER).db.write() as tx:
         tx.all("UPDATE sync_node SET offset_ms = :ms", {"ms": YEAR_MS})  # as if this computer's clock were ahead
     with opened(node) as app:
         app.notes.writer.update(ME, Author(), id_, Revision(content="Two"))
-    node.say("now")
+    node.run("now")
     [again, *_] = hub.pushed()[id_]["registers"]["content"]
     assert sent < again < stamp(60_000)

@@ -1,4 +1,4 @@
-"""The hub's HTTP door, over the raw wire."""
+"""The hub over HTTP."""
 
 import gzip
 import json
@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from memory_mcp.caller import Scope
+from memory_mcp.sync.records import DELETION
 from tests.sync.processes import Hub, command
 from tests.waiting import eventually
 
@@ -26,7 +27,7 @@ def record(id_: str = "n1", content: Any = "text", namespace: str = "default", *
     return {"id": id_, "registers": {"content": [at, content], "namespace": [at, namespace]}, **more}
 
 
-def test_it_says_how_to_begin(hub: Hub) -> None:
+def test_the_hub_prints_how_to_begin(hub: Hub) -> None:
     assert "keys create" in hub.printed
     assert f"sync link {hub.url}" in hub.printed
 
@@ -40,52 +41,52 @@ def test_it_says_how_to_begin(hub: Hub) -> None:
         ({"Authorization": "Bearer mmcp_nobody_knows"}, "invalid_token"),
     ],
 )
-def test_whoever_comes_shows_a_key(hub: Hub, verb: str, header: dict[str, str], word: str) -> None:
+def test_every_request_needs_a_key(hub: Hub, verb: str, header: dict[str, str], word: str) -> None:
     refused = httpx.post(f"{hub.url}/api/sync/{verb}", json={}, headers=header)
     assert (refused.status_code, refused.json()["error"]) == (401, word)
     assert "WWW-Authenticate" in refused.headers
 
 
 def test_a_revoked_key_opens_nothing(hub: Hub, key: str) -> None:
-    assert hub.ask("push", key, records=[]).is_success
+    assert hub.post("push", key, records=[]).is_success
     command("keys", "revoke", key.split("_")[1], "--data-dir", str(hub.data_dir))
-    eventually(lambda: not hub.ask("push", key, records=[]).is_success)  # within a second
-    refused = hub.ask("push", key, records=[])
+    eventually(lambda: not hub.post("push", key, records=[]).is_success)  # within a second
+    refused = hub.post("push", key, records=[])
     assert (refused.status_code, refused.json()["error"]) == (401, "revoked")
 
 
-def test_who_may_only_read_pushes_nothing(hub: Hub) -> None:
+def test_a_read_only_key_cannot_push(hub: Hub) -> None:
     key = hub.key("reader", [Scope.READ])
-    refused = hub.ask("push", key, records=[record()])
+    refused = hub.post("push", key, records=[record()])
     assert (refused.status_code, refused.json()["error"]) == (403, "scope_required")
-    assert hub.ask("pull", key, namespace="default").is_success
+    assert hub.post("pull", key, namespace="default").is_success
 
 
 @pytest.mark.parametrize("asked", [("push", {"records": []}), ("pull", {"namespace": "default"})])
-def test_a_confined_key_does_not_sync(hub: Hub, asked: tuple[str, dict[str, Any]]) -> None:
-    verb, more = asked
-    refused = hub.ask(verb, hub.key("narrow", is_confined=True), **more)
+def test_a_confined_key_does_not_sync(hub: Hub, arguments: tuple[str, dict[str, Any]]) -> None:
+    verb, more = arguments
+    refused = hub.post(verb, hub.key("narrow", is_confined=True), **more)
     assert refused.status_code == 403
     assert "--confined" in refused.text
 
 
-def test_what_one_node_pushes_another_pulls(hub: Hub, key: str) -> None:
-    told = [record("n1", "one"), record("n2", "two"), record("n3", "elsewhere", namespace="other")]
-    pushed = hub.ask("push", key, node="a", records=told).json()
+def test_one_node_pulls_what_another_pushed(hub: Hub, key: str) -> None:
+    records = [record("n1", "one"), record("n2", "two"), record("n3", "elsewhere", namespace="other")]
+    pushed = hub.post("push", key, node="a", records=records).json()
     assert (pushed["refused"], pushed["merged"]) == ([], [])
-    pulled = hub.ask("pull", key, node="b", namespace="default").json()
+    pulled = hub.post("pull", key, node="b", namespace="default").json()
     assert [one["id"] for one in pulled["records"]] == ["n1", "n2"]
-    assert pulled["records"][0] == told[0]
+    assert pulled["records"][0] == records[0]
     assert pulled["left"] == 0
-    again = hub.ask("pull", key, node="b", ticket=pulled["ticket"], namespace="default", after=pulled["cursor"]).json()
+    again = hub.post("pull", key, node="b", ticket=pulled["ticket"], namespace="default", after=pulled["cursor"]).json()
     assert again["records"] == []
 
 
 def test_pages_follow_each_other_and_lose_nothing(hub: Hub, key: str) -> None:
-    hub.ask("push", key, node="a", records=[record(f"n{number}") for number in range(7)])
+    hub.post("push", key, node="a", records=[record(f"n{number}") for number in range(7)])
     seen, after, ticket = [], 0, None
     while True:
-        page = hub.ask("pull", key, node="b", ticket=ticket, namespace="default", after=after, limit=3).json()
+        page = hub.post("pull", key, node="b", ticket=ticket, namespace="default", after=after, limit=3).json()
         seen += [one["id"] for one in page["records"]]
         after, ticket = page["cursor"], page["ticket"]
         assert page["left"] == 7 - len(seen)
@@ -94,38 +95,38 @@ def test_pages_follow_each_other_and_lose_nothing(hub: Hub, key: str) -> None:
     assert seen == [f"n{number}" for number in range(7)]
 
 
-def test_a_node_is_not_told_what_it_told_unless_it_asks(hub: Hub, key: str) -> None:
-    ticket = hub.ask("push", key, records=[record()]).json()["ticket"]
-    asked = {"ticket": ticket, "namespace": "default"}
-    assert hub.ask("pull", key, **asked).json()["records"] == []
-    assert len(hub.ask("pull", key, **asked, own=True).json()["records"]) == 1
+def test_a_node_pulls_its_own_records_only_with_own(hub: Hub, key: str) -> None:
+    ticket = hub.post("push", key, records=[record()]).json()["ticket"]
+    arguments = {"ticket": ticket, "namespace": "default"}
+    assert hub.post("pull", key, **arguments).json()["records"] == []
+    assert len(hub.post("pull", key, **arguments, own=True).json()["records"]) == 1
 
 
-def test_a_note_that_went_elsewhere_is_only_named(hub: Hub, key: str) -> None:
-    ticket = hub.ask("push", key, records=[record("n1", "secret plan")]).json()["ticket"]
-    hub.ask("push", key, ticket=ticket, records=[{"id": "n1", "registers": {"namespace": [stamp(), "private"]}}])
-    [told] = hub.ask("pull", key, node="b", namespace="default").json()["records"]
-    assert list(told["registers"]) == ["namespace"]
+def test_of_a_moved_note_only_the_namespace_is_sent(hub: Hub, key: str) -> None:
+    ticket = hub.post("push", key, records=[record("n1", "secret plan")]).json()["ticket"]
+    hub.post("push", key, ticket=ticket, records=[{"id": "n1", "registers": {"namespace": [stamp(), "private"]}}])
+    [received] = hub.post("pull", key, node="b", namespace="default").json()["records"]
+    assert list(received["registers"]) == ["namespace"]
 
 
 def test_one_users_notes_are_invisible_to_another(hub: Hub, key: str) -> None:
     mine, theirs = key, hub.key("another")
-    hub.ask("push", mine, node="a", records=[record("n1", "mine")])
-    assert hub.ask("pull", theirs, node="zz", namespace="default", own=True).json()["records"] == []
-    pushed = hub.ask("push", theirs, node="zy", records=[record("n1", "theirs")]).json()
+    hub.post("push", mine, node="a", records=[record("n1", "mine")])
+    assert hub.post("pull", theirs, node="zz", namespace="default", own=True).json()["records"] == []
+    pushed = hub.post("push", theirs, node="zy", records=[record("n1", "theirs")]).json()
     assert pushed["merged"] == []  # nothing of mine comes back
-    [kept] = hub.ask("pull", mine, node="b", namespace="default").json()["records"]
+    [kept] = hub.post("pull", mine, node="b", namespace="default").json()["records"]
     assert kept["registers"]["content"][1] == "mine"
-    # Nor do tickets, or namespaces that are sealed, know of each other.
-    assert hub.ask("push", theirs, node="a", records=[]).is_success
+    # Tickets and sealed namespaces are separate, too.
+    assert hub.post("push", theirs, node="a", records=[]).is_success
 
 
-def test_a_users_notes_go_with_the_user(hub: Hub) -> None:
-    hub.ask("push", hub.key("leaving"), records=[record("n1", "of one who leaves")])
+def test_deleting_a_user_deletes_their_notes(hub: Hub) -> None:
+    hub.post("push", hub.key("leaving"), records=[record("n1", "of one who leaves")])
     assert b"of one who leaves" in _file(hub)
     command("users", "remove", "leaving", "--delete-data", "--data-dir", str(hub.data_dir))
-    assert hub.ask("pull", hub.key("leaving"), node="b", namespace="default").json()["records"] == []
-    hub.ask("push", hub.key("staying"), records=[record()])  # the WAL is written over
+    assert hub.post("pull", hub.key("leaving"), node="b", namespace="default").json()["records"] == []
+    hub.post("push", hub.key("staying"), records=[record()])  # the WAL is written over
     with closing(apsw.Connection(str(hub.data_dir / "hub.db"))) as connection:
         connection.pragma("wal_checkpoint", "truncate")
     assert b"of one who leaves" not in _file(hub)
@@ -135,7 +136,7 @@ def _file(hub: Hub) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(hub.data_dir.glob("hub.db*")) if path.suffix != ".lock")
 
 
-def test_more_than_120_pushes_a_minute_are_refused_and_say_when_to_come_back(hub: Hub, key: str) -> None:
+def test_more_than_120_pushes_a_minute_are_refused_with_retry_after(hub: Hub, key: str) -> None:
     with httpx.Client(base_url=hub.url, headers={"Authorization": f"Bearer {key}"}, timeout=30) as client:
         ticket, allowed, refused = None, 0, None
         started = time.monotonic()
@@ -156,46 +157,46 @@ def test_more_than_120_pushes_a_minute_are_refused_and_say_when_to_come_back(hub
         assert pulled.is_success
 
 
-def test_more_than_200_records_are_refused_and_200_taken(hub: Hub, key: str) -> None:
-    refused = hub.ask("push", key, records=[record(f"n{number}") for number in range(201)])
+def test_a_push_of_more_than_200_records_is_refused(hub: Hub, key: str) -> None:
+    refused = hub.post("push", key, records=[record(f"n{number}") for number in range(201)])
     assert refused.status_code == 422
     assert "200" in refused.json()["detail"]
-    assert hub.ask("push", key, records=[record(f"n{number}") for number in range(200)]).json()["refused"] == []
+    assert hub.post("push", key, records=[record(f"n{number}") for number in range(200)]).json()["refused"] == []
 
 
-def test_a_record_ahead_of_the_hubs_clock_is_refused_by_name_and_the_others_taken(hub: Hub, key: str) -> None:
+def test_a_record_ahead_of_the_hubs_clock_is_refused_alone(hub: Hub, key: str) -> None:
     late = record("late")
     late["registers"]["content"][0] = stamp(75)
-    dead = {"id": "dead", "dead": stamp(3600)}
+    deleted = {"id": "deleted", DELETION: stamp(3600)}
     fine = record("fine")
     fine["registers"]["content"][0] = stamp(45)
-    pushed = hub.ask("push", key, records=[late, record("other"), dead, fine]).json()
-    assert {one["id"]: one["error"] for one in pushed["refused"]} == {"late": "clock_ahead", "dead": "clock_ahead"}
+    pushed = hub.post("push", key, records=[late, record("other"), deleted, fine]).json()
+    assert {one["id"]: one["error"] for one in pushed["refused"]} == {"late": "clock_ahead", "deleted": "clock_ahead"}
     assert re.search(r"7\d s ahead", pushed["refused"][0]["message"])
-    pulled = hub.ask("pull", key, node="b", namespace="default").json()
+    pulled = hub.post("pull", key, node="b", namespace="default").json()
     assert [one["id"] for one in pulled["records"]] == ["other", "fine"]
 
 
-def test_times_ahead_of_the_hub_are_cut(hub: Hub, key: str) -> None:
+def test_the_hub_limits_times_ahead_of_it(hub: Hub, key: str) -> None:
     future = "2099-01-01T00:00:00.000Z"
-    hub.ask("push", key, records=[record(updated_at=future, last_referenced_at=future)])
-    [kept] = hub.ask("pull", key, node="b", namespace="default").json()["records"]
+    hub.post("push", key, records=[record(updated_at=future, last_referenced_at=future)])
+    [kept] = hub.post("pull", key, node="b", namespace="default").json()["records"]
     assert kept["updated_at"] < "2099"
     assert kept["last_referenced_at"] < "2099"
 
 
-def test_what_is_no_record_is_refused_and_the_others_taken(hub: Hub, key: str) -> None:
+def test_an_invalid_record_is_refused_alone(hub: Hub, key: str) -> None:
     bad = [7, None, {}, {"id": "x", "registers": {"content": ["soon", "x"]}}, {"id": "y", "registers": {}}]
-    pushed = hub.ask("push", key, records=[*bad, record("fine")]).json()
+    pushed = hub.post("push", key, records=[*bad, record("fine")]).json()
     assert [one["id"] for one in pushed["refused"]] == [None, None, None, "x", "y"]
     assert all(one["message"] for one in pushed["refused"])
-    assert [one["id"] for one in hub.ask("pull", key, node="b", namespace="default").json()["records"]] == ["fine"]
+    assert [one["id"] for one in hub.post("pull", key, node="b", namespace="default").json()["records"]] == ["fine"]
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b'{"node": "a"}', b'{"node": "A B", "records": []}']
 )
-def test_what_is_no_question_is_refused_and_says_why(hub: Hub, key: str, body: bytes) -> None:
+def test_an_invalid_request_is_refused_with_a_reason(hub: Hub, key: str, body: bytes) -> None:
     refused = httpx.post(f"{hub.url}/api/sync/push", content=body, headers=_headers(key))
     assert refused.status_code in (400, 422)
     assert refused.json()["error"] == "invalid"
@@ -206,19 +207,19 @@ def _headers(key: str, **more: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}", "Content-Type": "application/json", **more}
 
 
-def test_bodies_in_nested_arrays_without_end_are_refused(hub: Hub, key: str) -> None:
+def test_deeply_nested_bodies_are_refused(hub: Hub, key: str) -> None:
     deep = b"[" * 200_000 + b"]" * 200_000
     body = b'{"node": "a", "records": [{"id": "n1", "registers": {"content": ["' + stamp().encode() + b'", ' + deep
     refused = httpx.post(f"{hub.url}/api/sync/push", content=body + b"]}}]}", headers=_headers(key))
     assert refused.status_code in (200, 400, 422)
     if refused.is_success:
         assert refused.json()["refused"]
-    assert hub.ask("push", key, records=[]).status_code != 500
+    assert hub.post("push", key, records=[]).status_code != 500
 
 
 def test_bodies_and_answers_travel_in_gzip(hub: Hub, key: str) -> None:
-    asked = {"node": "a", "records": [record(content="words " * 10_000)]}
-    packed = gzip.compress(json.dumps(asked).encode())
+    arguments = {"node": "a", "records": [record(content="words " * 10_000)]}
+    packed = gzip.compress(json.dumps(arguments).encode())
     pushed = httpx.post(
         f"{hub.url}/api/sync/push", content=packed, headers=_headers(key, **{"Content-Encoding": "gzip"})
     )
@@ -232,7 +233,7 @@ def test_bodies_and_answers_travel_in_gzip(hub: Hub, key: str) -> None:
     assert json.loads(gzip.decompress(raw))["records"][0]["registers"]["content"][1] == "words " * 10_000
 
 
-def test_what_is_too_large_once_unpacked_is_refused(hub: Hub, key: str) -> None:
+def test_a_body_too_large_when_decompressed_is_refused(hub: Hub, key: str) -> None:
     bomb = gzip.compress(b" " * 200_000_000, compresslevel=9)
     assert len(bomb) < 300_000
     for body, headers in (
@@ -246,7 +247,7 @@ def test_what_is_too_large_once_unpacked_is_refused(hub: Hub, key: str) -> None:
 
 
 def _memory(hub: Hub) -> int:
-    """The most it has ever taken, in bytes."""
+    """Peak memory in bytes."""
     status = Path(f"/proc/{hub.process.pid}/status")
     if not status.exists():
         pytest.skip("needs /proc")
@@ -254,7 +255,7 @@ def _memory(hub: Hub) -> int:
     return int(peak) * 1024
 
 
-def test_what_is_not_gzip_is_refused(hub: Hub, key: str) -> None:
+def test_a_body_that_is_not_gzip_is_refused(hub: Hub, key: str) -> None:
     refused = httpx.post(
         f"{hub.url}/api/sync/push", content=b"{}" * 20, headers=_headers(key, **{"Content-Encoding": "gzip"})
     )
@@ -264,73 +265,73 @@ def test_what_is_not_gzip_is_refused(hub: Hub, key: str) -> None:
 
 def test_a_namespace_is_sealed_with_one_secret_or_with_none(hub: Hub, key: str) -> None:
     one, other = "0" * 16, "1" * 16
-    assert hub.ask("push", key, seal=one, records=[record()]).json()["refused"] == []
+    assert hub.post("push", key, seal=one, records=[record()]).json()["refused"] == []
     for node, seal in (("b1", other), ("b2", None)):
-        [refused] = hub.ask("push", key, node=node, seal=seal, records=[record("n2")]).json()["refused"]
+        [refused] = hub.post("push", key, node=node, seal=seal, records=[record("n2")]).json()["refused"]
         assert (refused["id"], refused["error"]) == ("n2", "other_secret")
         assert "--secret" in refused["message"]
-        refusal = hub.ask("pull", key, node="c", seal=seal, namespace="default")
+        refusal = hub.post("pull", key, node="c", seal=seal, namespace="default")
         assert (refusal.status_code, refusal.json()["error"]) == (409, "other_secret")
-    assert hub.ask("pull", key, node="d", seal=one, namespace="default").is_success
-    assert hub.ask("pull", key, node="e", seal=None, namespace="another").is_success
+    assert hub.post("pull", key, node="d", seal=one, namespace="default").is_success
+    assert hub.post("pull", key, node="e", seal=None, namespace="another").is_success
 
 
-def test_who_shows_a_ticket_of_long_ago_is_told_so(hub: Hub, key: str) -> None:
-    first = hub.ask("push", key, records=[record("n1")]).json()["ticket"]
-    second = hub.ask("push", key, ticket=first, records=[record("n2")]).json()["ticket"]
-    hub.ask("push", key, ticket=second, records=[record("n3")])
-    for verb, asked in (("push", {"records": [record("n4")]}), ("pull", {"namespace": "default"})):
+def test_an_old_ticket_is_refused(hub: Hub, key: str) -> None:
+    first = hub.post("push", key, records=[record("n1")]).json()["ticket"]
+    second = hub.post("push", key, ticket=first, records=[record("n2")]).json()["ticket"]
+    hub.post("push", key, ticket=second, records=[record("n3")])
+    for verb, arguments in (("push", {"records": [record("n4")]}), ("pull", {"namespace": "default"})):
         for ticket in (first, None, "made up"):
-            refused = hub.ask(verb, key, ticket=ticket, **asked)
+            refused = hub.post(verb, key, ticket=ticket, **arguments)
             assert (refused.status_code, refused.json()["error"]) == (409, "node_forked")
-    assert len(hub.ask("pull", key, node="b", namespace="default").json()["records"]) == 3
+    assert len(hub.post("pull", key, node="b", namespace="default").json()["records"]) == 3
 
 
-def test_who_has_read_on_has_another_ticket_by_which_a_hub_put_back_is_noticed(hub: Hub, key: str) -> None:
-    first = hub.ask("pull", key, node="b", namespace="default").json()
-    hub.ask("push", key, node="a", records=[record(namespace="another")])
-    moved = hub.ask("pull", key, node="b", ticket=first["ticket"], namespace="default").json()
+def test_a_restored_hub_does_not_know_later_tickets(hub: Hub, key: str) -> None:
+    first = hub.post("pull", key, node="b", namespace="default").json()
+    hub.post("push", key, node="a", records=[record(namespace="another")])
+    moved = hub.post("pull", key, node="b", ticket=first["ticket"], namespace="default").json()
     assert moved["records"] == []
     assert moved["cursor"] > first["cursor"]
     assert moved["ticket"] != first["ticket"]
-    asked = {"ticket": moved["ticket"], "namespace": "default", "after": moved["cursor"]}
-    assert hub.ask("pull", key, node="b", **asked).json()["ticket"] == moved["ticket"]
+    arguments = {"ticket": moved["ticket"], "namespace": "default", "after": moved["cursor"]}
+    assert hub.post("pull", key, node="b", **arguments).json()["ticket"] == moved["ticket"]
 
 
-def test_a_lost_answer_may_be_asked_for_again(hub: Hub, key: str) -> None:
-    first = hub.ask("push", key, records=[record("n1")]).json()["ticket"]
-    hub.ask("push", key, ticket=first, records=[record("n2")])  # whose answer gets lost
-    again = hub.ask("push", key, ticket=first, records=[record("n2")])
+def test_a_request_with_a_lost_answer_can_be_repeated(hub: Hub, key: str) -> None:
+    first = hub.post("push", key, records=[record("n1")]).json()["ticket"]
+    hub.post("push", key, ticket=first, records=[record("n2")])  # its answer gets lost
+    again = hub.post("push", key, ticket=first, records=[record("n2")])
     assert again.is_success
-    assert hub.ask("push", key, ticket=again.json()["ticket"], records=[]).is_success
+    assert hub.post("push", key, ticket=again.json()["ticket"], records=[]).is_success
 
 
-def test_a_copy_of_a_node_is_told_what_the_other_told_and_one_of_them_is_noticed(hub: Hub, key: str) -> None:
-    ticket = hub.ask("push", key, records=[record("before")]).json()["ticket"]
+def test_a_copy_of_a_node_gets_the_others_records_and_one_is_detected(hub: Hub, key: str) -> None:
+    ticket = hub.post("push", key, records=[record("before")]).json()["ticket"]
     # Both have the ticket now. One goes on, the other comes later, page by page.
-    mine = hub.ask("push", key, ticket=ticket, records=[record("n1"), record("n2"), record("n3")]).json()["ticket"]
-    page = hub.ask("pull", key, ticket=ticket, namespace="default", after=1, limit=1).json()
+    mine = hub.post("push", key, ticket=ticket, records=[record("n1"), record("n2"), record("n3")]).json()["ticket"]
+    page = hub.post("pull", key, ticket=ticket, namespace="default", after=1, limit=1).json()
     seen = [one["id"] for one in page["records"]]
     while page["left"]:
-        page = hub.ask("pull", key, ticket=page["ticket"], namespace="default", after=page["cursor"], limit=1).json()
+        page = hub.post("pull", key, ticket=page["ticket"], namespace="default", after=page["cursor"], limit=1).json()
         seen += [one["id"] for one in page["records"]]
     assert seen == ["n1", "n2", "n3"]
-    assert hub.ask("push", key, ticket=mine, records=[]).json()["error"] == "node_forked"
+    assert hub.post("push", key, ticket=mine, records=[]).json()["error"] == "node_forked"
 
 
-def test_a_ticket_or_a_cursor_the_hub_never_gave_is_of_another_hub(hub: Hub, key: str) -> None:
-    assert hub.ask("push", key, ticket="of another", records=[]).json()["error"] == "node_forked"
-    assert hub.ask("pull", key, namespace="default", after=5).json()["error"] == "node_forked"
+def test_unknown_tickets_and_cursors_are_refused(hub: Hub, key: str) -> None:
+    assert hub.post("push", key, ticket="of another", records=[]).json()["error"] == "node_forked"
+    assert hub.post("pull", key, namespace="default", after=5).json()["error"] == "node_forked"
 
 
-def test_a_deletion_wins_whoever_comes_later(hub: Hub, key: str) -> None:
-    ticket = hub.ask("push", key, records=[record("n1")]).json()["ticket"]
-    ticket = hub.ask("push", key, ticket=ticket, records=[{"id": "n1", "dead": stamp()}]).json()["ticket"]
-    [merged] = hub.ask("push", key, ticket=ticket, records=[record("n1", "again")]).json()["merged"]
-    assert merged["dead"]
+def test_a_deletion_wins_over_later_writes(hub: Hub, key: str) -> None:
+    ticket = hub.post("push", key, records=[record("n1")]).json()["ticket"]
+    ticket = hub.post("push", key, ticket=ticket, records=[{"id": "n1", DELETION: stamp()}]).json()["ticket"]
+    [merged] = hub.post("push", key, ticket=ticket, records=[record("n1", "again")]).json()["merged"]
+    assert merged[DELETION]
     assert "content" not in merged["registers"]
-    [told] = hub.ask("pull", key, node="b", namespace="default").json()["records"]
-    assert told["dead"]
+    [received] = hub.post("pull", key, node="b", namespace="default").json()["records"]
+    assert received[DELETION]
 
 
 @pytest.mark.parametrize(
@@ -351,31 +352,31 @@ def test_a_deletion_wins_whoever_comes_later(hub: Hub, key: str) -> None:
         {"registers": {"namespace": [stamp(), "a,b"]}},
     ],
 )
-def test_a_record_that_no_node_could_take_is_refused_and_says_why(hub: Hub, key: str, bad: dict[str, Any]) -> None:
-    pushed = hub.ask("push", key, records=[{**record("odd"), **bad}, record("fine")]).json()
+def test_a_record_with_invalid_values_is_refused(hub: Hub, key: str, bad: dict[str, Any]) -> None:
+    pushed = hub.post("push", key, records=[{**record("odd"), **bad}, record("fine")]).json()
     [refused] = pushed["refused"]
     assert refused["error"] == "invalid"
     assert refused["message"]
-    assert [one["id"] for one in hub.ask("pull", key, node="b", namespace="default").json()["records"]] == ["fine"]
+    assert [one["id"] for one in hub.post("pull", key, node="b", namespace="default").json()["records"]] == ["fine"]
 
 
-def test_a_note_cannot_grow_beyond_what_nodes_take(hub: Hub, key: str) -> None:
+def test_a_merged_note_cannot_grow_beyond_the_limit(hub: Hub, key: str) -> None:
     def with_tags(first: int) -> dict[str, Any]:
         tags = {f"tag/{number}": [stamp(), [f"{number}", "user"]] for number in range(first, first + 6000)}
         return {"id": "n1", "registers": {**record()["registers"], **tags}}
 
-    ticket = hub.ask("push", key, records=[with_tags(0)]).json()["ticket"]
-    [refused] = hub.ask("push", key, ticket=ticket, records=[with_tags(6000)]).json()["refused"]
+    ticket = hub.post("push", key, records=[with_tags(0)]).json()["ticket"]
+    [refused] = hub.post("push", key, ticket=ticket, records=[with_tags(6000)]).json()["refused"]
     assert "10,000 fields" in refused["message"]
-    [kept] = hub.ask("pull", key, node="b", namespace="default").json()["records"]
+    [kept] = hub.post("pull", key, node="b", namespace="default").json()["records"]
     assert len(kept["registers"]) == 6002
 
 
-def test_what_an_earlier_version_let_in_stands_in_nobodys_way(hub: Hub, key: str) -> None:
-    told = [record("odd"), record("gone"), record("fine")]
-    ticket = hub.ask("push", key, records=told).json()["ticket"]
+def test_invalid_records_of_earlier_versions_block_nothing(hub: Hub, key: str) -> None:
+    records = [record("odd"), record("gone"), record("fine")]
+    ticket = hub.post("push", key, records=records).json()["ticket"]
     moved = {"id": "gone", "registers": {"namespace": [stamp(), "elsewhere"]}}
-    ticket = hub.ask("push", key, ticket=ticket, records=[moved]).json()["ticket"]
+    ticket = hub.post("push", key, ticket=ticket, records=[moved]).json()["ticket"]
     with closing(apsw.Connection(str(hub.data_dir / "hub.db"))) as connection:
         connection.set_busy_timeout(30_000)
         bad = json.dumps(["0000-00-00T00:00:00.000Z", None])
@@ -386,32 +387,34 @@ def test_what_an_earlier_version_let_in_stands_in_nobodys_way(hub: Hub, key: str
             """,
             (bad, ticket),
         )
-    pulled = hub.ask("pull", key, node="b", namespace="default").json()["records"]
+    pulled = hub.post("pull", key, node="b", namespace="default").json()["records"]
     assert sorted(one["id"] for one in pulled) == ["fine", "gone", "odd"]
-    again = hub.ask("push", key, ticket=ticket, records=[record("odd", "mended")]).json()
+    again = hub.post("push", key, ticket=ticket, records=[record("odd", "mended")]).json()
     assert again["refused"] == []
-    [odd] = [one for one in hub.ask("pull", key, node="c", namespace="default").json()["records"] if one["id"] == "odd"]
+    [odd] = [
+        one for one in hub.post("pull", key, node="c", namespace="default").json()["records"] if one["id"] == "odd"
+    ]
     assert "created" not in odd
     assert odd["registers"]["content"][1] == "mended"
 
 
-def test_answers_to_a_push_are_limited_in_size_and_what_is_left_goes_with_the_next(hub: Hub, key: str) -> None:
+def test_answers_to_a_push_are_limited_in_size(hub: Hub, key: str) -> None:
     large = [record(f"n{number}", "x" * 1_000_000) for number in range(8)]
-    hub.ask("push", key, node="a", records=large)
+    hub.post("push", key, node="a", records=large)
     small = [{"id": f"n{number}", "registers": {"folder": [stamp(), "f"]}} for number in range(8)]
-    answer = hub.ask("push", key, node="b", records=small).json()
+    answer = hub.post("push", key, node="b", records=small).json()
     assert len(answer["merged"]) + len(answer["refused"]) == 8
     assert {one["error"] for one in answer["refused"]} == {"unavailable"}
     left = [one for one in small if one["id"] in {refused["id"] for refused in answer["refused"]}]
-    assert hub.ask("push", key, node="b", ticket=answer["ticket"], records=left).json()["refused"] == []
+    assert hub.post("push", key, node="b", ticket=answer["ticket"], records=left).json()["refused"] == []
 
 
-def test_there_is_nothing_else_to_see(hub: Hub) -> None:
+def test_the_hub_has_no_other_routes(hub: Hub) -> None:
     assert httpx.get(f"{hub.url}/healthz").is_success
     for path in ("/", "/mcp", "/api/mcp/search", "/metrics", "/api/sync/push"):
         assert httpx.get(f"{hub.url}{path}").status_code in (401, 404, 405)
 
 
-def test_it_says_in_openapi_what_it_answers(hub: Hub) -> None:
+def test_openapi_describes_the_answers(hub: Hub) -> None:
     paths = httpx.get(f"{hub.url}/api/openapi.json").json()["paths"]
     assert {"/api/sync/push", "/api/sync/pull"} <= paths.keys()

@@ -1,4 +1,4 @@
-"""A first sync of many notes that is killed in the middle goes on where it was."""
+"""A first sync of many notes that is killed in the middle continues where it was."""
 
 import json
 import socket
@@ -29,8 +29,8 @@ class Node:
 
     def sync(self, *arguments: str) -> dict[str, Any]:
         done = run(*self._command(*arguments), check=True)
-        said: dict[str, Any] = json.loads(done.stdout)
-        return said
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
 
     def start(self) -> Process:
         return Process(self._command("now"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -114,7 +114,7 @@ def killed_in_the_middle(node: Node, is_there: Callable[[], bool]) -> None:
         running.kill()
 
 
-def test_a_first_sync_goes_on_where_its_node_was_killed(hub: Hub, nodes: list[Node]) -> None:
+def test_a_first_sync_continues_after_its_node_is_killed(hub: Hub, nodes: list[Node]) -> None:
     first, second = nodes
     killed_in_the_middle(first, lambda: first.count("sync_outbox") < NOTES - 3 * PAGE)
     left = first.count("sync_outbox")
@@ -129,7 +129,7 @@ def test_a_first_sync_goes_on_where_its_node_was_killed(hub: Hub, nodes: list[No
     assert second.count("notes") == NOTES
 
 
-def test_a_first_sync_goes_on_where_its_hub_was_killed(hub: Hub, nodes: list[Node]) -> None:
+def test_a_first_sync_continues_after_its_hub_is_killed(hub: Hub, nodes: list[Node]) -> None:
     first, second = nodes
     running = first.start()
     eventually(lambda: hub.count() > 3 * PAGE)

@@ -1,4 +1,4 @@
-"""Servers that sync by themselves: real processes, killed, doubled, and always the same in the end."""
+"""Servers that sync in the background: real processes that are killed and copied, and agree in the end."""
 
 import json
 import sqlite3
@@ -33,7 +33,7 @@ def nodes(hub: Hub, tmp_path: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Stdio]]:
-    """Starts stdio servers, and ends those that a test that fails leaves behind."""
+    """Starts stdio servers, and stops them after the test."""
     started: list[Stdio] = []
 
     def starting(data_dir: Path, *flags: str) -> Stdio:
@@ -89,7 +89,7 @@ def test_a_stdio_server_and_an_http_server_sync_by_themselves_both_ways(
     assert stdio.close() == 0
 
 
-def test_two_servers_on_one_folder_take_turns(nodes: tuple[Path, Path], start: Starting) -> None:
+def test_two_servers_on_one_folder_sync_one_at_a_time(nodes: tuple[Path, Path], start: Starting) -> None:
     one, two = nodes
     servers = [start(one), start(one)]
     other = start(two)
@@ -102,7 +102,7 @@ def test_two_servers_on_one_folder_take_turns(nodes: tuple[Path, Path], start: S
     node = _rows(one, "SELECT node FROM sync_node")
     for server in (*servers, other):
         assert server.close() == 0
-    assert _rows(one, "SELECT node FROM sync_node") == node  # nobody took them for copies of each other
+    assert _rows(one, "SELECT node FROM sync_node") == node  # they were not mistaken for copies of each other
     assert _rows(one, "SELECT count(*) FROM sync_outbox") == [(0,)]
 
 
@@ -129,7 +129,7 @@ def test_a_hub_killed_at_any_time_loses_nothing(tmp_path: Path, start: Starting)
         assert server.close() == 0
 
 
-def test_a_note_that_arrives_is_found_by_its_meaning(nodes: tuple[Path, Path], start: Starting) -> None:
+def test_a_synced_note_is_found_by_meaning(nodes: tuple[Path, Path], start: Starting) -> None:
     if not Builtin(model_files.default_folder()).is_there():
         pytest.skip("needs the built-in model: memory-mcp models pull")
     one, two = nodes
@@ -151,12 +151,12 @@ def _has_both(server: Stdio) -> bool:
     return len(found(server, "potoroo", search_mode="lexical")) == 2
 
 
-def test_a_copied_folder_is_a_node_of_its_own(nodes: tuple[Path, Path], tmp_path: Path, start: Starting) -> None:
+def test_a_copied_folder_becomes_its_own_node(nodes: tuple[Path, Path], tmp_path: Path, start: Starting) -> None:
     one, two = nodes
     server = start(one)
     server.call("memory_create", content="Before the copy")
     assert server.close() == 0
-    Node(one).say("now")
+    Node(one).run("now")
     copy = tmp_path / "copy"
     copytree(one, copy)
     first, second = start(one), start(copy)

@@ -1,4 +1,4 @@
-"""What nodes tell each other is state: merging it obeys the laws that let it be lost, come twice or in any order."""
+"""Records are state: merging is commutative, associative and idempotent, so they may be lost or repeated."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.errors import Invalid
 from memory_mcp.sync.protocol import MAX_RECORD_VALUES, MAX_STAMP_MS, count_values
-from memory_mcp.sync.records import Record, as_json, at_most, merge, milliseconds, parse
+from memory_mcp.sync.records import DELETION, Record, as_json, limit_times, merge, milliseconds, parse
 
 MOMENT = "2030-01-01T12:00:00.000Z"
 STAMP = "000001893499200:00000:a"
@@ -39,7 +39,7 @@ records = st.builds(
     last_referenced_at=st.none() | moments,
     updated_at=st.none() | moments,
     created=born,
-    dead=st.none() | st.none() | stamps,
+    deleted=st.none() | st.none() | stamps,
 )
 
 
@@ -49,17 +49,17 @@ def same(one: Record, other: Record) -> bool:
 
 
 @given(records, records)
-def test_it_does_not_matter_who_comes_first(one: Record, other: Record) -> None:
+def test_merging_is_commutative(one: Record, other: Record) -> None:
     assert same(merge(one, other), merge(other, one))
 
 
 @given(records, records, records)
-def test_it_does_not_matter_what_is_put_together_first(one: Record, two: Record, three: Record) -> None:
+def test_merging_is_associative(one: Record, two: Record, three: Record) -> None:
     assert same(merge(merge(one, two), three), merge(one, merge(two, three)))
 
 
 @given(records, records)
-def test_what_comes_twice_changes_nothing(one: Record, other: Record) -> None:
+def test_merging_is_idempotent(one: Record, other: Record) -> None:
     merged = merge(one, other)
     assert same(merge(merged, merged), merged)
     assert same(merge(merged, one), merged)
@@ -67,29 +67,29 @@ def test_what_comes_twice_changes_nothing(one: Record, other: Record) -> None:
 
 
 @given(records, records)
-def test_a_deletion_wins_for_good_and_leaves_nothing_of_the_note(one: Record, other: Record) -> None:
+def test_a_deletion_always_wins_and_removes_all_values(one: Record, other: Record) -> None:
     merged = merge(one, other)
-    assert bool(merged.dead) == bool(one.dead or other.dead)
-    if merged.dead:
+    assert bool(merged.deleted) == bool(one.deleted or other.deleted)
+    if merged.deleted:
         assert merged.registers.keys() <= {"namespace"}
-        assert set(as_json(merged)) <= {"id", "registers", "dead"}
+        assert set(as_json(merged)) <= {"id", "registers", DELETION}
 
 
 @given(records, records)
-def test_each_field_is_as_it_was_last_written(one: Record, other: Record) -> None:
+def test_the_last_write_of_each_field_wins(one: Record, other: Record) -> None:
     merged = merge(one, other)
-    if merged.dead:
+    if merged.deleted:
         return
     for name in one.registers | other.registers:
-        told = [record.registers[name] for record in (one, other) if name in record.registers]
-        assert merged.registers[name] in told
-        assert merged.registers[name][0] == max(register[0] for register in told)
+        fields = [record.registers[name] for record in (one, other) if name in record.registers]
+        assert merged.registers[name] in fields
+        assert merged.registers[name][0] == max(register[0] for register in fields)
     assert merged.importance == max((x.importance for x in (one, other) if x.importance is not None), default=None)
     assert merged.updated_at == max((x.updated_at for x in (one, other) if x.updated_at), default=None)
 
 
 @given(stamps, stamps)
-def test_stamps_sort_as_text_as_they_do_in_time(one: str, other: str) -> None:
+def test_stamps_sort_by_time(one: str, other: str) -> None:
     def parts(stamp: str) -> tuple[int, int, str]:
         ms, counter, node = stamp.split(":")
         return int(ms), int(counter), node
@@ -99,20 +99,20 @@ def test_stamps_sort_as_text_as_they_do_in_time(one: str, other: str) -> None:
 
 
 @given(records)
-def test_a_record_comes_out_of_its_json_as_it_went_in(record: Record) -> None:
+def test_a_record_survives_json(record: Record) -> None:
     wire = json.dumps(as_json(record), ensure_ascii=False).encode()
     assert same(parse(json.loads(wire)), record)
     assert parse(json.loads(wire)) == record
 
 
 @given(records)
-def test_what_is_not_known_is_not_told(record: Record) -> None:
+def test_unknown_fields_are_not_sent(record: Record) -> None:
     assert None not in as_json(record).values()
 
 
 @given(records, moments)
-def test_times_ahead_of_the_hub_are_of_now(record: Record, now: str) -> None:
-    limited = at_most(record, now)
+def test_times_ahead_of_the_hub_are_limited(record: Record, now: str) -> None:
+    limited = limit_times(record, now)
     assert (limited.updated_at or "") <= now
     assert (limited.last_referenced_at or "") <= now
     assert limited.registers == record.registers
@@ -120,15 +120,15 @@ def test_times_ahead_of_the_hub_are_of_now(record: Record, now: str) -> None:
         assert limited.updated_at == min(record.updated_at, now)
 
 
-def test_a_note_that_went_elsewhere_says_nothing_but_where() -> None:
+def test_a_moved_note_shows_only_its_namespace() -> None:
     record = Record("n1", {"content": (STAMP, "x"), "namespace": (STAMP, "b")}, importance=1.0, updated_at=MOMENT)
-    assert as_json(record.slim) == {"id": "n1", "registers": {"namespace": (STAMP, "b")}}
+    assert as_json(record.location_only) == {"id": "n1", "registers": {"namespace": (STAMP, "b")}}
 
 
-# Hypothesis builds what we think of. This is what others might send.
+# Beyond what Hypothesis builds: records that others might send.
 
 
-def told(**more: Any) -> dict[str, Any]:
+def fields(**more: Any) -> dict[str, Any]:
     return {"id": "n1", "registers": {"content": [STAMP, "x"]}, **more}
 
 
@@ -139,34 +139,34 @@ def told(**more: Any) -> dict[str, Any]:
         ([], "dictionary"),
         ("n1", "dictionary"),
         ({}, "id"),
-        (told(id=""), "id"),
-        (told(id="x" * 65), "id"),
-        (told(id=7), "id"),
-        (told(surprise=1), "surprise"),
-        (told(registers=[]), "registers"),
-        (told(registers={"content": []}), "registers.content"),
-        (told(registers={"content": "x"}), "registers.content"),
-        (told(registers={"content": [STAMP, "x", "y"]}), "registers.content"),
-        (told(registers={"content": ["1:0:a", "x"]}), "registers.content"),
-        (told(registers={"content": [STAMP + "\n", "x"]}), "registers.content"),
-        (told(registers={"content": ["٠" * 15 + ":00000:a", "x"]}), "registers.content"),
-        (told(registers={"": [STAMP, "x"]}), "registers"),
-        (told(registers={"x" * 4097: [STAMP]}), "registers"),
-        (told(registers={f"tag/{n}": [STAMP] for n in range(10_001)}), "registers"),
-        (told(importance=-0.1), "importance"),
-        (told(importance=1.1), "importance"),
-        (told(importance=float("nan")), "importance"),
-        (told(importance="high"), "importance"),
-        (told(updated_at="yesterday"), "updated_at"),
-        (told(updated_at="2030-01-01T12:00:00Z"), "updated_at"),
-        (told(last_referenced_at=0), "last_referenced_at"),
-        (told(created=[MOMENT]), "created"),
-        (told(created=[MOMENT, "x" * 65]), "created"),
-        (told(dead=True), "dead"),
-        (told(dead="never"), "dead"),
+        (fields(id=""), "id"),
+        (fields(id="x" * 65), "id"),
+        (fields(id=7), "id"),
+        (fields(surprise=1), "surprise"),
+        (fields(registers=[]), "registers"),
+        (fields(registers={"content": []}), "registers.content"),
+        (fields(registers={"content": "x"}), "registers.content"),
+        (fields(registers={"content": [STAMP, "x", "y"]}), "registers.content"),
+        (fields(registers={"content": ["1:0:a", "x"]}), "registers.content"),
+        (fields(registers={"content": [STAMP + "\n", "x"]}), "registers.content"),
+        (fields(registers={"content": ["٠" * 15 + ":00000:a", "x"]}), "registers.content"),
+        (fields(registers={"": [STAMP, "x"]}), "registers"),
+        (fields(registers={"x" * 4097: [STAMP]}), "registers"),
+        (fields(registers={f"tag/{n}": [STAMP] for n in range(10_001)}), "registers"),
+        (fields(importance=-0.1), "importance"),
+        (fields(importance=1.1), "importance"),
+        (fields(importance=float("nan")), "importance"),
+        (fields(importance="high"), "importance"),
+        (fields(updated_at="yesterday"), "updated_at"),
+        (fields(updated_at="2030-01-01T12:00:00Z"), "updated_at"),
+        (fields(last_referenced_at=0), "last_referenced_at"),
+        (fields(created=[MOMENT]), "created"),
+        (fields(created=[MOMENT, "x" * 65]), "created"),
+        (fields(**{DELETION: True}), DELETION),
+        (fields(**{DELETION: "never"}), DELETION),
     ],
 )
-def test_what_is_no_record_is_refused_and_says_what_is_wrong(bad: object, blamed: str) -> None:
+def test_an_invalid_record_is_refused_with_the_field(bad: object, blamed: str) -> None:
     with pytest.raises(Invalid) as refused:
         parse(bad)
     assert blamed in refused.value.message
@@ -174,31 +174,31 @@ def test_what_is_no_record_is_refused_and_says_what_is_wrong(bad: object, blamed
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", {"\udfff": 1}])
-def test_what_is_no_json_in_utf_8_is_refused(value: Any) -> None:
+def test_invalid_utf_8_is_refused(value: Any) -> None:
     with pytest.raises(Invalid):
-        parse(told(registers={"content": [STAMP, value]}))
+        parse(fields(registers={"content": [STAMP, value]}))
 
 
-def test_values_nested_without_end_are_refused() -> None:
+def test_deeply_nested_values_are_refused() -> None:
     deep: Any = "x"
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(Invalid):
-        parse(told(registers={"metadata/k": [STAMP, deep]}))
+        parse(fields(registers={"metadata/k": [STAMP, deep]}))
 
 
 @pytest.mark.parametrize("value", ["x" * 5_000_000, 10**400, -0.0, 1e-300, "\x00", "\u2028", [[]], {"": None}])
-def test_large_and_odd_values_stay_as_they_are(value: Any) -> None:
-    record = parse(told(registers={"metadata/k": [STAMP, value]}))
+def test_large_and_unusual_values_stay_unchanged(value: Any) -> None:
+    record = parse(fields(registers={"metadata/k": [STAMP, value]}))
     again = parse(json.loads(json.dumps(as_json(record))))
     assert json.dumps(again.registers["metadata/k"][1:]) == json.dumps([value])
     assert same(merge(record, again), record)
 
 
 @pytest.mark.parametrize(("one", "other"), [(1, True), (1, 1.0), (0, False), ([1], [True])])
-def test_values_that_python_takes_for_equal_have_an_order_all_the_same(one: Any, other: Any) -> None:
-    told_one, told_other = (Record("n1", {"metadata/k": (STAMP, value)}) for value in (one, other))
-    assert same(merge(told_one, told_other), merge(told_other, told_one))
+def test_values_equal_in_python_have_an_order(one: Any, other: Any) -> None:
+    first, second = (Record("n1", {"metadata/k": (STAMP, value)}) for value in (one, other))
+    assert same(merge(first, second), merge(second, first))
 
 
 def _count(value: Any) -> int:
@@ -207,14 +207,14 @@ def _count(value: Any) -> int:
 
 
 @given(values | texts.map(lambda text: [text, '\\"[,', text]))
-def test_values_are_counted_without_parsing_and_strings_do_not_matter(value: Any) -> None:
+def test_counting_values_ignores_strings(value: Any) -> None:
     counted = count_values(json.dumps(value, ensure_ascii=False).encode())
     assert _count(value) <= counted <= 2 * _count(value) + 2
 
 
-def test_a_record_of_too_many_values_is_refused_by_name() -> None:
-    told = {"id": "a", "registers": {"metadata/k": [STAMP, [0] * 524_288]}}
-    assert parse(told).id == "a"
-    told["registers"] = {"metadata/k": [STAMP, [0] * MAX_RECORD_VALUES]}
+def test_a_record_with_too_many_values_is_refused() -> None:
+    fields = {"id": "a", "registers": {"metadata/k": [STAMP, [0] * 524_288]}}
+    assert parse(fields).id == "a"
+    fields["registers"] = {"metadata/k": [STAMP, [0] * MAX_RECORD_VALUES]}
     with pytest.raises(Invalid, match="values"):
-        parse(told)
+        parse(fields)

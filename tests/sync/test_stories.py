@@ -1,4 +1,4 @@
-"""The same world as test_converging's, in stories that dice write. Hypothesis makes failures small; these find more."""
+"""The same world as in test_converging, in random stories. Hypothesis shrinks failures; these find more."""
 
 import os
 import random
@@ -14,7 +14,7 @@ FIRST = int(os.environ.get("MEMORY_MCP_SYNC_SEED", "0"))
 TITLES = ["Alpha", "Beta", "Gamma", None]
 CONTENTS = ["Plain", "See [[Alpha]] #x", "See [[Beta]] and [[alpha]]", "Gamma\n[[Gamma]] #Y", "Alpha"]
 TAGS = ["x", "X", "y", "z", "ns/one"]
-FAULTS = ["question lost", "answer lost", "asked twice", "heard twice"]
+FAULTS = ["request lost", "answer lost", "request sent twice", "request received twice"]
 HOW_OFTEN = {
     "create": 12,
     "revise": 28,
@@ -23,10 +23,10 @@ HOW_OFTEN = {
     "read": 2,
     "relate": 8,
     "exchange": 28,
-    "all_exchange": 6,
+    "exchange_all": 6,
     "wait": 2,
     "clock_jumps": 2,
-    "say": 4,
+    "configure": 4,
     "clone": 1,
     "back_up": 2,
     "back_up_the_hub": 1,
@@ -37,7 +37,7 @@ ATTACKS = ["overwrite", "move", "delete", "strip", "link", "supersede"]
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + STORIES))
-def test_a_story_ends_with_the_same_notes_everywhere(seed: int) -> None:
+def test_random_stories_end_with_the_same_notes_everywhere(seed: int) -> None:
     dice = random.Random(seed)
     syncing = Syncing()
     try:
@@ -77,12 +77,12 @@ def _words(what: str, dice: random.Random) -> dict[str, Any]:
         "exchange": {"n": n, "size": dice.choice([1, 2, 3, 200]), "faults": _faults(dice)},
         "wait": {"n": n, "ms": dice.choice([1, 500, 61_000, 3_600_000])},
         "clock_jumps": {"n": n, "ms": dice.choice([-3_600_000, -61_000, -700, 300, 59_000, 3_600_000])},
-        "say": {
+        "configure": {
             "n": n,
             "namespace": dice.choice(SYNCED),
             "verb": dice.choice(["disable", "enable", "resync", "clear_state"]),
         },
-        "restore": {"c": n, "told": dice.random() < 0.7},
+        "restore": {"c": n, "after_exchange": dice.random() < 0.7},
         "attack": {
             "n": n,
             "i": i,
@@ -90,7 +90,7 @@ def _words(what: str, dice: random.Random) -> dict[str, Any]:
             "kind": dice.choice(ATTACKS),
             "namespace": dice.choice([*SYNCED, PRIVATE]),
         },
-        "all_exchange": {},
+        "exchange_all": {},
         "back_up_the_hub": {},
         "clone": {"n": n},
         "back_up": {"n": n},

@@ -1,4 +1,4 @@
-"""The thread that syncs: whom it waits for, and for how long."""
+"""The sync thread: when it syncs which user, and its backoff."""
 
 from typing import cast
 
@@ -9,7 +9,7 @@ from memory_mcp.sync.worker import SyncWorker
 
 
 class Failing:
-    """A hub that is away."""
+    """A hub that does not answer."""
 
     def is_needed(self, user: str, since: str) -> bool:
         raise Unavailable("away")
@@ -19,25 +19,25 @@ def worker(linked: list[str]) -> SyncWorker:
     return SyncWorker(cast(Sync, Failing()), lambda: linked, 10.0)
 
 
-def test_whoever_is_linked_no_more_wakes_nobody() -> None:
+def test_an_unlinked_user_is_dropped() -> None:
     linked = ["ann", "bob"]
     syncing = worker(linked)
-    syncing._put_off("ann", 0.0)
-    syncing._put_off("bob", 5.0)
+    syncing._delay("ann", 0.0)
+    syncing._delay("bob", 5.0)
     linked.remove("ann")
-    syncing._forget_all_but(linked)
+    syncing._drop_unlinked(linked)
     assert 4 < syncing._pause() <= 5
 
 
-def test_who_never_linked_a_hub_makes_nobody_else_late() -> None:
+def test_a_user_without_a_hub_delays_no_other_user() -> None:
     syncing = worker(["bob"])
-    syncing._put_off("bob", 1.0)
+    syncing._delay("bob", 1.0)
     syncing.follow(Change("ann", ("memory://recent",)))
-    syncing._forget_all_but(["bob"])
+    syncing._drop_unlinked(["bob"])
     assert syncing._pause() <= 1
 
 
-def test_after_a_failure_only_what_may_be_mended_is_tried_at_once() -> None:
+def test_after_a_failure_only_try_again_skips_the_backoff() -> None:
     syncing = worker(["ann"])
     syncing._exchange("ann")
     syncing._due["ann"] += 100

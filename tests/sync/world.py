@@ -1,4 +1,4 @@
-"""A hub and its nodes in one process: real files, a time of our own, and a network that fails when told."""
+"""A hub and its nodes in one process: real files, a fake clock, and a network that fails on demand."""
 
 import json
 import random
@@ -29,12 +29,12 @@ from memory_mcp.families.notes.schema import SCHEMA
 from memory_mcp.sync import hub as hubs
 from memory_mcp.sync import node as nodes
 from memory_mcp.sync.hub_client import Forked, HubClient
-from memory_mcp.sync.node import Exchanged, Sync
+from memory_mcp.sync.node import ExchangeResult, Sync
 from memory_mcp.sync.protocol import FORKED
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 URL = "http://hub.test"
-MAX_REQUESTS = 150  # in one exchange: more is without end
+MAX_REQUESTS = 150  # in one exchange: more means that it does not end
 SYNCED = ("one", "two")
 PRIVATE = "private"
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}), namespace="one")
@@ -42,8 +42,8 @@ ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}), namespace="one")
 Note = dict[str, Any]
 
 
-class Silent(Changes):
-    """Tells nobody."""
+class SilentChanges(Changes):
+    """Publishes nothing."""
 
     def __init__(self) -> None:
         pass
@@ -67,25 +67,25 @@ class Unlimited(Limits):
 
 
 class Lost(Unavailable):
-    """A question or its answer that got lost on the way."""
+    """A request or its answer got lost."""
 
 
 class World:
-    """One hub, its nodes, and the time they live in, which only moves when something happens."""
+    """One hub, its nodes, and their clock, which moves only when something happens."""
 
     def __init__(self) -> None:
         shm = Path("/dev/shm")  # noqa: S108  # memory is faster than a disk, and nothing here needs to last
         self.folder = Path(tempfile.mkdtemp(prefix="sync-", dir=shm if shm.is_dir() else None))
         self.ms = 0
-        self.skew = 0  # of whoever is at work
+        self.skew = 0  # of the active node
         self.random = random.Random(0)
-        self.faults: dict[int, str] = {}  # of the next questions to the hub, by their number
-        self.asked = 0
+        self.faults: dict[int, str] = {}  # of the next requests to the hub, by number
+        self.n_requests = 0
         self.secret: str | None = None  # of all nodes
-        self.forged: list[dict[str, Any]] = []  # what the hub slips into its next answer
+        self.forged: list[dict[str, Any]] = []  # added to the hub's next answer
         self.exchanging: Node | None = None
         self._patches: list[Any] = [
-            mock.patch.object(nodes, "HubClient", partial(Line, self)),
+            mock.patch.object(nodes, "HubClient", partial(FakeNetwork, self)),
             mock.patch("memory_mcp.families.notes.transactions.uuid4", self._uuid),
         ]
         for patch in self._patches:
@@ -109,19 +109,19 @@ class World:
         return node
 
     def check_leaving(self, text: str, ids: Iterable[str]) -> None:
-        """What is on its way to the hub is of namespaces that the node's owner has enabled, and nothing else."""
+        """Only notes of enabled namespaces may be sent to the hub."""
         node = self.exchanging
         if node is None:
             return
-        assert not set(ids) & node.private, "A note leaves that lies in no enabled namespace."
+        assert not set(ids) & node.private, "A note outside the enabled namespaces was sent."
         for secret in node.secrets:
-            assert secret not in text, f"{secret} was written where nothing is synced, and leaves"
+            assert secret not in text, f"{secret} was written where nothing is synced, and was sent"
 
     def now(self) -> datetime:
         return START + timedelta(milliseconds=self.ms + self.skew)
 
     @property
-    def wall_ms(self) -> int:
+    def now_ms(self) -> int:
         return int(START.timestamp()) * 1000 + self.ms + self.skew
 
     def pass_time(self, ms: int) -> None:
@@ -136,14 +136,14 @@ class World:
             self.skew = former
 
     def _own_time(self, connection: apsw.Connection) -> None:
-        """SQLite's clock and dice are ours."""
+        """Replace SQLite's clock and random numbers."""
         connection.create_scalar_function("unixepoch", self._unixepoch)
         connection.create_scalar_function("randomblob", self._randomblob)
 
-    def _unixepoch(self, *said: Any) -> float:
-        if said == ("subsec",):
-            return self.wall_ms / 1000
-        return datetime.fromisoformat(said[0]).timestamp()
+    def _unixepoch(self, *body: Any) -> float:
+        if body == ("subsec",):
+            return self.now_ms / 1000
+        return datetime.fromisoformat(body[0]).timestamp()
 
     def _uuid(self) -> UUID:
         return UUID(int=self.random.getrandbits(128), version=4)
@@ -153,7 +153,7 @@ class World:
 
 
 class HubFile:
-    """The hub, whose file can be put back to an earlier state."""
+    """The hub, whose file can be restored to an earlier state."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -170,7 +170,7 @@ class HubFile:
         shutil.copy(self.path, target)
         return target
 
-    def put_back(self, copy: Path) -> None:
+    def restore_copy(self, copy: Path) -> None:
         self.db.close()
         self.path.unlink()
         shutil.copy(copy, self.path)
@@ -181,8 +181,8 @@ class HubFile:
             return {id_: json.loads(record) for id_, record in tx.all("SELECT id, record FROM records")}
 
 
-class Line(HubClient):
-    """The way from a node to the hub, in JSON as over HTTP. A hostile hub slips in forged records here."""
+class FakeNetwork(HubClient):
+    """Sends a node's requests to the hub in this process, as JSON. Adds the forged records of a hostile hub."""
 
     def __init__(self, world: World, url: str, key: str) -> None:
         self._world = world
@@ -192,20 +192,20 @@ class Line(HubClient):
     def close(self) -> None:
         pass
 
-    def _ask(self, verb: str, asked: dict[str, Any]) -> Any:
-        self._world.asked += 1
+    def _post(self, verb: str, body: dict[str, Any]) -> Any:
+        self._world.n_requests += 1
         self._left -= 1
-        assert self._left, f"An exchange does not come to an end: {asked}"
-        fault = self._world.faults.pop(self._world.asked, None)
-        text = json.dumps(asked, ensure_ascii=False)
-        self._world.check_leaving(text, [record["id"] for record in asked.get("records", [])])
-        if fault == "question lost":
-            raise Lost("The question got lost.")
-        if fault == "asked twice":
+        assert self._left, f"An exchange does not come to an end: {body}"
+        fault = self._world.faults.pop(self._world.n_requests, None)
+        text = json.dumps(body, ensure_ascii=False)
+        self._world.check_leaving(text, [record["id"] for record in body.get("records", [])])
+        if fault == "request lost":
+            raise Lost("The request got lost.")
+        if fault == "request sent twice":
             with suppress(AppError):
                 self._answer(verb, json.loads(text))
         answer = self._answer(verb, json.loads(text))
-        if fault == "heard twice":
+        if fault == "request received twice":
             with suppress(AppError):
                 self._answer(verb, json.loads(text))
         if fault == "answer lost":
@@ -214,15 +214,20 @@ class Line(HubClient):
         answer["records" if verb == "pull" else "merged"] += forged
         return json.loads(json.dumps(answer))
 
-    def _answer(self, verb: str, asked: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, verb: str, body: dict[str, Any]) -> dict[str, Any]:
         hub, world = self._world.hub.hub, self._world
         with world.clock_of(0):
             world.pass_time(1)
             try:
                 if verb == "push":
-                    return asdict(hub.push(ME, asked["node"], asked["ticket"], asked["seal"], asked["records"]))
-                first = (asked.pop("node"), asked.pop("ticket"), asked.pop("seal"), asked.pop("namespace"))
-                return asdict(hub.pull(ME, *first, asked.pop("after"), **asked))
+                    return asdict(hub.push(ME, body["node"], body["ticket"], body["seal"], body["records"]))
+                first = (
+                    body.pop("node"),
+                    body.pop("ticket"),
+                    body.pop("seal"),
+                    body.pop("namespace"),
+                )
+                return asdict(hub.pull(ME, *first, body.pop("after"), **body))
             except RateLimited:
                 raise
             except AppError as exc:
@@ -236,8 +241,8 @@ class Node:
         self.world = world
         self.folder = folder
         self.skew: int = copy_of.skew if copy_of else 0
-        self.private: set[str] = set()  # ids of notes and tombstones that must not leave
-        self.secrets: set[str] = set()  # nor these texts
+        self.private: set[str] = set()  # ids of notes and tombstones that must not be sent
+        self.secrets: set[str] = set()  # texts that must not be sent
         self.path = folder / "notes.db"
         _from_template(self.path, SCHEMA)
         if copy_of:
@@ -252,9 +257,9 @@ class Node:
         opening = partial(self._database)
         self._files = Tenants(self.folder, self.path, opening)
         options = Options("none", None, "", "", None, self.folder)
-        self.notes = Notes(self._files, Silent(), Embedders(options))
+        self.notes = Notes(self._files, SilentChanges(), Embedders(options))
         self.sync = Sync(
-            lambda user: self.folder, self.notes.transfer.replica, lambda: world.wall_ms, lambda seconds: None
+            lambda user: self.folder, self.notes.transfer.replica, lambda: world.now_ms, lambda seconds: None
         )
 
     def _database(self, path: Path) -> Database:
@@ -278,19 +283,19 @@ class Node:
         shutil.copy(self.path, target)
         return target
 
-    def put_back(self, copy: Path) -> None:
+    def restore_copy(self, copy: Path) -> None:
         self.close()
         self.path.unlink()
         shutil.copy(copy, self.path)
         self._open()
 
-    def exchange(self, most_records: int = 200, **faults: str) -> Exchanged:
-        """`faults`: what goes wrong with which question, as `at_1="answer lost"`."""
-        self.world.faults = {self.world.asked + int(name[3:]): fault for name, fault in faults.items()}
+    def exchange(self, max_records: int = 200, **faults: str) -> ExchangeResult:
+        """`faults`: what goes wrong with which request, as `at_1="answer lost"`."""
+        self.world.faults = {self.world.n_requests + int(name[3:]): fault for name, fault in faults.items()}
         before = self._untouchable()
         try:
             self.world.exchanging = self
-            with self.at_work(), mock.patch.object(nodes, "MAX_RECORDS", most_records):
+            with self.at_work(), mock.patch.object(nodes, "MAX_RECORDS", max_records):
                 return self.sync.run(LOCAL_USER)
         finally:
             self.world.faults, self.world.exchanging = {}, None
@@ -301,24 +306,24 @@ class Node:
             return {namespace for (namespace,) in tx.all("SELECT namespace FROM sync_namespaces WHERE enabled")}
 
     def detached(self) -> set[str]:
-        """Ids of notes that this node keeps, or deleted, where nothing is ever synced."""
+        """Ids of notes that this node has, or deleted, in namespaces that are never synced."""
         with self.db.read() as tx:
-            buried: dict[str, str] = dict(tx.all("SELECT id, namespace FROM sync_tombstones"))
-        placed = buried | {id_: note["namespace"] for id_, note in self.shown().items()}
+            tombstones: dict[str, str] = dict(tx.all("SELECT id, namespace FROM sync_tombstones"))
+        placed = tombstones | {id_: note["namespace"] for id_, note in self.shown().items()}
         return {id_ for id_, namespace in placed.items() if namespace not in SYNCED}
 
     def _untouchable(self) -> dict[str, Note]:
-        """The notes outside of what is enabled, with what leads to them. Also sets what must not leave."""
+        """The notes outside the enabled namespaces, with their incoming links. Also sets `private` and `secrets`."""
         enabled, every = self.enabled(), self.shown()
         with self.db.read() as tx:
-            buried: dict[str, str] = dict(tx.all("SELECT id, namespace FROM sync_tombstones"))
+            tombstones: dict[str, str] = dict(tx.all("SELECT id, namespace FROM sync_tombstones"))
         outside = {id_: note for id_, note in every.items() if note["namespace"] not in enabled}
-        self.private = outside.keys() | {id_ for id_, namespace in buried.items() if namespace not in enabled}
+        self.private = outside.keys() | {id_ for id_, namespace in tombstones.items() if namespace not in enabled}
         self.secrets = {str(note["metadata"]["token"]) for note in outside.values() if "token" in note["metadata"]}
         return {id_: {**note, "incoming": _incoming(every, id_)} for id_, note in outside.items()}
 
     def _check_untouched(self, before: dict[str, Note]) -> None:
-        """Nothing of it has changed, but what follows when the other end of a link is gone or archived."""
+        """Nothing has changed, except links whose other end is gone or archived."""
         every = self.shown()
         gone = {end for note in before.values() for _, end in note["links"] | note["incoming"]} - every.keys()
         for id_, was in before.items():
@@ -333,7 +338,7 @@ class Node:
             assert all(now["wikilinks"][key] in (target, None) for key, target in was["wikilinks"].items())
 
     def shown(self) -> dict[str, Note]:
-        """Everything a person sees of the notes, by id."""
+        """Everything a user sees of the notes, by id."""
         with self.db.read() as tx:
             found = {
                 id_: {
@@ -397,7 +402,7 @@ class Node:
         return found
 
     def synced(self, but: Iterable[str] = ()) -> dict[str, Note]:
-        """The notes that everybody is to have, and what they have to do with each other."""
+        """The notes that every node should have, with the links between them."""
         every = self.shown()
         here = {id_ for id_, note in every.items() if note["namespace"] in SYNCED} - set(but)
         return {
@@ -424,13 +429,13 @@ _TEMPLATES: dict[int, bytes] = {}
 
 
 def _from_template(path: Path, schema: Any) -> None:
-    """A new file, without making each one's tables anew."""
+    """A new file from a template, which is faster than creating the tables."""
     path.parent.mkdir(parents=True)
     if schema.application_id not in _TEMPLATES:
         Database(path, schema, backups=path.parent, durability="normal").close()
         _TEMPLATES[schema.application_id] = path.read_bytes()
     path.write_bytes(_TEMPLATES[schema.application_id])
     if schema is SCHEMA:
-        with apsw.Connection(str(path)) as connection:  # each node has an id of its own
+        with apsw.Connection(str(path)) as connection:  # each node has its own id
             connection.execute("UPDATE sync_node SET node = lower(hex(randomblob(8)))")
         connection.close()

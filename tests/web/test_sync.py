@@ -92,7 +92,7 @@ def test_a_wrong_address_and_a_wrong_key_are_reported(page: Page, hub: Hub) -> N
     expect(form.get_by_role("alert")).to_contain_text("does not answer")
     form.get_by_label("Address").fill(hub.url)
     form.get_by_role("button", name="Link").click()
-    expect(form.get_by_role("alert")).to_contain_text("does not take the key")
+    expect(form.get_by_role("alert")).to_contain_text("does not accept the key")
 
 
 def test_the_secret_is_shown_once(page: Page, hub: Hub) -> None:

@@ -172,7 +172,7 @@ def _create_app(
 ) -> App:
     settings, changes, opened = context.settings, context.changes, context.opened
     notes: Notes = opened["notes"].operations
-    sync = Sync(context.folder_of, notes.transfer.replica, tell=partial(changes.publish_topic, topic="sync"))
+    sync = Sync(context.folder_of, notes.transfer.replica, notify=partial(changes.publish_topic, topic="sync"))
     return App(
         settings=settings,
         families=served,

@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -89,13 +88,13 @@ def run(move: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = L
         use_app(chosen, new_files_dir) as (app, local),
         show_progress(as_json) as report_progress,
     ):
-        report = app.importers.move(
+        report = app.importers.run(
             caller_for(app, local, user),
             move,
             lambda what, count, total: report_progress(f"Reading {move.path.name}", count, total),
         )
     if as_json:
-        print_json(asdict(report))
+        print_json(report.as_json())
     else:
         _show(report)
     if report.refused:
@@ -131,9 +130,9 @@ def _show(report: Report) -> None:
     ):
         if count:
             typer.echo(f"{count} {words}")
-    for item in report.told[:MAX_PROBLEMS_SHOWN]:
-        typer.echo(f"  {item.where}: {item.why}", err=item.outcome == "refused")
-    if len(report.told) > MAX_PROBLEMS_SHOWN:
+    for problem in report.problems[:MAX_PROBLEMS_SHOWN]:
+        typer.echo(f"  {problem.where}: {problem.why}", err=problem.outcome == "refused")
+    if len(report.problems) > MAX_PROBLEMS_SHOWN:
         typer.echo("  … and more; --json has up to 1,000.")
     if report.dry_run:
         typer.echo(DRY)

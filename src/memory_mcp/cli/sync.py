@@ -13,7 +13,7 @@ from rich.table import Table
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, print_json, show_progress, use_app
 from memory_mcp.sync import Sync, SyncState
-from memory_mcp.sync.hub_client import is_in_the_open
+from memory_mcp.sync.hub_client import is_plain_http
 
 cli = typer.Typer(help="Keep the notes of a namespace the same on several computers.", no_args_is_help=True)
 
@@ -54,7 +54,7 @@ def link(
             "\nThe secret, for --secret on your other nodes. Without it the notes on the hub cannot be read:"
             f"\n\n  {made.secret}"
         )
-    if is_in_the_open(made.url):
+    if is_plain_http(made.url):
         what = "the key" if made.secret else "the key and the notes"
         typer.echo(
             f"Anyone on the network can read {what}: http without TLS. Put a proxy with TLS in front of the hub.",

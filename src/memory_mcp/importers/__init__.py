@@ -1,4 +1,4 @@
-"""Moving in from what people use today: foreign files are read here, and written through the rooms."""
+"""Imports from other memory tools: their files are read here and written through the families."""
 
 from memory_mcp.importers.model import FORMATS, ImportPlan, Report
 from memory_mcp.importers.operations import Importers

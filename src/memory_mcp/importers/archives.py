@@ -1,4 +1,4 @@
-"""An export as it was downloaded: a zip, the folder it was unpacked to, or one of its files."""
+"""A downloaded export: a zip, the folder it was unpacked to, or one of its files."""
 
 import zipfile
 import zlib
@@ -28,10 +28,10 @@ class Member:
 
 
 @contextmanager
-def opened(path: Path, nested: Callable[[str], bool] = lambda name: False) -> Iterator[list[Member]]:
-    """The files of an export, sorted by name. Those of zips in it too, where `nested` wants them by their names.
+def open_export(path: Path, nested: Callable[[str], bool] = lambda name: False) -> Iterator[list[Member]]:
+    """The files of an export, sorted by name, with those of the zips inside for whose names `nested` is true.
 
-    Raises Invalid for what cannot be read.
+    Raises Invalid if a file cannot be read.
     """
     zips: list[BoundedZip] = []
     try:
@@ -53,7 +53,7 @@ def _members(path: Path, nested: Callable[[str], bool], zips: list[BoundedZip]) 
                 else:
                     yield Member(name, _opener(file))
     elif not path.exists():
-        raise Invalid(f"There is nothing at {path}. Check how it is spelt.")
+        raise Invalid(f"There is nothing at {path}. Check the spelling.")
     elif zipfile.is_zipfile(path):
         yield from _zipped(BoundedZip(path), nested, zips, 0)
     else:

@@ -14,7 +14,7 @@ SUFFIX = ".md"
 
 
 def read(path: Path) -> Iterator[FoundFile | Problem]:
-    """Every markdown file, as it stands. Raises Invalid for a folder without any."""
+    """Every markdown file, unchanged. Raises Invalid for a folder without any."""
     folders.check(path, "a basic-memory project")
     if not folders.is_among(path, SUFFIX):
         raise Invalid(f"{path} has no markdown files. Give the folder of a basic-memory project.")

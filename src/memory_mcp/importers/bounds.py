@@ -1,4 +1,4 @@
-"""Foreign values as notes take them: the bounds of the note tools, held for files that nobody has checked."""
+"""Limits for imported values: the same as those of the note tools."""
 
 import hashlib
 import math
@@ -12,14 +12,14 @@ from memory_mcp.families.notes.model import ARCHIVED, IMPORTED_FROM, MAX_METADAT
 from memory_mcp.families.notes.result_limits import metadata_size
 from memory_mcp.importers.model import FoundNote, Problem
 
-MAX_CONTENT_CHARS = 1024 * 1024  # characters of a content
+MAX_CONTENT_CHARS = 1024 * 1024
 MAX_TITLE_CHARS = 300
 MAX_FOLDER_CHARS = 512
 MAX_TAG_CHARS = 128
 MAX_ID_CHARS = 512
 MAX_TAGS = 64
-MAX_METADATA_LEVELS = 50  # of metadata
-SOON = 2**40  # seconds; a larger number of them since 1970 is in milliseconds
+MAX_METADATA_LEVELS = 50
+MAX_SECONDS = 2**40  # since 1970; a larger number is in milliseconds
 
 
 def note(
@@ -35,13 +35,13 @@ def note(
     updated_at: object = None,
     expires_at: object = None,
 ) -> FoundNote | Problem:
-    """A memory as a note; or why it cannot be one."""
+    """A memory as a note, or the reason why it cannot be one."""
     if not isinstance(content, str) or not content.strip():
         return Problem(where, "It has no text.")
     if len(content) > MAX_CONTENT_CHARS:
-        return Problem(where, f"It has {len(content):,} characters, and {MAX_CONTENT_CHARS:,} are the most.")
+        return Problem(where, f"It has {len(content):,} characters; the limit is {MAX_CONTENT_CHARS:,}.")
     kept = {key: value for key, value in _clean(metadata or {}).items() if key != IMPORTED_FROM}
-    if metadata_size(kept) > MAX_METADATA_BYTES - 2048:  # room for where it came from
+    if metadata_size(kept) > MAX_METADATA_BYTES - 2048:  # 2048 for the origin
         return Problem(where, "Its metadata is over 1 MiB.")
     text = clean_text(content)
     updated = moment(updated_at)
@@ -64,30 +64,30 @@ def note(
 
 
 def text_id(text: str) -> str:
-    """The id of a memory that has none: the same for the same text, whatever its case and spacing."""
+    """The id for a memory that has none: the same for the same text, ignoring case and spacing."""
     return hashlib.sha256(folded(text).encode()).hexdigest()[:32]
 
 
 def digest(new: NewNote) -> str:
-    """What a note says, in short. Metadata is not part of it: tools keep counters there."""
-    said = "\0".join([new.content, new.title or "", *new.tags])
-    return hashlib.sha256(said.encode()).hexdigest()[:32]
+    """A hash of a note's content, title and tags. Metadata is not part of it: tools keep counters there."""
+    text = "\0".join([new.content, new.title or "", *new.tags])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def moment(value: object) -> datetime | None:
-    """A time as tools write them: ISO 8601, or seconds or milliseconds since 1970."""
+    """A time in ISO 8601, or in seconds or milliseconds since 1970."""
     try:
         if isinstance(value, str) and value.strip():
             return instant(value)
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0:
-            return datetime.fromtimestamp(value / 1000 if value > SOON else value, UTC)
+            return datetime.fromtimestamp(value / 1000 if value > MAX_SECONDS else value, UTC)
     except (ValueError, OverflowError, OSError):
         return None
     return None
 
 
 def clean_text(text: str) -> str:
-    """In NFC, without halves of surrogate pairs."""
+    """The text in NFC, without lone surrogates."""
     return unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode())
 
 
@@ -97,7 +97,7 @@ def _title(title: str | None) -> str | None:
 
 
 def _tags(tags: Iterable[object]) -> tuple[str, ...]:
-    """What of these can be tags: a comma stands between two, and line breaks are spaces."""
+    """The valid tags. A comma separates two tags, and line breaks become spaces."""
     kept: dict[str, str] = {}
     for name in tags:
         for part in clean_text(name).split(",") if isinstance(name, str) else ():
@@ -108,7 +108,7 @@ def _tags(tags: Iterable[object]) -> tuple[str, ...]:
 
 
 def _clean(value: Any, level: int = 0) -> Any:
-    """A JSON value that every reader of JSON takes: no NaN, no lone surrogates, not nested without end."""
+    """The value as valid JSON: without NaN and lone surrogates, and not nested too deeply."""
     if level > MAX_METADATA_LEVELS:
         return None
     if isinstance(value, Mapping):

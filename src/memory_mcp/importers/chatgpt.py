@@ -1,15 +1,15 @@
 """The memories in a data export of ChatGPT (Settings, Data controls, Export data).
 
-The export has no list of saved memories; they stand in the conversations (`conversations.json`, in large exports
+The export has no list of saved memories; they are in the conversations (`conversations.json`, in large exports
 `conversations-000.json` and so on), as several public readers of exports agree (there is no published schema):
 
-- what the model saved: messages of the assistant to the tool `bio`, one memory each, which `bio` answers with "Model
-  set context updated.";
+- saved memories: messages of the assistant to the tool `bio`, one memory each, which `bio` answers with "Model set
+  context updated.";
 - the whole list as it was at the start of a conversation: content of type `model_editable_context`, in
   `model_set_context`, a numbered line with a date each. Newer exports mostly leave it empty;
 - custom instructions: content of type `user_editable_context`, in `user_profile` and `user_instructions`.
 
-A list that ChatGPT printed (text_list.py) will do as well, and is the most complete.
+A list that ChatGPT printed (text_list.py) works too, and is the most complete.
 """
 
 import re
@@ -30,38 +30,38 @@ INSTRUCTIONS = {"user_profile": "About me", "user_instructions": "How to respond
 
 
 @dataclass
-class _Seen:
-    """What the conversations hold, by the ids of the texts. Little, next to the conversations themselves."""
+class _Found:
+    """The memories in the conversations, by the ids of their texts."""
 
     saved: dict[str, FoundNote] = field(default_factory=dict)
     listed: dict[str, FoundNote] = field(default_factory=dict)
     listed_at: float = -1.0
     instructions: dict[str, tuple[float, FoundNote]] = field(default_factory=dict)
-    told: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
 
 
 def read(path: Path) -> Iterator[FoundNote | Problem]:
-    """Raises Invalid before the first memory if it is no such export."""
-    with archives.opened(path) as members:
+    """Raises Invalid before the first memory if the file is not such an export."""
+    with archives.open_export(path) as members:
         if len(members) == 1 and members[0].base.endswith(text_list.SUFFIXES):
             yield from text_list.read(members[0])
             return
         kept = [one for one in members if _FILE.fullmatch(one.base) or len(members) == 1]
         if not kept:
             raise Invalid(f"{path} has no conversations.json in it. Is it a data export of ChatGPT?")
-        seen = _Seen()
+        seen = _Found()
         is_one = False
         for member in kept:
-            is_one |= _look_through(path, member, seen)
+            is_one |= _read_file(path, member, seen)
         if not is_one:
             raise Invalid(f"{path} has no conversations of ChatGPT in it. Is it a data export of ChatGPT?")
-        yield from seen.told
+        yield from seen.problems
         yield from _current(seen)
         yield from (note for _, note in seen.instructions.values())
 
 
-def _current(seen: _Seen) -> Iterator[FoundNote | Problem]:
-    """The newest list, and what was saved since. What was saved before and is not on it, is not remembered any more."""
+def _current(seen: _Found) -> Iterator[FoundNote | Problem]:
+    """The newest list, and the memories saved after it. Earlier ones that are not on the list were deleted."""
     yield from seen.listed.values()
     for id_, note in seen.saved.items():
         if id_ in seen.listed:
@@ -73,8 +73,8 @@ def _current(seen: _Seen) -> Iterator[FoundNote | Problem]:
             yield note
 
 
-def _look_through(path: Path, member: Member, seen: _Seen) -> bool:
-    """Gather what one file holds. False if there is no conversation in it."""
+def _read_file(path: Path, member: Member, seen: _Found) -> bool:
+    """Collect the memories of one file. False if there is no conversation in it."""
     count = number = 0
     with member.open() as stream:
         try:
@@ -83,23 +83,23 @@ def _look_through(path: Path, member: Member, seen: _Seen) -> bool:
                 where = f"{member.base}, conversation {number}"
                 if isinstance(record.value, dict) and isinstance(record.value.get("mapping"), dict):
                     count += 1
-                    _look_at(where, record.value, seen)
+                    _read_conversation(where, record.value, seen)
                 else:
-                    seen.told.append(Problem(where, "It is no conversation of ChatGPT."))
+                    seen.problems.append(Problem(where, "It is not a conversation of ChatGPT."))
         except Invalid as exc:
-            raise Invalid(f"{path} is no data export of ChatGPT. {exc.message}") from exc
-        except json_records.BrokenOff as exc:
+            raise Invalid(f"{path} is not a data export of ChatGPT. {exc.message}") from exc
+        except json_records.Truncated as exc:
             if not number:
                 raise Invalid(f"{member.name} of {path} is not JSON. Is it a data export of ChatGPT?") from exc
             after = f"{member.base}, after conversation {number}"
-            seen.told.append(Problem(after, "The file breaks off, or is no JSON from there on."))
+            seen.problems.append(Problem(after, "The file is truncated, or not JSON from there on."))
     return count > 0
 
 
-def _look_at(where: str, conversation: dict[str, Any], seen: _Seen) -> None:
+def _read_conversation(where: str, conversation: dict[str, Any], seen: _Found) -> None:
     began = _number(conversation.get("create_time"))
     source = conversation.get("conversation_id") or conversation.get("id")
-    noted = {"conversation_id": source} if isinstance(source, str) else {}
+    metadata = {"conversation_id": source} if isinstance(source, str) else {}
     for node in conversation["mapping"].values():
         message = node.get("message") if isinstance(node, dict) else None
         content = message.get("content") if isinstance(message, dict) else None
@@ -108,40 +108,40 @@ def _look_at(where: str, conversation: dict[str, Any], seen: _Seen) -> None:
         at = _number(message.get("create_time")) or began
         kind = content.get("content_type")
         if kind == "model_editable_context":
-            _list(where, content.get("model_set_context"), at, noted, seen)
+            _add_list(where, content.get("model_set_context"), at, metadata, seen)
         elif kind == "user_editable_context":
-            _instructions(where, content, at, seen)
+            _add_instructions(where, content, at, seen)
         elif message.get("recipient") == "bio":
-            _saved(where, _text(content), at, noted, seen)
+            _add_saved(where, _text(content), at, metadata, seen)
 
 
-def _saved(where: str, text: str, at: float, noted: dict[str, str], seen: _Seen) -> None:
+def _add_saved(where: str, text: str, at: float, metadata: dict[str, str], seen: _Found) -> None:
     if not text.strip():
         return
     if _FORGET.match(text.strip()):
-        seen.told.append(Problem(where, "It asks ChatGPT to forget something.", "left_out"))
+        seen.problems.append(Problem(where, "It asks ChatGPT to forget something.", "left_out"))
         return
-    found = bounds.note(where, text.strip(), id_=bounds.text_id(text), created_at=at, metadata=noted)
+    found = bounds.note(where, text.strip(), id_=bounds.text_id(text), created_at=at, metadata=metadata)
     if isinstance(found, Problem):
-        seen.told.append(found)
+        seen.problems.append(found)
     else:
         seen.saved.setdefault(found.id, found)
 
 
-def _list(where: str, text: object, at: float, noted: dict[str, str], seen: _Seen) -> None:
+def _add_list(where: str, text: object, at: float, metadata: dict[str, str], seen: _Found) -> None:
     if not isinstance(text, str) or not text.strip() or at <= seen.listed_at:
         return
     seen.listed, seen.listed_at = {}, at
     for line in text.splitlines():
         date, memory = text_list.dated(line)
         if memory:
-            found = bounds.note(where, memory, id_=bounds.text_id(memory), created_at=date, metadata=noted)
+            found = bounds.note(where, memory, id_=bounds.text_id(memory), created_at=date, metadata=metadata)
             if isinstance(found, FoundNote):
                 seen.listed[found.id] = found
 
 
-def _instructions(where: str, content: dict[str, Any], at: float, seen: _Seen) -> None:
-    """The newest of each kind. ChatGPT puts its own explanation around them, and them in a code block."""
+def _add_instructions(where: str, content: dict[str, Any], at: float, seen: _Found) -> None:
+    """Add the newest instructions of each kind. ChatGPT puts them in a code block, within its own explanation."""
     for key, title in INSTRUCTIONS.items():
         text = content.get(key)
         if not isinstance(text, str) or at < seen.instructions.get(key, (-1.0, None))[0]:

@@ -1,6 +1,6 @@
 """The memories in a data export of claude.ai (Settings, Privacy, Export data).
 
-There is no published schema; this is what exports hold, as several public readers of them agree:
+There is no published schema; several public readers of exports agree on this content:
 
 - until 2026 one zip with `memories.json`: `[{"conversations_memory": markdown, "project_memories": {project: markdown},
   "account_uuid": id}]`, and the projects' names in `projects.json` or `projects/<uuid>.json`
@@ -8,7 +8,7 @@ There is no published schema; this is what exports hold, as several public reade
 - since 2026 several zips, of which `memories-000.zip` has `memories/<account>.json`, one such object each, with
   `memory_files: [{"path", "content", "updated_at"}]` too, and `projects-000.zip` the projects.
 
-A list that Claude printed (text_list.py) will do as well.
+A list that Claude printed (text_list.py) works too.
 """
 
 import json
@@ -29,8 +29,8 @@ _HEADING = re.compile(r"^(?:#{1,6}\s+(.+?)|\*\*(.+?):?\*\*:?)\s*$")
 
 
 def read(path: Path) -> Iterator[FoundNote | Problem]:
-    """Raises Invalid before the first memory if there is nothing of Claude's memory in it."""
-    with archives.opened(path, lambda name: bool(_INNER.fullmatch(name))) as members:
+    """Raises Invalid before the first memory if the export has no memories of Claude."""
+    with archives.open_export(path, lambda name: bool(_INNER.fullmatch(name))) as members:
         if len(members) == 1 and members[0].base.endswith(text_list.SUFFIXES):
             yield from text_list.read(members[0])
             return
@@ -94,11 +94,11 @@ def _memories(where: str, account: dict[str, Any], names: dict[str, str]) -> Ite
 
 
 def _sections(where: str, id_: str, text: object, folder: str, noted: dict[str, str]) -> Iterator[FoundNote | Problem]:
-    """A note for each part under a heading: Claude writes a page, and one is looked for by one of its subjects."""
+    """One note for each section: Claude writes one page about many subjects, and searches are about one."""
     if text is None or text == "":
         return
     if not isinstance(text, str):
-        yield Problem(where, "It is no text.")
+        yield Problem(where, "It is not text.")
         return
     seen: dict[str, int] = {}
     for heading, body in split(text):
@@ -116,7 +116,7 @@ def _sections(where: str, id_: str, text: object, folder: str, noted: dict[str, 
 
 
 def split(text: str) -> list[tuple[str, str]]:
-    """(heading, text) of each part of a page that says anything; the first may have no heading."""
+    """(heading, text) of each section that is not empty; the first may have no heading."""
     parts: list[tuple[str, list[str]]] = [("", [])]
     for line in text.splitlines():
         found = _HEADING.match(line.strip())
@@ -129,7 +129,7 @@ def split(text: str) -> list[tuple[str, str]]:
 
 def _file(where: str, whose: str, file: object) -> FoundNote | Problem:
     if not isinstance(file, dict) or not isinstance(file.get("path"), str):
-        return Problem(where, "It is no memory file: it has no path.")
+        return Problem(where, "It is not a memory file: it has no path.")
     path = file["path"].strip("/")
     folder, _, name = path.rpartition("/")
     return bounds.note(

@@ -1,4 +1,4 @@
-"""Folders of text files that a person or an agent keeps."""
+"""Folders of text files."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -10,9 +10,9 @@ from memory_mcp.importers.model import FoundFile, Problem
 
 
 def read(folder: Path, path_of: Callable[[str], str | None]) -> Iterator[FoundFile | Problem]:
-    """The files of a folder and all below it, sorted; hidden ones are passed over.
+    """The files of a folder and its subfolders, sorted, without hidden ones.
 
-    `path_of` says what a file is to be called in the store; None leaves it out.
+    `path_of` gives a file's path in the store, or None to leave it out.
     """
     for top, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -21,13 +21,13 @@ def read(folder: Path, path_of: Callable[[str], str | None]) -> Iterator[FoundFi
                 yield _file(Path(top) / name, folder, path_of)
 
 
-def check(folder: Path, what: str) -> None:
+def check(folder: Path, tool: str) -> None:
     if not folder.is_dir():
-        raise Invalid(f"{folder} is not a folder. Give the folder of {what}.")
+        raise Invalid(f"{folder} is not a folder. Give the folder of {tool}.")
 
 
 def is_among(folder: Path, suffix: str) -> bool:
-    """Whether any file here or below ends so."""
+    """Whether any file in the folder or its subfolders has this suffix."""
     return any(name.endswith(suffix) for _, _, files in os.walk(folder) for name in files)
 
 
@@ -35,7 +35,7 @@ def _file(file: Path, folder: Path, path_of: Callable[[str], str | None]) -> Fou
     where = file.relative_to(folder).as_posix()
     path = path_of(where)
     if path is None:
-        return Problem(where, "It is no markdown file.", "left_out")
+        return Problem(where, "It is not a markdown file.", "left_out")
     if file.is_symlink():
         return Problem(where, "It is a symlink. Import what it leads to.", "left_out")
     try:

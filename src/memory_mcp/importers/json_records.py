@@ -1,4 +1,4 @@
-"""The records of one long array in a JSON file, one after the other."""
+"""A reader for the records of one long array in a JSON file, one by one."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping
@@ -12,8 +12,8 @@ from memory_mcp.importers.archives import DAMAGE
 MAX_DIGITS = 1000  # of a whole number; Python itself refuses those with more than 4,300
 
 
-class BrokenOff(Exception):
-    """The text is no JSON from here on; what came before was fine."""
+class Truncated(Exception):
+    """The text is not JSON from here on; the part before is valid."""
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,14 @@ class JsonRecord:
 
 
 def records(stream: IO[bytes], keys: Collection[str]) -> Iterator[JsonRecord]:
-    """The items of the array that the file is, or that the object in it has under one of these keys.
+    """The items of the array in the file, or of the array under one of these keys of the object in the file.
 
-    Raises Invalid if it is neither, before the first record; BrokenOff where the text ends too early or is no JSON.
+    Raises Invalid before the first record if there is no such array; Truncated where the text ends or is not JSON.
     """
     try:
         yield from _records(JsonStream(stream, json.JSONDecoder(parse_int=_parse_integer)), keys)
     except (ValueError, RecursionError, *DAMAGE) as exc:
-        raise BrokenOff from exc
+        raise Truncated from exc
 
 
 def _records(text: JsonStream, keys: Collection[str]) -> Iterator[JsonRecord]:
@@ -40,9 +40,9 @@ def _records(text: JsonStream, keys: Collection[str]) -> Iterator[JsonRecord]:
         yield from _items(text, {})
         return
     if not opening:
-        raise BrokenOff
+        raise Truncated
     if opening != "{":
-        raise Invalid("The file is no JSON array and no JSON object.")
+        raise Invalid("The file is neither a JSON array nor a JSON object.")
     siblings: dict[str, Any] = {}
     is_found = False
     for key in _keys(text):
@@ -78,7 +78,7 @@ def _keys(text: JsonStream) -> Iterator[str]:
     while True:
         key = text.value()
         if not isinstance(key, str):
-            raise BrokenOff
+            raise Truncated
         text.take(":")
         yield key
         if text.take(",}") == "}":

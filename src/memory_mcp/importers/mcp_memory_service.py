@@ -1,6 +1,6 @@
 """mcp-memory-service: the `memories` table of its SQLite file (doobidoo/mcp-memory-service, storage/sqlite_vec.py).
 
-The SQL here is about somebody else's file, which is only ever read. Older versions have fewer columns.
+The SQL here reads another tool's file, and never writes it. Older versions have fewer columns.
 """
 
 import json
@@ -21,10 +21,10 @@ NOT_ONE = "is not a file of mcp-memory-service. It is called sqlite_vec.db or me
 
 
 def read(path: Path) -> Iterator[FoundNote | Problem]:
-    """Every memory, in the order they were stored. Raises Invalid before the first if it is no such file."""
+    """Every memory, in the order they were stored. Raises Invalid before the first if it is not such a file."""
     if not path.is_file():
         raise Invalid(f"{path} {NOT_ONE}")
-    db = _opened(path)
+    db = _open(path)
     try:
         there = {row[1] for row in db.execute("PRAGMA table_info(memories)")}
         if not there.issuperset(COLUMNS):
@@ -38,8 +38,8 @@ def read(path: Path) -> Iterator[FoundNote | Problem]:
         db.close()
 
 
-def _opened(path: Path) -> apsw.Connection:
-    """Read-only. Without a WAL beside it, as it lies: so that nothing is made in somebody else's folder."""
+def _open(path: Path) -> apsw.Connection:
+    """Open read-only. Without a WAL file, open as immutable, so that SQLite creates no files in that folder."""
     is_in_use = sibling_files.wal(path).exists()
     uri = f"{path.resolve().as_uri()}?mode=ro{'' if is_in_use else '&immutable=1'}"
     try:
@@ -55,7 +55,7 @@ def _memory(row: dict[str, Any]) -> FoundNote | Problem:
     if row.get("deleted_at") is not None:
         return Problem(where, "It is deleted there.", "left_out")
     if row.get("superseded_by"):
-        return Problem(where, "A newer memory has taken its place there.", "left_out")
+        return Problem(where, "A newer memory replaced it there.", "left_out")
     metadata = _metadata(row["metadata"])
     tags = row["tags"] if isinstance(row["tags"], str) else ""
     noted = {"type": row["memory_type"], "store": row.get("store") if row.get("store") != "default" else None}
@@ -71,7 +71,7 @@ def _memory(row: dict[str, Any]) -> FoundNote | Problem:
 
 
 def _metadata(text: object) -> dict[str, Any]:
-    """What it noted; a text that is no JSON object is kept under `metadata`."""
+    """The metadata; a text that is not a JSON object is stored under `metadata`."""
     if not isinstance(text, str) or not text:
         return {}
     try:

@@ -1,8 +1,8 @@
 """mem0 and OpenMemory.
 
-- mem0ai/mem0 `Memory.get_all` and `MemoryClient.get_all`, kept as JSON: `{"results": [...]}` or the list alone; the
+- mem0ai/mem0 `Memory.get_all` and `MemoryClient.get_all`, saved as JSON: `{"results": [...]}` or the list alone; the
   CLI's `mem0 list -o json`.
-- A record has `memory` (`content`, `text` or `data` elsewhere: mem0's own `mem0 import` takes those too).
+- A record has `memory` (`content`, `text` or `data` elsewhere: mem0's own `mem0 import` accepts those too).
 - OpenMemory's backup (`POST /api/v1/backup/export`, openmemory/api/app/routers/backup.py): a zip of
   `memories.jsonl.gz`, with the names of categories and apps, and `memories.json`, with their ids.
 """
@@ -20,16 +20,16 @@ from memory_mcp.importers import archives, bounds, json_records
 from memory_mcp.importers.archives import Member
 from memory_mcp.importers.model import FoundNote, Problem
 
-PROBED = 20  # records of which one must be sound
+PROBED = 20  # records, at least one of which must be valid
 LISTS = ("results", "memories")
 TEXTS = ("memory", "content", "text", "data")
 WHOSE = ("user_id", "agent_id", "run_id", "actor_id", "app_id", "app", "role", "state", "immutable", "hash")
 
 
 def read(path: Path) -> Iterator[FoundNote | Problem]:
-    """Raises Invalid before the first memory if it is no such export."""
-    with archives.opened(path) as members:
-        member = _chosen(members)
+    """Raises Invalid before the first memory if the file is not such an export."""
+    with archives.open_export(path) as members:
+        member = _choose(members)
         if member is None:
             raise Invalid(
                 f"{path} has no memories.json or memories.jsonl.gz in it. Is it an export of mem0 or OpenMemory?"
@@ -37,13 +37,13 @@ def read(path: Path) -> Iterator[FoundNote | Problem]:
         found = _lines(member) if ".jsonl" in member.base else _array(path, member)
         first = list(islice(found, PROBED))
         if first and all(isinstance(one, Problem) and one.outcome == "refused" for one in first):
-            raise Invalid(f"{path} is no export of mem0 or OpenMemory: none of its first records has a text.")
+            raise Invalid(f"{path} is not an export of mem0 or OpenMemory: none of its first records has a text.")
         yield from first
         yield from found
 
 
-def _chosen(members: list[Member]) -> Member | None:
-    """The one file; of OpenMemory's two the one that has names."""
+def _choose(members: list[Member]) -> Member | None:
+    """The only file; of OpenMemory's two files the one that has names."""
     by_name = {member.base: member for member in members}
     named = next(
         (by_name[name] for name in ("memories.jsonl.gz", "memories.jsonl", "memories.json") if name in by_name), None
@@ -53,28 +53,28 @@ def _chosen(members: list[Member]) -> Member | None:
 
 def _array(path: Path, member: Member) -> Iterator[FoundNote | Problem]:
     number = 0
-    with _unpacked(member) as stream:
+    with _open(member) as stream:
         try:
             for record in json_records.records(stream, LISTS):
                 number = record.number
                 yield _memory(f"record {number}", record.value, dict(record.siblings))
         except Invalid as exc:
-            raise Invalid(f"{path} is no export of mem0 or OpenMemory. {exc.message}") from exc
-        except json_records.BrokenOff as exc:
+            raise Invalid(f"{path} is not an export of mem0 or OpenMemory. {exc.message}") from exc
+        except json_records.Truncated as exc:
             if not number:
                 raise Invalid(f"{path} is not JSON. Give an export of mem0 or OpenMemory.") from exc
-            yield Problem(f"after record {number}", "The file breaks off, or is no JSON from there on.")
+            yield Problem(f"after record {number}", "The file is truncated, or not JSON from there on.")
 
 
 def _lines(member: Member) -> Iterator[FoundNote | Problem]:
-    with _unpacked(member) as stream:
+    with _open(member) as stream:
         number = 0
         lines = compressed.lines(stream)
         while True:
             try:
                 line = next(lines, b"")
             except archives.DAMAGE:
-                yield Problem(f"after line {number}", "The file breaks off.")
+                yield Problem(f"after line {number}", "The file is truncated.")
                 return
             if not line:
                 return
@@ -83,12 +83,12 @@ def _lines(member: Member) -> Iterator[FoundNote | Problem]:
                 try:
                     found = json.loads(line)
                 except (ValueError, RecursionError):
-                    yield Problem(f"line {number}", "It is no JSON.")
+                    yield Problem(f"line {number}", "It is not JSON.")
                     continue
                 yield _memory(f"line {number}", found, {})
 
 
-def _unpacked(member: Member) -> IO[bytes]:
+def _open(member: Member) -> IO[bytes]:
     stream = member.open()
     if not member.base.endswith(".gz"):
         return stream
@@ -97,9 +97,9 @@ def _unpacked(member: Member) -> IO[bytes]:
     return compressed.open_gzip(stream, size)
 
 
-def _memory(where: str, found: Any, beside: dict[str, Any]) -> FoundNote | Problem:
+def _memory(where: str, found: Any, header: dict[str, Any]) -> FoundNote | Problem:
     if not isinstance(found, dict):
-        return Problem(where, "It is no memory: no JSON object.")
+        return Problem(where, "It is not a memory: not a JSON object.")
     if found.get("state") == "deleted" or found.get("deleted_at"):
         return Problem(where, "It is deleted there.", "left_out")
     metadata = found.get("metadata")
@@ -108,7 +108,7 @@ def _memory(where: str, found: Any, beside: dict[str, Any]) -> FoundNote | Probl
         where,
         next((found[key] for key in TEXTS if found.get(key)), None),
         id_=found.get("id"),
-        tags=[*_categories(found, beside), *_texts(own.get("tags"))],
+        tags=[*_categories(found, header), *_texts(own.get("tags"))],
         metadata={key: found[key] for key in WHOSE if found.get(key) not in (None, "")} | own,
         created_at=found.get("created_at"),
         updated_at=found.get("updated_at"),
@@ -116,8 +116,8 @@ def _memory(where: str, found: Any, beside: dict[str, Any]) -> FoundNote | Probl
     )
 
 
-def _categories(found: dict[str, Any], beside: dict[str, Any]) -> list[Any]:
-    named = beside.get("categories")
+def _categories(found: dict[str, Any], header: dict[str, Any]) -> list[Any]:
+    named = header.get("categories")
     names = (
         {one.get("id"): one.get("name") for one in named if isinstance(one, dict)} if isinstance(named, list) else {}
     )

@@ -1,12 +1,11 @@
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from memory_mcp.families.notes.model import NewNote
 
 Family = Literal["notes", "stores", "graph"]
 Outcome = Literal["refused", "left_out", "kept"]
-"""Is told how many memories have been read so far."""
 
 Format = Literal["server-memory", "mcp-memory-service", "basic-memory", "anthropic-memory", "mem0", "chatgpt", "claude"]
 FORMATS: dict[Format, Family] = {
@@ -18,14 +17,14 @@ FORMATS: dict[Format, Family] = {
     "chatgpt": "notes",
     "claude": "notes",
 }
-"""What can move in, and where to."""
+"""The formats, and the family that each is imported into."""
 
-MAX_ITEMS_REPORTED = 1000  # things that a report has in full; it counts them all
+MAX_ITEMS_REPORTED = 1000  # in full; a report counts them all
 
 
 @dataclass(frozen=True)
 class ImportPlan:
-    """What is to move in, and where to."""
+    """What to import, and into which namespace, store or project."""
 
     format: Format
     path: Path
@@ -37,12 +36,12 @@ class ImportPlan:
         return FORMATS[self.format]
 
 
-# What readers find
+# Results of the readers
 
 
 @dataclass(frozen=True)
 class FoundNote:
-    id: str  # the other tool's, or made from the text where it has none
+    id: str  # the other tool's, or derived from the text if it has none
     where: str
     note: NewNote
 
@@ -57,19 +56,19 @@ class FoundFile:
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that did not move in, and why: a person may want to look at it."""
+    """Something that was not imported, and why."""
 
     where: str
     why: str
     outcome: Outcome = "refused"
 
 
-# What a person is told
+# The report
 
 
 @dataclass
 class Report:
-    """What became of everything that was read: read = imported + updated + skipped + kept + refused."""
+    """The result of an import: read = imported + updated + skipped + kept + refused."""
 
     format: Format
     family: Family
@@ -77,15 +76,20 @@ class Report:
     dry_run: bool
     read: int = 0
     imported: int = 0
-    updated: int = 0  # changed there since the last import, and not here
-    skipped: int = 0  # there already
-    kept: int = 0  # changed here since, or another memory at the same path: stays as it is
+    updated: int = 0  # changed in the source since the last import, and not here
+    skipped: int = 0  # imported before
+    kept: int = 0  # unchanged, because it was changed here or another memory has the same path
     refused: int = 0
-    left_out: int = 0  # not meant to move in: deleted there, or no memory at all; not among those read
-    details: dict[str, int] = field(default_factory=dict)  # of a graph: entities, observations, relations
-    told: list[Problem] = field(default_factory=list)
+    left_out: int = 0  # deleted in the source, or not a memory; not counted in `read`
+    details: dict[str, int] = field(default_factory=dict)  # for a graph: entities, observations, relations
+    problems: list[Problem] = field(default_factory=list)
 
-    def tell(self, told: Problem) -> None:
-        setattr(self, told.outcome, getattr(self, told.outcome) + 1)
-        if len(self.told) < MAX_ITEMS_REPORTED:
-            self.told.append(told)
+    def add(self, problem: Problem) -> None:
+        setattr(self, problem.outcome, getattr(self, problem.outcome) + 1)
+        if len(self.problems) < MAX_ITEMS_REPORTED:
+            self.problems.append(problem)
+
+    def as_json(self) -> dict[str, Any]:
+        fields = asdict(self)
+        fields["told"] = fields.pop("problems")  # the public name of this field
+        return fields

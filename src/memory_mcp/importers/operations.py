@@ -39,14 +39,14 @@ FILES: dict[Format, Callable[[Path], Iterator[FoundFile | Problem]]] = {
     "anthropic-memory": anthropic_memory.read,
 }
 AUTHOR = Author("import")
-AT_ONCE = 200  # notes in one transaction
-GRAPH_AT_ONCE = 5000  # entities or relations in one
+NOTE_BATCH = 200  # in one transaction
+GRAPH_BATCH = 5000  # entities or relations in one transaction
 
 T = TypeVar("T")
 
 
 class Importers:
-    """Taking in what other tools kept, through the rooms. A second import of the same adds nothing."""
+    """Imports from other tools, through the families. Importing the same file again adds nothing."""
 
     def __init__(self, notes: Notes, stores: Stores, graph: Graph, folder: Path) -> None:
         self._notes = notes
@@ -54,122 +54,122 @@ class Importers:
         self._graph = graph
         self._lock = FileLock(folder / "import.lock")
 
-    def move(self, caller: Caller, move: ImportPlan, report_progress: ReportProgress = report_nothing) -> Report:
-        """Take everything in, and say what became of each memory. A dry run says so without writing anything.
+    def run(self, caller: Caller, plan: ImportPlan, report_progress: ReportProgress = report_nothing) -> Report:
+        """Import everything and report the result. A dry run writes nothing.
 
-        What cannot be taken in is told, and keeps nothing else out. Raises Invalid, before anything is written, for a
-        file that is not of this format.
+        A memory that cannot be imported is reported, and does not stop the others. Raises Invalid, before anything is
+        written, for a file that is not of this format.
         """
-        report = Report(move.format, move.family, move.into, move.dry_run)
-        taking = {"notes": self._take_notes, "stores": self._take_files, "graph": self._take_graph}[move.family]
-        # One import at a time: two of the same would each not see what the other is about to add.
-        with nullcontext() if move.dry_run else self._lock.acquire():
-            taking(caller, move, report, report_progress)
+        report = Report(plan.format, plan.family, plan.into, plan.dry_run)
+        steps = {"notes": self._import_notes, "stores": self._import_files, "graph": self._import_graph}
+        # One import at a time: two imports of the same file would add everything twice.
+        with nullcontext() if plan.dry_run else self._lock.acquire():
+            steps[plan.family](caller, plan, report, report_progress)
         return report
 
     # Notes
 
-    def _take_notes(self, caller: Caller, move: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
-        move = replace(move, into=new_namespace(move.into))
-        known = self._notes.transfer.imported(caller, move.format)
-        for found in _batches(_counted(NOTES[move.format](move.path), report, report_progress), AT_ONCE):
+    def _import_notes(self, caller: Caller, plan: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
+        plan = replace(plan, into=new_namespace(plan.into))
+        known = self._notes.transfer.imported(caller, plan.format)
+        for found in _batches(_counted(NOTES[plan.format](plan.path), report, report_progress), NOTE_BATCH):
             new = []
             for one in found:
                 before = known.get(one.id)
                 if before is None:
-                    origin = ImportOrigin(move.format, one.id, bounds.digest(one.note))
+                    origin = ImportOrigin(plan.format, one.id, bounds.digest(one.note))
                     known[one.id] = ImportedNote("", origin, 0)
-                    new.append(_with_origin(one.note, move.into, origin))
+                    new.append(_with_origin(one.note, plan.into, origin))
                 else:
-                    self._compare_note(caller, move, one, before, report)
+                    self._compare_note(caller, plan, one, before, report)
                     if before.id:
-                        known[one.id] = ImportedNote("", ImportOrigin(move.format, one.id, bounds.digest(one.note)), 0)
-            if new and not move.dry_run:
+                        known[one.id] = ImportedNote("", ImportOrigin(plan.format, one.id, bounds.digest(one.note)), 0)
+            if new and not plan.dry_run:
                 self._notes.writer.create_all(caller, AUTHOR, new)
             report.imported += len(new)
 
     def _compare_note(
-        self, caller: Caller, move: ImportPlan, found: FoundNote, before: ImportedNote, report: Report
+        self, caller: Caller, plan: ImportPlan, found: FoundNote, before: ImportedNote, report: Report
     ) -> None:
-        """A memory that was imported before: it is brought up to date, unless somebody has changed the note here."""
+        """Update the note of a memory that was imported before, unless the note was changed here."""
         now = bounds.digest(found.note)
         if now == before.origin.digest:
             report.skipped += 1
-        elif not before.id:  # of this very import
-            report.tell(Problem(found.where, f"Another memory before it has the same id, {found.id!r}.", "kept"))
+        elif not before.id:  # from this import
+            report.add(Problem(found.where, f"Another memory before it has the same id, {found.id!r}.", "kept"))
         elif not before.is_untouched:
-            report.tell(Problem(found.where, "It has changed there, and its note was changed or deleted here.", "kept"))
+            report.add(Problem(found.where, "It has changed there, and its note was changed or deleted here.", "kept"))
         else:
             report.updated += 1
-            if not move.dry_run:
-                origin = ImportOrigin(move.format, found.id, now, before.version + 1)
+            if not plan.dry_run:
+                origin = ImportOrigin(plan.format, found.id, now, before.version + 1)
                 self._notes.writer.update(caller, AUTHOR, before.id, _revision(found.note, origin))
 
     # Stores
 
-    def _take_files(self, caller: Caller, move: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
-        self._check_store(caller, move)
-        for file in _counted(FILES[move.format](move.path), report, report_progress):
+    def _import_files(self, caller: Caller, plan: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
+        self._check_store(caller, plan)
+        for file in _counted(FILES[plan.format](plan.path), report, report_progress):
             try:
                 coming = IncomingFile(f"{file.path}.md", file.text.encode(), file.changed_ns, is_foreign=True)
-                arrival = self._stores.import_file(caller, move.into, coming, dry_run=move.dry_run)
+                arrival = self._stores.import_file(caller, plan.into, coming, dry_run=plan.dry_run)
             except Unavailable:
                 raise
             except AppError as exc:
-                report.tell(Problem(file.where, exc.message))
+                report.add(Problem(file.where, exc.message))
                 continue
             if arrival == "other":
-                report.tell(Problem(file.where, f"There is another memory at {file.path!r}.", "kept"))
+                report.add(Problem(file.where, f"There is another memory at {file.path!r}.", "kept"))
                 continue
             report.skipped += arrival == "same"
             report.imported += arrival == "new"
-        if (report.imported or report.skipped) and not move.dry_run:  # an import before this one may have broken off
-            self._stores.reindex(caller, move.into, lambda *_: None)
+        if (report.imported or report.skipped) and not plan.dry_run:  # an earlier import may have been interrupted
+            self._stores.reindex(caller, plan.into, lambda *_: None)
 
-    def _check_store(self, caller: Caller, move: ImportPlan) -> None:
-        """A folder cannot move into itself."""
-        source = move.path.resolve()
+    def _check_store(self, caller: Caller, plan: ImportPlan) -> None:
+        """Refuse to import a folder into itself."""
+        source = plan.path.resolve()
         for store in self._stores.all(caller):
             target = store.folder.resolve()
-            if store.name == move.into and (source == target or source in target.parents or target in source.parents):
+            if store.name == plan.into and (source == target or source in target.parents or target in source.parents):
                 raise Invalid(
-                    f"{move.path} is the store {store.name!r} already, or a part of it. Choose another store."
+                    f"{plan.path} is the store {store.name!r} already, or a part of it. Choose another store."
                 )
 
     # Graph
 
-    def _take_graph(self, caller: Caller, move: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
-        """Entities in one pass and relations in another, which may stand before the entities they name."""
-        lines = islice(server_memory.read(move.path), 1)
-        list(lines)  # a wrong file is refused here, before the project is made
-        found = _counted(server_memory.read(move.path), report, report_progress)
+    def _import_graph(self, caller: Caller, plan: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
+        """Import the entities first, then the relations, which may come before their entities in the file."""
+        lines = islice(server_memory.read(plan.path), 1)
+        list(lines)  # refuses a wrong file before the project is created
+        found = _counted(server_memory.read(plan.path), report, report_progress)
         entities = (one for one in found if isinstance(one, NewEntity))
-        ties = (one for one in server_memory.read(move.path) if isinstance(one, NamedRelation))
-        if move.dry_run:
-            counts = asdict(self._graph.compare_graph(caller, move.into, entities, ties))
+        ties = (one for one in server_memory.read(plan.path) if isinstance(one, NamedRelation))
+        if plan.dry_run:
+            counts = asdict(self._graph.compare_graph(caller, plan.into, entities, ties))
         else:
-            counts = self._add_graph(caller, move.into, entities, ties)
+            counts = self._add_graph(caller, plan.into, entities, ties)
         known, dangling = counts.pop("known"), counts.pop("dangling")
         report.imported, report.skipped, report.details = counts["entities"] + counts["relations"], known, counts
         if dangling:
             report.read -= dangling
             report.left_out += dangling
-            report.told.append(Problem(f"{dangling} relations", "They name entities that nobody knows.", "left_out"))
+            report.problems.append(Problem(f"{dangling} relations", "They name unknown entities.", "left_out"))
 
     def _add_graph(
         self, caller: Caller, project: str, entities: Iterable[NewEntity], ties: Iterable[NamedRelation]
     ) -> dict[str, int]:
-        added = [self._graph.add_graph(caller, project, [], [])]  # an empty graph makes a project too
-        added += [self._graph.add_graph(caller, project, some, []) for some in _batches(entities, GRAPH_AT_ONCE)]
-        added += [self._graph.add_graph(caller, project, [], some) for some in _batches(ties, GRAPH_AT_ONCE)]
+        added = [self._graph.add_graph(caller, project, [], [])]  # an empty graph creates a project too
+        added += [self._graph.add_graph(caller, project, some, []) for some in _batches(entities, GRAPH_BATCH)]
+        added += [self._graph.add_graph(caller, project, [], some) for some in _batches(ties, GRAPH_BATCH)]
         return {name: sum(getattr(one, name) for one in added) for name in asdict(added[0])}
 
 
 def _counted(found: Iterator[T | Problem], report: Report, report_progress: ReportProgress) -> Iterator[T]:
-    """What was found, without what was not, which is told."""
+    """The found items. Problems are reported."""
     for one in found:
         if isinstance(one, Problem):
-            report.tell(one)
+            report.add(one)
             if one.outcome == "left_out":
                 continue
         report.read += 1
@@ -178,9 +178,9 @@ def _counted(found: Iterator[T | Problem], report: Report, report_progress: Repo
             yield one
 
 
-def _batches(found: Iterable[T], most: int) -> Iterator[list[T]]:
+def _batches(found: Iterable[T], size: int) -> Iterator[list[T]]:
     remaining = iter(found)
-    while some := list(islice(remaining, most)):
+    while some := list(islice(remaining, size)):
         yield some
 
 

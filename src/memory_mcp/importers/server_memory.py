@@ -1,4 +1,4 @@
-"""@modelcontextprotocol/server-memory: one JSON object a line, as graph/exchange.py has it."""
+"""@modelcontextprotocol/server-memory: one JSON object per line, as in graph/exchange.py."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,11 +9,11 @@ from memory_mcp.families.graph import exchange
 from memory_mcp.families.graph.model import NamedRelation, NewEntity
 from memory_mcp.importers.model import Problem
 
-PROBED = 20  # records of which one must be sound
+PROBED = 20  # records, at least one of which must be valid
 
 
 def read(path: Path) -> Iterator[NewEntity | NamedRelation | Problem]:
-    """Each line. Raises Invalid if its first lines have nothing of a graph; an empty file is an empty one."""
+    """Each line. Raises Invalid if none of the first lines belongs to a graph; an empty file is an empty graph."""
     if not path.is_file():
         raise Invalid(f"{path} is not a file. Give the memory.jsonl of server-memory.")
     try:

@@ -1,7 +1,7 @@
-"""Memories as an assistant prints them when it is asked to: a line each, with its date in brackets.
+"""A list of memories that an assistant printed: one per line, with the date in brackets.
 
-That is the way both vendors recommend for taking memories along (claude.com/import-memory asks for
-`[date saved, if available] - memory content`), and the only whole list of ChatGPT's memories that a person can get.
+Both vendors recommend this way to export memories (claude.com/import-memory requests
+`[date saved, if available] - memory content`), and it is the only complete list of ChatGPT's memories.
 """
 
 import re
@@ -19,7 +19,7 @@ _DATE = re.compile(r"^\[([^\]]{0,40})\]\.?\s*[-–—:]?\s*")
 
 
 def dated(line: str) -> tuple[str | None, str]:
-    """The date and the text of `1. [2024-05-01]. Lives in Lisbon.`, whichever of its marks are there."""
+    """The date and the text of a line like `1. [2024-05-01]. Lives in Lisbon.`; number, date and marks are optional."""
     text = _BULLET.sub("", line).strip()
     found = _DATE.match(text)
     if found is None:

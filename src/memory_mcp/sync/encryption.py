@@ -1,11 +1,11 @@
-"""End-to-end encryption: what a note says is sealed before it leaves a node, with a secret that only the nodes have.
+"""End-to-end encryption: a node seals its notes, with a secret that only the nodes have, before it sends them.
 
-AES-SIV is deterministic: the same value at the same stamp gives the same bytes, so the hub can merge what it cannot
-read. Every field is sealed, and so is its removal, the note's namespace (whose name stays readable beside it) and its
-deletion. Each is bound to its note, its field and its stamp: none can be made up, changed or moved to another.
+AES-SIV is deterministic: the same value at the same stamp gives the same bytes, so the hub can merge values it cannot
+read. Every field is sealed, as are the removal of a field, the note's namespace (its name stays readable beside it) and
+the note's deletion. Each is bound to its note, field and stamp, so the hub cannot forge, change or move any of them.
 
-Values that the first format sealed are still opened. It left removals, moves, links and deletions unsealed: those are
-refused. At equal stamps a value of this format wins in `records.merge`, so a node that sends a note again seals it.
+Values sealed in the first format can still be opened. That format left removals, moves, links and deletions unsealed;
+these are refused. At equal stamps a value of this format wins in `records.merge`: sending a note again upgrades it.
 """
 
 import base64
@@ -16,12 +16,16 @@ from dataclasses import replace
 from typing import Any
 
 from memory_mcp.errors import Invalid
-from memory_mcp.sync.records import DEAD, NAMESPACE, OPEN, Record, Register
+from memory_mcp.sync.records import DELETION, NAMESPACE, OPEN, Record, Register
 
 FORMAT = "2"
-SEALED = "sealed2"  # sorts after the first format's, and so wins where both have the same stamp
+SEALED = "sealed2"  # sorts after SEALED_AT_FIRST, so it wins at equal stamps
 SEALED_AT_FIRST = "sealed"
-NAMED = ("tag", "metadata", "wikilink")  # fields whose names say something; those of links are ids, which the hub sees
+NAMED = (
+    "tag",
+    "metadata",
+    "wikilink",
+)  # fields with names to encrypt; the names of link fields are ids, which the hub sees
 SECRET_BYTES = 32
 PREFIX = "mms_"
 SECRET = rf"^{PREFIX}[A-Za-z0-9_-]{{42}}[AEIMQUYcgkosw048]$"  # 32 bytes in base64
@@ -32,34 +36,34 @@ def new_secret() -> str:
 
 
 class Seal:
-    """Seals and opens with one secret. Raises Invalid if that is none."""
+    """Seals and opens records with one secret. Raises Invalid if the secret is malformed."""
 
     def __init__(self, secret: str) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESSIV
         from cryptography.hazmat.primitives.hashes import SHA512
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-        def derived(what: bytes, length: int) -> bytes:
-            return HKDF(SHA512(), length=length, salt=None, info=b"memory-mcp sync " + what).derive(_bytes(secret))
+        def derive(purpose: bytes, length: int) -> bytes:
+            return HKDF(SHA512(), length=length, salt=None, info=b"memory-mcp sync " + purpose).derive(_bytes(secret))
 
-        self._cipher = AESSIV(derived(b"bodies", 64))
-        self.fingerprint = derived(b"fingerprint", 8).hex()  # by which the hub tells secrets apart
+        self._cipher = AESSIV(derive(b"bodies", 64))
+        self.fingerprint = derive(b"fingerprint", 8).hex()  # lets the hub distinguish secrets
 
     def seal(self, record: Record) -> Record:
-        sealed = dict(self._sealed(record.id, *item) for item in record.registers.items())
-        if record.dead:
-            sealed[DEAD] = record.dead, {SEALED: self._encrypt([], FORMAT, record.id, DEAD, record.dead)}
+        sealed = dict(self._seal_register(record.id, *item) for item in record.registers.items())
+        if record.deleted:
+            sealed[DELETION] = record.deleted, {SEALED: self._encrypt([], FORMAT, record.id, DELETION, record.deleted)}
         return replace(record, registers=sealed)
 
     def open(self, record: Record) -> Record:
-        """Raises Invalid if anything in it was not sealed with this secret, or not at all."""
-        opened = dict(self._opened(record.id, *item) for item in record.registers.items())
-        proof = opened.pop(DEAD, None)
-        if record.dead and (proof is None or proof[0] != record.dead):
+        """Raises Invalid if any part of the record was not sealed with this secret."""
+        opened = dict(self._open_register(record.id, *item) for item in record.registers.items())
+        proof = opened.pop(DELETION, None)
+        if record.deleted and (proof is None or proof[0] != record.deleted):
             raise _not_sealed("its deletion")
         return replace(record, registers=opened)
 
-    def _sealed(self, id_: str, name: str, register: Register) -> tuple[str, Register]:
+    def _seal_register(self, id_: str, name: str, register: Register) -> tuple[str, Register]:
         kind, slash, rest = name.partition("/")
         shown = f"{kind}/{self._encrypt(rest, id_, kind)}" if slash and kind in NAMED else name
         value: dict[str, Any] = {SEALED: self._encrypt(list(register[1:]), FORMAT, id_, name, register[0])}
@@ -67,7 +71,7 @@ class Seal:
             value[OPEN] = register[1]
         return shown, (register[0], value)
 
-    def _opened(self, id_: str, shown: str, register: Register) -> tuple[str, Register]:
+    def _open_register(self, id_: str, shown: str, register: Register) -> tuple[str, Register]:
         kind, slash, rest = shown.partition("/")
         name = f"{kind}/{self._decrypt(rest, id_, kind)}" if slash and kind in NAMED else shown
         stamp = register[0]
@@ -75,7 +79,7 @@ class Seal:
         if isinstance(sealed := value.get(SEALED), str):
             opened = self._decrypt(sealed, FORMAT, id_, name, stamp)
             if name == NAMESPACE and opened != [value[one] for one in (OPEN,) if one in value]:
-                raise _not_ours()  # the hub shows it to others under another name
+                raise _not_ours()  # the hub shows the note under another namespace
             return name, (stamp, opened[0]) if opened else (stamp,)
         if isinstance(sealed := value.get(SEALED_AT_FIRST), str):
             return name, (stamp, self._decrypt(sealed, id_, name, stamp))
@@ -100,7 +104,7 @@ class Seal:
 def _bytes(secret: str) -> bytes:
     if not re.match(SECRET, secret):
         raise Invalid(
-            "This is no secret for syncing. Give the one that `sync link --encrypt` printed on the first node.",
+            "This is not a sync secret. Give the one that `sync link --encrypt` printed on the first node.",
             field="secret",
         )
     return base64.urlsafe_b64decode(secret.removeprefix(PREFIX) + "=")
@@ -110,8 +114,8 @@ def _not_ours() -> Invalid:
     return Invalid("Not sealed with the secret of this node. Link with the same --secret on every node.")
 
 
-def _not_sealed(what: str) -> Invalid:
+def _not_sealed(part: str) -> Invalid:
     return Invalid(
-        f"Not taken: {what} is not sealed. The hub made it up, or a node with an older version of Memory MCP wrote it. "
+        f"Refused: {part} is not sealed. The hub forged it, or a node with an older version of Memory MCP wrote it. "
         "Update every node, and run `memory-mcp sync resync` on the one that wrote it."
     )

@@ -1,4 +1,4 @@
-"""The hub: where a user's nodes meet. It keeps one merged record of each note and hands out what changed."""
+"""The hub: stores one merged record of each note of a user, and sends changed records to the user's nodes."""
 
 import json
 from collections.abc import Sequence
@@ -22,17 +22,27 @@ from memory_mcp.sync.protocol import (
     OTHER_SECRET,
     count_values,
 )
-from memory_mcp.sync.records import Record, as_json, at_most, check_size, check_values, merge, milliseconds, parse
+from memory_mcp.sync.records import (
+    DELETION,
+    Record,
+    as_json,
+    check_size,
+    check_values,
+    limit_times,
+    merge,
+    milliseconds,
+    parse,
+)
 from memory_mcp.sync.storage import hub as storage
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4348)  # "MMCH"
 FILE = DatabaseKind("hub", SCHEMA, "hub.db", is_shared=True, is_locked_first=True)
-PUSHES_A_MINUTE = 120  # of one user
+PUSHES_A_MINUTE = 120  # per user
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A record that was not taken, and why."""
+    """A record that the hub refused, and why."""
 
     id: str | None
     error: str
@@ -45,7 +55,7 @@ class Pushed:
     ticket: str
     refused: list[Refusal] = field(default_factory=list)
     merged: list[dict[str, Any]] = field(default_factory=list)
-    """Records that are not as they were sent: the hub knew more."""
+    """Records that differ from those sent, because the hub had newer values."""
 
 
 @dataclass(frozen=True)
@@ -54,41 +64,41 @@ class Pulled:
     ticket: str
     cursor: int
     records: list[dict[str, Any]]
-    left: int  # how many there are after these
+    left: int  # records after these
 
 
 class Hub:
-    """Everything a hub can do for a node."""
+    """The hub's operations for nodes."""
 
     def __init__(self, db: Database, limits: Limits) -> None:
         self._db = db
         self._limits = limits
 
-    def push(self, caller: Caller, node: str, ticket: str | None, seal: str | None, told: Sequence[object]) -> Pushed:
-        """Merge what a node tells. One record that cannot be taken does not keep the others out."""
+    def push(self, caller: Caller, node: str, ticket: str | None, seal: str | None, sent: Sequence[object]) -> Pushed:
+        """Merge the records of a node. A record that is refused does not stop the others."""
         _require(caller, Scope.WRITE)
         allowance = self._limits.take(f"push {caller.user}", PUSHES_A_MINUTE)
         if allowance.is_spent:
             raise RateLimited(
-                f"More than {PUSHES_A_MINUTE} pushes in a minute. The outbox keeps what is left.",
+                f"More than {PUSHES_A_MINUTE} pushes in a minute. The outbox keeps the rest.",
                 retry_after=allowance.retry_after,
             )
-        if len(told) > MAX_RECORDS:
+        if len(sent) > MAX_RECORDS:
             raise Invalid(f"A push brings at most {MAX_RECORDS} records. Send the rest in another.", field="records")
         with self._db.write() as tx:
-            next_ticket = _exchanged(tx, caller.user, node, ticket)
+            next_ticket = _issue_ticket(tx, caller.user, node, ticket)
             refused: list[Refusal] = []
             merged: list[dict[str, Any]] = []
             size = _Size()
-            for one in told:
+            for one in sent:
                 try:
                     _require_space(size)
-                    taken = _take(tx, caller.user, node, seal, one)
+                    current = _merge(tx, caller.user, node, seal, one)
                 except AppError as exc:
                     refused.append(Refusal(_id(one), exc.code, exc.message))
                 else:
-                    if taken:
-                        merged.append(as_json(taken))
+                    if current:
+                        merged.append(as_json(current))
                         size.add(merged[-1])
         return Pushed(tx.precise_stamp, next_ticket, refused, merged)
 
@@ -104,7 +114,7 @@ class Hub:
         own: bool,
         limit: int,
     ) -> Pulled:
-        """What changed in a namespace since a cursor; `own`: also what this node told itself."""
+        """The changes in a namespace after a cursor; with `own`, also those that this node sent."""
         _require(caller, Scope.READ)
         with self._db.read() as tx:
             is_latest = _check(tx, caller.user, node, ticket)
@@ -113,19 +123,19 @@ class Hub:
             if after > last:
                 raise _forked()
             doubt = storage.doubt(tx, caller.user, node) if is_latest else last
-            wanted = storage.Wanted(caller.user, namespace, None if own else node, doubt)
-            records, cursor = _page(tx, wanted, after, limit)
-            left = storage.count(tx, wanted, cursor) if records else 0
+            filters = storage.ChangeFilter(caller.user, namespace, None if own else node, doubt)
+            records, cursor = _page(tx, filters, after, limit)
+            left = storage.count(tx, filters, cursor) if records else 0
             now = tx.precise_stamp
         given = ticket
-        if cursor != after or not is_latest:  # a hub put back to before this must not take the cursor for its own
+        if cursor != after or not is_latest:  # a hub restored to before this must not accept the cursor
             with self._db.write() as tx:
-                given = _exchanged(tx, caller.user, node, ticket)
+                given = _issue_ticket(tx, caller.user, node, ticket)
         return Pulled(now, str(given), cursor, records, left)
 
 
 def forget(db: Database, user: str) -> None:
-    """Delete all that a hub keeps for a user."""
+    """Delete everything the hub stores for a user."""
     with db.write() as tx:
         storage.forget(tx, user)
 
@@ -133,20 +143,22 @@ def forget(db: Database, user: str) -> None:
 def _require(caller: Caller, scope: Scope) -> None:
     caller.require(scope)
     if "notes" not in caller.families:
-        raise Forbidden("This key does not open notes. Make one with `keys create --families notes`, or without.")
+        raise Forbidden(
+            "This key does not open notes. Make one with `keys create --families notes`, or without --families."
+        )
     if caller.is_confined:
         raise Forbidden("A confined key does not sync. Make one with `keys create`, without --confined.")
 
 
 @dataclass
 class _Size:
-    """Of the records in an answer, as JSON."""
+    """Size of the records in an answer, as JSON."""
 
     n_bytes: int = 0
     n_values: int = 0
 
-    def add(self, told: dict[str, Any]) -> None:
-        text = json.dumps(told, ensure_ascii=False).encode()
+    def add(self, sent: dict[str, Any]) -> None:
+        text = json.dumps(sent, ensure_ascii=False).encode()
         self.n_bytes += len(text)
         self.n_values += count_values(text)
 
@@ -160,9 +172,9 @@ def _require_space(size: _Size) -> None:
         raise Unavailable("The answer is full: other nodes wrote much about these notes. Sync again to send the rest.")
 
 
-def _take(tx: Write, user: str, node: str, seal: str | None, told: object) -> Record | None:
-    """The record as it is now, unless that is what was told."""
-    record = at_most(parse(told), tx.precise_stamp)
+def _merge(tx: Write, user: str, node: str, seal: str | None, sent: object) -> Record | None:
+    """Merge one record. Returns the merged record if it differs from the one sent."""
+    record = limit_times(parse(sent), tx.precise_stamp)
     if seal is None:
         check_values(record)
     now = int(tx.now.timestamp() * 1000)
@@ -175,20 +187,20 @@ def _take(tx: Write, user: str, node: str, seal: str | None, told: object) -> Re
             ahead_ms=ahead,
         )
     known = storage.record(tx, user, record.id)
-    if known is None and not record.dead and record.namespace is None:
-        raise Invalid("It says no namespace, and the hub does not know it.")
+    if known is None and not record.deleted and record.namespace is None:
+        raise Invalid("It names no namespace, and the hub does not know it.")
     for namespace in {record.namespace, known.namespace if known else None} - {None}:
         if not _check_seal(tx, user, str(namespace), seal):
             storage.set_seal(tx, user, str(namespace), seal)
     merged = merge(known, record) if known else merge(record, record)
     check_size(merged)
     if merged != known or not storage.is_placed(tx, user, record):
-        storage.keep(tx, user, node, merged, also_in=record.namespace)
+        storage.save(tx, user, node, merged, also_in=record.namespace)
     return merged if merged != record else None
 
 
 def _check_seal(tx: Read, user: str, namespace: str, seal: str | None) -> bool:
-    """Whether anything is known of the namespace. Raises Conflict if its notes are sealed otherwise."""
+    """Whether the namespace has a seal. Raises Conflict if its notes are sealed with another secret."""
     known = storage.seal(tx, user, namespace)
     if known is not None and known != (seal,):
         are = "not encrypted" if known[0] is None else "encrypted with another secret"
@@ -199,42 +211,41 @@ def _check_seal(tx: Read, user: str, namespace: str, seal: str | None) -> bool:
     return known is not None
 
 
-def _id(told: object) -> str | None:
-    found = told.get("id") if isinstance(told, dict) else None
+def _id(sent: object) -> str | None:
+    found = sent.get("id") if isinstance(sent, dict) else None
     return found if isinstance(found, str) else None
 
 
-def _page(tx: Read, wanted: storage.Wanted, after: int, limit: int) -> tuple[list[dict[str, Any]], int]:
-    """As many as fit, and the number of the last; past the end, that of the user's last change."""
+def _page(tx: Read, filters: storage.ChangeFilter, after: int, limit: int) -> tuple[list[dict[str, Any]], int]:
+    """As many records as fit, and the number of the last one; at the end, the number of the user's last change."""
     page: list[dict[str, Any]] = []
     size, cursor = _Size(), after
-    for seq, is_now_in, text in storage.changes(tx, wanted, after):
-        told = json.loads(text) if is_now_in == wanted.namespace else _slim(text)
-        size.add(told)
+    for seq, is_now_in, text in storage.changes(tx, filters, after):
+        sent = json.loads(text) if is_now_in == filters.namespace else _location(text)
+        size.add(sent)
         if len(page) == limit or (page and size.is_over):
             return page, cursor
-        page.append(told)
+        page.append(sent)
         cursor = seq
-    return page, max(cursor, storage.last_change(tx, wanted.user))
+    return page, max(cursor, storage.last_change(tx, filters.user))
 
 
-def _slim(text: str) -> dict[str, Any]:
-    """What those may know who do not sync the namespace it is in. Also of what an earlier version let in."""
-    told = json.loads(text)
-    slim = Record(told["id"], told.get("registers", {}), dead=told.get("dead")).slim
-    return as_json(slim)
+def _location(text: str) -> dict[str, Any]:
+    """The part of a record for nodes that do not sync its namespace. Reads invalid records of earlier versions too."""
+    stored = json.loads(text)
+    return as_json(Record(stored["id"], stored.get("registers", {}), deleted=stored.get(DELETION)).location_only)
 
 
 def _check(tx: Read, user: str, node: str, ticket: str | None) -> bool:
-    """Whether it is the latest ticket. Raises Conflict for a node that is not where the hub last saw it."""
+    """Whether it is the latest ticket. Raises Conflict if the hub did not issue this ticket to the node."""
     known = storage.tickets(tx, user, node)
     if (known is None and ticket is not None) or (known and ticket not in known):
         raise _forked()
     return known is not None and ticket == known[0]
 
 
-def _exchanged(tx: Write, user: str, node: str, ticket: str | None) -> str:
-    """The ticket for the next exchange."""
+def _issue_ticket(tx: Write, user: str, node: str, ticket: str | None) -> str:
+    """Store and return the ticket for the next exchange."""
     is_latest = _check(tx, user, node, ticket)
     given = new_id()
     storage.give_ticket(tx, user, node, given, former=ticket)
@@ -245,7 +256,7 @@ def _exchanged(tx: Write, user: str, node: str, ticket: str | None) -> str:
 
 def _forked() -> Conflict:
     return Conflict(
-        "The hub last saw this node in another state: it is a copy, or it or the hub was put back to an earlier one. "
+        "The hub last saw this node in another state: it is a copy, or it or the hub was restored to an earlier one. "
         "Take a new node id and send everything again.",
         code=FORKED,
     )

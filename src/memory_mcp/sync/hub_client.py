@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited, Unavailable
-from memory_mcp.sync.model import SetAside
+from memory_mcp.sync.model import SkippedRecord
 from memory_mcp.sync.protocol import (
     FORKED,
     MAX_ANSWER_BYTES,
@@ -36,14 +36,14 @@ from memory_mcp.sync.records import ID, Moment, Record, as_json, parse
 URL = r"^https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$"
 SECONDS = 60.0
 CONNECT_SECONDS = 10.0
-ANSWER_TIMEOUT_S = 300.0  # for one whole answer, even if bytes keep coming
-RETRY_SECONDS = 5.0  # when a hub says that it is too often, and not for how long
+ANSWER_TIMEOUT_S = 300.0  # for a whole answer, even if bytes keep coming
+RETRY_SECONDS = 5.0  # after status 429 without Retry-After
 MAX_RETRY_AFTER_S = 120.0
-MAX_SHOWN_CHARACTERS = 300  # of what a hub says
+MAX_SHOWN_CHARACTERS = 300  # of a hub's message
 
 
 log = logging.getLogger(__name__)
-A = TypeVar("A", bound="_Answered")
+A = TypeVar("A", bound="_HubAnswer")
 
 
 class Forked(Conflict):
@@ -54,15 +54,15 @@ class Forked(Conflict):
 class Answer:
     hub_now: str
     ticket: str
-    records: list[Record]  # of a push: those the hub knew more about
-    refused: dict[str, str]  # by id: why
+    records: list[Record]  # after a push: those for which the hub had newer values
+    refused: dict[str, str]  # reasons by id
     cursor: int = 0
     left: int = 0
-    set_aside: list[SetAside] = field(default_factory=list)  # records that are none
+    set_aside: list[SkippedRecord] = field(default_factory=list)  # invalid records
 
 
-class _Answered(BaseModel):
-    """What every answer of a hub says. What a newer hub says beside is ignored."""
+class _HubAnswer(BaseModel):
+    """Fields of every answer of a hub. Unknown fields, from a newer hub, are ignored."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(strict=True)
 
@@ -75,12 +75,12 @@ class _Refused(BaseModel):
     message: str
 
 
-class _Pushed(_Answered):
+class _Pushed(_HubAnswer):
     refused: Annotated[list[_Refused], Field(max_length=MAX_RECORDS)]
     merged: Annotated[list[Any], Field(max_length=MAX_RECORDS)]
 
 
-class _Pulled(_Answered):
+class _Pulled(_HubAnswer):
     cursor: Annotated[int, Field(ge=0, le=MAX_CURSOR)]
     records: Annotated[list[Any], Field(max_length=MAX_RECORDS)]
     left: Annotated[int, Field(ge=0, le=MAX_CURSOR)]
@@ -96,18 +96,18 @@ def checked_url(url: str) -> str:
 def checked_key(key: str) -> str:
     """Raises Invalid."""
     if not re.fullmatch(r"[!-~]+", key.strip()):
-        raise Invalid("This is no key. Give one that `memory-mcp keys create` printed at the hub.", field="key")
+        raise Invalid("This is not a key. Give one that `memory-mcp keys create` printed at the hub.", field="key")
     return key.strip()
 
 
-def is_in_the_open(url: str) -> bool:
-    """Whether what is sent there can be read on the way: plain HTTP to another machine."""
+def is_plain_http(url: str) -> bool:
+    """Whether requests to this URL travel unencrypted to another machine."""
     parts = urlsplit(url)
     return parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1")
 
 
 class HubClient:
-    """One hub, asked with one key."""
+    """Sends requests to one hub with one key."""
 
     def __init__(self, url: str, key: str) -> None:
         import httpx2
@@ -120,7 +120,7 @@ class HubClient:
         }
         timeout = httpx2.Timeout(SECONDS, connect=CONNECT_SECONDS)
         self._url = url
-        self._line: Any = None  # the network stream of the latest connection
+        self._stream: Any = None  # the network stream of the latest connection
         try:
             self._client = httpx2.Client(base_url=url, headers=headers, timeout=timeout, follow_redirects=False)
         except httpx2.InvalidURL as exc:
@@ -130,9 +130,9 @@ class HubClient:
         self._client.close()
 
     def push(self, node: str, ticket: str | None, seal: str | None, records: Sequence[Record]) -> Answer:
-        """Raises Forked, RateLimited, or Unavailable: nobody knows then what has arrived."""
-        asked = {"node": node, "ticket": ticket, "seal": seal, "records": [as_json(one) for one in records]}
-        answer = self._understand(_Pushed, self._ask("push", asked))
+        """Raises Forked, RateLimited, or Unavailable; then it is unknown which records arrived."""
+        body = {"node": node, "ticket": ticket, "seal": seal, "records": [as_json(one) for one in records]}
+        answer = self._parse(_Pushed, self._post("push", body))
         sent = {one.id for one in records}
         refused = {
             one.id: printable(one.message, MAX_SHOWN_CHARACTERS) for one in answer.refused if one.id and one.id in sent
@@ -144,17 +144,17 @@ class HubClient:
         self, node: str, ticket: str | None, seal: str | None, namespace: str, after: int, *, own: bool, limit: int
     ) -> Answer:
         where = {"namespace": namespace, "after": after, "own": own, "limit": limit}
-        answer = self._understand(_Pulled, self._ask("pull", {"node": node, "ticket": ticket, "seal": seal, **where}))
+        answer = self._parse(_Pulled, self._post("pull", {"node": node, "ticket": ticket, "seal": seal, **where}))
         is_stuck = answer.left and (answer.cursor == after or not answer.records)
         if answer.cursor < after or is_stuck:
             raise _no_hub(self._url, "Its pages do not come to an end.")
         taken, set_aside = parse_all(answer.records)
         return Answer(answer.now, answer.ticket, taken, {}, answer.cursor, answer.left, set_aside)
 
-    def _ask(self, verb: str, asked: dict[str, Any]) -> Any:
+    def _post(self, verb: str, arguments: dict[str, Any]) -> Any:
         import httpx2
 
-        body = gzip.compress(json.dumps(asked, ensure_ascii=False).encode(), compresslevel=3)
+        body = gzip.compress(json.dumps(arguments, ensure_ascii=False).encode(), compresslevel=3)
         with self._time_limit() as is_over:
             try:
                 with self._client.stream(
@@ -165,18 +165,18 @@ class HubClient:
                 why = f"not within {ANSWER_TIMEOUT_S:,.0f} s" if is_over.is_set() else exc
                 raise Unavailable(f"The hub at {self._url} does not answer ({why}).") from exc
         try:
-            text = given.decode()  # other encodings, which `json` would take, cannot be counted
+            text = given.decode()  # `json` accepts other encodings, but count_values does not
             if count_values(given) > MAX_ANSWER_VALUES:
                 raise self._too_large(f"{MAX_ANSWER_VALUES:,} values")
-            told = json.loads(text) if text else {}
+            data = json.loads(text) if text else {}
         except (ValueError, RecursionError) as exc:
             raise _no_hub(self._url) from exc
         if answer.is_success:
-            return told
-        raise _refusal(self._url, answer.status_code, answer.headers.get("Retry-After"), told)
+            return data
+        raise _refusal(self._url, answer.status_code, answer.headers.get("Retry-After"), data)
 
     def _read(self, answer: Any) -> bytes:
-        """The body. It is unpacked here because the HTTP client would unpack a chunk to any size."""
+        """The body. It is decompressed here because the HTTP client has no size limit."""
         encoding = answer.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("identity", "gzip"):
             raise _no_hub(self._url)
@@ -192,20 +192,20 @@ class HubClient:
             raise _no_hub(self._url) from exc
         return bytes(body)
 
-    def _too_large(self, most: str) -> Unavailable:
+    def _too_large(self, limit: str) -> Unavailable:
         return Unavailable(
-            f"The hub at {self._url} answers with more than {most}, which no hub does. Check the address."
+            f"The answer of the hub at {self._url} is larger than {limit}. No hub sends that much: check the address."
         )
 
     @contextmanager
     def _time_limit(self) -> Iterator[threading.Event]:
-        """Close the connection if a whole answer takes too long: the timeouts of the client are for each read."""
+        """Close the connection if a whole answer takes too long: the client's timeouts apply to each read."""
         is_over = threading.Event()
 
         def end() -> None:
             is_over.set()
-            with suppress(OSError, AttributeError):  # not connected yet: connecting has a limit of its own
-                self._line.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+            with suppress(OSError, AttributeError):  # not connected yet: connecting has its own timeout
+                self._stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
 
         timer = threading.Timer(ANSWER_TIMEOUT_S, end)
         timer.daemon = True
@@ -217,12 +217,12 @@ class HubClient:
 
     def _trace(self, event: str, info: dict[str, Any]) -> None:
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
-            self._line = info["return_value"]
+            self._stream = info["return_value"]
 
-    def _understand(self, shape: type[A], told: Any) -> A:
+    def _parse(self, shape: type[A], data: Any) -> A:
         """Raises Unavailable if it is not a hub's answer."""
         try:
-            answer = shape.model_validate(told)
+            answer = shape.model_validate(data)
         except ValidationError as exc:
             raise _no_hub(self._url) from exc
         if not MIN_HUB_TIME <= answer.now <= MAX_HUB_TIME:
@@ -235,38 +235,40 @@ def _no_address() -> Invalid:
 
 
 def _no_hub(url: str, why: str = "") -> Unavailable:
-    return Unavailable(" ".join(filter(None, [f"What answers at {url} is not a hub.", why, "Check the address."])))
+    return Unavailable(" ".join(filter(None, [f"The server at {url} is not a hub.", why, "Check the address."])))
 
 
-def parse_all(told: Iterable[object]) -> tuple[list[Record], list[SetAside]]:
-    """The valid records, and the others, which are set aside: a newer version may write such records."""
+def parse_all(data: Iterable[object]) -> tuple[list[Record], list[SkippedRecord]]:
+    """The valid records and the skipped ones, which a newer version may have written."""
     records, set_aside = [], []
-    for one in told:
+    for one in data:
         try:
             records.append(parse(one))
         except Invalid as exc:
-            set_aside.append(SetAside(_id(one), exc.message))
+            set_aside.append(SkippedRecord(_id(one), exc.message))
     return records, set_aside
 
 
-def _id(told: object) -> str:
-    found = told.get("id") if isinstance(told, dict) else None
+def _id(data: object) -> str:
+    found = data.get("id") if isinstance(data, dict) else None
     return found if isinstance(found, str) and re.fullmatch(ID, found) else ""
 
 
-def _refusal(url: str, status: int, retry_after: str | None, told: Any) -> AppError:
-    said = told if isinstance(told, dict) else {}
-    message = printable(said.get("detail") or said.get("message") or f"It answers {status}.", MAX_SHOWN_CHARACTERS)
-    if said.get("error") == FORKED:
+def _refusal(url: str, status: int, retry_after: str | None, data: Any) -> AppError:
+    problem = data if isinstance(data, dict) else {}
+    message = printable(
+        problem.get("detail") or problem.get("message") or f"It answers {status}.", MAX_SHOWN_CHARACTERS
+    )
+    if problem.get("error") == FORKED:
         return Forked(message)
     if status == 429:
         is_number = retry_after is not None and re.fullmatch(r"[0-9]{1,6}", retry_after)
         wait = float(retry_after or 0) if is_number else RETRY_SECONDS
         return RateLimited(f"The hub at {url} says: {message}", retry_after=min(wait, MAX_RETRY_AFTER_S))
     if status == 401:
-        return Invalid(f"The hub at {url} does not take the key: {message} Link again with one that it made.")
+        return Invalid(f"The hub at {url} does not accept the key: {message} Link again with a key made there.")
     if status == 404:
         return _no_hub(url)
-    if status >= 500 or not said.get("error"):
-        return Unavailable(f"The hub at {url} does not answer as one: {message}")
+    if status >= 500 or not problem.get("error"):
+        return Unavailable(f"The hub at {url} does not work: {message}")
     return Invalid(f"The hub at {url} says: {message}")

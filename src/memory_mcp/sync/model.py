@@ -1,4 +1,4 @@
-"""What a node knows about itself, and what it is asked to do."""
+"""A node's state, and the interface to the notes that it syncs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from memory_mcp.sync.records import Record
 
 @dataclass(frozen=True)
 class ReplicaState:
-    """Where a copy of the notes stands with its hub."""
+    """How far a copy of the notes is in sync with its hub."""
 
     node: str
-    hub: str | None  # whose ticket it is
+    hub: str | None  # the URL of the hub that issued the ticket
     ticket: str | None
     synced_at: str | None
     error: str | None
-    to_send: int  # changes the hub has not acknowledged, of namespaces that are enabled
+    to_send: int  # changes in enabled namespaces that the hub has not acknowledged
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Synced:
 
     namespace: str
     enabled: bool
-    notes: int  # that are not archived
+    notes: int  # without archived ones
     outbox: int
-    to_pull: int  # at the hub when it was last asked
-    refused: list[str]  # which of the outbox the hub does not take, and why
+    to_pull: int  # at the hub, as of the last exchange
+    refused: list[str]  # notes in the outbox that the hub refuses, and why
     cursor: int
     enabled_at: str
     pushed_at: str | None
@@ -36,8 +36,8 @@ class Synced:
 
 
 @dataclass(frozen=True)
-class SetAside:
-    """A record from the hub that could not be taken in, and why."""
+class SkippedRecord:
+    """A record from the hub that could not be merged, and why."""
 
     id: str  # of the note; empty if the record names none
     reason: str
@@ -54,67 +54,67 @@ class NamespaceCursor:
 
 @dataclass(frozen=True)
 class Outgoing:
-    """A record in the outbox. The ticket tells whether the note has changed since."""
+    """A record in the outbox. If the note changes, it gets a new ticket."""
 
     ticket: int
     record: Record
 
 
 class Replica(Protocol):
-    """One user's notes as nodes see them: who keeps them stamps every change and merges what arrives."""
+    """One user's notes as records. The implementation stamps every change and merges incoming records."""
 
-    def standing(self) -> ReplicaState: ...
+    def state(self) -> ReplicaState: ...
 
     def namespaces(self) -> list[Synced]: ...
 
-    def set_aside(self) -> list[SetAside]:
-        """What could not be taken in, the latest first. `resync` asks for it again."""
+    def set_aside(self) -> list[SkippedRecord]:
+        """The skipped records, latest first. `resync` requests them again."""
 
-    def places(self) -> list[NamespaceCursor]:
-        """Of namespaces that are enabled."""
+    def cursors(self) -> list[NamespaceCursor]:
+        """Of the enabled namespaces."""
 
     def enable(self, namespace: str) -> None: ...
 
     def disable(self, namespace: str) -> None: ...
 
     def resync(self, namespace: str) -> None:
-        """Tell the hub everything again, and read everything from it again."""
+        """Send everything to the hub again, and read everything from it again."""
 
     def clear(self, namespace: str) -> None:
-        """Forget all that is known about syncing it. The notes stay."""
+        """Delete the sync state of a namespace. The notes stay."""
 
-    def outgoing(self, after: int, most: int, most_bytes: int) -> list[Outgoing]:
-        """The next in the outbox after a ticket."""
+    def outgoing(self, after: int, max_records: int, max_bytes: int) -> list[Outgoing]:
+        """The next records in the outbox after a ticket."""
 
-    def sent(
+    def finish_push(
         self,
         outgoing: Sequence[Outgoing],
         refused: Mapping[str, str],
         merged: Sequence[Record],
         ticket: str,
         hub_now: str,
-        set_aside: Sequence[SetAside] = (),
+        set_aside: Sequence[SkippedRecord] = (),
     ) -> None:
-        """The hub has all of these but the refused ones since `hub_now`, and knew more about some."""
+        """Since `hub_now` the hub has all of these but the refused ones. `merged`: the hub had newer values."""
 
-    def take_in(
+    def merge_page(
         self,
-        place: NamespaceCursor,
+        start: NamespaceCursor,
         records: Sequence[Record],
         cursor: int,
         ticket: str,
         left: int,
-        set_aside: Sequence[SetAside] = (),
+        set_aside: Sequence[SkippedRecord] = (),
     ) -> None:
-        """Merge what the hub has, and move the cursor, together. What cannot be merged joins what was set aside."""
+        """Merge a page of records and move the cursor in one transaction. Records that cannot be merged are skipped."""
 
     def start_over(self, hub: str | None, *, new_node: bool) -> None:
-        """Forget where the hub was, and tell and read everything again."""
+        """Reset the cursors, and send and read everything again."""
 
     def set_clock(self, hub_ms: int, here_ms: int) -> None:
-        """Go by the hub's clock. Stamps that are ahead of it beyond what it takes, and were never sent, are lowered.
+        """Follow the hub's clock. Unsent stamps that are further ahead of it than the hub accepts are lowered.
 
-        Raises Unavailable if that clock is behind what the hub has taken or given before."""
+        Raises Unavailable if that clock is behind the stamps already exchanged with the hub."""
 
-    def ended(self, error: str | None) -> None:
-        """Note how an exchange ended."""
+    def finish_exchange(self, error: str | None) -> None:
+        """Record the result of an exchange."""

@@ -1,4 +1,4 @@
-"""The node: what a person says about syncing their notes, and the exchange with their hub."""
+"""The node: sync settings of a user, and the exchange with the hub."""
 
 import json
 import random
@@ -19,33 +19,31 @@ from memory_mcp.progress import ReportProgress, report_nothing
 from memory_mcp.sync import encryption
 from memory_mcp.sync.encryption import Seal
 from memory_mcp.sync.hub_client import Answer, Forked, HubClient, checked_key, checked_url
-from memory_mcp.sync.model import NamespaceCursor, Replica, ReplicaState, SetAside, Synced
+from memory_mcp.sync.model import NamespaceCursor, Replica, ReplicaState, SkippedRecord, Synced
 from memory_mcp.sync.protocol import MAX_RECORDS
 from memory_mcp.sync.records import Record, check_values
 
-LINK_FILE = "sync.json"  # in a user's folder: never part of notes, of a backup or of an export
-NO_NAMESPACE = "?"  # to ask whether a key may pull
-MAX_PUSH_BYTES = 2_000_000  # of records in one push, about
-MAX_RESTARTS = 5  # of an exchange that begins anew
-MAX_WAITS = 20  # in a row, for a hub that says it is too often
-MAX_PAUSE_S = 300.0  # in a row, likewise
-MAX_PAGES = 10_000  # of one namespace in one exchange: what is left comes with the next
-MAX_EXTRA_PUSHES = 50  # in one exchange, beyond one for each note that waits: merging may give more to send
-
-"""Told of work under way: what it is, how much is done, of how much."""
+LINK_FILE = "sync.json"  # in a user's folder; never part of a backup or an export
+NO_NAMESPACE = "?"  # to check whether a key may pull
+MAX_PUSH_BYTES = 2_000_000  # of records in one push, approximately
+MAX_RESTARTS = 5  # of one exchange
+MAX_WAITS = 20  # in a row, for a hub that answers 429
+MAX_PAUSE_S = 300.0  # total of these waits
+MAX_PAGES = 10_000  # of one namespace in one exchange: the next one reads the rest
+MAX_EXTRA_PUSHES = 50  # in one exchange, beyond one for each waiting note: merges may add notes to send
 
 
 class Busy(Unavailable):
-    """Another process is at it."""
+    """Another process is syncing."""
 
 
 @dataclass(frozen=True)
 class HubLink:
-    """Which hub, and how to get in."""
+    """The hub's address and the credentials for it."""
 
     url: str
     key: str
-    secret: str | None = None  # None: the hub can read what passes through it
+    secret: str | None = None  # None: the hub can read the notes
 
 
 @dataclass(frozen=True)
@@ -58,41 +56,41 @@ class SyncState:
     error: str | None
     outbox: int
     namespaces: list[Synced]
-    set_aside: list[SetAside]  # records from the hub that could not be taken in, the latest
+    set_aside: list[SkippedRecord]  # records from the hub that could not be merged, latest first
 
     @property
     def left(self) -> int:
-        """How much there is to send and to take in, as far as this node knows."""
+        """How many records wait to be sent or pulled, as far as this node knows."""
         return self.outbox + sum(one.to_pull for one in self.namespaces if one.enabled)
 
 
 @dataclass(frozen=True)
-class Exchanged:
+class ExchangeResult:
     pushed: int
     pulled: int
     refused: int
 
 
 class Sync:
-    """Everything a node can do about syncing."""
+    """The sync operations of a node."""
 
     def __init__(
         self,
         folder_of: Callable[[str], Path],
         replica_of: Callable[[str], Replica],
-        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-        tell: Callable[[str], None] = lambda user: None,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        notify: Callable[[str], None] = lambda user: None,
     ) -> None:
-        """`tell` is called with the user whenever a status may have changed."""
+        """`notify` is called with the user whenever their status may have changed."""
         self._folder_of = folder_of
         self._replica_of = replica_of
-        self._wall_ms = wall_ms
-        self._told = tell
+        self._now_ms = now_ms
+        self._notify = notify
 
-    # What a person says
+    # Settings
 
     def link(self, user: str, url: str, key: str, *, secret: str | None = None, encrypt: bool = False) -> HubLink:
-        """Choose the hub. It is asked first, so that an address or a key that is wrong is noticed."""
+        """Choose the hub. A request to it checks the address and the key first."""
         if encrypt and secret:
             raise Invalid("Encrypt with a new secret or with the one you have, not with both.", field="secret")
         secret = encryption.new_secret() if encrypt else secret
@@ -100,20 +98,20 @@ class Sync:
             encryption.Seal(secret)
         chosen = HubLink(checked_url(url), checked_key(key), secret)
         former, replica = self.linked(user), self._replica_of(user)
-        with self._turn(user, LOCK_TIMEOUT_S):
-            self._try(chosen, replica.standing())
+        with self._lock(user, LOCK_TIMEOUT_S):
+            self._try(chosen, replica.state())
             if former and former.secret != chosen.secret:
                 replica.start_over(chosen.url, new_node=True)
             self._write(user, chosen)
-        self._told(user)
+        self._notify(user)
         return chosen
 
     def unlink(self, user: str) -> None:
-        """Sync with nobody. What is known about namespaces stays, for the next hub."""
+        """Stop syncing. The state of the namespaces stays, for the next hub."""
         if self.linked(user) is None:
             raise _not_linked()
         self._path(user).unlink(missing_ok=True)
-        self._told(user)
+        self._notify(user)
 
     def linked(self, user: str) -> HubLink | None:
         try:
@@ -124,35 +122,35 @@ class Sync:
             raise Unusable(f"{self._path(user).name} cannot be read. Delete it, and link again.") from exc
 
     def enable(self, user: str, namespace: str) -> None:
-        """Stamp the notes of a namespace, and exchange them from now on."""
+        """Stamp the notes of a namespace, and sync them from now on."""
         self._require_link(user)
         self._replica_of(user).enable(new_namespace(namespace))
-        self._told(user)
+        self._notify(user)
 
     def disable(self, user: str, namespace: str) -> None:
-        """Nothing leaves and nothing comes. Changes wait until it is enabled again."""
+        """Stop sending and receiving. Changes wait until the namespace is enabled again."""
         self._replica_of(user).disable(namespace)
-        self._told(user)
+        self._notify(user)
 
     def resync(self, user: str, namespace: str) -> None:
         self._replica_of(user).resync(namespace)
-        self._told(user)
+        self._notify(user)
 
     def clear_state(self, user: str, namespace: str) -> None:
         self._replica_of(user).clear(namespace)
-        self._told(user)
+        self._notify(user)
 
     def status(self, user: str) -> SyncState:
         link, replica = self.linked(user), self._replica_of(user)
-        standing = replica.standing()
+        state = replica.state()
         return SyncState(
             linked=link is not None,
             url=link.url if link else None,
             encrypted=bool(link and link.secret),
-            node=standing.node,
-            synced_at=standing.synced_at,
-            error=standing.error,
-            outbox=standing.to_send,
+            node=state.node,
+            synced_at=state.synced_at,
+            error=state.error,
+            outbox=state.to_send,
             namespaces=replica.namespaces(),
             set_aside=replica.set_aside(),
         )
@@ -160,12 +158,12 @@ class Sync:
     # The exchange
 
     def is_needed(self, user: str, since: str) -> bool:
-        """Whether anything waits, or nobody has asked the hub since."""
+        """Whether changes wait to be sent, or the last successful exchange was before `since`."""
         replica = self._replica_of(user)
-        standing = replica.standing()
-        if standing.to_send or not replica.places():
-            return bool(standing.to_send)
-        return standing.error is not None or standing.synced_at is None or standing.synced_at < since
+        state = replica.state()
+        if state.to_send or not replica.cursors():
+            return bool(state.to_send)
+        return state.error is not None or state.synced_at is None or state.synced_at < since
 
     def run(
         self,
@@ -174,27 +172,27 @@ class Sync:
         *,
         wait: float = LOCK_TIMEOUT_S,
         pause: Callable[[float], object] = time.sleep,
-    ) -> Exchanged:
-        """Send and take in everything there is. Raises Busy if another process is at it for longer than `wait` seconds,
-        and whatever the hub has against it. `pause` is how to wait for a hub that says it is too often."""
+    ) -> ExchangeResult:
+        """Send and pull everything. Raises Busy if another process syncs for longer than `wait` seconds, and the errors
+        of the hub client. `pause` waits when the hub limits the rate."""
         link = self._require_link(user)
         replica = self._replica_of(user)
-        with self._turn(user, wait):
+        with self._lock(user, wait):
             try:
                 done = self._exchange(link, replica, pause, report_progress)
             except AppError as exc:
                 with suppress(Unavailable):
-                    replica.ended(exc.message)
+                    replica.finish_exchange(exc.message)
                 raise
             else:
-                replica.ended(None)
+                replica.finish_exchange(None)
                 return done
             finally:
-                self._told(user)
+                self._notify(user)
 
     @contextmanager
-    def _turn(self, user: str, wait: float) -> Iterator[None]:
-        """One exchange at a time for each user, among all processes."""
+    def _lock(self, user: str, wait: float) -> Iterator[None]:
+        """One exchange at a time for each user, across processes."""
         with ExitStack() as held:
             try:
                 held.enter_context(FileLock(self._folder_of(user) / "sync.lock").acquire(wait))
@@ -204,22 +202,22 @@ class Sync:
 
     def _exchange(
         self, link: HubLink, replica: Replica, pause: Callable[[float], object], report_progress: ReportProgress
-    ) -> Exchanged:
-        with closing(HubClient(link.url, link.key)) as asking:
+    ) -> ExchangeResult:
+        with closing(HubClient(link.url, link.key)) as hub:
             for _ in range(MAX_RESTARTS):
-                if replica.standing().hub != link.url:
+                if replica.state().hub != link.url:
                     replica.start_over(link.url, new_node=False)
                 try:
-                    return _Exchange(asking, replica, _seal(link), self._wall_ms, pause, report_progress).run()
+                    return _Exchange(hub, replica, _seal(link), self._now_ms, pause, report_progress).run()
                 except Forked:
                     replica.start_over(link.url, new_node=True)
-        raise Unavailable("The hub does not recognise this node, again and again. Is another one using its id?")
+        raise Unavailable("The hub does not recognise this node, repeatedly. Is another node using its id?")
 
-    def _try(self, link: HubLink, standing: ReplicaState) -> None:
-        ticket = standing.ticket if standing.hub == link.url else None
-        with closing(HubClient(link.url, link.key)) as asking, suppress(Forked):  # the first exchange sees to it
-            asking.push(standing.node, ticket, None, [])
-            asking.pull(standing.node, ticket, None, NO_NAMESPACE, 0, own=False, limit=1)
+    def _try(self, link: HubLink, state: ReplicaState) -> None:
+        ticket = state.ticket if state.hub == link.url else None
+        with closing(HubClient(link.url, link.key)) as hub, suppress(Forked):  # the first exchange handles it
+            hub.push(state.node, ticket, None, [])
+            hub.pull(state.node, ticket, None, NO_NAMESPACE, 0, own=False, limit=1)
 
     def _require_link(self, user: str) -> HubLink:
         link = self.linked(user)
@@ -236,79 +234,79 @@ class Sync:
 
 
 class _Exchange:
-    """One exchange with the hub: first what others wrote, so that clocks agree, then what was written here."""
+    """One exchange with the hub: pull first, so that the clocks agree, then push."""
 
     def __init__(
         self,
-        asking: HubClient,
+        hub: HubClient,
         replica: Replica,
         seal: Seal | None,
-        wall_ms: Callable[[], int],
+        now_ms: Callable[[], int],
         pause: Callable[[float], object],
         report_progress: ReportProgress,
     ) -> None:
-        self._asking = asking
+        self._hub = hub
         self._replica = replica
         self._seal = seal
-        self._wall_ms = wall_ms
+        self._now_ms = now_ms
         self._pause = pause
         self._report_progress = report_progress
-        standing = replica.standing()
-        self._node, self._ticket = standing.node, standing.ticket
+        state = replica.state()
+        self._node, self._ticket = state.node, state.ticket
         self._waits_in_a_row = 0
         self._paused_s = 0.0  # in a row
 
-    def run(self) -> Exchanged:
-        pulled = sum(self._pull(place) for place in self._replica.places())
+    def run(self) -> ExchangeResult:
+        pulled = sum(self._pull(start) for start in self._replica.cursors())
         pushed, refused = self._push()
-        return Exchanged(pushed, pulled, refused)
+        return ExchangeResult(pushed, pulled, refused)
 
-    def _pull(self, place: NamespaceCursor) -> int:
+    def _pull(self, start: NamespaceCursor) -> int:
         taken = 0
         for _ in range(MAX_PAGES):
-            answer = self._asked(
+            answer = self._request(
                 partial(
-                    self._asking.pull,
+                    self._hub.pull,
                     self._node,
                     self._ticket,
                     self._fingerprint,
-                    place.namespace,
-                    place.cursor,
-                    own=place.rereading,
+                    start.namespace,
+                    start.cursor,
+                    own=start.rereading,
                     limit=MAX_RECORDS,
                 )
             )
-            records, set_aside = self._opened(answer)
-            self._replica.take_in(place, records, answer.cursor, answer.ticket, answer.left, set_aside)
-            taken, place = taken + len(records), replace(place, cursor=answer.cursor)
-            self._report_progress(f"{place.namespace}: taking in", taken, taken + answer.left)
+            records, set_aside = self._open_all(answer)
+            self._replica.merge_page(start, records, answer.cursor, answer.ticket, answer.left, set_aside)
+            taken, start = taken + len(records), replace(start, cursor=answer.cursor)
+            self._report_progress(f"{start.namespace}: taking in", taken, taken + answer.left)
             if not answer.left:
                 break
         return taken
 
     def _push(self) -> tuple[int, int]:
         sent = refused = after = 0
-        waiting = self._replica.standing().to_send
+        waiting = self._replica.state().to_send
         for _ in range(waiting + MAX_EXTRA_PUSHES):
             outgoing = self._replica.outgoing(after, MAX_RECORDS, MAX_PUSH_BYTES)
             if not outgoing:
                 break
-            records = self._sealed([one.record for one in outgoing])
-            answer = self._asked(partial(self._asking.push, self._node, self._ticket, self._fingerprint, records))
-            merged, set_aside = self._opened(answer)
-            self._replica.sent(outgoing, answer.refused, merged, answer.ticket, answer.hub_now, set_aside)
+            records = self._seal_all([one.record for one in outgoing])
+            answer = self._request(partial(self._hub.push, self._node, self._ticket, self._fingerprint, records))
+            merged, set_aside = self._open_all(answer)
+            self._replica.finish_push(outgoing, answer.refused, merged, answer.ticket, answer.hub_now, set_aside)
             after = outgoing[-1].ticket
             sent += len(outgoing) - len(answer.refused)
             refused += len(answer.refused)
             self._report_progress("sending", sent, max(sent, waiting))
         return sent, refused
 
-    def _asked(self, ask: Callable[[], Answer]) -> Answer:
-        """Ask, wait when that is too often, and set our clock by the hub's."""
+    def _request(self, send: Callable[[], Answer]) -> Answer:
+        """Send a request, wait if the rate is limited, and follow the hub's clock."""
         while True:
-            before = self._wall_ms()
+            before = self._now_ms()
             try:
-                answer = ask()
+                answer = send()
             except RateLimited as exc:
                 pause = float(exc.data["retry_after"]) * random.uniform(0.5, 1.5)  # noqa: S311  # no secret
                 self._waits_in_a_row += 1
@@ -319,25 +317,25 @@ class _Exchange:
                 continue
             self._waits_in_a_row, self._paused_s = 0, 0.0
             self._ticket = answer.ticket
-            self._replica.set_clock(_ms(answer.hub_now), (before + self._wall_ms()) // 2)
+            self._replica.set_clock(_ms(answer.hub_now), (before + self._now_ms()) // 2)
             return answer
 
     @property
     def _fingerprint(self) -> str | None:
         return self._seal.fingerprint if self._seal else None
 
-    def _sealed(self, records: Sequence[Record]) -> list[Record]:
+    def _seal_all(self, records: Sequence[Record]) -> list[Record]:
         return [self._seal.seal(record) for record in records] if self._seal else list(records)
 
-    def _opened(self, answer: Answer) -> tuple[list[Record], list[SetAside]]:
-        """What can be taken in of an answer, and what is set aside."""
+    def _open_all(self, answer: Answer) -> tuple[list[Record], list[SkippedRecord]]:
+        """The records of an answer that can be merged, and the skipped ones."""
         records, set_aside = [], list(answer.set_aside)
         for sealed in answer.records:
             try:
                 record = self._seal.open(sealed) if self._seal else sealed
                 check_values(record)
             except Invalid as exc:
-                set_aside.append(SetAside(sealed.id, exc.message))
+                set_aside.append(SkippedRecord(sealed.id, exc.message))
             else:
                 records.append(record)
         return records, set_aside
@@ -352,4 +350,4 @@ def _ms(moment: str) -> int:
 
 
 def _not_linked() -> Conflict:
-    return Conflict("No hub is linked. `memory-mcp sync link URL --key KEY` does it, with a key made at the hub.")
+    return Conflict("No hub is linked. Link one with `memory-mcp sync link URL --key KEY` and a key made at the hub.")

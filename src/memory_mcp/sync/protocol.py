@@ -1,4 +1,4 @@
-"""What nodes and hubs agree on."""
+"""Limits and codes that nodes and hubs share."""
 
 import re
 from itertools import islice
@@ -7,16 +7,16 @@ from memory_mcp.clock import instant
 from memory_mcp.names import MAX_NAMESPACE_CHARS
 
 MAX_RECORDS = 200  # in one push or pull
-MAX_AHEAD_MS = 60_000  # milliseconds that a stamp may be ahead of the hub's clock
+MAX_AHEAD_MS = 60_000  # of a stamp, relative to the hub's clock
 CLOCK_AHEAD = "clock_ahead"
 FORKED = "node_forked"
-OTHER_SECRET = "other_secret"  # noqa: S105  # a word of an error
+OTHER_SECRET = "other_secret"  # noqa: S105  # an error code
 
-MAX_RECORD_BYTES = 12 * 1024 * 1024  # as JSON: a text of 1 MiB, as it grows when it is escaped or sealed, and metadata
-MAX_PAGE_BYTES = 4_000_000  # of records in one answer, but for one record that is larger itself
-MAX_ANSWER_BYTES = 24 * 1024 * 1024  # once unpacked
+MAX_RECORD_BYTES = 12 * 1024 * 1024  # as JSON: 1 MiB of text, which grows when escaped or sealed, and metadata
+MAX_PAGE_BYTES = 4_000_000  # of records in one answer, unless a single record is larger
+MAX_ANSWER_BYTES = 24 * 1024 * 1024  # decompressed
 MAX_RECORD_VALUES = 600_000  # as `count_values` counts: metadata of 1 MiB has at most 524,288
-MAX_PAGE_VALUES = 400_000  # of records in one answer, but for one record that has more itself
+MAX_PAGE_VALUES = 400_000  # of records in one answer, unless a single record has more
 MAX_ANSWER_VALUES = MAX_PAGE_VALUES + MAX_RECORD_VALUES  # also of a push: a value takes up to 200 bytes of memory
 MAX_CURSOR = 2**53
 MIN_HUB_TIME, MAX_HUB_TIME = "2000-01-01T00:00:00.000Z", "2199-12-31T23:59:59.999Z"  # any other clock is broken
@@ -37,6 +37,6 @@ def is_namespace(name: object) -> bool:
 
 
 def printable(text: object, max_characters: int) -> str:
-    """A text from elsewhere, safe to show: one line, no control characters, and not too long."""
+    """An untrusted text, safe to show: one line, no control characters, limited length."""
     shown = "".join(character if character.isprintable() else " " for character in str(text)[: max_characters + 1])
     return shown if len(shown) <= max_characters else shown[: max_characters - 1] + "…"

@@ -1,7 +1,7 @@
-"""What nodes tell each other of a note, and how two such tellings become one.
+"""The records that nodes exchange, one for each note, and how two of them merge.
 
-A record is state, not a change: merging is commutative, associative and idempotent, so records may be lost, come twice
-or in any order, and all who have seen the same ones agree.
+A record is state, not a change: merging is commutative, associative and idempotent. Records may be lost, arrive twice
+or in any order; nodes that have seen the same records agree.
 """
 
 import json
@@ -28,16 +28,16 @@ STAMP = r"^[0-9]{15}:[0-9]{5}:[0-9a-z]{1,32}$"
 MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"  # fixed width: compared as text
 ID = r"^[!-.0-~]{1,64}$"  # printable ASCII without a slash
 NAMESPACE = "namespace"
-DEAD = "dead"  # where notes are sealed, also a register: the proof that a node deleted the note
-OPEN = "open"  # of a namespace that is sealed: its name, which the hub needs
-MAX_FIELD_NAME_CHARS = 80  # characters of a field's name, where something is wrong with it
+DELETION = "dead"  # the field's name on the wire; in sealed records also a register: the proof of the deletion
+OPEN = "open"  # a sealed namespace's name, which the hub needs
+MAX_FIELD_NAME_CHARS = 80  # of a field's name in an error message
 MAX_FIELDS = 10_000
 MAX_NAME_CHARACTERS = 4096
 MAX_TEXT_CHARACTERS = 1024 * 1024
 MAX_TITLE_CHARACTERS = 4096
 MAX_FOLDER_CHARACTERS = 512
 MAX_TAG_CHARACTERS = 128
-MAX_DEPTH = 100  # of lists and objects within each other: SQLite and Python end at about 1,000
+MAX_DEPTH = 100  # of nested lists and objects: SQLite and Python stop at about 1,000
 MIN_YEAR = 1000
 
 
@@ -64,14 +64,14 @@ Moment = Annotated[str, Field(pattern=MOMENT), AfterValidator(_check_moment)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(_check_name)]
 Id = Annotated[str, Field(pattern=ID)]
 Register = tuple[Stamp] | tuple[Stamp, JsonValue]
-"""When a field was last written, and what was written; without a value, it was removed."""
+"""A field's last stamp and its value; without a value, the field was removed."""
 
 V = TypeVar("V")
 
 
 @dataclass(frozen=True)
 class Record:
-    """All that a node knows of one note. What is missing is not known."""
+    """All that a node knows of one note. Missing fields are unknown."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -80,8 +80,8 @@ class Record:
     importance: Annotated[float, Field(ge=0, le=1, strict=True)] | None = None
     last_referenced_at: Moment | None = None
     updated_at: Moment | None = None
-    created: tuple[Moment, Annotated[str, Field(max_length=64)] | None] | None = None  # and by which client
-    dead: Stamp | None = None  # deleted for good
+    created: tuple[Moment, Annotated[str, Field(max_length=64)] | None] | None = None  # when, and by which client
+    deleted: Annotated[Stamp | None, Field(alias=DELETION)] = None  # permanently
 
     @property
     def namespace(self) -> str | None:
@@ -92,20 +92,20 @@ class Record:
 
     @property
     def stamps(self) -> list[str]:
-        return [register[0] for register in self.registers.values()] + ([self.dead] if self.dead else [])
+        return [register[0] for register in self.registers.values()] + ([self.deleted] if self.deleted else [])
 
     @property
-    def slim(self) -> "Record":
-        """What those may know who have nothing to do with the namespace it is in: that it went there."""
+    def location_only(self) -> "Record":
+        """The part for nodes that do not sync its namespace: only that the note moved there or was deleted."""
         return Record(
             self.id,
-            {name: value for name, value in self.registers.items() if name in (NAMESPACE, DEAD)},
-            dead=self.dead,
+            {name: value for name, value in self.registers.items() if name in (NAMESPACE, DELETION)},
+            deleted=self.deleted,
         )
 
-    def yielding_to(self, hub: "Record") -> "Record":
-        """The same, but what was written at the same stamp, by a node that is there twice, is as the hub has it: it
-        orders such values as it sees them, which may be sealed."""
+    def with_hub_values(self, hub: "Record") -> "Record":
+        """The same record with the hub's values at equal stamps. Two copies of one node write such values, and the hub
+        orders them in their sealed form."""
         decided = {
             name: register
             for name, register in hub.registers.items()
@@ -115,11 +115,11 @@ class Record:
 
 
 def merge(one: Record, other: Record) -> Record:
-    """What follows from both. A deletion wins for good, and takes everything with it."""
-    dead = _later(one.dead, other.dead)
+    """The merge of two records. A deletion always wins, and removes all other values."""
+    deleted = _later(one.deleted, other.deleted)
     registers = _registers(one.registers, other.registers)
-    if dead:
-        return Record(one.id, registers, dead=dead).slim
+    if deleted:
+        return Record(one.id, registers, deleted=deleted).location_only
     return Record(
         one.id,
         registers,
@@ -138,8 +138,8 @@ def _registers(one: Mapping[str, Register], other: Mapping[str, Register]) -> di
 
 
 def _order(register: Register) -> tuple[str, str]:
-    """The later stamp wins. Two equal ones with different values come from a node that is there twice: then any order
-    will do that is the same everywhere."""
+    """The later stamp wins. Equal stamps with different values come from two copies of a node: any order that is the
+    same on every node will do."""
     return register[0], json.dumps(register[1:], sort_keys=True)
 
 
@@ -160,8 +160,8 @@ def milliseconds(stamp: str) -> int:
     return int(stamp[:15])
 
 
-def at_most(record: Record, latest: str) -> Record:
-    """Times of a clock that runs ahead are cut: otherwise nobody could ever be later."""
+def limit_times(record: Record, latest: str) -> Record:
+    """Limit times from a clock that runs ahead: otherwise no later change would win."""
     return replace(
         record,
         last_referenced_at=record.last_referenced_at and min(record.last_referenced_at, latest),
@@ -173,24 +173,25 @@ def at_most(record: Record, latest: str) -> Record:
 
 
 def as_json(record: Record) -> dict[str, Any]:
-    """Without what is not known."""
-    return {name: value for name, value in vars(record).items() if value is not None and name in FIELDS}
+    """Without unknown fields."""
+    values = {**vars(record), DELETION: record.deleted}
+    return {name: values[name] for name in FIELDS if values[name] is not None}
 
 
-FIELDS = ("id", "registers", "importance", "last_referenced_at", "updated_at", "created", "dead")
+FIELDS = ("id", "registers", "importance", "last_referenced_at", "updated_at", "created", DELETION)
 
 
-def parse(told: object) -> Record:
-    """A record as it comes, sealed or not. Raises Invalid saying what is wrong."""
+def parse(data: object) -> Record:
+    """A record from another node, sealed or not. Raises Invalid."""
     try:
-        record = _adapter().validate_python(told)
-        text = json.dumps(told, ensure_ascii=False, allow_nan=False).encode()
+        record = _adapter().validate_python(data)
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False).encode()
     except ValidationError as exc:
         first = exc.errors()[0]
         where = printable(".".join(str(part)[:MAX_FIELD_NAME_CHARS] for part in first["loc"]), 2 * MAX_FIELD_NAME_CHARS)
         raise Invalid(f"{where}: {first['msg']}.") from exc
     except (ValueError, RecursionError) as exc:
-        raise Invalid("Not text in UTF-8 and numbers that are finite.") from exc
+        raise Invalid("Only UTF-8 text and finite numbers are allowed.") from exc
     if len(text) > MAX_RECORD_BYTES:
         raise Invalid(f"It is over {MAX_RECORD_BYTES:,} bytes.")
     if count_values(text) > MAX_RECORD_VALUES:
@@ -199,33 +200,30 @@ def parse(told: object) -> Record:
 
 
 def check_size(record: Record) -> None:
-    """Raises Invalid if a record became too large by merging: nodes would refuse it."""
+    """Raises Invalid if a merged record is too large: nodes would refuse it."""
     if len(record.registers) > MAX_FIELDS:
-        raise Invalid(f"Together with what is known of it, it has over {MAX_FIELDS:,} fields.")
+        raise Invalid(f"Merged with the stored record, it has over {MAX_FIELDS:,} fields.")
     text = json.dumps(as_json(record), ensure_ascii=False).encode()
     if len(text) > MAX_RECORD_BYTES:
-        raise Invalid(f"Together with what is known of it, it is over {MAX_RECORD_BYTES:,} bytes.")
+        raise Invalid(f"Merged with the stored record, it is over {MAX_RECORD_BYTES:,} bytes.")
     if count_values(text) > MAX_RECORD_VALUES:
-        raise Invalid(f"Together with what is known of it, it has over {MAX_RECORD_VALUES:,} values.")
+        raise Invalid(f"Merged with the stored record, it has over {MAX_RECORD_VALUES:,} values.")
 
 
 def check_values(record: Record) -> None:
-    """Whether every field that is known here has a value that a note can have. Not for a record that is sealed.
-
-    Raises Invalid saying which has not.
-    """
+    """Check the values of all known fields. Not for sealed records. Raises Invalid."""
     for name, register in record.registers.items():
         value = register[1] if len(register) == 2 else None
         kind, _, key = name.partition("/")
         if not _fits(kind, key, value, is_removed=len(register) == 1):
-            raise Invalid(f"{printable(name, MAX_FIELD_NAME_CHARS)}: no value that a note can have.")
+            raise Invalid(f"{printable(name, MAX_FIELD_NAME_CHARS)}: not a valid value.")
 
 
 def _fits(kind: str, key: str, value: Any, *, is_removed: bool) -> bool:
     match kind:
         case "content" | "folder" if not key:
-            longest = MAX_TEXT_CHARACTERS if kind == "content" else MAX_FOLDER_CHARACTERS
-            return isinstance(value, str) and len(value) <= longest
+            max_chars = MAX_TEXT_CHARACTERS if kind == "content" else MAX_FOLDER_CHARACTERS
+            return isinstance(value, str) and len(value) <= max_chars
         case "namespace" if not key:
             return is_namespace(value)
         case "title" if not key:

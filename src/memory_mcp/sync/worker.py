@@ -1,4 +1,4 @@
-"""The thread that syncs by itself, for every user who has linked a hub."""
+"""The background thread that syncs every user who has linked a hub."""
 
 import logging
 import math
@@ -16,16 +16,16 @@ from memory_mcp.sync.node import Busy, Sync
 
 log = logging.getLogger(__name__)
 
-BOOT_SECONDS = 1.0  # before the first look, so that a starting server answers its client first
-GATHER = 0.5  # seconds after a change, so that many changes go together
+BOOT_SECONDS = 1.0  # before the first exchange, so that a starting server answers its client first
+BATCH_DELAY_S = 0.5  # after a change, so that many changes go together
 STOP_SECONDS = 2.0
-BUSY_PAUSE = 1.0  # seconds while another process exchanges for us: no failure
-MIN_BACKOFF_S = 2.0  # seconds after a failure, doubled by each further one
+BUSY_DELAY_S = 1.0  # while another process syncs: no failure
+MIN_BACKOFF_S = 2.0  # after a failure, doubled by each further one
 MAX_BACKOFF_S = 300.0
 
 
 class SyncWorker:
-    """Exchanges when something changed here, and every so often. Processes on the same data take turns."""
+    """Syncs after changes, and at an interval. A lock keeps processes on the same data apart."""
 
     def __init__(self, sync: Sync, linked: Callable[[], Iterable[str]], every: float) -> None:
         self._sync = sync
@@ -52,20 +52,20 @@ class SyncWorker:
             self.wake(change.user)
 
     def wake(self, user: str) -> None:
-        """Something changed. Whoever fails waits all the same."""
+        """Sync soon, because something changed. After a failure the backoff still applies."""
         with self._guard:
             if not self._failures.get(user):
-                self._due[user] = min(self._due.get(user, 0.0), time.monotonic() + GATHER)
+                self._due[user] = min(self._due.get(user, 0.0), time.monotonic() + BATCH_DELAY_S)
         self._wake.set()
 
     def try_again(self, user: str) -> None:
-        """What kept an exchange from ending well may be mended."""
+        """Sync soon, without backoff: the cause of a failure may be fixed."""
         with self._guard:
             self._failures.pop(user, None)
         self.wake(user)
 
     def behind(self) -> tuple[int, float]:
-        """How many changes wait, of all users, and for how many seconds the one who is furthest behind has been so."""
+        """How many changes of all users wait, and the longest time in seconds since a user's last exchange."""
         outbox, lag = 0, 0.0
         for user in self._linked():
             with suppress(AppError):
@@ -81,15 +81,15 @@ class SyncWorker:
         while not self._stopping.is_set():
             self._wake.clear()
             linked = list(self._linked())
-            self._forget_all_but(linked)
+            self._drop_unlinked(linked)
             for user in linked:
                 if not self._stopping.is_set() and self._is_due(user):
                     self._exchange(user)
             self._wake.wait(self._pause())
-            self._stopping.wait(GATHER if self._wake.is_set() else 0)
+            self._stopping.wait(BATCH_DELAY_S if self._wake.is_set() else 0)
 
-    def _forget_all_but(self, linked: Sequence[str]) -> None:
-        """Nobody's turn is waited for who is linked no more, or never was."""
+    def _drop_unlinked(self, linked: Sequence[str]) -> None:
+        """Drop users who are not linked."""
         with self._guard:
             for user in self._due.keys() - set(linked):
                 del self._due[user]
@@ -100,41 +100,41 @@ class SyncWorker:
             return self._due.get(user, 0.0) <= time.monotonic()
 
     def _pause(self) -> float:
-        """Until the next user's turn, and not longer than a newly linked one waits."""
+        """Seconds until the next user is due, at most the interval, so that newly linked users are noticed."""
         with self._guard:
             soonest = min(self._due.values(), default=math.inf)
         return max(0.1, min(soonest - time.monotonic(), self._every))
 
     def _exchange(self, user: str) -> None:
-        self._put_off(user, self._every)
+        self._delay(user, self._every)
         try:
-            if self._sync.is_needed(user, since=self._just_now()):
+            if self._sync.is_needed(user, since=self._recently()):
                 self._sync.run(user, wait=0.0, pause=self._stopping.wait)
         except Busy:
-            self._put_off(user, BUSY_PAUSE)
+            self._delay(user, BUSY_DELAY_S)
         except RateLimited as exc:
-            self._put_off(user, float(exc.data["retry_after"]))
+            self._delay(user, float(exc.data["retry_after"]))
         except AppError as exc:
-            self._failed(user, exc)
-        except Exception:  # a bug there must not end the thread: the others sync on
+            self._back_off(user, exc)
+        except Exception:  # a bug must not end the thread: other users keep syncing
             log.exception("Syncing failed")
-            self._put_off(user, MAX_BACKOFF_S)
+            self._delay(user, MAX_BACKOFF_S)
         else:
             with self._guard:
                 self._failures.pop(user, None)
 
-    def _just_now(self) -> str:
-        """Whoever asked the hub since then asked for all processes on the same data."""
+    def _recently(self) -> str:
+        """An exchange since then, by any process on the same data, is recent enough."""
         return precise_stamp(utc_now() - timedelta(seconds=self._every * 0.9))
 
-    def _failed(self, user: str, error: AppError) -> None:
-        """Full jitter: nodes that failed together do not come back together."""
+    def _back_off(self, user: str, error: AppError) -> None:
+        """Back off with full jitter: nodes that failed together do not retry together."""
         with self._guard:
             failures = self._failures[user] = self._failures.get(user, 0) + 1
-        longest = min(MAX_BACKOFF_S, MIN_BACKOFF_S * 2 ** min(failures, 10))
-        self._put_off(user, random.uniform(MIN_BACKOFF_S / 2, longest))  # noqa: S311  # no secret
-        (log.warning if failures == 1 else log.debug)("Syncing waits: %s", error.message)
+        limit_s = min(MAX_BACKOFF_S, MIN_BACKOFF_S * 2 ** min(failures, 10))
+        self._delay(user, random.uniform(MIN_BACKOFF_S / 2, limit_s))  # noqa: S311  # no secret
+        (log.warning if failures == 1 else log.debug)("Sync failed, will retry: %s", error.message)
 
-    def _put_off(self, user: str, seconds: float) -> None:
+    def _delay(self, user: str, seconds: float) -> None:
         with self._guard:
             self._due[user] = time.monotonic() + seconds

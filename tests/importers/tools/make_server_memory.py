@@ -24,7 +24,7 @@ GRAPH: list[tuple[str, dict[str, Any]]] = [
         {
             "relations": [
                 {"from": "Ann", "to": "Postgres", "relationType": "administers"},
-                {"from": "Ann", "to": "Nobody", "relationType": "knows"},
+                {"from": "Ann", "to": "Unknown", "relationType": "knows"},
             ]
         },
     ),

@@ -13,7 +13,7 @@ from memory_mcp.families.notes.replica_merge import Marks, ReplicaChanges, link_
 from memory_mcp.families.notes.replica_records import first_within, records_of
 from memory_mcp.families.notes.storage import notes
 from memory_mcp.families.notes.storage.sync import clock, fields, namespaces, outbox, wikilinks
-from memory_mcp.sync.model import NamespaceCursor, Outgoing, ReplicaState, SetAside, Synced
+from memory_mcp.sync.model import NamespaceCursor, Outgoing, ReplicaState, SkippedRecord, Synced
 from memory_mcp.sync.protocol import MAX_AHEAD_MS
 from memory_mcp.sync.records import Record
 
@@ -30,7 +30,7 @@ class Replica:
         self._db = db
         self._publish = publish
 
-    def standing(self) -> ReplicaState:
+    def state(self) -> ReplicaState:
         with self._db.read() as tx:
             return clock.state(tx)
 
@@ -38,11 +38,11 @@ class Replica:
         with self._db.read() as tx:
             return namespaces.namespaces(tx)
 
-    def set_aside(self) -> list[SetAside]:
+    def set_aside(self) -> list[SkippedRecord]:
         with self._db.read() as tx:
             return namespaces.set_aside(tx)
 
-    def places(self) -> list[NamespaceCursor]:
+    def cursors(self) -> list[NamespaceCursor]:
         with self._db.read() as tx:
             return namespaces.cursors(tx)
 
@@ -69,30 +69,30 @@ class Replica:
             _require_synced(tx, namespace)
             namespaces.forget(tx, namespace)
 
-    def outgoing(self, after: int, most: int, most_bytes: int) -> list[Outgoing]:
+    def outgoing(self, after: int, max_records: int, max_bytes: int) -> list[Outgoing]:
         changed = ReplicaChanges()
         with self._db.write() as tx:
-            waiting = outbox.pending(tx, after, most)
+            waiting = outbox.pending(tx, after, max_records)
             ids = [id_ for _, id_ in waiting]
             with _arriving(tx):
                 link_waiting(tx, ids, changed)
             records = records_of(tx, ids)
             outbox.acknowledge(tx, [ticket for ticket, id_ in waiting if id_ not in records])
             outgoing = [Outgoing(ticket, records[id_]) for ticket, id_ in waiting if id_ in records]
-            first = list(first_within(outgoing, most_bytes))
+            first = list(first_within(outgoing, max_bytes))
             if stamps := [stamp for one in first for stamp in one.record.stamps]:
                 clock.set_exchanged(tx, max(stamps))
         self._publish(changed)
         return first
 
-    def sent(
+    def finish_push(
         self,
         outgoing: Sequence[Outgoing],
         refused: Mapping[str, str],
         merged: Sequence[Record],
         ticket: str,
         hub_now: str,
-        set_aside: Sequence[SetAside] = (),
+        set_aside: Sequence[SkippedRecord] = (),
     ) -> None:
         marks = parse_bodies(merged)
         with self._db.write() as tx:
@@ -108,20 +108,20 @@ class Replica:
             changed = self._merge_all(tx, merged, marks, set_aside, namespace=None)
         self._publish(changed)
 
-    def take_in(
+    def merge_page(
         self,
-        place: NamespaceCursor,
+        start: NamespaceCursor,
         records: Sequence[Record],
         cursor: int,
         ticket: str,
         left: int,
-        set_aside: Sequence[SetAside] = (),
+        set_aside: Sequence[SkippedRecord] = (),
     ) -> None:
         marks = parse_bodies(records)
         with self._db.write() as tx:
-            changed = self._merge_all(tx, records, marks, set_aside, namespace=place.namespace)
+            changed = self._merge_all(tx, records, marks, set_aside, namespace=start.namespace)
             clock.set_ticket(tx, ticket)
-            namespaces.set_cursor(tx, place, cursor, left)
+            namespaces.set_cursor(tx, start, cursor, left)
         self._publish(changed)
 
     def start_over(self, hub: str | None, *, new_node: bool) -> None:
@@ -150,7 +150,7 @@ class Replica:
             if is_ahead:
                 clock.lower_stamps(tx, highest, hub_ms)
 
-    def ended(self, error: str | None) -> None:
+    def finish_exchange(self, error: str | None) -> None:
         with self._db.write() as tx:
             clock.set_ended(tx, error)
 
@@ -159,7 +159,7 @@ class Replica:
         tx: Write,
         records: Sequence[Record],
         marks: Marks,
-        set_aside: Sequence[SetAside],
+        set_aside: Sequence[SkippedRecord],
         *,
         namespace: str | None,
     ) -> ReplicaChanges:
@@ -174,7 +174,7 @@ class Replica:
                     with tx.part():
                         merged += [record.id] if merge_record(tx, self._user, record, marks, mine) else []
                 except Invalid as exc:
-                    aside.append(SetAside(record.id, exc.message))
+                    aside.append(SkippedRecord(record.id, exc.message))
                 else:
                     changed.notes += mine.notes
                     changed.linked += mine.linked

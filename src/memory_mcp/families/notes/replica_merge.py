@@ -67,8 +67,8 @@ def merge_record(tx: Write, user: str, arrived: Record, marks: Marks, changed: R
     here, record = _admit(tx, stored, arrived)
     if record is None:
         return False
-    merged = merge(here.yielding_to(record), record) if here else record
-    if merged.dead:
+    merged = merge(here.with_hub_values(record), record) if here else record
+    if merged.deleted:
         _delete(tx, stored, merged, changed)
     elif merged != here:
         _store(tx, user, stored, merged, marks, changed)
@@ -79,8 +79,8 @@ def merge_record(tx: Write, user: str, arrived: Record, marks: Marks, changed: R
 
 def _is_news(merged: Record, record: Record) -> bool:
     """Whether a hub that knows `record` lacks something."""
-    if merged.dead:
-        return not record.dead
+    if merged.deleted:
+        return not record.deleted
     return merged != record and not is_partial(record)
 
 

@@ -30,7 +30,7 @@ def records_of(tx: Read, ids: Sequence[str]) -> dict[str, Record]:
     found = {stored.note.id: stored for stored in notes.by_seq(tx, list(seqs.values()))}
     records = {id_: _record(found[id_], stamps[seq], tags[seq]) for id_, seq in seqs.items()}
     for id_, (namespace, stamp) in fields.tombstones(tx, ids).items():
-        records[id_] = Record(id_, {NAMESPACE: (stamp, namespace)}, dead=stamp)
+        records[id_] = Record(id_, {NAMESPACE: (stamp, namespace)}, deleted=stamp)
     return records
 
 
@@ -63,12 +63,12 @@ def _register(
     return (stamp,) if value is None else (stamp, value)
 
 
-def first_within(outgoing: Iterable[Outgoing], most_bytes: int) -> Iterator[Outgoing]:
+def first_within(outgoing: Iterable[Outgoing], max_bytes: int) -> Iterator[Outgoing]:
     """As many as may go together, at least one."""
     size = 0
     for number, one in enumerate(outgoing):
         size += len(str(one.record.registers).encode())
-        if number and size > most_bytes:
+        if number and size > max_bytes:
             return
         yield one
 

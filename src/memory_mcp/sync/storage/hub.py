@@ -1,4 +1,4 @@
-"""SQL of the hub's file."""
+"""SQL for the hub's database."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_mcp.engines.sqlite import Read, Write
 from memory_mcp.errors import Invalid
-from memory_mcp.sync.records import FIELDS, Record, as_json, parse
+from memory_mcp.sync.records import DELETION, FIELDS, Record, as_json, parse
 
 
 def record(tx: Read, user: str, id_: str) -> Record | None:
@@ -17,24 +17,24 @@ def record(tx: Read, user: str, id_: str) -> Record | None:
 
 
 def _parsed(stored: dict[str, Any]) -> Record | None:
-    """As much as is valid of what an earlier version may have let in: without its times, or nothing."""
-    for names in (FIELDS, ("id", "registers", "dead")):
+    """A stored record. An invalid one, from an earlier version, loses its times; None if that is not enough."""
+    for names in (FIELDS, ("id", "registers", DELETION)):
         with suppress(Invalid):
             return parse({name: value for name, value in stored.items() if name in names})
     return None
 
 
-def is_placed(tx: Read, user: str, told: Record) -> bool:
-    """Whether those who sync the namespace that a record tells of learn what becomes of the note."""
+def is_placed(tx: Read, user: str, record: Record) -> bool:
+    """Whether the namespace in the record is among those that receive the note's changes."""
     row = tx.one(
         "SELECT 1 FROM places WHERE user_id = :user AND id = :id AND namespace = :namespace",
-        {"user": user, "id": told.id, "namespace": told.namespace},
+        {"user": user, "id": record.id, "namespace": record.namespace},
     )
-    return told.namespace is None or row is not None
+    return record.namespace is None or row is not None
 
 
-def keep(tx: Write, user: str, node: str, merged: Record, also_in: str | None) -> None:
-    """Put a record in place of the former one, as the user's latest change. `also_in`: where somebody else had it."""
+def save(tx: Write, user: str, node: str, merged: Record, also_in: str | None) -> None:
+    """Replace the stored record, as the user's latest change. `also_in`: another namespace to notify."""
     values = {
         "user": user,
         "id": merged.id,
@@ -76,28 +76,28 @@ _CHANGED = """
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which records a node has not got."""
+class ChangeFilter:
+    """Which changes to send to a node."""
 
     user: str
     namespace: str
-    but_of: str | None  # the node, which knows what it told itself
-    doubt: int  # but not of changes up to this one
+    but_of: str | None  # the node: it has its own changes
+    doubt: int  # up to this change, it may lack its own changes too
 
 
-def changes(tx: Read, wanted: Wanted, after: int) -> Iterator[tuple[int, str | None, str]]:
-    """(number, where it is now, the record as JSON), in their order."""
+def changes(tx: Read, filters: ChangeFilter, after: int) -> Iterator[tuple[int, str | None, str]]:
+    """(number, current namespace, record as JSON), in order."""
     return tx.each(
         f"""
         SELECT seq, records.namespace, record FROM places JOIN records USING (user_id, id)
         WHERE {_CHANGED} ORDER BY seq
         """,
-        {**vars(wanted), "after": after},
+        {**vars(filters), "after": after},
     )
 
 
-def count(tx: Read, wanted: Wanted, after: int) -> int:
-    return tx.number(f"SELECT count(*) FROM places WHERE {_CHANGED}", {**vars(wanted), "after": after})
+def count(tx: Read, filters: ChangeFilter, after: int) -> int:
+    return tx.number(f"SELECT count(*) FROM places WHERE {_CHANGED}", {**vars(filters), "after": after})
 
 
 def tickets(tx: Read, user: str, node: str) -> tuple[str, str | None] | None:
@@ -125,7 +125,7 @@ def doubt(tx: Read, user: str, node: str) -> int:
 
 
 def set_doubt(tx: Write, user: str, node: str) -> None:
-    """Up to now, it is not certain that the node knows what it told."""
+    """The node may lack its own changes up to now: a copy of it may have sent them."""
     tx.all(
         "UPDATE nodes SET doubt = :last WHERE user_id = :user AND node = :node",
         {"user": user, "node": node, "last": last_change(tx, user)},
@@ -133,7 +133,7 @@ def set_doubt(tx: Write, user: str, node: str) -> None:
 
 
 def seal(tx: Read, user: str, namespace: str) -> tuple[str | None] | None:
-    """None for a namespace that nobody has told of."""
+    """None for an unknown namespace."""
     row = tx.one(
         "SELECT seal FROM namespaces WHERE user_id = :user AND namespace = :namespace",
         {"user": user, "namespace": namespace},
@@ -149,6 +149,6 @@ def set_seal(tx: Write, user: str, namespace: str, fingerprint: str | None) -> N
 
 
 def forget(tx: Write, user: str) -> None:
-    """All that is kept for a user."""
+    """Delete everything stored for a user."""
     for table in ("records", "places", "nodes", "namespaces", "changes"):
         tx.all(f"DELETE FROM {table} WHERE user_id = :user", {"user": user})

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from memory_mcp.engines.sqlite import Read, Write
 from memory_mcp.families.notes.storage.sync import fields, outbox
 from memory_mcp.families.notes.storage.sync.outbox import OUTBOX
-from memory_mcp.sync.model import NamespaceCursor, SetAside, Synced
+from memory_mcp.sync.model import NamespaceCursor, SkippedRecord, Synced
 
 MAX_REFUSALS = 20  # shown of a namespace
 
@@ -135,15 +135,15 @@ def set_pushed(tx: Write, ids: Collection[str]) -> None:
 # Records that were set aside
 
 
-def set_aside(tx: Read) -> list[SetAside]:
+def set_aside(tx: Read) -> list[SkippedRecord]:
     rows = tx.all(
         "SELECT note_id, reason FROM sync_set_aside ORDER BY at DESC, note_id LIMIT :most",
         {"most": MAX_SET_ASIDE_SHOWN},
     )
-    return [SetAside(*row) for row in rows]
+    return [SkippedRecord(*row) for row in rows]
 
 
-def add_set_aside(tx: Write, several: Sequence[SetAside], namespace: str | None) -> None:
+def add_set_aside(tx: Write, several: Sequence[SkippedRecord], namespace: str | None) -> None:
     tx.all(
         """
         INSERT INTO sync_set_aside (note_id, namespace, reason, at)

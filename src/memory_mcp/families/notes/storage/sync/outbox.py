@@ -13,7 +13,7 @@ OUTBOX = """
 """
 
 
-def pending(tx: Read, after: int, most: int) -> list[tuple[int, str]]:
+def pending(tx: Read, after: int, max_records: int) -> list[tuple[int, str]]:
     """(ticket, note's id) of what may leave this node: notes, and deleted notes, of namespaces that are enabled here.
     Nothing else leaves, even if the hub wants it: this is the only place where that is decided (docs/sync.md)."""
     rows = tx.all(
@@ -21,7 +21,7 @@ def pending(tx: Read, after: int, most: int) -> list[tuple[int, str]]:
         SELECT ticket, note_id FROM {OUTBOX}
         WHERE ticket > :after AND synced.enabled ORDER BY ticket LIMIT :most
         """,
-        {"after": after, "most": most},
+        {"after": after, "most": max_records},
     )
     return [(ticket, id_) for ticket, id_ in rows]
 
