@@ -62,7 +62,7 @@ def test_a_read_only_key_cannot_push(hub: Hub) -> None:
     assert hub.post("pull", key, namespace="default").is_success
 
 
-@pytest.mark.parametrize("asked", [("push", {"records": []}), ("pull", {"namespace": "default"})])
+@pytest.mark.parametrize("arguments", [("push", {"records": []}), ("pull", {"namespace": "default"})])
 def test_a_confined_key_does_not_sync(hub: Hub, arguments: tuple[str, dict[str, Any]]) -> None:
     verb, more = arguments
     refused = hub.post(verb, hub.key("narrow", is_confined=True), **more)
