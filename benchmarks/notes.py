@@ -82,7 +82,7 @@ def main() -> None:
     size = QUICK if options.quick else Size()
     started = time.monotonic()
     embedder = Builtin(embedding_options(Settings()).model_folder)
-    if not embedder.is_there():
+    if not embedder.is_installed():
         raise SystemExit("The built-in model is missing: run `memory-mcp models pull` first.")
     print(introduction())
     with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=options.dir) as folder:

@@ -84,7 +84,7 @@ def _keep(tx: Write, number: int, count: int, new: NewNote, parts: dict[int, Flo
     ).seq
     notes.set_tags(tx, seq, tags)
     index.index_words(tx, seq)
-    index.VECTORS.keep(tx, seq, {part: pack(vector) for part, vector in parts.items()})
+    index.VECTORS.save(tx, seq, {part: pack(vector) for part, vector in parts.items()})
 
 
 def bare_file(path: Path, count: int) -> None:

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.running import be_impatient
+from tests.embedding.running import shorten_timeouts
 
 
 @pytest.fixture(autouse=True)
@@ -20,5 +20,5 @@ def service() -> Iterator[FakeService]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    be_impatient(monkeypatch)
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten_timeouts(monkeypatch)

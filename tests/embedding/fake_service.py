@@ -1,4 +1,4 @@
-"""An embedding service on this machine that speaks Ollama's and OpenAI's protocol, and can be given trouble."""
+"""A local embedding service with Ollama's and OpenAI's protocols, whose answers can be made faulty."""
 
 import json
 import math
@@ -18,14 +18,14 @@ import numpy as np
 from memory_mcp.search.vectors import Floats
 
 DIMENSIONS = 64
-MAX_HANG_S = 30.0  # seconds; a test that waits this long has failed anyway
+MAX_HANG_S = 30.0  # a test that waits this long has failed
 
 Vectors = list[list[float]]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request as it came in."""
+class ServiceRequest:
+    """A received request."""
 
     path: str
     model: str
@@ -34,7 +34,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Fault:
     """What is wrong with the answers."""
 
     status: int = 200
@@ -43,55 +43,55 @@ class Trouble:
     hangs: bool = False
 
 
-WELL = Trouble()
-TROUBLES = {
-    "status 500": Trouble(status=500),
-    "status 404": Trouble(status=404, body=b'{"error": "model not found"}'),
-    "hanging": Trouble(hangs=True),
-    "no JSON": Trouble(body=b"<html>A proxy's page</html>"),
-    "JSON of another form": Trouble(body=b'["embeddings"]'),
-    "an empty body": Trouble(body=b""),
-    "no vectors": Trouble(spoil=lambda vectors: None),
-    "one vector too few": Trouble(spoil=lambda vectors: vectors[1:]),
-    "one vector too many": Trouble(spoil=lambda vectors: [*vectors, vectors[0]]),
-    "unequal lengths": Trouble(spoil=lambda vectors: [[*vectors[0], 0.5], *vectors[1:], vectors[0]][: len(vectors)]),
-    "empty vectors": Trouble(spoil=lambda vectors: [[] for _ in vectors]),
-    "numbers instead of vectors": Trouble(spoil=lambda vectors: [1.0 for _ in vectors]),
-    "words instead of numbers": Trouble(spoil=lambda vectors: [["x", *vector[1:]] for vector in vectors]),
-    "NaN": Trouble(spoil=lambda vectors: [[math.nan, *vector[1:]] for vector in vectors]),
-    "infinity": Trouble(spoil=lambda vectors: [[-math.inf, *vector[1:]] for vector in vectors]),
-    "a number beyond all bounds": Trouble(spoil=lambda vectors: [[10**400, *vector[1:]] for vector in vectors]),
-    "a number too large for 32 bits": Trouble(spoil=lambda vectors: [[1e200, *vector[1:]] for vector in vectors]),
-    "vectors without a direction": Trouble(spoil=lambda vectors: [[0.0] * len(vector) for vector in vectors]),
+HEALTHY = Fault()
+FAULTS = {
+    "status 500": Fault(status=500),
+    "status 404": Fault(status=404, body=b'{"error": "model not found"}'),
+    "hanging": Fault(hangs=True),
+    "no JSON": Fault(body=b"<html>A proxy's page</html>"),
+    "JSON of another form": Fault(body=b'["embeddings"]'),
+    "an empty body": Fault(body=b""),
+    "no vectors": Fault(spoil=lambda vectors: None),
+    "one vector too few": Fault(spoil=lambda vectors: vectors[1:]),
+    "one vector too many": Fault(spoil=lambda vectors: [*vectors, vectors[0]]),
+    "unequal lengths": Fault(spoil=lambda vectors: [[*vectors[0], 0.5], *vectors[1:], vectors[0]][: len(vectors)]),
+    "empty vectors": Fault(spoil=lambda vectors: [[] for _ in vectors]),
+    "numbers instead of vectors": Fault(spoil=lambda vectors: [1.0 for _ in vectors]),
+    "words instead of numbers": Fault(spoil=lambda vectors: [["x", *vector[1:]] for vector in vectors]),
+    "NaN": Fault(spoil=lambda vectors: [[math.nan, *vector[1:]] for vector in vectors]),
+    "infinity": Fault(spoil=lambda vectors: [[-math.inf, *vector[1:]] for vector in vectors]),
+    "a number beyond all bounds": Fault(spoil=lambda vectors: [[10**400, *vector[1:]] for vector in vectors]),
+    "a number too large for 32 bits": Fault(spoil=lambda vectors: [[1e200, *vector[1:]] for vector in vectors]),
+    "vectors without a direction": Fault(spoil=lambda vectors: [[0.0] * len(vector) for vector in vectors]),
 }
 
 
 @dataclass
-class Held:
-    """Requests that have this word in a text, of one model or of any, wait until they are let go."""
+class HeldRequests:
+    """Requests with this word in a text, for one model or any, wait until they are released."""
 
     code: str
     model: str | None = None
     arrived: threading.Event = field(default_factory=threading.Event)
-    let_go: threading.Event = field(default_factory=threading.Event)
+    release: threading.Event = field(default_factory=threading.Event)
 
-    def is_for(self, asked: Asked) -> bool:
-        return self.model in (None, asked.model) and any(self.code in text for text in asked.texts)
+    def is_for(self, request: ServiceRequest) -> bool:
+        return self.model in (None, request.model) and any(self.code in text for text in request.texts)
 
 
 class FakeService:
-    """Its vectors are bags of hashed words: texts that share words are near. May be stopped, and started again on the
-    same port."""
+    """Its vectors are bags of hashed words: texts that share words are near. Can be stopped and restarted on the same
+    port."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
-        self.dimensions: dict[str, int] = {}  # of models that have others than most
-        self.pause = 0.0  # seconds that each answer takes
-        self.refused_word = ""  # a text that has it spoils the request it is in
-        self._trouble = WELL
-        self._held: list[Held] = []
-        self._mended = threading.Event()
-        self._over = threading.Event()
+        self.requests: list[ServiceRequest] = []
+        self.dimensions: dict[str, int] = {}  # of models with other than DIMENSIONS
+        self.pause = 0.0  # seconds before each answer
+        self.refused_word = ""  # requests with a text that has this word fail
+        self._fault = HEALTHY
+        self._held: list[HeldRequests] = []
+        self._repaired = threading.Event()
+        self._closed = threading.Event()
         self._server: ThreadingHTTPServer | None = None
         self.port = 0
         self.start()
@@ -101,7 +101,7 @@ class FakeService:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        self._server = _Listening(("127.0.0.1", self.port), _handler(self))
+        self._server = _Server(("127.0.0.1", self.port), _handler(self))
         self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -112,34 +112,36 @@ class FakeService:
             self._server = None
 
     def close(self) -> None:
-        self._over.set()
-        self.mend()
-        self.let_go()
+        self._closed.set()
+        self.repair()
+        self.release()
         self.stop()
 
-    def get_into(self, trouble: Trouble) -> None:
-        self._mended.clear()
-        self._trouble = trouble
+    def set_fault(self, fault: Fault) -> None:
+        self._repaired.clear()
+        self._fault = fault
 
-    def mend(self) -> None:
-        self._trouble = WELL
-        self._mended.set()
+    def repair(self) -> None:
+        self._fault = HEALTHY
+        self._repaired.set()
 
-    def hold(self, word: str, model: str | None = None) -> Held:
-        held = Held(word, model)
+    def hold(self, word: str, model: str | None = None) -> HeldRequests:
+        held = HeldRequests(word, model)
         self._held.append(held)
         return held
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         for held in self._held:
-            held.let_go.set()
+            held.release.set()
 
     def texts(self, model: str | None = None) -> Counter[str]:
-        """How often each text came in."""
-        return Counter(text for asked in list(self.asked) for text in asked.texts if model in (None, asked.model))
+        """How often each text was received."""
+        return Counter(
+            text for request in list(self.requests) for text in request.texts if model in (None, request.model)
+        )
 
     def vector(self, text: str, model: str = "") -> Floats:
-        """What it answers for a text, of unit length."""
+        """The answer for a text, of unit length."""
         vector = np.array(self._vector(text, model), dtype=np.float32)
         return cast(Floats, vector / np.linalg.norm(vector))
 
@@ -149,21 +151,21 @@ class FakeService:
             vector[zlib.crc32(word.encode()) % len(vector)] += 1.0
         return vector
 
-    def answer(self, asked: Asked) -> tuple[int, bytes]:
-        self.asked.append(asked)
-        trouble = self._trouble
-        if trouble.hangs:
-            self._mended.wait(MAX_HANG_S)
-        for held in [held for held in self._held if held.is_for(asked)]:
+    def answer(self, request: ServiceRequest) -> tuple[int, bytes]:
+        self.requests.append(request)
+        fault = self._fault
+        if fault.hangs:
+            self._repaired.wait(MAX_HANG_S)
+        for held in [held for held in self._held if held.is_for(request)]:
             held.arrived.set()
-            held.let_go.wait(MAX_HANG_S)
-        self._over.wait(self.pause)
-        if self.refused_word and any(self.refused_word in text for text in asked.texts):
+            held.release.wait(MAX_HANG_S)
+        self._closed.wait(self.pause)
+        if self.refused_word and any(self.refused_word in text for text in request.texts):
             return 400, b'{"error": "input"}'
-        if trouble.body is not None or trouble.status != 200:
-            return trouble.status, trouble.body or b""
-        vectors = trouble.spoil([self._vector(text, asked.model) for text in asked.texts])
-        form = _as_ollama if asked.path == "/api/embed" else _as_openai
+        if fault.body is not None or fault.status != 200:
+            return fault.status, fault.body or b""
+        vectors = fault.spoil([self._vector(text, request.model) for text in request.texts])
+        form = _as_ollama if request.path == "/api/embed" else _as_openai
         return 200, json.dumps(form(vectors)).encode()
 
 
@@ -172,17 +174,17 @@ def _as_ollama(vectors: Any) -> dict[str, Any]:
 
 
 def _as_openai(vectors: Any) -> dict[str, Any]:
-    """The last first: the protocol promises an index and no order."""
+    """In reverse: the protocol guarantees an index, not an order."""
     entries = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors or [])]
     return {"object": "list", "data": entries[::-1]}
 
 
-class _Listening(ThreadingHTTPServer):
+class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that lost its patience is what the tests are about."""
+        """Ignore errors: tests have clients that time out."""
 
 
 def _handler(service: FakeService) -> type[BaseHTTPRequestHandler]:
@@ -192,8 +194,8 @@ def _handler(service: FakeService) -> type[BaseHTTPRequestHandler]:
             if self.path not in ("/api/embed", "/v1/embeddings"):
                 self.send_error(404)
                 return
-            asked = Asked(self.path, body["model"], tuple(body["input"]), dict(self.headers.items()))
-            status, answer = service.answer(asked)
+            request = ServiceRequest(self.path, body["model"], tuple(body["input"]), dict(self.headers.items()))
+            status, answer = service.answer(request)
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(answer)))
@@ -201,7 +203,7 @@ def _handler(service: FakeService) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(answer)
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its name in the base class
-            """Tests read what the product logs, not this."""
+            """Log nothing."""
 
     return Handler
 
@@ -216,7 +218,7 @@ def running_service() -> Iterator[FakeService]:
 
 
 def closed_port() -> int:
-    """Where nobody listens."""
+    """A port on which no process listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])

@@ -1,4 +1,4 @@
-"""A server in this process, called by its tools, and a look into the file of its notes."""
+"""A server in this process, called through its tools, and access to its notes file."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from tests.conftest import connected
 
 INSTALLED = model_files.default_folder()
 needs_model = pytest.mark.skipif(
-    not model_files.are_there(INSTALLED), reason="the built-in model is not installed: memory-mcp models pull"
+    not model_files.are_installed(INSTALLED), reason="the built-in model is not installed: memory-mcp models pull"
 )
 
 TOGETHER = """
@@ -34,20 +34,20 @@ WHERE dimensions IS NULL OR length(vector) != 4 * dimensions
 """
 
 
-def be_impatient(patch: pytest.MonkeyPatch) -> None:
-    """Everything a server waits for, it waits for shortly."""
+def shorten_timeouts(patch: pytest.MonkeyPatch) -> None:
+    """Make all timeouts and intervals of a server short."""
     shorter = {
         worker: {
-            "PATIENCE": 0.2,
-            "LOOK_EVERY": 0.1,
-            "LOOK_AGAIN": 0.1,
+            "MAX_WAIT_S": 0.2,
+            "POLL_INTERVAL_S": 0.1,
+            "BUSY_POLL_INTERVAL_S": 0.1,
             "BOOT_SECONDS": 0.01,
             "MIN_BACKOFF_S": 0.02,
             "MAX_BACKOFF_S": 0.1,
             "STOP_SECONDS": 0.2,
         },
         services: {"CONNECT_SECONDS": 5.0, "BATCH_SECONDS": 10.0, "QUERY_SECONDS": 10.0, "PROBE_SECONDS": 5.0},
-        query_vectors: {"LEFT_ALONE": 0.0},
+        query_vectors: {"RETRY_DELAY_S": 0.0},
         embedding_queue: {"MAX_BACKOFF_S": 0.1},
     }
     for module, constants in shorter.items():
@@ -57,7 +57,7 @@ def be_impatient(patch: pytest.MonkeyPatch) -> None:
 
 
 def install_model(folder: Path) -> None:
-    """What `memory-mcp models pull` leaves behind. Unlink a file before writing to it: it may be the installed one."""
+    """Install the model as `memory-mcp models pull` does. Unlink a file before writing to it: it may be a hard link."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (model_files.TOKENIZER_FILE, model_files.MODEL_FILE):
         (folder / name).unlink(missing_ok=True)
@@ -69,7 +69,7 @@ def install_model(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Server:
-    """A server and the one client it has."""
+    """A server and its only client."""
 
     app: App
     portal: BlockingPortal
@@ -100,7 +100,7 @@ def server(data_dir: Path, environ: Mapping[str, str] | None = None, **options: 
     with open_app(loaded.settings) as app, start_blocking_portal() as portal, ExitStack() as leaving:
         connection = portal.wrap_async_context_manager(_client(app))
         client = connection.__enter__()
-        leaving.callback(connection.__exit__, None, None, None)  # a failed test's error is its own, in no group
+        leaving.callback(connection.__exit__, None, None, None)  # keeps errors out of exception groups
         yield Server(app, portal, client)
 
 
@@ -114,7 +114,7 @@ async def _client(app: App) -> AsyncIterator[Client]:
 
 @dataclass(frozen=True)
 class NotesFile:
-    """The file as any other program sees it."""
+    """The file as another program sees it."""
 
     data_dir: Path
 
@@ -139,7 +139,7 @@ class NotesFile:
         return str(rows[0][0]) if rows else None
 
     def is_mixed(self) -> bool:
-        """Whether any vector is not of the space that is recorded."""
+        """Whether any vector is not of the recorded space."""
         return bool(self.rows(TOGETHER) != [(0,)])
 
     def vectors(self, id_: str) -> dict[int, Floats]:

@@ -1,4 +1,4 @@
-"""The built-in model itself, from the user's cache."""
+"""The built-in model, from the user's cache."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def test_vectors_have_384_dimensions_and_unit_length(builtin: Builtin) -> None:
 
 
 @needs_model
-def test_a_text_has_one_vector_whatever_it_is_embedded_with(builtin: Builtin) -> None:
+def test_a_vector_does_not_depend_on_the_batch(builtin: Builtin) -> None:
     short = TEXTS[:4]
     together = builtin.documents(short)
     alone = np.concatenate([Builtin(INSTALLED).documents([text]) for text in reversed(short)])[::-1]
@@ -38,7 +38,7 @@ def test_a_text_has_one_vector_whatever_it_is_embedded_with(builtin: Builtin) ->
 
 
 @needs_model
-def test_a_question_is_embedded_as_one(builtin: Builtin) -> None:
+def test_a_query_is_embedded_with_a_prefix(builtin: Builtin) -> None:
     text = "my cat is ill"
     as_question = builtin.query(text)
     assert float(as_question @ builtin.documents([text])[0]) < 0.99
@@ -71,7 +71,7 @@ def test_a_missing_model_says_how_to_get_it(tmp_path: Path) -> None:
 @needs_model
 @pytest.mark.parametrize("name", [model_files.MODEL_FILE, model_files.TOKENIZER_FILE])
 @pytest.mark.parametrize("kept", [0, 1000, -1000])
-def test_a_damaged_model_says_how_to_get_it_again(tmp_path: Path, name: str, kept: int) -> None:
+def test_a_damaged_model_says_how_to_download_it_again(tmp_path: Path, name: str, kept: int) -> None:
     damage(tmp_path, name, kept)
     with pytest.raises(Unavailable, match="memory-mcp models pull"):
         Builtin(tmp_path).documents(["anything"])
@@ -79,8 +79,8 @@ def test_a_damaged_model_says_how_to_get_it_again(tmp_path: Path, name: str, kep
 
 @needs_model
 @pytest.mark.parametrize("name", [model_files.MODEL_FILE, model_files.TOKENIZER_FILE])
-def test_with_a_damaged_model_search_goes_by_words_until_it_is_pulled_again(
-    tmp_path: Path, impatient: None, name: str
+def test_with_a_damaged_model_search_is_by_words_until_it_is_pulled_again(
+    tmp_path: Path, short_timeouts: None, name: str
 ) -> None:
     models, file = tmp_path / "models", NotesFile(tmp_path)
     install_model(models)
@@ -100,7 +100,7 @@ def test_with_a_damaged_model_search_goes_by_words_until_it_is_pulled_again(
 
 
 def damage(folder: Path, name: str, kept: int) -> None:
-    """Install the model with one file cut short."""
+    """Install the model with one truncated file."""
     install_model(folder)
     whole = (INSTALLED / name).read_bytes()
     (folder / name).unlink()

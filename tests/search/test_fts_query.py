@@ -46,23 +46,23 @@ def test_text_is_found_by_itself(text: str) -> None:
             assert tokens or not any(character.isalnum() for character in text)
 
 
-def test_stop_words_go_unless_they_are_all_there_is() -> None:
+def test_stop_words_are_removed_unless_there_are_no_others() -> None:
     assert fts_query.terms("what did we decide about the backups?") == ['"decide"', '"backups"']
     assert fts_query.terms("to be or not to be") == ['"to"', '"be"', '"or"', '"not"']
     assert fts_query.terms("?!") == []
 
 
-def test_camel_case_is_taken_apart_and_plain_words_are_not() -> None:
+def test_camel_case_is_split_and_plain_words_are_not() -> None:
     assert fts_query.parts("getHTTPResponse2 plain snake_case") == "get HTTP Response 2"
     assert fts_query.terms("parseUrl") == ['"parseUrl"', '"parse Url"']
 
 
-def test_a_run_of_characters_is_looked_for_by_its_pairs() -> None:
+def test_a_cjk_run_is_searched_by_pairs() -> None:
     assert fts_query.terms("数据库") == ['"数 据"', '"据 库"']
     assert fts_query.terms("数") == ['"数"']
     assert fts_query.syntax("key:数据*", COLUMNS) == 'key:"数 据"*'
 
 
-def test_plain_questions_are_not_taken_for_syntax() -> None:
+def test_plain_questions_are_not_syntax() -> None:
     for question in ("deploy plan (final version)", "what's new?", "a + b", "see http://x.y", "todo: milk"):
         assert fts_query.syntax(question, COLUMNS) is None

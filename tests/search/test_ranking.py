@@ -29,14 +29,14 @@ def test_every_score_lies_between_zero_and_one(holders: list[dict[int, float]], 
         assert 0 <= ranking.blend(lexical, cosine) <= 1
 
 
-def test_a_memory_covers_the_words_it_holds_the_rare_ones_most() -> None:
+def test_rare_words_cover_more_of_a_query() -> None:
     shares = ranking.coverage([1, 2, 3], 100, [(1, {1: 1.0}), (48, {1: 1.0, 2: 1.0})])
     assert shares[1] == pytest.approx(1.0)
     assert 0 < shares[2] < 0.5
     assert shares[3] == 0.0
 
 
-def test_a_word_that_nobody_holds_counts_like_the_others() -> None:
+def test_a_word_in_no_memory_has_average_weight() -> None:
     assert ranking.coverage([1], 1, [(1, {1: 1.0}), (0, {})]) == {1: pytest.approx(0.5)}
     assert ranking.coverage([1], 1, [(0, {})]) == {1: 0.0}
 
@@ -46,13 +46,13 @@ def test_common_words_count_only_among_many_memories() -> None:
     assert ranking.common_from(10_000) == 501
 
 
-def test_a_word_that_stands_only_in_the_context_counts_less() -> None:
+def test_a_word_only_in_the_context_counts_less() -> None:
     shares = ranking.coverage([1, 2], 10, [(2, {1: 1.0, 2: 0.6})])
     assert shares == {1: pytest.approx(1.0), 2: pytest.approx(0.6)}
 
 
 @given(st.one_of(st.none(), st.floats(0, 1)), st.one_of(st.none(), st.floats(0, 1)), st.floats(0, 1))
-def test_the_parts_that_were_looked_at_fill_the_score(
+def test_missing_parts_leave_their_weight_to_the_others(
     cosine: float | None, lexical: float | None, importance: float
 ) -> None:
     assert 0 <= ranking.score(cosine, lexical, importance) <= 1.000001
@@ -65,12 +65,12 @@ def test_the_score_is_the_formula_of_the_spec() -> None:
 
 
 @given(st.floats(-20, 20), st.floats(-20, 20))
-def test_the_cosine_part_is_stretched_and_stays_in_bounds(own: float, context: float) -> None:
+def test_the_cosine_part_stays_in_bounds(own: float, context: float) -> None:
     assert 0 <= ranking.cosine_part(own, context) <= 1
     assert ranking.cosine_part(own + 1, context) >= ranking.cosine_part(own, context)
 
 
-def test_what_is_usual_can_be_told_from_a_single_note() -> None:
+def test_a_single_note_is_enough_for_cosine_statistics() -> None:
     background = np.array([0.4, 0.5, 0.6], dtype=np.float32)
     usual = ranking.CosineStatistics.of(np.array([0.9], dtype=np.float32), background)
     assert usual.z(0.9) > 1 > usual.z(0.6)

@@ -1,4 +1,4 @@
-"""The piece of a text that shows why it was found."""
+"""The part of a text that shows why it was found."""
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ MAX_BYTES = snippets.LENGTH + 2 * len("…".encode())
 
 
 @pytest.mark.parametrize(
-    ("said", "query"),
+    ("match", "query"),
     [
         ("the wombat sleeps", "wombat"),
         ("several wombats were sleeping", "Which wombat sleeps?"),
@@ -28,14 +28,20 @@ MAX_BYTES = snippets.LENGTH + 2 * len("…".encode())
         ("ＦＵＬＬ width", "full"),
     ],
 )
-def test_it_shows_the_match_wherever_it_stands(said: str, query: str) -> None:
-    for text in (said, f"{said} {FILLER}", f"{FILLER} {said} {FILLER}", f"{FILLER} {said}", f"{FILLER}\n\n{said}\n"):
+def test_a_snippet_shows_the_match_anywhere_in_the_text(match: str, query: str) -> None:
+    for text in (
+        match,
+        f"{match} {FILLER}",
+        f"{FILLER} {match} {FILLER}",
+        f"{FILLER} {match}",
+        f"{FILLER}\n\n{match}\n",
+    ):
         shown = snippets.around(text, query)
         assert shown is not None
-        assert said in shown
+        assert match in shown
 
 
-def test_it_shows_the_place_with_most_of_the_words() -> None:
+def test_a_snippet_shows_the_greatest_number_of_words() -> None:
     text = f"a wombat here {FILLER} the shed there {FILLER} the wombat in the shed {FILLER} wombat again"
 
     shown = snippets.around(text, "wombat shed")
@@ -43,7 +49,7 @@ def test_it_shows_the_place_with_most_of_the_words() -> None:
     assert "the wombat in the shed" in shown
 
 
-def test_of_equal_places_it_shows_the_first() -> None:
+def test_of_equal_matches_the_first_is_shown() -> None:
     shown = snippets.around(f"first wombat {FILLER} second wombat", "wombat")
 
     assert shown is not None
@@ -51,24 +57,24 @@ def test_of_equal_places_it_shows_the_first() -> None:
 
 
 @pytest.mark.parametrize("query", ["quokka", "", "?!", "womb"])
-def test_without_a_match_there_is_none(query: str) -> None:
+def test_without_a_match_there_is_no_snippet(query: str) -> None:
     assert snippets.around("the wombat sleeps", query) is None
 
 
-def test_words_that_say_nothing_are_not_shown_for_the_ones_that_do() -> None:
+def test_stop_words_do_not_choose_the_snippet() -> None:
     shown = snippets.around(f"what is the {FILLER} wombat", "what is the wombat")
 
     assert shown is not None
     assert shown.endswith("wombat")
 
 
-def test_a_short_text_is_shown_whole_and_on_one_line() -> None:
+def test_a_short_text_is_shown_completely_on_one_line() -> None:
     assert snippets.around("the\n\twombat   sleeps\n", "wombat") == "the wombat sleeps"
     assert snippets.beginning("  the\nwombat ") == "the wombat"
     assert snippets.beginning("") == ""
 
 
-def test_what_is_left_out_is_marked() -> None:
+def test_omissions_are_marked() -> None:
     for shown in (snippets.around(f"{FILLER} wombat {FILLER}", "wombat"), snippets.beginning(FILLER, 100)):
         assert shown is not None
         assert shown.startswith("…")
@@ -78,7 +84,7 @@ def test_what_is_left_out_is_marked() -> None:
     assert not snippets.beginning(FILLER, len(FILLER) - 30).endswith("…")
 
 
-def test_a_cut_falls_between_words_where_it_can() -> None:
+def test_a_snippet_is_cut_between_words() -> None:
     shown = snippets.around(f"{FILLER} wombat {FILLER}", "wombat")
 
     assert shown is not None
@@ -91,7 +97,7 @@ anything = st.text(
 
 
 @given(anything, anything)
-def test_a_piece_is_a_part_of_its_text(text: str, query: str) -> None:
+def test_a_snippet_is_part_of_its_text(text: str, query: str) -> None:
     for shown in (snippets.around(text, query), snippets.beginning(text)):
         if shown is not None:
             assert shown.removeprefix("…").removesuffix("…") in " ".join(text.split())
@@ -102,7 +108,7 @@ words = st.text("abcdefgh", min_size=1, max_size=8)
 
 
 @given(st.lists(words, max_size=200), st.integers(0, 200))
-def test_a_word_is_shown_wherever_it_stands(others: list[str], at: int) -> None:
+def test_a_word_anywhere_is_shown(others: list[str], at: int) -> None:
     shown = snippets.around(" ".join([*others[:at], "wombat", *others[at:]]), "wombats")
 
     assert shown is not None

@@ -8,7 +8,7 @@ from memory_mcp.search.vectors import unpack
 
 
 class File:
-    """Vectors in a file, and the changes they came by."""
+    """Vectors in a file, and their changes."""
 
     def __init__(self) -> None:
         self.vectors: dict[int, list[bytes | None]] = {}
@@ -25,39 +25,39 @@ class File:
         return [(number, memory, vector) for number, memory in later for vector in self.vectors[memory]]
 
 
-def nearest(followed: VectorCache, file: File, origin: object = "file") -> list[int]:
-    with followed.vectors(origin, 2, file.changed) as vectors:
+def nearest(cached: VectorCache, file: File, origin: object = "file") -> list[int]:
+    with cached.vectors(origin, 2, file.changed) as vectors:
         return vectors.cosines(unpack(struct.pack("<2f", 1, 0))).nearest(10)
 
 
-@pytest.mark.parametrize("together", [1, 2, vector_cache.TOGETHER])
-def test_a_copy_follows_what_is_put_replaced_and_removed(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_cache, "TOGETHER", together)
-    followed, file = VectorCache(), File()
+@pytest.mark.parametrize("batch_size", [1, 2, vector_cache.BATCH_SIZE])
+def test_the_cache_follows_changes(batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_cache, "BATCH_SIZE", batch_size)
+    cached, file = VectorCache(), File()
     file.put(1, (1, 0), (0, 1))
     file.put(2, (1, 1))
     file.put(3, (0, 1))
-    assert nearest(followed, file) == [1, 2, 3]
+    assert nearest(cached, file) == [1, 2, 3]
     file.put(1)
     file.put(3, (1, 0.5))
-    assert nearest(followed, file) == [3, 2]
+    assert nearest(cached, file) == [3, 2]
 
 
 def test_a_change_is_read_once() -> None:
-    followed, file = VectorCache(), File()
+    cached, file = VectorCache(), File()
     file.put(1, (1, 0))
     file.put(2, (0, 1))
     for _ in range(2):
-        assert nearest(followed, file) == [1, 2]
+        assert nearest(cached, file) == [1, 2]
     file.put(3, (1, 1))
-    assert nearest(followed, file) == [1, 3, 2]
+    assert nearest(cached, file) == [1, 3, 2]
     assert file.read == [1, 2, 3]
 
 
-def test_vectors_of_another_origin_take_the_place_of_the_former_ones() -> None:
-    followed, former, later = VectorCache(), File(), File()
+def test_vectors_of_another_origin_replace_the_former_ones() -> None:
+    cached, former, later = VectorCache(), File(), File()
     former.put(1, (1, 0))
     former.put(2, (1, 0))
-    assert nearest(followed, former) == [1, 2]
+    assert nearest(cached, former) == [1, 2]
     later.put(2, (0, 1))
-    assert nearest(followed, later, "another file") == [2]
+    assert nearest(cached, later, "another file") == [2]

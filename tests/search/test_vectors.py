@@ -22,7 +22,7 @@ def put(ours: PackedVectors, owner: int, blobs: list[bytes]) -> None:
     ours.put_all([(owner, blob) for blob in blobs] or [(owner, b"")])
 
 
-def asked(ours: PackedVectors, query: tuple[float, ...]) -> Cosines:
+def cosines_of(ours: PackedVectors, query: tuple[float, ...]) -> Cosines:
     return ours.cosines(unit(unpack(packed(query))))
 
 
@@ -38,7 +38,7 @@ def test_packed_vectors_behave_like_a_dictionary(steps: list[tuple[int, list[Vec
             put(ours, id_, [packed(row) for row in rows])
             plain[id_] = rows
 
-    found = asked(ours, query)
+    found = cosines_of(ours, query)
     assert sorted(found.owners.tolist()) == sorted(id_ for id_, rows in plain.items() for _ in rows)
     for id_, rows in plain.items():
         nearest = found.of([id_])
@@ -55,7 +55,7 @@ def test_the_nearest_come_first_and_each_memory_once(plain: dict[int, list[Vecto
     ours = PackedVectors(3)
     for id_, rows in plain.items():
         put(ours, id_, [packed(row) for row in rows])
-    found = asked(ours, query)
+    found = cosines_of(ours, query)
     nearest = found.nearest(10)
     of = {id_: value for id_, (value, _) in found.of(plain).items()}
     assert len(set(nearest)) == len(nearest) == min(10, len(plain))
@@ -73,19 +73,19 @@ def cosine(a: tuple[float, ...], b: tuple[float, ...]) -> float:
     return float(np.dot(one, two) / lengths) if lengths else 0.0
 
 
-def test_what_is_no_vector_of_this_length_is_left_out() -> None:
+def test_vectors_of_another_length_are_ignored() -> None:
     for other in (packed((1.0, 0.0)), b"bytes", b"", packed((1.0, float("nan"), 0.0))):
         ours = PackedVectors(3)
         put(ours, 1, [packed((1.0, 0.0, 0.0))])
         put(ours, 1, [other])
-        assert asked(ours, (1.0, 0.0, 0.0)).of([1]) == {}
+        assert cosines_of(ours, (1.0, 0.0, 0.0)).of([1]) == {}
 
 
-def test_there_is_room_for_many() -> None:
+def test_the_block_grows() -> None:
     ours = PackedVectors(3)
     for id_ in range(1000):
         put(ours, id_, [packed((float(id_), 1.0, 0.0))])
-    found = asked(ours, (0.0, 1.0, 0.0))
+    found = cosines_of(ours, (0.0, 1.0, 0.0))
     assert len(found.owners) == 1000
     assert found.of([0]) == {0: (1.0, 0)}
 
@@ -109,10 +109,10 @@ def test_a_memory_of_many_parts_does_not_crowd_out_the_others() -> None:
     put(ours, 0, [packed((1.0, number / 1000, 0.0)) for number in range(600)])
     for id_ in range(1, 50):
         put(ours, id_, [packed((0.0, 1.0, float(id_)))])
-    assert len(asked(ours, (1.0, 0.0, 0.0)).nearest(40)) == 40
+    assert len(cosines_of(ours, (1.0, 0.0, 0.0)).nearest(40)) == 40
 
 
-def test_of_equally_near_ones_those_kept_first_are_the_nearest() -> None:
+def test_equally_near_vectors_keep_their_order() -> None:
     ours = PackedVectors(3)
     ours.put_all([(id_, packed((0.0, 1.0, float(id_ % 2)))) for id_ in range(2000)])
-    assert asked(ours, (0.0, 1.0, 0.0)).nearest(10) == list(range(0, 20, 2))
+    assert cosines_of(ours, (0.0, 1.0, 0.0)).nearest(10) == list(range(0, 20, 2))

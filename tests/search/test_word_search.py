@@ -1,4 +1,4 @@
-"""Finding by words, in an index as small as one can be."""
+"""Search by words, in a minimal index."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from memory_mcp.search import fts_query, word_search
 
 
-class Shelf:
-    """Texts under numbers from 1 on, and a note of what was asked of the index."""
+class SmallIndex:
+    """Texts numbered from 1, and a record of the searched expressions."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = texts
-        self.asked: list[str] = []
+        self.expressions: list[str] = []
         self._connection = apsw.Connection(":memory:")
         self._connection.execute(
-            "CREATE VIRTUAL TABLE shelf USING fts5(content, tokenize='porter unicode61 remove_diacritics 2')"
+            "CREATE VIRTUAL TABLE texts USING fts5(content, tokenize='porter unicode61 remove_diacritics 2')"
         )
         with self._connection:
-            self._connection.executemany("INSERT INTO shelf VALUES (?)", [(fts_query.spaced(text),) for text in texts])
+            self._connection.executemany("INSERT INTO texts VALUES (?)", [(fts_query.spaced(text),) for text in texts])
 
     def expression(self, query: str) -> str | None:
         return fts_query.syntax(query, ("content",))
@@ -29,113 +29,115 @@ class Shelf:
     def documents(self) -> int:
         return len(self.texts)
 
-    def count(self, term: str, most: int) -> int:
-        return min(most, len(self._holders(term)))
+    def count(self, term: str, limit: int) -> int:
+        return min(limit, len(self._holders(term)))
 
     def holding(self, term: str, among: Collection[int]) -> Mapping[int, float]:
         return dict.fromkeys(self._holders(term) & set(among), 1.0)
 
     def _holders(self, term: str) -> set[int]:
-        return {rowid for (rowid,) in self._connection.execute("SELECT rowid FROM shelf WHERE shelf MATCH ?", (term,))}
+        return {rowid for (rowid,) in self._connection.execute("SELECT rowid FROM texts WHERE texts MATCH ?", (term,))}
 
-    def matching(self, expression: str, most: int) -> Mapping[int, float]:
-        self.asked.append(expression)
+    def matching(self, expression: str, limit: int) -> Mapping[int, float]:
+        self.expressions.append(expression)
         rows = self._connection.execute(
-            "SELECT rowid, -rank FROM shelf WHERE shelf MATCH ? ORDER BY rank LIMIT ?", (expression, most)
+            "SELECT rowid, -rank FROM texts WHERE texts MATCH ? ORDER BY rank LIMIT ?", (expression, limit)
         )
         return dict(rows)
 
-    def matching_syntax(self, expression: str, most: int) -> Mapping[int, float]:
-        return self.matching(expression, most)
+    def matching_syntax(self, expression: str, limit: int) -> Mapping[int, float]:
+        return self.matching(expression, limit)
 
-    def containing(self, text: str, most: int) -> Mapping[int, float]:
-        self.asked.append(f"holds {text}")
+    def containing(self, text: str, limit: int) -> Mapping[int, float]:
+        self.expressions.append(f"holds {text}")
         return {number: 1.0 for number, held in enumerate(self.texts, 1) if text in held}
 
 
-class Halved(Shelf):
-    """An index that holds every word by half, as if it stood in the text before."""
+class HalfIndex(SmallIndex):
+    """An index that contains every word to a degree of half, as if it were in the text before."""
 
     def holding(self, term: str, among: Collection[int]) -> Mapping[int, float]:
         return dict.fromkeys(super().holding(term, among), 0.5)
 
 
-def best_first(shelf: Shelf, query: str, most: int = 10) -> list[int]:
-    scores = word_search.by_words(shelf, query, most).scores()
+def best_first(index: SmallIndex, query: str, limit: int = 10) -> list[int]:
+    scores = word_search.by_words(index, query, limit).scores()
     assert all(0 <= score < 1 for score in scores.values())
     return sorted(scores, key=lambda number: -scores[number])
 
 
-def test_any_word_finds_and_who_holds_more_of_them_comes_first() -> None:
-    shelf = Shelf(["nothing", "a backup", "the backup policy of the site", "policy"])
+def test_texts_with_more_of_the_words_come_first() -> None:
+    index = SmallIndex(["nothing", "a backup", "the backup policy of the site", "policy"])
 
-    assert best_first(shelf, "What is the backup policy?")[0] == 3
-    assert set(best_first(shelf, "What is the backup policy?")) == {2, 3, 4}
-    assert best_first(shelf, "wombat") == []
-
-
-def test_a_rare_word_says_more_than_a_common_one() -> None:
-    shelf = Shelf(["report"] * 20 + ["wombat"])
-
-    assert best_first(shelf, "wombat report", most=30)[0] == 21
+    assert best_first(index, "What is the backup policy?")[0] == 3
+    assert set(best_first(index, "What is the backup policy?")) == {2, 3, 4}
+    assert best_first(index, "wombat") == []
 
 
-def test_a_word_that_is_held_by_half_covers_half() -> None:
+def test_a_rare_word_counts_more_than_a_common_one() -> None:
+    index = SmallIndex(["report"] * 20 + ["wombat"])
+
+    assert best_first(index, "wombat report", limit=30)[0] == 21
+
+
+def test_a_degree_of_half_covers_half() -> None:
     texts = ["backup policy", "backup"]
-    whole, half = (word_search.by_words(shelf, "backup policy", 10).covered for shelf in (Shelf(texts), Halved(texts)))
+    whole, half = (
+        word_search.by_words(index, "backup policy", 10).covered for index in (SmallIndex(texts), HalfIndex(texts))
+    )
 
     assert half == {number: pytest.approx(share / 2) for number, share in whole.items()}
     assert whole[1] == pytest.approx(1.0)
 
 
-def test_what_is_meant_as_an_expression_is_asked_as_one() -> None:
-    shelf = Shelf(["backup policy", "policy of backup"])
+def test_an_expression_is_searched_unchanged() -> None:
+    index = SmallIndex(["backup policy", "policy of backup"])
 
-    assert best_first(shelf, '"backup policy"') == [1]
-    assert best_first(shelf, "backup NOT policy") == []
-    assert shelf.asked == ['"backup policy"', "backup NOT policy"]
-    assert set(word_search.by_words(shelf, "polic*", 10).covered.values()) == {1.0}
+    assert best_first(index, '"backup policy"') == [1]
+    assert best_first(index, "backup NOT policy") == []
+    assert index.expressions == ['"backup policy"', "backup NOT policy"]
+    assert set(word_search.by_words(index, "polic*", 10).covered.values()) == {1.0}
 
 
 def test_a_broken_expression_is_plain_words() -> None:
-    shelf = Shelf(["backup policy"])
+    index = SmallIndex(["backup policy"])
 
-    assert best_first(shelf, 'backup AND "policy') == [1]
-
-
-def test_what_holds_no_word_is_looked_for_as_it_stands() -> None:
-    shelf = Shelf(["party 🎉", "nothing"])
-
-    assert best_first(shelf, "🎉") == [1]
-    assert shelf.asked == ["holds 🎉"]
-    assert word_search.by_words(shelf, "", 10).scores() == {}
+    assert best_first(index, 'backup AND "policy') == [1]
 
 
-def test_words_in_every_other_text_are_left_out_if_rarer_ones_remain() -> None:
-    shelf = Shelf([f"report {number}" for number in range(1200)] + ["the wombat report"])
+def test_a_query_without_words_is_searched_literally() -> None:
+    index = SmallIndex(["party 🎉", "nothing"])
 
-    assert best_first(shelf, "wombat report") == [1201]
-    assert shelf.asked == ['"wombat"']
-
-
-def test_when_every_word_is_common_they_are_all_there_is() -> None:
-    shelf = Shelf(["daily report"] * 1200)
-
-    assert len(best_first(shelf, "report", most=50)) == 50
+    assert best_first(index, "🎉") == [1]
+    assert index.expressions == ["holds 🎉"]
+    assert word_search.by_words(index, "", 10).scores() == {}
 
 
-def test_no_more_words_are_asked_for_than_bring_enough() -> None:
-    shelf = Shelf(["rare"] * 3 + ["common"] * 9)
+def test_common_words_are_ignored_if_rarer_ones_remain() -> None:
+    index = SmallIndex([f"report {number}" for number in range(1200)] + ["the wombat report"])
 
-    assert best_first(shelf, "common rare", most=3) == [1, 2, 3]
-    assert shelf.asked == ['"rare"']
-    assert len(best_first(shelf, "common rare", most=12)) == 12
+    assert best_first(index, "wombat report") == [1201]
+    assert index.expressions == ['"wombat"']
 
 
-def test_a_pasted_document_is_looked_for_by_its_first_words() -> None:
-    shelf = Shelf(["word3", "word900"])
+def test_if_every_word_is_common_all_are_searched() -> None:
+    index = SmallIndex(["daily report"] * 1200)
 
-    assert best_first(shelf, " ".join(f"word{number}" for number in range(1000))) == [1]
+    assert len(best_first(index, "report", limit=50)) == 50
+
+
+def test_only_as_many_words_as_needed_are_searched() -> None:
+    index = SmallIndex(["rare"] * 3 + ["common"] * 9)
+
+    assert best_first(index, "common rare", limit=3) == [1, 2, 3]
+    assert index.expressions == ['"rare"']
+    assert len(best_first(index, "common rare", limit=12)) == 12
+
+
+def test_only_the_first_words_of_a_long_query_are_searched() -> None:
+    index = SmallIndex(["word3", "word900"])
+
+    assert best_first(index, " ".join(f"word{number}" for number in range(1000))) == [1]
 
 
 texts = st.lists(st.text("ab cé备份🎉'\"", max_size=12), max_size=6)
@@ -145,8 +147,8 @@ queries = st.lists(st.sampled_from([*"ab c\"*()^:é备份🎉'-", " AND ", " OR 
 
 
 @given(texts, queries)
-def test_any_query_has_an_answer_within_bounds(texts: list[str], query: str) -> None:
-    matches = word_search.by_words(Shelf(texts), query, 5)
+def test_any_query_has_scores_within_bounds(texts: list[str], query: str) -> None:
+    matches = word_search.by_words(SmallIndex(texts), query, 5)
 
     assert matches.bm25.keys() == matches.covered.keys() == matches.scores().keys()
     assert matches.bm25.keys() <= set(range(1, len(texts) + 1))

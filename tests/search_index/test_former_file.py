@@ -1,4 +1,4 @@
-"""recall.db was a file of notes. Such a file is a cache of a former kind: it is rebuilt."""
+"""recall.db was a notes file in former versions. Such a file is rebuilt."""
 
 import gzip
 import json
@@ -20,7 +20,7 @@ REFS = {"memory://vault/k", "stores:s/a/b", "graph:garden/Ann"}
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """As the former version left it."""
+    """A data directory of the former version."""
     folder = tmp_path / "data"
     server = Stdio.start(folder, *FLAGS)
     server.call("commit_memory", scope="vault", key="k", content="tea")

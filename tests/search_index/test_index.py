@@ -1,4 +1,4 @@
-"""A search index of its own: texts in groups, found by words, tags and meaning."""
+"""A search index: texts in groups, found by words, tags and meaning."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -15,7 +15,7 @@ from memory_mcp.embedding import Embedders, Options
 from memory_mcp.engines.sqlite import Database, Read
 from memory_mcp.search_index import SCHEMA, IndexHit, IndexQuery, IndexRecreated, IndexText, SearchIndex
 from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.running import be_impatient
+from tests.embedding.running import shorten_timeouts
 from tests.waiting import eventually
 
 GROUP = "stores/diary"
@@ -76,14 +76,14 @@ def test_only_groups_with_the_prefix_are_searched(index: SearchIndex) -> None:
     assert index.groups(USER) == {"stores/a", "stores/ab", "storesX/a", "graph/a"}
 
 
-def test_the_score_of_a_confined_search_says_nothing_of_other_groups(index: SearchIndex) -> None:
+def test_scores_of_a_confined_search_ignore_other_groups(index: SearchIndex) -> None:
     index.add(USER, "portals/mine/p", [text("1", "teapot and cup"), text("2", "teapot")])
     before = find(index, "teapot cup", "portals/mine/", is_confined=True)
     index.add(USER, "portals/other/p", [text(f"o{number}", "cup") for number in range(50)])
     assert find(index, "teapot cup", "portals/mine/", is_confined=True) == before
 
 
-def test_what_is_deleted_is_not_found(index: SearchIndex) -> None:
+def test_deleted_texts_are_not_found(index: SearchIndex) -> None:
     index.add(USER, GROUP, [text("1", "teapot", tags=("x",)), text("2", "teapot")])
     index.delete(USER, ["1", "unknown"])
     assert refs(find(index, "teapot")) == ["ref:2"]
@@ -93,7 +93,7 @@ def test_what_is_deleted_is_not_found(index: SearchIndex) -> None:
     assert index.groups(USER) == set()
 
 
-def test_a_text_that_is_there_is_left_as_it_is(index: SearchIndex) -> None:
+def test_an_existing_text_stays_unchanged(index: SearchIndex) -> None:
     index.add(USER, GROUP, [text("1", "teapot")])
     index.add(USER, GROUP, [text("1", "wombat"), text("2", "wombat")])
     assert refs(find(index, "teapot")) == ["ref:1"]
@@ -112,7 +112,7 @@ def test_a_group_has_a_version_until_it_is_deleted(index: SearchIndex) -> None:
     assert index.group_version(USER, GROUP) is None
 
 
-def test_what_is_deleted_can_be_erased_from_the_disk(index: SearchIndex, tmp_path: Path) -> None:
+def test_deleted_texts_can_be_erased_from_the_disk(index: SearchIndex, tmp_path: Path) -> None:
     def is_on_disk(word: bytes) -> bool:
         return any(word in path.read_bytes() for path in tmp_path.glob("recall.db*"))
 
@@ -142,7 +142,7 @@ def test_a_damaged_file_is_recreated_once(index: SearchIndex, tenants: Tenants, 
 def test_texts_are_found_by_meaning_when_the_worker_has_embedded_them(
     tenants: Tenants, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    be_impatient(monkeypatch)
+    shorten_timeouts(monkeypatch)
     options = replace(NO_EMBEDDER, kind="ollama", ollama_host=service.url, model="tiny")
     index = SearchIndex(tenants, Embedders(options))
     index.add(USER, GROUP, [text("1", "teapot"), text("2", "a chair")])

@@ -71,7 +71,7 @@ def test_over_http_a_read_that_is_stuck_does_not_keep_the_server(tmp_path: Path)
             server.process.terminate()
             assert server.process.wait(MAX_S) == 0
             assert stuck.result()["result"]["structuredContent"]["error"] == "unavailable"
-            held.let_go.set()
+            held.release.set()
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "end of input"])

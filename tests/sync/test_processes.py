@@ -130,7 +130,7 @@ def test_a_hub_killed_at_any_time_loses_nothing(tmp_path: Path, start: Starting)
 
 
 def test_a_synced_note_is_found_by_meaning(nodes: tuple[Path, Path], start: Starting) -> None:
-    if not Builtin(model_files.default_folder()).is_there():
+    if not Builtin(model_files.default_folder()).is_installed():
         pytest.skip("needs the built-in model: memory-mcp models pull")
     one, two = nodes
     flags = ("--sync-seconds", "1", "--embedder", "builtin")

@@ -26,7 +26,7 @@ def pull(
 ) -> None:
     """Download the built-in model once, and check it. After that no network is needed."""
     folder = _folder(data_dir, models_dir)
-    pulled = model_files.pull(folder, given, say=lambda text: typer.echo(text, err=True))
+    pulled = model_files.pull(folder, given, print_line=lambda text: typer.echo(text, err=True))
     if as_json:
         print_json({"model": model_files.MODEL, "folder": folder, "pulled": pulled})
     else:
@@ -39,7 +39,7 @@ def status(data_dir: DataDir = None, models_dir: ModelsDir = None, as_json: AsJs
     folder = _folder(data_dir, models_dir)
     with use_app(data_dir) as (app, caller):
         stats = app.notes.reader.embed_stats(caller)
-    found = {"model": model_files.MODEL, "folder": str(folder), "installed": model_files.are_sound(folder)}
+    found = {"model": model_files.MODEL, "folder": str(folder), "installed": model_files.are_valid(folder)}
     if as_json:
         print_json(found | vars(stats))
         return

@@ -12,7 +12,7 @@ from memory_mcp.errors import Unavailable
 if TYPE_CHECKING:
     from memory_mcp.embedding.model import Floats
 
-QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # without it recall halves
+QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # without it, recall drops by half
 MAX_TOKENS = 512
 
 
@@ -20,20 +20,20 @@ class Builtin:
     kind = "builtin"
     model = model_files.MODEL
     dimensions = 384
-    at_once = 4  # it takes them one by one; a process that ends meanwhile would crash in it, so not for long
+    batch_size = 4  # small, because a process that exits during a batch would crash
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._loading = threading.Lock()
-        self._loaded: tuple[Any, Any] | None = None
+        self._model: tuple[Any, Any] | None = None
 
-    def is_there(self) -> bool:
-        return model_files.are_there(self._folder)
+    def is_installed(self) -> bool:
+        return model_files.are_installed(self._folder)
 
     def documents(self, texts: Sequence[str]) -> "Floats":
         import numpy as np
 
-        # One by one: with int8 weights a vector would depend on the texts it shares a batch with, and not be faster.
+        # One by one: with int8 weights a vector would depend on the others in its batch, and batches are not faster.
         return np.stack([self._embed(text) for text in texts])
 
     def query(self, text: str) -> "Floats":
@@ -45,16 +45,16 @@ class Builtin:
         tokenizer, session = self._load()
         ids = np.array([tokenizer.encode(text).ids], dtype=np.int64)
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-        vector: Floats = session.run(None, inputs)[0][0, 0]  # the first token's state stands for the text
+        vector: Floats = session.run(None, inputs)[0][0, 0]  # the first token's state represents the text
         return vector / np.linalg.norm(vector)
 
     def _load(self) -> tuple[Any, Any]:
         with self._loading:
-            if self._loaded is None:
-                if not self.is_there():
+            if self._model is None:
+                if not self.is_installed():
                     raise Unavailable("The built-in model is not installed. Run `memory-mcp models pull` once.")
-                self._loaded = _tokenizer(self._folder), _session(self._folder)
-            return self._loaded
+                self._model = _tokenizer(self._folder), _session(self._folder)
+            return self._model
 
 
 @contextmanager

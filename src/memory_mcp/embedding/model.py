@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Space:
-    """Where a model's vectors live. Those of two spaces are never compared."""
+    """The vector space of a model. Vectors of different spaces are never compared."""
 
     kind: str  # builtin, ollama or openai
     model: str
@@ -29,25 +29,25 @@ class Space:
 
 
 class Embedder(Protocol):
-    """One model, wherever it runs. Both ways of embedding raise Unavailable saying what is wrong."""
+    """One model, local or remote. Both methods raise Unavailable with the reason."""
 
     kind: str
     model: str
-    at_once: int  # texts it is given together
+    batch_size: int  # texts per call
 
     def documents(self, texts: Sequence[str]) -> "Floats":
-        """Unit vectors of texts to be found, one row each."""
+        """Unit vectors of stored texts, one row each."""
 
     def query(self, text: str) -> "Floats":
-        """The unit vector of a text to find others by."""
+        """The unit vector of a query."""
 
 
 @dataclass(frozen=True)
 class Backend:
-    """Which embedder makes the vectors, or would make the next."""
+    """The embedder that makes the vectors, or would make the next."""
 
     name: str | None  # such as ollama/nomic-embed-text; None: there is none
-    dimensions: int | None  # None: known with the first vector
+    dimensions: int | None  # None: unknown until the first vector
     is_ready: bool
 
 

@@ -1,4 +1,4 @@
-"""The built-in model's files: fetched once, and taken only if their hashes are the pinned ones."""
+"""The built-in model's files: downloaded once, and used only if their hashes are the pinned ones."""
 
 import hashlib
 import subprocess
@@ -20,14 +20,14 @@ TOKENIZER_FILE = "tokenizer.json"
 SHA256 = {
     MODEL_FILE: {"f93ff225320628d2e88baf2a395cae791b0e3b27edf5c70bf7b312a4d3260c14"},
     TOKENIZER_FILE: {
-        "87eb7217e03ca66a173ac8430e41d2b2edc5fd38ef2a0e01f86213e02c897a1b",  # as the carrier has it
-        "91f1def9b9391fdabe028cd3f3fcc4efd34e5d1f08c3bf2de513ebb5911a1854",  # as the hub has it
+        "87eb7217e03ca66a173ac8430e41d2b2edc5fd38ef2a0e01f86213e02c897a1b",  # in the carrier package
+        "91f1def9b9391fdabe028cd3f3fcc4efd34e5d1f08c3bf2de513ebb5911a1854",  # at the hub
     },
 }
 
 HUB = "https://huggingface.co/Snowflake/snowflake-arctic-embed-s/resolve/e596f507467533e48a2e17c007f0e1dacc837b33"
 HUB_FILES = {MODEL_FILE: "onnx/model_int8.onnx", TOKENIZER_FILE: "tokenizer.json"}
-HUB_SECONDS = 5.0  # without a byte, after which the hub counts as out of reach
+HUB_SECONDS = 5.0  # without a byte, until the hub counts as unreachable
 
 CARRIER = "bot-brain==0.8.0"  # a package that carries the same files; downloaded, never installed
 CARRIER_SHA256 = "69e6e3c5371cd20ab32492c3fe436795ec35831057ea34b6e2c3a4bea71da8a8"
@@ -41,7 +41,7 @@ PIP_DOWNLOAD = (
     *("--no-deps", "--only-binary", ":all:", "--require-hashes"),
 )
 
-Say = Callable[[str], None]
+Print = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -54,26 +54,26 @@ def default_folder() -> Path:
     return platformdirs.user_cache_path("memory-mcp", appauthor=False) / "models" / MODEL
 
 
-def are_there(folder: Path) -> bool:
+def are_installed(folder: Path) -> bool:
     return all((folder / name).is_file() for name in SHA256)
 
 
-def are_sound(folder: Path) -> bool:
-    """Whether the files are there and the ones we know."""
-    return are_there(folder) and all(_is_known(name, (folder / name).read_bytes()) for name in SHA256)
+def are_valid(folder: Path) -> bool:
+    """Whether the files are installed and have the pinned hashes."""
+    return are_installed(folder) and all(_is_known(name, (folder / name).read_bytes()) for name in SHA256)
 
 
-def pull(folder: Path, given: Path | None, say: Say) -> bool:
-    """Put the model's files into the folder; False if they are there already.
+def pull(folder: Path, given: Path | None, print_line: Print) -> bool:
+    """Install the model's files in the folder; False if they are installed already.
 
-    Sources in order: what was given, the model hub, a package index through pip. Raises Unavailable telling what each
-    of them said.
+    Sources in order: `given`, or the model hub and then a package index through pip. Raises Unavailable with the error
+    of each source.
     """
-    if given is None and are_sound(folder):
+    if given is None and are_valid(folder):
         return False
     refusals = []
     for source in _sources(given):
-        say(f"Trying {source.name} …")
+        print_line(f"Trying {source.name} …")
         try:
             files = source.fetch()
             _check(files)
@@ -83,8 +83,8 @@ def pull(folder: Path, given: Path | None, say: Say) -> bool:
         _write(folder, files)
         return True
     raise Unavailable(
-        "The model could not be fetched, and search goes by words until it is. " + " ".join(refusals) + " With the "
-        f"wheel of {CARRIER} or both files at hand: `memory-mcp models pull --from PATH`."
+        "The model could not be downloaded; until then search is by words only. " + " ".join(refusals) + " If you "
+        f"have the wheel of {CARRIER} or both files: `memory-mcp models pull --from PATH`."
     )
 
 
@@ -97,7 +97,7 @@ def _sources(given: Path | None) -> Iterator[Source]:
 
 
 def _from_path(path: Path) -> dict[str, bytes]:
-    """A wheel of the carrier, or a folder with the two files."""
+    """From a wheel of the carrier, or from a folder with the two files."""
     try:
         if path.is_dir():
             return {name: (path / name).read_bytes() for name in SHA256}
@@ -140,7 +140,7 @@ def _from_index() -> dict[str, bytes]:
 def _check(files: dict[str, bytes]) -> None:
     for name, found in files.items():
         if not _is_known(name, found):
-            raise Unavailable(f"Its {name} is not the file we know (SHA-256 differs), so it was not taken.")
+            raise Unavailable(f"Its {name} is not the expected file (SHA-256 differs), so it was not installed.")
 
 
 def _is_known(name: str, found: bytes) -> bool:
@@ -148,7 +148,7 @@ def _is_known(name: str, found: bytes) -> bool:
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    """Whole files or none: a server may be looking for them this very moment. The model comes last."""
+    """Write each file atomically, as a server may be reading them. The model comes last."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in (TOKENIZER_FILE, MODEL_FILE):

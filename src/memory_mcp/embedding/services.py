@@ -1,4 +1,4 @@
-"""Embedders that are services: Ollama, and whatever speaks OpenAI's protocol."""
+"""Embedding services: Ollama, and services with OpenAI's protocol."""
 
 import time
 from abc import ABC, abstractmethod
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from memory_mcp.embedding.model import Floats
 
 CONNECT_SECONDS = 2.0
-BATCH_SECONDS = 60.0  # a laptop embeds a batch of long notes in that time
-QUERY_SECONDS = 5.0  # somebody waits for the search
-PROBE_SECONDS = 10.0  # Ollama loads a model when it is first asked for it
+BATCH_SECONDS = 60.0  # enough for a laptop to embed a batch of long notes
+QUERY_SECONDS = 5.0  # a client waits for the search
+PROBE_SECONDS = 10.0  # Ollama loads a model at its first request
 READY_S = 60.0  # how long a service counts as ready after a request that succeeded
 NOT_READY_S = 5.0  # how long it counts as not ready after one that failed
 
 
 class Prefixes(NamedTuple):
-    """What a model wants before a text, by what the text is for."""
+    """The prefixes that a model expects before queries and documents."""
 
     query: str = ""
     document: str = ""
@@ -37,7 +37,7 @@ KNOWN_PREFIXES = {
 
 
 class Service:
-    """Somebody who answers JSON with JSON over HTTP."""
+    """A JSON service over HTTP."""
 
     def __init__(
         self, name: str, url: str, headers: Mapping[str, str] | None = None, *, uses_proxy: bool = True
@@ -46,10 +46,10 @@ class Service:
         self._url = url
         self._client = httpx2.Client(headers=headers, trust_env=uses_proxy)
 
-    def ask(
+    def post(
         self, path: str, body: Mapping[str, Any], seconds: float, advice: Mapping[int, str] | None = None
     ) -> dict[str, Any]:
-        """Raises Unavailable unless a JSON object comes back in time. `advice` says what to do about a status."""
+        """Raises Unavailable unless a JSON object comes back in time. `advice`: hints for the user, by status."""
         timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
         try:
             response = self._client.post(self._url + path, json=body, timeout=timeout)
@@ -58,22 +58,22 @@ class Service:
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as exc:
             raise Unavailable(f"{self.name} cannot be reached.") from exc
         if not response.is_success:
-            told = (advice or {}).get(response.status_code, "")
-            raise Unavailable(f"{self.name} answered with status {response.status_code}. {told}".rstrip())
+            hint = (advice or {}).get(response.status_code, "")
+            raise Unavailable(f"{self.name} answered with status {response.status_code}. {hint}".rstrip())
         try:
             answer = response.json()
         except ValueError as exc:
             raise Unavailable(f"{self.name} answered with something that is not JSON.") from exc
         if not isinstance(answer, dict):
-            raise Unavailable(f"{self.name} answered in a form we do not know.")
+            raise Unavailable(f"{self.name} answered in an unknown format.")
         return answer
 
     def vectors(self, found: Any, expected: int) -> "Floats":
-        """Unit vectors out of lists of numbers, all of one length. Raises Unavailable if they are not."""
+        """Unit vectors from lists of numbers of the same length. Raises Unavailable if they are not."""
         import numpy as np
 
         if not isinstance(found, list) or len(found) != expected:
-            raise Unavailable(f"{self.name} answered with other than {expected} vectors.")
+            raise Unavailable(f"{self.name} did not answer with {expected} vectors.")
         try:
             with np.errstate(over="ignore"):
                 vectors = np.array(found, dtype=np.float32)
@@ -81,15 +81,15 @@ class Service:
         except (ValueError, TypeError, OverflowError) as exc:
             raise Unavailable(f"{self.name} answered with vectors of different lengths.") from exc
         if vectors.ndim != 2 or not vectors.size or not np.isfinite(lengths).all() or not lengths.all():
-            raise Unavailable(f"{self.name} answered with something that is no vector.")
+            raise Unavailable(f"{self.name} answered with an invalid vector.")
         units: Floats = vectors / lengths
         return units
 
 
-class _Served(ABC):
+class _ServiceEmbedder(ABC):
     """A model behind a service."""
 
-    at_once = 32
+    batch_size = 32
 
     def __init__(self, model: str, service: Service) -> None:
         self.model = model
@@ -98,7 +98,7 @@ class _Served(ABC):
         self._last: tuple[bool, float] | None = None  # whether the last request succeeded, and when
 
     def is_ready(self) -> bool:
-        """Whether the service makes vectors. It is asked only if the last request is too old to tell."""
+        """Whether the service makes vectors. Sends a request only if the last one was too long ago."""
         if self._last is not None:
             succeeded, at = self._last
             if time.monotonic() - at < (READY_S if succeeded else NOT_READY_S):
@@ -106,7 +106,7 @@ class _Served(ABC):
         return self.answers()
 
     def answers(self) -> bool:
-        """Whether the service is there and has the model. It is asked now."""
+        """Whether the service answers and has the model. Sends a request."""
         try:
             self._embed(["hello"], PROBE_SECONDS)
         except Unavailable:
@@ -132,10 +132,10 @@ class _Served(ABC):
 
     @abstractmethod
     def _request(self, texts: list[str], seconds: float) -> "Floats":
-        """The same, as the service's protocol has it."""
+        """The same, in the service's protocol."""
 
 
-class Ollama(_Served):
+class Ollama(_ServiceEmbedder):
     kind = "ollama"
 
     def __init__(self, host: str, model: str) -> None:
@@ -143,11 +143,11 @@ class Ollama(_Served):
 
     def _request(self, texts: list[str], seconds: float) -> "Floats":
         body = {"model": self.model, "input": texts, "truncate": True}
-        answer = self._service.ask("/api/embed", body, seconds, {404: f"Run `ollama pull {self.model}`."})
+        answer = self._service.post("/api/embed", body, seconds, {404: f"Run `ollama pull {self.model}`."})
         return self._service.vectors(answer.get("embeddings"), len(texts))
 
 
-class OpenAI(_Served):
+class OpenAI(_ServiceEmbedder):
     kind = "openai"
 
     def __init__(self, base_url: str, api_key: str | None, model: str) -> None:
@@ -155,17 +155,17 @@ class OpenAI(_Served):
         super().__init__(model, Service("The embedding service", base_url.rstrip("/"), headers))
 
     def is_ready(self) -> bool:
-        """A request may cost money, so the service is asked only after a failure."""
+        """A request may cost money, so one is sent only after a failure."""
         return self._last is None or super().is_ready()
 
     def _request(self, texts: list[str], seconds: float) -> "Floats":
         body = {"model": self.model, "input": texts, "encoding_format": "float"}
         check_key = "Check OPENAI_API_KEY."
-        answer = self._service.ask("/embeddings", body, seconds, {401: check_key, 403: check_key})
+        answer = self._service.post("/embeddings", body, seconds, {401: check_key, 403: check_key})
         try:
             found = [entry["embedding"] for entry in sorted(answer["data"], key=lambda entry: entry["index"])]
         except (KeyError, TypeError) as exc:
-            raise Unavailable(f"{self._service.name} answered in a form we do not know.") from exc
+            raise Unavailable(f"{self._service.name} answered in an unknown format.") from exc
         return self._service.vectors(found, len(texts))
 
 
@@ -176,7 +176,7 @@ def ollama_url(host: str) -> str:
     try:
         address = urlsplit(bare if "://" in bare else f"//{bare}")
         port = address.port or {"http": 80, "https": 443}.get(address.scheme, 11434)
-    except ValueError:  # no address at all: whoever asks there learns it
+    except ValueError:  # not an address: the first request fails
         return host
     name = address.hostname or "127.0.0.1"
     name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104

@@ -1,4 +1,4 @@
-"""The worker that takes texts from durable queues and gives back their vectors, in the background."""
+"""The background worker that embeds the texts in durable queues."""
 
 import logging
 import threading
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 30.0  # seconds: other processes may have died with work left, or a model may have been installed
-LOOK_AGAIN = 5.0  # while some texts wait: their turn may come, or another process may finish them
-BOOT_SECONDS = 1.0  # before the first look, so that a starting server answers its client first
+POLL_INTERVAL_S = 30.0  # another process may have stopped with texts left, or a model may have been installed
+BUSY_POLL_INTERVAL_S = 5.0  # while texts wait: they may become due, or another process may finish them
+BOOT_SECONDS = 1.0  # before the first poll, so that a starting server answers its client first
 STOP_SECONDS = 2.0
-MIN_BACKOFF_S = 1.0  # seconds after a failure, doubled by each further one
+MIN_BACKOFF_S = 1.0  # after a failure, doubled by each further one
 MAX_BACKOFF_S = 15.0
-PATIENCE = 1.0  # seconds that answers may wait for a vector, all together
-PATIENCE_REGAINED = 0.05  # of that, for each second that passes
+MAX_WAIT_S = 1.0  # that answers may wait for vectors, in total
+REGAINED_S_PER_S = 0.05  # of that, regained for each second that passes
 
 BACKGROUND = (
     "The meeting starts at nine in the morning.",
@@ -52,17 +52,17 @@ BACKGROUND = (
     "Interest rates rose by a quarter of a percent.",
     "The garden needs water every evening in summer.",
 )
-"""Sentences about nothing in particular: how near these are to a question is how near an unrelated text is."""
+"""Unrelated sentences: their distance to a query is the distance of an unrelated text."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A text whose turn it is."""
+    """A text to embed."""
 
     key: int
     ticket: int
     parts: tuple[str, ...]
-    context: str | None  # the text with what came before it, if anything did
+    context: str | None  # the text together with the one before it, if there is one
 
 
 @dataclass(frozen=True)
@@ -73,50 +73,50 @@ class Done:
 
 
 class TextQueue(Protocol):
-    """One user's texts that wait for their vectors, in a queue that survives this process."""
+    """One user's texts that wait for their vectors, in a durable queue."""
 
     def is_waiting(self) -> bool:
-        """Whether any text waits, also one that is not due yet."""
+        """Whether any text waits, including texts that are not due yet."""
 
     def space(self) -> Space | None:
-        """Of the vectors there are."""
+        """The space of the stored vectors."""
 
-    def is_to_choose(self) -> bool:
+    def is_choice_due(self) -> bool:
         """Whether a reindex was requested: the embedder is chosen again, and every text is embedded again."""
 
     def adopt(self, space: Space, background: "Floats") -> None:
-        """From now on keep vectors of this space. Those of another one are forgotten, and every text is put on the
-        queue; those of the same one stay until new ones replace them."""
+        """Store vectors of this space from now on. Vectors of another space are deleted, and every text is queued;
+        vectors of the same space stay until new ones replace them."""
 
     def claim(self, worker: str) -> Sequence[Job]:
-        """Texts that are due and that no living worker has claimed, for this one alone."""
+        """Claim texts that are due and that no running worker has claimed."""
 
-    def keep(self, space: Space, done: Sequence[Done]) -> bool:
-        """Keep vectors, except of texts that have changed since they were claimed. False, and none is kept, if the
-        vectors there are of another space by now."""
+    def save(self, space: Space, done: Sequence[Done]) -> bool:
+        """Store vectors, except of texts that have changed since they were claimed. False, and nothing is stored, if
+        the stored vectors are now of another space."""
 
-    def put_off(self, jobs: Sequence[Job], reason: str) -> None:
-        """Try again later."""
+    def postpone(self, jobs: Sequence[Job], reason: str) -> None:
+        """Retry later."""
 
-    def let_go(self, worker: str) -> None:
-        """Give back what a worker has claimed and not finished."""
+    def release(self, worker: str) -> None:
+        """Release the texts that a worker has claimed and not finished."""
 
 
 class EmbeddingWorker:
-    """One thread that empties the piles. Whoever adds to one wakes it."""
+    """One thread that embeds the texts in the queues. The code that adds to a queue wakes it."""
 
-    def __init__(self, embedders: Embedders, piles: Callable[[], Iterable[TextQueue]]) -> None:
+    def __init__(self, embedders: Embedders, queues: Callable[[], Iterable[TextQueue]]) -> None:
         self._embedders = embedders
-        self._piles = piles
+        self._queues = queues
         self._name = new_id()
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._progress = threading.Condition()
         self._failures = 0
-        self._helpless = False  # nobody here can make vectors
-        self._settled: set[TextQueue] = set()  # those that have had this server's choice of model
+        self._has_no_embedder = False  # there is no embedder
+        self._settled: set[TextQueue] = set()  # those for which this server has chosen a model
         self._budget = threading.Lock()
-        self._patience, self._patience_at = PATIENCE, time.monotonic()
+        self._wait_budget_s, self._budget_set_at = MAX_WAIT_S, time.monotonic()
         self._thread = threading.Thread(target=self._run, name="embedding", daemon=True)
 
     def start(self) -> None:
@@ -124,42 +124,42 @@ class EmbeddingWorker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish what is at hand, if it does not take long. The queue keeps the rest."""
+        """Finish the current batch, if it does not take long. The queue keeps the rest."""
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=STOP_SECONDS)
-        for pile in list(self._settled):
-            pile.let_go(self._name)
+        for queue in list(self._settled):
+            queue.release(self._name)
 
     def wake(self) -> None:
         self._wake.set()
 
     def wait_for(self, is_done: Callable[[], bool]) -> None:
-        """Wait for a vector that should come soon. Not long in all, and not at all while something is wrong, so that a
-        thousand writes in a row are not held up."""
-        if self._is_in_trouble() or self._embedders.are_off or not self._thread.is_alive():
+        """Wait for a vector that should come soon. The total wait is limited, and there is none after a failure, so
+        that a thousand writes in a row are not delayed."""
+        if self._is_failing() or self._embedders.are_off or not self._thread.is_alive():
             return
-        started, left = time.monotonic(), self._take_patience()
+        started, left = time.monotonic(), self._take_wait_budget()
         if left > 0:
             with self._progress:
-                self._progress.wait_for(lambda: self._is_in_trouble() or is_done(), timeout=left)
-        self._give_back(left - (time.monotonic() - started))
+                self._progress.wait_for(lambda: self._is_failing() or is_done(), timeout=left)
+        self._return_wait_budget(left - (time.monotonic() - started))
 
-    def _is_in_trouble(self) -> bool:
-        return self._failures > 0 or self._helpless
+    def _is_failing(self) -> bool:
+        return self._failures > 0 or self._has_no_embedder
 
-    def _take_patience(self) -> float:
-        """All that is left: whoever comes meanwhile does not wait."""
+    def _take_wait_budget(self) -> float:
+        """Take the whole budget: concurrent callers do not wait."""
         with self._budget:
             now = time.monotonic()
-            left = min(PATIENCE, self._patience + PATIENCE_REGAINED * (now - self._patience_at))
-            self._patience, self._patience_at = 0.0, now
+            left = min(MAX_WAIT_S, self._wait_budget_s + REGAINED_S_PER_S * (now - self._budget_set_at))
+            self._wait_budget_s, self._budget_set_at = 0.0, now
             return left
 
-    def _give_back(self, unused: float) -> None:
+    def _return_wait_budget(self, unused: float) -> None:
         with self._budget:
-            self._patience += max(0.0, unused)
+            self._wait_budget_s += max(0.0, unused)
 
     def _run(self) -> None:
         self._wake.wait(BOOT_SECONDS)
@@ -169,124 +169,129 @@ class EmbeddingWorker:
                 if is_first:
                     self._warn_if_disabled()
                     is_first = False
-                self._empty_all()
+                self._process_all()
                 self._recover()
-                self._wake.wait(LOOK_AGAIN if self._something_waits() else LOOK_EVERY)
+                self._wake.wait(BUSY_POLL_INTERVAL_S if self._has_waiting_texts() else POLL_INTERVAL_S)
                 self._wake.clear()
             except Unavailable as exc:
-                self._pause(exc.message)
+                self._back_off(exc.message)
             except Exception:  # the boundary of this thread: it must not end while the server runs
                 if not self._stopping.is_set():  # else the files were closed meanwhile
                     log.exception("The embedding worker failed; it will try again")
-                self._pause("the server failed here")
+                self._back_off("internal error")
 
     def _warn_if_disabled(self) -> None:
-        recorded = next((space for pile in self._all_piles() if (space := pile.space())), None)
+        recorded = next((space for queue in self._all_queues() if (space := queue.space())), None)
         if not self._embedders.are_ready(recorded) and not self._stopping.is_set():
-            log.warning("semantic search disabled (no embedding backend)")  # the spec's words
+            log.warning("semantic search disabled (no embedding backend)")  # the text is fixed by the spec
 
-    def _all_piles(self) -> Iterable[TextQueue]:
-        return () if self._embedders.are_off else self._piles()
+    def _all_queues(self) -> Iterable[TextQueue]:
+        return () if self._embedders.are_off else self._queues()
 
-    def _something_waits(self) -> bool:
-        return any(pile.is_waiting() for pile in self._all_piles())
+    def _has_waiting_texts(self) -> bool:
+        return any(queue.is_waiting() for queue in self._all_queues())
 
-    def _pause(self, reason: str) -> None:
+    def _back_off(self, reason: str) -> None:
         self._failures += 1
         pause = min(MAX_BACKOFF_S, MIN_BACKOFF_S * 2 ** (self._failures - 1))
-        log.log(logging.WARNING if self._failures == 1 else logging.DEBUG, "Embedding waits %.0f s: %s", pause, reason)
+        log.log(
+            logging.WARNING if self._failures == 1 else logging.DEBUG,
+            "Embedding failed, will retry in %.0f s: %s",
+            pause,
+            reason,
+        )
         with self._progress:
             self._progress.notify_all()
         self._stopping.wait(pause)
 
     def _recover(self) -> None:
         if self._failures:
-            log.info("Embedding goes on")
+            log.info("Embedding works again")
         self._failures = 0
         with self._progress:
             self._progress.notify_all()
 
-    def _empty_all(self) -> None:
-        """One after the other, also after one that fails. Raises what the last failure was."""
+    def _process_all(self) -> None:
+        """Process all queues, also after a failure. Raises the last failure."""
         failed = None
-        for pile in self._all_piles():
+        for queue in self._all_queues():
             try:
-                self._empty(pile)
+                self._process(queue)
             except Unavailable as exc:
                 failed = exc
         if failed:
             raise failed
 
-    def _empty(self, pile: TextQueue) -> None:
-        """Embed what waits. Raises Unavailable when that does not work for now."""
-        if pile in self._settled and not pile.is_waiting():
+    def _process(self, queue: TextQueue) -> None:
+        """Embed the waiting texts. Raises Unavailable."""
+        if queue in self._settled and not queue.is_waiting():
             return
-        embedder = self._settle(pile)
-        self._helpless = embedder is None
-        space = pile.space()
-        while embedder and space and not self._stopping.is_set() and (jobs := pile.claim(self._name)):
+        embedder = self._choose_embedder(queue)
+        self._has_no_embedder = embedder is None
+        space = queue.space()
+        while embedder and space and not self._stopping.is_set() and (jobs := queue.claim(self._name)):
             try:
-                done = _shared_out(jobs, self._embedded(embedder, space, jobs))
+                done = _assign_vectors(jobs, self._embed(embedder, space, jobs))
             except Unavailable as exc:
-                pile.put_off(jobs, exc.message)
+                queue.postpone(jobs, exc.message)
                 raise
             except _Stopped:
                 return
-            if not pile.keep(space, done):
-                pile.let_go(self._name)
+            if not queue.save(space, done):
+                queue.release(self._name)
                 return
             self._recover()
 
-    def _embedded(self, embedder: Embedder, space: Space, jobs: Sequence[Job]) -> "Floats":
-        """Some texts at a time: a long note has hundreds of parts, and a server that is told to stop must. Raises
-        Unavailable if that fails, or if the vectors are not of the space."""
+    def _embed(self, embedder: Embedder, space: Space, jobs: Sequence[Job]) -> "Floats":
+        """Embed in batches: a long note has hundreds of parts, and the server must be able to stop. Raises Unavailable
+        if that fails, or if the vectors are not of the space."""
         import numpy as np
 
         texts = [text for job in jobs for text in (*job.parts, *([job.context] if job.context else []))]
         vectors = []
-        for start in range(0, len(texts), embedder.at_once):
+        for start in range(0, len(texts), embedder.batch_size):
             if self._stopping.is_set():
                 raise _Stopped
-            vectors.append(embedder.documents(texts[start : start + embedder.at_once]))
+            vectors.append(embedder.documents(texts[start : start + embedder.batch_size]))
             _check(space, vectors[-1])
         return np.concatenate(vectors)
 
-    def _settle(self, pile: TextQueue) -> Embedder | None:
-        """The embedder for a pile; one of another model than before takes the pile over, once, when it answers.
+    def _choose_embedder(self, queue: TextQueue) -> Embedder | None:
+        """The embedder for a queue. An embedder of another model adopts the queue once, when it answers.
 
         None if there is none, or if another server has chosen another model since: two servers that disagree must not
-        embed everything in turns for ever.
+        embed everything alternately forever.
         """
-        recorded = pile.space()
-        if recorded is None and not pile.is_waiting():
+        recorded = queue.space()
+        if recorded is None and not queue.is_waiting():
             return None
-        is_to_choose = pile.is_to_choose()
-        embedder = self._embedders.choose(None if is_to_choose else recorded)
+        is_choice_due = queue.is_choice_due()
+        embedder = self._embedders.choose(None if is_choice_due else recorded)
         is_same = recorded and embedder and (recorded.kind, recorded.model) == (embedder.kind, embedder.model)
-        if embedder is None or (is_same and not is_to_choose):
-            self._settled.add(pile)
+        if embedder is None or (is_same and not is_choice_due):
+            self._settled.add(queue)
             return embedder
-        if recorded and pile in self._settled and not is_to_choose:
+        if recorded and queue in self._settled and not is_choice_due:
             return None
         background = embedder.documents(BACKGROUND)
-        pile.adopt(space_of(embedder, background), background)
-        self._settled.add(pile)
+        queue.adopt(space_of(embedder, background), background)
+        self._settled.add(queue)
         return embedder
 
 
 class _Stopped(Exception):
-    """The server stops; what was claimed is given back."""
+    """The server stops; claimed texts are released."""
 
 
 def _check(space: Space, vectors: "Floats") -> None:
     if vectors.shape[1] != space.dimensions:
         raise Unavailable(
             f"{space.kind} answers with {vectors.shape[1]} numbers for {space.model} where {space.dimensions} are "
-            "kept. If the model has changed, run `memory-mcp models reindex`."
+            "stored. If the model has changed, run `memory-mcp models reindex`."
         )
 
 
-def _shared_out(jobs: Sequence[Job], vectors: "Floats") -> list[Done]:
+def _assign_vectors(jobs: Sequence[Job], vectors: "Floats") -> list[Done]:
     """The rows of each job's parts, and of its context, in the order they were embedded."""
     done = []
     for job in jobs:

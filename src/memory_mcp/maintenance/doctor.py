@@ -199,10 +199,10 @@ class Doctor:
     def _embedder(self, inspection: Inspection) -> Iterator[Finding]:
         inspection.checked["embedder"] += 1
         folder = self._embedding.model_folder
-        if self._embedding.kind not in ("auto", "builtin") or model_files.are_sound(folder):
+        if self._embedding.kind not in ("auto", "builtin") or model_files.are_valid(folder):
             return
         advice = "memory-mcp models pull fetches it"
-        if model_files.are_there(folder):
+        if model_files.are_installed(folder):
             yield Finding("embedder", str(folder), "problem", f"the model's files are not the ones we know; {advice}")
         elif self._embedding.kind == "builtin":
             yield Finding("embedder", str(folder), "problem", f"the model is not there; {advice}")

@@ -1,1 +1,1 @@
-"""Search: words (what to hand to FTS5), ranking (pure functions), vectors (cosine in process)."""
+"""Search: queries for FTS5, ranking (pure functions) and vectors (cosine in process)."""

@@ -1,7 +1,7 @@
 """Full-text queries that never fail, shared by every family.
 
-A query that uses FTS5's syntax and is valid is searched as it stands. Anything else is a few plain words: stop
-words out, the rest joined with OR, because an implicit AND answers nothing to most natural questions.
+A valid query in FTS5's syntax is searched unchanged. Any other query is a few plain words: without stop words, joined
+with OR, because an implicit AND finds nothing for most natural questions.
 
 FTS5's tokenizers find nothing inside Chinese, Japanese and Korean text and nothing inside camelCase. So text goes
 into an index through `spaced` and `parts`, and queries are rewritten to match.
@@ -15,7 +15,7 @@ from functools import cache
 
 import apsw
 
-MAX_QUERY_CHARS = 4000  # characters that are looked at: a pasted document is no question
+MAX_QUERY_CHARS = 4000  # the rest is ignored: a pasted document is not a query
 
 _STOP_WORDS = """
     a about above after again all also am an and any are as at be because been before being between both but by can
@@ -33,7 +33,7 @@ _CJK = (
 )
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _CJK_RUN = re.compile(f"[{_CJK}]+")
-# FTS5 takes newer emoji for letters. Digits in circles among them are digits.
+# FTS5 treats newer emoji as letters. Digits in circles stay digits.
 _PICTURE = re.compile("[\u2190-\u245f\u2500-\u2775\u2794-\u2bff\U0001f000-\U0001f0ff\U0001f10d-\U0001fbff]")
 _WORD = re.compile(r"[^\W_]+")
 _CONTRACTION = re.compile(
@@ -43,23 +43,23 @@ _CONTRACTION = re.compile(
 )
 _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\x00-\x7f]+")
 _QUOTED_OR_NOT = re.compile(r'"(?:[^"]|"")*"|[^"]+')
-# What nobody types by chance: quotes, a prefix star, operators in capitals, a column filter, a leading caret.
+# Signs of an expression: quotes, a prefix star, operators in capitals, a column filter, a leading caret.
 _SYNTAX = re.compile(r'["*]|\b(?:AND|OR|NOT|NEAR)\b|[\w}]\s*:|(?:^|\s)\^')
 
 
 def spaced(text: str) -> str:
-    """Text as it goes into an index of plain words: every CJK character a word of its own, pictures out of words."""
+    """Text for an index of plain words: every CJK character is a separate word, and pictures are removed."""
     text = _PICTURE.sub(" ", unicodedata.normalize("NFKC", text))
     return _CJK_CHARACTER.sub(r" \g<0> ", text)
 
 
 def parts(text: str) -> str:
-    """The pieces of the words that have pieces: 'camelCase' gives 'camel Case', 'plain' gives nothing."""
+    """The parts of compound words: 'camelCase' gives 'camel Case', 'plain' gives nothing."""
     return " ".join(" ".join(pieces) for word in _WORD.findall(text) if len(pieces := _camel(word)) > 1)
 
 
 def terms(query: str) -> list[str]:
-    """What to look for, each as an FTS5 phrase and once: the query's words, without stop words if others remain."""
+    """The query's words as distinct FTS5 phrases, without stop words if others remain."""
     plain = _CONTRACTION.sub(" ", unicodedata.normalize("NFKC", query[:MAX_QUERY_CHARS]))
     found = list(dict.fromkeys(_phrases(plain)))
     return [phrase for phrase in found if phrase.strip('"').casefold() not in STOP_WORDS] or found
@@ -70,7 +70,7 @@ def either(phrases: Iterable[str]) -> str:
 
 
 def reads_like_a_sentence(query: str) -> bool:
-    """Whether it holds words that nobody writes into an expression, such as 'the'. Operators do not count."""
+    """Whether it has stop words such as 'the', which an expression does not have. Operators do not count."""
     return any(
         word.casefold() in STOP_WORDS
         for word in _WORD.findall(query[:MAX_QUERY_CHARS])
@@ -83,9 +83,9 @@ def has_cjk(text: str) -> bool:
 
 
 def syntax(query: str, columns: Sequence[str]) -> str | None:
-    """The query as an FTS5 expression over these columns, if it is meant as one and valid; else None.
+    """The query as an FTS5 expression over these columns, if it is a valid one; else None.
 
-    CJK words in it become phrases of single characters when there are any, as `spaced` indexes them.
+    CJK words become phrases of single characters, as `spaced` indexes them.
     """
     if len(query) > MAX_QUERY_CHARS or not _SYNTAX.search(query):
         return None
@@ -99,13 +99,13 @@ def _phrases(query: str) -> Iterator[str]:
         if len(pieces := _camel(word)) > 1:
             yield f'"{" ".join(pieces)}"'
     for run in _CJK_RUN.findall(query):
-        # A question is one long run; its pairs of characters are what may stand in a memory.
+        # A question is one long run; a memory may have its pairs of characters.
         for start in range(max(1, len(run) - 1)):
             yield f'"{" ".join(run[start : start + 2])}"'
 
 
 def _words(text: str) -> list[str]:
-    """What stands between punctuation, symbols, spaces and control characters. The rest is left to FTS5."""
+    """The text split at punctuation, symbols, spaces and control characters. FTS5 does the rest."""
     apart = (" " if unicodedata.category(c)[0] in "PSZ" or unicodedata.category(c) == "Cc" else c for c in text)
     return "".join(apart).split()
 
@@ -121,7 +121,7 @@ def _phrased(piece: str) -> str:
 
 
 class _Checker:
-    """An empty index with the same columns: what it accepts, the real one accepts."""
+    """An empty index with the same columns, to check whether FTS5 accepts an expression."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""The piece of a text that shows why it was found."""
+"""Snippets: the part of a text that shows why it was found."""
 
 import re
 import threading
@@ -12,34 +12,34 @@ import apsw
 
 from memory_mcp.search import fts_query
 
-LENGTH = 240  # bytes of a piece
+LENGTH = 240  # bytes of a snippet
 LEAD = 60  # of those, before the first match
-MAX_CUT_SHIFT_BYTES = 20  # bytes to the next space, to which a cut is moved
-MAX_MATCHES = 1000  # that are looked at for the best piece
+MAX_CUT_SHIFT_BYTES = 20  # by which a cut is moved to the next space
+MAX_MATCHES = 1000  # considered for the best snippet
 
 _PREFIX = re.compile(r"(\w+)\*")
 
-Match = tuple[int, int, str]  # where it starts and ends, in bytes, and which term it is
+Match = tuple[int, int, str]  # start and end in bytes, and the term
 
 
 @dataclass(frozen=True)
 class _Sought:
-    """What to look for in a text."""
+    """The search terms for a text."""
 
     stems: frozenset[str]
     prefixes: tuple[str, ...]
-    texts: tuple[str, ...]  # as they stand: other scripts, and what has no word in it
+    texts: tuple[str, ...]  # literal: other scripts, and text without words
 
 
 def around(text: str, query: str) -> str | None:
-    """The piece of a text that holds most of a query's words, in any form of them. None if it holds none."""
+    """The part of a text with the greatest number of the query's words, in any form. None if there are none."""
     raw = text.encode()
     matches = sorted(_matches(text, raw, _sought(query)))[:MAX_MATCHES]
     return _cut(raw, max(0, _best(matches) - LEAD)) if matches else None
 
 
 def beginning(text: str, offset: int = 0) -> str:
-    """A text from its start, or from some character on."""
+    """The beginning of a text, or the part from a character on."""
     return _cut(text[offset : offset + LENGTH + MAX_CUT_SHIFT_BYTES].encode(), 0, more_before=offset > 0)
 
 
@@ -66,7 +66,7 @@ def _matches(text: str, raw: bytes, sought: _Sought) -> Iterator[Match]:
 
 
 def _has_part(word: bytes, stems: frozenset[str]) -> bool:
-    """Whether a piece of a camelCase word, or the plain form of a full-width one, is among the stems."""
+    """Whether a part of a camelCase word, or the plain form of a full-width one, is among the stems."""
     if word.islower() and word.isascii():
         return False
     plain = unicodedata.normalize("NFKC", word.decode())
@@ -74,15 +74,15 @@ def _has_part(word: bytes, stems: frozenset[str]) -> bool:
 
 
 def _best(matches: list[Match]) -> int:
-    """Where the piece starts that shows the most terms: a window that slides over the matches."""
+    """The start of the snippet with the greatest number of terms, found by a sliding window over the matches."""
     shown: Counter[str] = Counter()
-    best, most, last = 0, 0, 0
+    best, max_terms, last = 0, 0, 0
     for first, (start, _, term) in enumerate(matches):
         while last < len(matches) and (last == first or matches[last][1] <= start + LENGTH - LEAD):
             shown[matches[last][2]] += 1
             last += 1
-        if len(shown) > most:
-            best, most = start, len(shown)
+        if len(shown) > max_terms:
+            best, max_terms = start, len(shown)
         shown[term] -= 1
         if not shown[term]:
             del shown[term]
@@ -102,7 +102,7 @@ def _cut(raw: bytes, start: int, *, more_before: bool = False) -> str:
 
 
 class _Tokenizer(threading.local):
-    """The tokenizer of the indexes of words, so that a snippet matches exactly what a search does. One a thread."""
+    """The tokenizer of the word indexes, so that a snippet matches exactly as a search does. One per thread."""
 
     def __init__(self) -> None:
         self.connection = apsw.Connection(":memory:")
@@ -115,4 +115,4 @@ def _tokenizer() -> _Tokenizer:
 
 
 def _tokens(raw: bytes) -> list[Match]:
-    return _tokenizer().tokens(raw, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)  # type: ignore[return-value]  # the stub knows no such answer
+    return _tokenizer().tokens(raw, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)  # type: ignore[return-value]  # not in the stub

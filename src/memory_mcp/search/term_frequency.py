@@ -1,7 +1,7 @@
-"""A rank by words that depends on nothing but the memory itself.
+"""A rank by words that depends only on the memory itself.
 
-SQLite's bm25 weighs a word by how many memories of the file hold it, and a memory by their average length. A caller who
-may see a part of them could learn from its digits which words the others hold.
+SQLite's bm25 depends on how many memories of the file contain a word, and on their average length. A caller who may see
+only some of them could learn from its digits which words the others contain.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 
 K1, B = 1.2, 0.75  # as in SQLite's bm25
-TYPICAL_LENGTH = 100  # words of a memory, in place of the average
+TYPICAL_LENGTH = 100  # words of a memory, instead of the average
 
 
 def register(connection: apsw.Connection) -> None:

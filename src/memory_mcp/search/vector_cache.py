@@ -1,4 +1,4 @@
-"""A process's own copy of the vectors in a file, packed for search and brought up to date when somebody asks."""
+"""A process's copy of the vectors in a file, packed for search and updated before each use."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from memory_mcp.search.vectors import PackedVectors
 
-TOGETHER = 2048  # vectors that are packed at once
+BATCH_SIZE = 2048  # vectors packed at a time
 
 Changed = Callable[[int], Iterable[tuple[int, int, bytes | None]]]
-"""(change, memory, vector) of what changed after a change, a row for each part; no vector for a memory without any."""
+"""(change, memory, vector) of the changes after a change, a row for each part; no vector for a memory without any."""
 
 
 class VectorCache:
@@ -23,15 +23,15 @@ class VectorCache:
         self._lock = threading.Lock()
         self._packed: PackedVectors | None = None
         self._origin: object = None
-        self._reached = 0  # the last change that is in the copy
+        self._reached = 0  # the last change in the copy
 
     @contextmanager
     def vectors(self, origin: object, dimensions: int, changed: Changed) -> Iterator["PackedVectors"]:
-        """The vectors as they are now, until the block ends. The copy starts anew when they are of another origin."""
+        """The current vectors, until the block ends. For another origin the copy is rebuilt."""
         with self._lock:
             packed = self._packed
             if packed is None or origin != self._origin:
-                from memory_mcp.search.vectors import PackedVectors  # NumPy: only who has vectors pays for it
+                from memory_mcp.search.vectors import PackedVectors  # imports NumPy, only if there are vectors
 
                 packed = self._packed = PackedVectors(dimensions)
                 self._origin, self._reached = origin, 0
@@ -43,7 +43,7 @@ class VectorCache:
         reached = self._reached
         for reached, parts in groupby(changed(self._reached), key=itemgetter(0)):
             rows += [(memory, vector or b"") for _, memory, vector in parts]
-            if len(rows) >= TOGETHER:
+            if len(rows) >= BATCH_SIZE:
                 packed.put_all(rows)
                 self._reached, rows = reached, []
         if rows:

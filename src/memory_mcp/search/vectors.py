@@ -25,14 +25,14 @@ def unit(vector: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Cosines:
-    """How near each row is to a query. A memory has a row for each of its parts."""
+    """The cosine of each row with a query. A memory has a row for each of its parts."""
 
     owners: Numbers  # the memory of each row
     values: Floats
     rows_of: dict[int, list[int]]
 
     def of(self, owners: Iterable[int]) -> dict[int, tuple[float, int]]:
-        """For each of these memories that has a vector: the cosine of its nearest part, and which part that is."""
+        """For each of these memories that has a vector: the cosine and the number of its nearest part."""
         known = [(owner, self.rows_of[owner]) for owner in owners if owner in self.rows_of]
         firsts = self.values[[rows[0] for _, rows in known]].tolist()
         return {
@@ -45,21 +45,21 @@ class Cosines:
         part = int(values.argmax())
         return float(values[part]), part
 
-    def nearest(self, most: int, rows: Numbers | None = None) -> list[int]:
-        """The memories nearest to the query, the nearest first; only from these rows, if any are given."""
+    def nearest(self, limit: int, rows: Numbers | None = None) -> list[int]:
+        """The memories nearest to the query, nearest first; only from these rows, if any are given."""
         values = self.values if rows is None else self.values[rows]
-        wanted = most
+        wanted = limit
         while True:
-            wanted *= 4  # more than most, since one memory may have many rows among them
+            wanted *= 4  # more than the limit, since one memory may have many rows
             best = _best(values, wanted)
             order = best[np.argsort(-values[best], kind="stable")][:wanted]
             chosen = order if rows is None else rows[order]
             found = list(dict.fromkeys(self.owners[chosen].tolist()))
-            if len(found) >= most or wanted >= len(values):
-                return found[:most]
+            if len(found) >= limit or wanted >= len(values):
+                return found[:limit]
 
     def rows_allowed(self, flags: bytes) -> Numbers:
-        """The rows of the memories whose byte is set; the last byte stands for those beyond."""
+        """The rows of the memories whose byte is set; the last byte is for all memories beyond."""
         bytes_of = np.frombuffer(flags, dtype=np.uint8)
         return np.flatnonzero(bytes_of.take(self.owners, mode="clip"))
 
@@ -69,11 +69,11 @@ class Cosines:
 
 
 def _best(values: Floats, wanted: int) -> Numbers:
-    """Where the highest values stand, and all that equal the lowest of these, in the order of rows."""
+    """The rows of the highest values, and all rows equal to the lowest of these, in order."""
     if len(values) <= wanted:
         return np.arange(len(values))
     among = values
-    if len(values) > 8 * wanted:  # looking at the highest few per cent is faster than parting all of them
+    if len(values) > 8 * wanted:  # partitioning only the highest few per cent is faster
         high = values[values >= values.mean() + 2 * values.std()]
         among = high if len(high) >= wanted else values
     lowest = np.partition(among, len(among) - wanted)[len(among) - wanted]
@@ -81,7 +81,7 @@ def _best(values: Floats, wanted: int) -> Numbers:
 
 
 class PackedVectors:
-    """Vectors of memories, unit length, in one block of memory. Not thread-safe: whoever owns it locks."""
+    """Unit vectors of memories, in one block of memory. Not thread-safe: the owner locks."""
 
     def __init__(self, dimensions: int) -> None:
         self._dimensions = dimensions
@@ -91,8 +91,8 @@ class PackedVectors:
         self._rows_of: dict[int, list[int]] = {}
 
     def put_all(self, rows: Sequence[tuple[int, bytes]]) -> None:
-        """Set the vectors of many memories, one row for each part. What is no vector of this length belongs to another
-        model: a memory with such a one is left out."""
+        """Set the vectors of many memories, one row for each part. A vector of another length belongs to another model:
+        its memory is left out."""
         for owner in dict.fromkeys(owner for owner, _ in rows):
             self.drop(owner)
         foreign = {owner for owner, blob in rows if len(blob) != 4 * self._dimensions}
@@ -113,11 +113,11 @@ class PackedVectors:
                 rows[rows.index(self._count)] = row
 
     def cosines(self, query: Floats) -> Cosines:
-        """The cosine of every vector with the query's. It is over when the vectors change."""
+        """The cosine of every vector with the query. Valid until the vectors change."""
         return Cosines(self._owners[: self._count], self._block[: self._count] @ query, self._rows_of)
 
     def alike(self, one: int, other: int) -> float:
-        """The cosine of the parts that differ most. 0 if one memory has more parts than the other."""
+        """The lowest cosine of two corresponding parts. 0 if the numbers of parts differ."""
         rows, others = self._rows_of.get(one, []), self._rows_of.get(other, [])
         if len(rows) != len(others) or not rows:
             return 0.0
@@ -135,7 +135,7 @@ class PackedVectors:
 
     def _grow(self, rows: int) -> None:
         block, owners = self._block, self._owners
-        self._block = np.empty((rows, self._dimensions), dtype=np.float32)  # untouched, the spare part costs nothing
+        self._block = np.empty((rows, self._dimensions), dtype=np.float32)  # unused pages cost nothing
         self._owners = np.empty(rows, dtype=np.int64)
         self._block[: self._count] = block[: self._count]
         self._owners[: self._count] = owners[: self._count]

@@ -1,7 +1,7 @@
 """A search index: texts found by words (FTS5) and by meaning (vectors), in a SQLite file for each user.
 
-Two parts of the server use it. The notes family searches its own tables by it (`Tables` says what they are called).
-Recall has files of their own, recall.db, which hold the texts of the other families (`SearchIndex`).
+Two parts of the server use it. The notes family searches its own tables by it (`Tables` has their names).
+Recall has its own files, recall.db, with the texts of the other families (`SearchIndex`).
 """
 
 from memory_mcp.search_index.files import IndexFile, IndexFiles

@@ -25,10 +25,10 @@ MAX_BACKOFF_S = 60  # between two attempts at a text that fails
 
 
 class EmbeddingQueue:
-    """Implements embedding's TextQueue. Several processes may work on it at once, each on texts of its own."""
+    """Implements embedding's TextQueue. Several processes may use it at once, each for different texts."""
 
     def __init__(self, db: Database, tables: Tables, read_texts: ReadTexts, notify: Callable[[], None]) -> None:
-        """`notify` is called when there are fewer or more texts that wait."""
+        """`notify` is called when the number of waiting texts changes."""
         self._db = db
         self._queue = EmbedQueue(tables)
         self._vectors = VectorTable(tables)
@@ -43,9 +43,9 @@ class EmbeddingQueue:
         with self._db.read() as tx:
             return vectors.space(tx)
 
-    def is_to_choose(self) -> bool:
+    def is_choice_due(self) -> bool:
         with self._db.read() as tx:
-            return vectors.is_to_choose(tx)
+            return vectors.is_choice_due(tx)
 
     def adopt(self, space: Space, background: "Floats") -> None:
         from memory_mcp.search.vectors import pack
@@ -67,31 +67,31 @@ class EmbeddingQueue:
             texts = self._read_texts(tx, [seq for _, seq in claimed])
         return [_job(ticket, seq, texts[seq]) for ticket, seq in claimed]
 
-    def keep(self, space: Space, done: Sequence[Done]) -> bool:
+    def save(self, space: Space, done: Sequence[Done]) -> bool:
         with self._db.write() as tx:
             if vectors.space(tx) != space:
                 return False
             for one in done:
-                self._keep(tx, one)
+                self._save(tx, one)
         self._notify()
         return True
 
-    def _keep(self, tx: Write, done: Done) -> None:
+    def _save(self, tx: Write, done: Done) -> None:
         from memory_mcp.search.vectors import pack
 
         if queue.finish(tx, done.job.ticket):
             packed = {part: pack(vector) for part, vector in enumerate(done.parts)}
             if done.context is not None:
                 packed[-1] = pack(done.context)
-            self._vectors.keep(tx, done.job.key, packed)
+            self._vectors.save(tx, done.job.key, packed)
 
-    def put_off(self, jobs: Sequence[Job], reason: str) -> None:
+    def postpone(self, jobs: Sequence[Job], reason: str) -> None:
         with self._db.write() as tx:
             for job in jobs:
                 seconds = min(MAX_BACKOFF_S, 2 ** queue.attempts(tx, job.ticket)) * random.uniform(0.5, 1)  # noqa: S311
-                queue.put_off(tx, job.ticket, precise_stamp(tx.now + timedelta(seconds=seconds)), reason)
+                queue.postpone(tx, job.ticket, precise_stamp(tx.now + timedelta(seconds=seconds)), reason)
 
-    def let_go(self, worker: str) -> None:
+    def release(self, worker: str) -> None:
         with self._db.read() as reading:
             if not queue.has_claims(reading, worker):
                 return
@@ -100,7 +100,7 @@ class EmbeddingQueue:
 
 
 def _batch(due: Sequence[tuple[int, int, int]]) -> list[int]:
-    """The tickets of the texts to embed together. A text that has failed before goes alone: it may be why."""
+    """The tickets of the texts to embed together. A text that has failed before goes alone: it may be the cause."""
     tickets: list[int] = []
     characters = 0
     for ticket, attempts, length in due:

@@ -16,7 +16,7 @@ from memory_mcp.search_index.vector_search import VectorSearch
 
 @dataclass(frozen=True)
 class IndexFile:
-    """What this process has of one user's file."""
+    """One user's file, opened by this process."""
 
     db: Database
     vectors: VectorSearch
@@ -32,7 +32,7 @@ class IndexFiles:
         read_texts: ReadTexts,
         notify: Callable[[str], None] = lambda user: None,
     ) -> None:
-        """`notify` is called with the user when there are fewer or more texts that wait for their vectors."""
+        """`notify` is called with the user when the number of waiting texts changes."""
         self.tables = tables
         self.queries = QueryVectors(embedders)
         self.worker = EmbeddingWorker(embedders, lambda: [file.queue for file in self.existing()])
@@ -57,7 +57,7 @@ class IndexFiles:
         return self._tenants.exists(user)
 
     def existing(self) -> list[IndexFile]:
-        """Those that are open and still there: a look at the file of a deleted user would create it again."""
+        """The open files that still exist: opening the file of a deleted user would create it again."""
         return [file for user, file in list(self._files.items()) if self._tenants.exists(user)]
 
     def recreate(self, user: str) -> None:

@@ -11,17 +11,17 @@ from memory_mcp.search_index.storage.words import Allowed, WordIndex
 from memory_mcp.search_index.tables import Tables
 from memory_mcp.search_index.vector_search import Nearness, QueryVector, VectorSearch
 
-MAX_BY_WORDS = 200  # candidates that each way of searching brings, unless more are wanted
+MAX_BY_WORDS = 200  # candidates of each kind of search, unless more are wanted
 MAX_BY_VECTOR = 100
 DIGITS = 6  # of scores and their parts
 
 Parts = tuple[float | None, float | None, float]
-"""Cosine, lexical and importance; None for a part that was not looked at."""
+"""Cosine, lexical and importance; None for a part that was not computed."""
 
 
 @dataclass(frozen=True)
 class Candidates:
-    lexical: Mapping[int, float] | None  # None: words were not looked at
+    lexical: Mapping[int, float] | None  # None: not searched by words
     near: Nearness
 
     @property
@@ -29,7 +29,7 @@ class Candidates:
         return set(self.near.nearest) if self.lexical is None else {*self.lexical, *self.near.related}
 
     def parts(self, seq: int, importance: float) -> Parts:
-        """Rounded, so that the formula holds to the digit for who reads them."""
+        """The parts of the score, rounded, so that the formula holds exactly for the shown values."""
         cosine = self.near.scores.get(seq)
         return (
             None if cosine is None else round(cosine, DIGITS),
@@ -71,7 +71,7 @@ def score(parts: Parts) -> float:
 
 
 def snippet(query: str, own_title: str, content: str, part: int) -> str:
-    """Around the words that match; where none do, the part (by its number) that is nearest in meaning."""
+    """The snippet around the matching words; if there are none, the part (by number) nearest in meaning."""
     if (found := snippets.around(content, query)) is not None:
         return found
     if not part:

@@ -1,4 +1,4 @@
-"""An index of texts that are kept elsewhere: a cache, which may be deleted and filled again at any time."""
+"""An index of texts that are stored elsewhere: a cache, which may be deleted and rebuilt at any time."""
 
 import threading
 from collections import Counter
@@ -21,12 +21,12 @@ REBUILDING = "Its index was damaged and is being rebuilt; try again in a moment.
 
 
 class IndexRecreated(Unavailable):
-    """The file could not be read any more, and an empty one is in its place."""
+    """The file was damaged, and an empty one has replaced it."""
 
 
 class SearchIndex:
-    """Every user's texts, each in a group. Every method raises IndexRecreated, with an empty file in place, if the
-    user's file is damaged."""
+    """Every user's texts, each in a group. If a user's file is damaged, every method replaces it by an empty one and
+    raises IndexRecreated."""
 
     def __init__(self, tenants: Tenants, embedders: Embedders) -> None:
         self._files = IndexFiles(tenants, embedders, texts.TABLES, texts.texts_to_embed)
@@ -35,7 +35,7 @@ class SearchIndex:
         self._recreated: Counter[str] = Counter()
 
     def generation(self, user: str) -> int:
-        """Another number after the user's file was recreated."""
+        """Changes when the user's file is recreated."""
         return self._recreated[user]
 
     def has_file(self, user: str) -> bool:

@@ -17,7 +17,7 @@ from memory_mcp.search_index.tables import Tables
 if TYPE_CHECKING:
     from memory_mcp.search.vectors import Floats, PackedVectors
 
-MIN_DUPLICATE_COSINE = 0.95  # from which on two texts say nearly the same
+MIN_DUPLICATE_COSINE = 0.95  # from which on two texts count as duplicates
 MAX_DUPLICATES = 500
 MAX_EMBEDDED_CHARS = 2000  # of a query
 
@@ -31,13 +31,13 @@ class QueryVector:
 
     @classmethod
     def of(cls, queries: QueryVectors, space: Space, text: str) -> "QueryVector":
-        """It may take a while, so not within a transaction. Raises Unavailable saying why there is none."""
+        """Takes a while, so do not call it within a transaction. Raises Unavailable with the reason."""
         return cls(space, queries.vector(space, text[:MAX_EMBEDDED_CHARS]))
 
 
 @dataclass(frozen=True)
 class Nearness:
-    """What the vectors say about one query."""
+    """The result of a search by vectors."""
 
     scores: dict[int, float] = field(default_factory=dict)  # of each candidate that has a vector, in [0, 1]
     nearest: list[int] = field(default_factory=list)
@@ -55,10 +55,10 @@ class VectorSearch:
     def near(
         self, tx: Read, query: QueryVector, candidates: Iterable[int], flags: bytes | None, limit: int
     ) -> Nearness:
-        """Score these candidates and the `limit` texts nearest to the query. `flags` narrow what may be found: a
-        byte for each text."""
+        """Score these candidates and the `limit` texts nearest to the query. `flags`: a byte for each text that may be
+        found."""
         vector, space = query.vector, query.space
-        if vectors.space(tx) != space:  # another model's vectors, since a moment ago
+        if vectors.space(tx) != space:  # another model has taken over meanwhile
             return Nearness()
         background = _background(tx, space) @ vector
         with self._packed(tx, space) as packed:
@@ -74,7 +74,7 @@ class VectorSearch:
         return Nearness(scores, nearest, related, {seq: part for seq, (_, part) in found.items()})
 
     def duplicates(self, tx: Read, seq: int) -> list[int]:
-        """The other texts whose vectors all but equal this one's, the nearest first. None while it has no vector."""
+        """The other texts with nearly the same vectors, nearest first. Empty while the text has no vector."""
         vector, space = self._table.first(tx, seq), vectors.space(tx)
         if vector is None or space is None:
             return []
@@ -91,7 +91,7 @@ class VectorSearch:
         return self._cache.vectors((tx.generation, space), space.dimensions, partial(self._table.changed, tx))
 
     def _context(self, tx: Read, seqs: Sequence[int], query: "Floats") -> dict[int, float]:
-        """The cosine of each of these texts taken together with what was written just before it."""
+        """The cosine of each of these texts together with the one before it."""
         from memory_mcp.search.vectors import unpack
 
         if not self._table.tables.has_context:

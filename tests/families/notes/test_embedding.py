@@ -16,7 +16,7 @@ from memory_mcp.embedding.chunks import MAX_CHARS
 from memory_mcp.embedding.model_files import MODEL
 from memory_mcp.search.ranking import IMPORTANCE_WEIGHT, LEXICAL_WEIGHT
 from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.running import NotesFile, Server, be_impatient, needs_model, server
+from tests.embedding.running import NotesFile, Server, needs_model, server, shorten_timeouts
 from tests.waiting import eventually
 from tests.wire import Http, Stdio, http_server
 
@@ -31,8 +31,8 @@ def service() -> Iterator[FakeService]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    be_impatient(monkeypatch)
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten_timeouts(monkeypatch)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def ollama(service: FakeService) -> dict[str, Any]:
 
 @pytest.mark.parametrize("was_there", [True, False])
 def test_every_tool_works_while_ollama_is_down_and_the_queue_drains_when_it_is_back(
-    tmp_path: Path, service: FakeService, file: NotesFile, impatient: None, was_there: bool
+    tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None, was_there: bool
 ) -> None:
     if was_there:
         with server(tmp_path, **ollama(service)) as notes:
@@ -101,7 +101,7 @@ def use_every_tool(notes: Server) -> None:
 
 
 def test_nobody_is_told_to_pull_a_model_when_ollama_is_what_is_missing(
-    tmp_path: Path, service: FakeService, impatient: None
+    tmp_path: Path, service: FakeService, short_timeouts: None
 ) -> None:
     service.stop()
     with server(tmp_path, **ollama(service)) as notes:
@@ -126,41 +126,41 @@ def test_a_note_waits_once_however_often_it_changes(tmp_path: Path, file: NotesF
 
 
 def test_a_change_that_says_nothing_else_is_not_embedded(
-    tmp_path: Path, service: FakeService, file: NotesFile, impatient: None
+    tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None
 ) -> None:
     with server(tmp_path, **ollama(service)) as notes:
         id_ = notes.create("Coffee keeps me awake")
         eventually(file.is_done)
-        before = len(service.asked)
+        before = len(service.requests)
         notes.call("memory_update", id=id_, importance=0.9, add_tags=["drinks"], metadata_patch={"a": 1}, folder="x")
         notes.call("memory_get", id=id_)
         assert file.waiting() == 0
-        assert len(service.asked) == before
+        assert len(service.requests) == before
 
 
 def test_a_note_that_changes_while_it_is_embedded_gets_the_vector_of_its_new_text(
-    tmp_path: Path, service: FakeService, file: NotesFile, impatient: None
+    tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None
 ) -> None:
     held = service.hold("outdated")
     with server(tmp_path, **ollama(service)) as notes:
         id_ = notes.create("An outdated text")
         assert held.arrived.wait(10)
         notes.call("memory_update", id=id_, content="A current text")
-        held.let_go.set()
+        held.release.set()
         eventually(file.is_done)
     np.testing.assert_allclose(file.vectors(id_)[0], service.vector("A current text"), atol=1e-6)
 
 
 @pytest.mark.parametrize("soft", [True, False])
 def test_a_note_that_is_deleted_while_it_is_embedded_leaves_no_vector(
-    tmp_path: Path, service: FakeService, file: NotesFile, impatient: None, soft: bool
+    tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None, soft: bool
 ) -> None:
     held = service.hold("outdated")
     with server(tmp_path, **ollama(service)) as notes:
         id_ = notes.create("An outdated text")
         assert held.arrived.wait(10)
         notes.call("memory_delete", id=id_, soft=soft)
-        held.let_go.set()
+        held.release.set()
         kept = notes.create("A current text")
         eventually(lambda: file.vectors(kept))
         assert file.vectors(id_) == {}
@@ -171,7 +171,7 @@ def test_a_note_that_is_deleted_while_it_is_embedded_leaves_no_vector(
 
 
 def test_a_long_note_is_found_although_it_has_become_short_meanwhile(
-    tmp_path: Path, service: FakeService, file: NotesFile, impatient: None
+    tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None
 ) -> None:
     filling = "Nothing of interest happened on that day.\n\n" * 150
     with server(tmp_path, **ollama(service)) as notes:
@@ -183,13 +183,13 @@ def test_a_long_note_is_found_although_it_has_become_short_meanwhile(
         assert held.arrived.wait(10)
         for mode in ("semantic", "hybrid"):
             assert [hit["snippet"] for hit in notes.search("zebra", mode)] == ["It was shortened"]
-        held.let_go.set()
+        held.release.set()
         eventually(file.is_done)
         assert len(file.vectors(id_)) == 1
 
 
 def test_one_note_that_always_fails_does_not_hold_up_the_others(
-    tmp_path: Path, service: FakeService, file: NotesFile, impatient: None
+    tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None
 ) -> None:
     service.refused_word = "poison"
     with server(tmp_path, embedder="none") as notes:
@@ -203,7 +203,7 @@ def test_one_note_that_always_fails_does_not_hold_up_the_others(
 
 
 def test_a_killed_server_loses_no_note_that_waits(
-    tmp_path: Path, service: FakeService, file: NotesFile, impatient: None
+    tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None
 ) -> None:
     held = service.hold("unfinished")
     flags = ["--embedder", "ollama", "--ollama-host", service.url, "--embed-model", "tiny"]
@@ -211,7 +211,7 @@ def test_a_killed_server_loses_no_note_that_waits(
     id_ = victim.call("memory_create", content="unfinished business")["id"]
     assert held.arrived.wait(10)
     victim.kill()
-    held.let_go.set()
+    held.release.set()
     assert file.waiting() == 1
     assert file.rows("SELECT count(claimed_until) FROM embed_queue") == [(1,)]
 
@@ -222,13 +222,13 @@ def test_a_killed_server_loses_no_note_that_waits(
 
 
 def test_a_server_that_ends_lets_go_of_what_it_did_not_finish(
-    tmp_path: Path, service: FakeService, file: NotesFile, impatient: None
+    tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None
 ) -> None:
     held = service.hold("unfinished")
     with server(tmp_path, **ollama(service)) as notes:
         notes.create("unfinished business")
         assert held.arrived.wait(10)
-    held.let_go.set()
+    held.release.set()
     with server(tmp_path, **ollama(service)):
         eventually(file.is_done)
 
@@ -295,7 +295,7 @@ def test_what_a_paraphrase_asks_for_is_found_by_meaning_alone(tmp_path: Path, fi
 
 @needs_model
 def test_similar_names_notes_that_say_the_same_or_nearly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "PATIENCE", 15.0)  # a busy machine must not make this test fail
+    monkeypatch.setattr(worker, "MAX_WAIT_S", 15.0)  # a busy machine must not make this test fail
     with server(tmp_path, embedder="builtin") as notes:
         first = notes.call("memory_create", content="The staging server is restarted every night at two o'clock.")
         assert "similar" not in first
@@ -315,7 +315,7 @@ def test_similar_names_notes_that_say_the_same_or_nearly(tmp_path: Path, monkeyp
 
 @needs_model
 def test_long_notes_that_only_begin_alike_are_not_similar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "PATIENCE", 15.0)
+    monkeypatch.setattr(worker, "MAX_WAIT_S", 15.0)
     form = "Weekly report. Every entry follows the company's form, which everybody has to fill in.\n\n" * 18
     with server(tmp_path, embedder="builtin") as notes:
         notes.create(form + "My dog was taken to the vet since he would not eat any more. " * 15)
@@ -394,7 +394,7 @@ def test_while_notes_are_embedded_again_they_are_found_by_the_vectors_they_have(
         assert held.arrived.wait(30)
         found = http.modern_call("memory_search", query="savings on a shelf", search_mode="semantic")
         during = stats_of(browser)
-        service.let_go()
+        service.release()
         eventually(lambda: stats_of(browser)["queue_size"] == 0)
         after = stats_of(browser)
 
@@ -408,7 +408,7 @@ def test_while_notes_are_embedded_again_they_are_found_by_the_vectors_they_have(
 
 
 def test_a_reindex_chooses_the_embedder_again(
-    tmp_path: Path, service: FakeService, file: NotesFile, impatient: None
+    tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None
 ) -> None:
     with server(tmp_path, **ollama(service)) as notes:
         id_ = notes.create("Coffee keeps me awake")

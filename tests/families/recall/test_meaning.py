@@ -11,7 +11,7 @@ from memory_mcp.families.family import Match
 from memory_mcp.families.recall.operations import RANK_SHARE, fused
 from memory_mcp.search import ranking
 from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.running import Server, be_impatient, needs_model, server
+from tests.embedding.running import Server, needs_model, server, shorten_timeouts
 from tests.families.recall.calls import FAMILIES, PORTAL, checked
 from tests.waiting import eventually
 
@@ -26,8 +26,8 @@ def service() -> Iterator[FakeService]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    be_impatient(monkeypatch)
+def short_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten_timeouts(monkeypatch)
 
 
 def keep(kept: Server, content: str, name: str = "one", *, portals: bool = False) -> None:
@@ -60,7 +60,7 @@ def waiting(data_dir: Path) -> int:
 
 
 @needs_model
-def test_what_shares_no_word_with_the_question_is_found_in_every_family(tmp_path: Path, impatient: None) -> None:
+def test_what_shares_no_word_with_the_question_is_found_in_every_family(tmp_path: Path, short_timeouts: None) -> None:
     with server(tmp_path, embedder="builtin", **EVERYTHING) as kept:
         keep(kept, "The feline chased a rodent across the barn.", portals=True)
         for number, text in enumerate(
@@ -78,7 +78,7 @@ def test_what_shares_no_word_with_the_question_is_found_in_every_family(tmp_path
 
 
 def test_copies_without_vectors_do_not_outrank_notes_that_have_them(
-    tmp_path: Path, service: FakeService, impatient: None
+    tmp_path: Path, service: FakeService, short_timeouts: None
 ) -> None:
     options = {"embedder": "ollama", "ollama_host": service.url, "embed_model": "tiny", **EVERYTHING}
     with server(tmp_path, **options) as kept:
@@ -92,7 +92,9 @@ def test_copies_without_vectors_do_not_outrank_notes_that_have_them(
         service.start()
 
 
-def test_a_server_whose_embedder_is_down_finds_by_words(tmp_path: Path, service: FakeService, impatient: None) -> None:
+def test_a_server_whose_embedder_is_down_finds_by_words(
+    tmp_path: Path, service: FakeService, short_timeouts: None
+) -> None:
     service.stop()
     options = {"embedder": "ollama", "ollama_host": service.url, "embed_model": "tiny", **EVERYTHING}
     with server(tmp_path, **options) as kept:

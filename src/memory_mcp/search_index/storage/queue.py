@@ -13,7 +13,7 @@ class EmbedQueue:
     tables: Tables
 
     def add(self, tx: Write, seq: int) -> None:
-        """Have a text embedded, or embedded again. What a worker that has claimed it makes is not kept."""
+        """Queue a text to be embedded (again). The result of a worker that has claimed it is discarded."""
         self.remove(tx, seq)
         tx.all(
             f"INSERT INTO embed_queue ({self.tables.queue_owner}, due_at) VALUES (:seq, :now)",
@@ -24,7 +24,7 @@ class EmbedQueue:
         tx.all(f"DELETE FROM embed_queue WHERE {self.tables.queue_owner} = :seq", {"seq": seq})
 
     def refill(self, tx: Write) -> None:
-        """Have every live text embedded again."""
+        """Queue every live text to be embedded again."""
         tx.all("DELETE FROM embed_queue")
         tx.all(
             f"""
@@ -66,11 +66,11 @@ def is_waiting(tx: Read) -> bool:
 
 
 def finish(tx: Write, ticket: int) -> bool:
-    """Take a text off the queue. False if it has changed since and waits again, or is gone."""
+    """Remove a text from the queue. False if it has changed and waits again, or was deleted."""
     return bool(tx.all("DELETE FROM embed_queue WHERE ticket = :ticket RETURNING 1", {"ticket": ticket}))
 
 
-def put_off(tx: Write, ticket: int, until: str, reason: str) -> None:
+def postpone(tx: Write, ticket: int, until: str, reason: str) -> None:
     tx.all(
         """
         UPDATE embed_queue

@@ -1,4 +1,4 @@
-"""SQL of the texts of a `SearchIndex` and of the groups they are in."""
+"""SQL for the texts of a `SearchIndex` and their groups."""
 
 import json
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ def ids_in(tx: Read, group: str) -> set[str]:
 
 
 def insert_all(tx: Write, group: str, texts: Sequence[IndexText]) -> None:
-    """With their words and tags; their vectors follow. A text whose id is there is left as it is."""
+    """Insert texts with their words and tags; their vectors follow. A text whose id exists stays unchanged."""
     group_id = _group_id(tx, group)
     for text in texts:
         row = tx.one(
@@ -92,7 +92,7 @@ def _index(tx: Write, seq: int, text: IndexText) -> None:
 
 
 def delete_all(tx: Write, ids: Sequence[str]) -> None:
-    """With their tags, words and vectors."""
+    """Delete texts with their tags, words and vectors."""
     tx.all("DELETE FROM texts WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(list(ids))})
 
 
@@ -116,7 +116,7 @@ def texts_to_embed(tx: Read, seqs: Sequence[int]) -> dict[int, EmbedText]:
 
 
 def allowed(tx: Read, group_prefix: str, tags: Sequence[str]) -> Allowed:
-    """The texts of groups whose name starts so, with all of these tags."""
+    """The texts with all of these tags, in groups whose names have this prefix."""
     keys = {f"tag{number}": _tag_key(tag) for number, tag in enumerate(tags)}
     tagged = "".join(f" AND seq IN (SELECT text_seq FROM text_tags WHERE tag_key = :{key})" for key in keys)
     values: dict[str, Any] = {"prefix": group_prefix, **keys}

@@ -1,4 +1,4 @@
-"""SQL of the vectors of texts, and of the space they are of."""
+"""SQL for the vectors of texts, and for their space."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +14,8 @@ from memory_mcp.search_index.tables import Tables
 class VectorTable:
     tables: Tables
 
-    def keep(self, tx: Write, seq: int, vectors: Mapping[int, bytes]) -> None:
-        """Vectors by part; -1 is the text with what was written just before it."""
+    def save(self, tx: Write, seq: int, vectors: Mapping[int, bytes]) -> None:
+        """Replace a text's vectors, given by part; -1 is the text together with the one before it."""
         table, owner = self.tables.vectors, self.tables.owner
         tx.all(f"DELETE FROM {table} WHERE {owner} = :seq", {"seq": seq})
         for part, vector in vectors.items():
@@ -25,23 +25,23 @@ class VectorTable:
             )
 
     def forget(self, tx: Write, seq: int) -> None:
-        """Forget the vectors of a text, and that it waits for new ones."""
+        """Delete the vectors of a text, and remove it from the queue."""
         EmbedQueue(self.tables).remove(tx, seq)
         tx.all(f"DELETE FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq", {"seq": seq})
 
     def forget_context(self, tx: Write, seq: int) -> None:
-        """Forget the vector that a text has together with what was written just before it."""
+        """Delete the vector of a text together with the one before it."""
         tx.all(f"DELETE FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq AND part = -1", {"seq": seq})
 
     def forget_all(self, tx: Write) -> None:
-        """Forget all vectors: every text waits."""
+        """Delete all vectors, and queue every text."""
         tx.all("DELETE FROM embedding_space")
         tx.all(f"DELETE FROM {self.tables.vectors}")
         EmbedQueue(self.tables).refill(tx)
 
     def renew(self, tx: Write) -> None:
-        """Have every text embedded again by an embedder that is chosen again. Until new vectors are there, the old
-        ones stay."""
+        """Queue every text to be embedded again, by an embedder that is chosen again. Old vectors stay until new ones
+        replace them."""
         tx.all("UPDATE embedding_space SET chosen_at = ''")
         EmbedQueue(self.tables).refill(tx)
 
@@ -53,8 +53,7 @@ class VectorTable:
         return row[0] if row else None
 
     def contexts(self, tx: Read, seqs: Sequence[int], length: int) -> dict[int, bytes]:
-        """Of these texts, each taken together with what was written just before it: those vectors that are `length`
-        bytes long."""
+        """The vectors of these texts, each together with the one before it, that are `length` bytes long."""
         rows = tx.all(
             f"""
             SELECT {self.tables.owner}, vector FROM {self.tables.vectors}
@@ -66,8 +65,7 @@ class VectorTable:
         return dict(rows)
 
     def changed(self, tx: Read, after: int) -> Iterator[tuple[int, int, bytes | None]]:
-        """(change, text, vector) of what changed after `after`, a row for each part; no vector for a text without
-        any."""
+        """(change, text, vector) of changes after `after`, a row for each part; no vector for a text without any."""
         owner = self.tables.owner
         return tx.each(
             f"""
@@ -83,7 +81,7 @@ class VectorTable:
 
 
 def space(tx: Read) -> Space | None:
-    """The space the vectors are of."""
+    """The space of the vectors."""
     row = tx.one("SELECT name FROM embedding_space")
     return Space.parse(row[0]) if row else None
 
@@ -94,7 +92,7 @@ def background(tx: Read) -> bytes:
 
 
 def set_space(tx: Write, space: Space, background: bytes) -> None:
-    """From now on vectors are of this space, as those are that there are."""
+    """Record the space of the stored and of all new vectors."""
     tx.all(
         """
         INSERT OR REPLACE INTO embedding_space (only_one, name, dimensions, background, chosen_at)
@@ -109,6 +107,6 @@ def set_space(tx: Write, space: Space, background: bytes) -> None:
     )
 
 
-def is_to_choose(tx: Read) -> bool:
+def is_choice_due(tx: Read) -> bool:
     """Whether the embedder is to be chosen again."""
     return tx.one("SELECT 1 FROM embedding_space WHERE chosen_at = ''") is not None

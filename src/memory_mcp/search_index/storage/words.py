@@ -10,7 +10,7 @@ from memory_mcp.search import fts_query, term_frequency
 from memory_mcp.search_index.tables import Tables
 
 OWN_COLUMNS = "{title content tags parts}"
-CONTEXT_SHARE = 0.6  # what a word of the text before counts next to one of the text itself
+CONTEXT_SHARE = 0.6  # the weight of a word of the text before, relative to one of the text itself
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ class WordIndex:
     tx: Read
     tables: Tables
     allowed: Allowed | None
-    is_confined: bool = False  # nothing of the texts that are not allowed may show, not even in the digits of a score
+    is_confined: bool = False  # scores must not depend on texts that are not allowed
 
     def expression(self, query: str) -> str | None:
-        """Phrases, prefixes and operators, but no columns: "Context: …" is a text, and so is "Do NOT deploy"."""
+        """Phrases, prefixes and operators, but no columns: "Context: …" and "Do NOT deploy" are plain text."""
         return None if fts_query.reads_like_a_sentence(query) else fts_query.syntax(query, ("nothing",))
 
     def documents(self) -> int:
@@ -79,26 +79,26 @@ class WordIndex:
             return self.allowed.count
         return self.tx.number(f"SELECT count(*) FROM {self.tables.words}_docsize")
 
-    def count(self, term: str, most: int) -> int:
+    def count(self, term: str, limit: int) -> int:
         words = self.tables.words
         return self.tx.number(
             f"""
             SELECT count(*) FROM (
-                SELECT 1 FROM {words} WHERE {words} MATCH :term {self._only("rowid")} LIMIT :most
+                SELECT 1 FROM {words} WHERE {words} MATCH :term {self._only("rowid")} LIMIT :limit
             )
             """,
-            self._values() | {"term": term, "most": most},
+            self._values() | {"term": term, "limit": limit},
         )
 
     def holding(self, term: str, among: Collection[int]) -> dict[int, float]:
-        """Those whose context alone holds it do so less."""
+        """Texts with the term only in their context have a lower degree."""
         own = dict.fromkeys(self._matches(f"{OWN_COLUMNS} : {term}", among), 1.0)
         if not self.tables.has_context:
             return own
         return dict.fromkeys(self._matches(f"{{context}} : {term}", among), CONTEXT_SHARE) | own
 
     def _matches(self, expression: str, among: Collection[int]) -> list[int]:
-        # The plus keeps SQLite from running MATCH once for each of them.
+        # The plus prevents SQLite from running MATCH once for each of them.
         rows = self.tx.all(
             f"""
             SELECT rowid FROM {self.tables.words}
@@ -108,20 +108,20 @@ class WordIndex:
         )
         return [seq for (seq,) in rows]
 
-    def matching(self, expression: str, most: int) -> dict[int, float]:
+    def matching(self, expression: str, limit: int) -> dict[int, float]:
         """The bm25 of the best matches, higher for better."""
-        # The plus keeps FTS5's own sorter out, which is slower than SQLite's.
+        # The plus avoids FTS5's own sorter, which is slower than SQLite's.
         rows = self.tx.all(
             f"""
             SELECT rowid, -rank FROM {self.tables.words}
-            WHERE {self.tables.words} MATCH :expression {self._only("rowid")} ORDER BY +rank LIMIT :most
+            WHERE {self.tables.words} MATCH :expression {self._only("rowid")} ORDER BY +rank LIMIT :limit
             """,
-            self._values() | {"expression": expression, "most": most},
+            self._values() | {"expression": expression, "limit": limit},
         )
         return self._by_frequency(expression, [seq for seq, _ in rows]) if self.is_confined else dict(rows)
 
     def _by_frequency(self, expression: str, among: Collection[int]) -> dict[int, float]:
-        """A rank of these that no other text has a part in."""
+        """A rank of these texts that does not depend on any other text."""
         term_frequency.register(self.tx.connection)
         words = self.tables.words
         rows = self.tx.all(
@@ -133,24 +133,24 @@ class WordIndex:
         )
         return dict(rows)
 
-    def matching_syntax(self, expression: str, most: int) -> dict[int, float]:
-        """An expression is about a text, and not about the one before it."""
-        return self.matching(f"{OWN_COLUMNS} : ({expression})", most)
+    def matching_syntax(self, expression: str, limit: int) -> dict[int, float]:
+        """An expression matches a text, not the one before it."""
+        return self.matching(f"{OWN_COLUMNS} : ({expression})", limit)
 
-    def containing(self, text: str, most: int) -> dict[int, float]:
-        """The newest texts that hold a text without any word in it, such as an emoji: no index knows it."""
+    def containing(self, text: str, limit: int) -> dict[int, float]:
+        """The newest texts that contain a text without words, such as an emoji, which is not in the index."""
         rows = self.tx.all(
             f"""
             SELECT seq, 1.0 FROM {self.tables.texts}
             WHERE {self.tables.live} AND (instr(title, :text) OR instr(content, :text)) {self._only("seq")}
-            ORDER BY seq DESC LIMIT :most
+            ORDER BY seq DESC LIMIT :limit
             """,
-            self._values() | {"text": text, "most": most},
+            self._values() | {"text": text, "limit": limit},
         )
         return dict(rows)
 
     def _only(self, seq: str) -> str:
-        """A further condition that a text may be found: a look at its byte, 40 times as fast as one at its row."""
+        """A condition that a text is allowed, by its byte: 40 times as fast as by its row."""
         return f"AND substr(:flags, {seq} + 1, 1) = x'01'" if self.allowed else ""
 
     def _values(self) -> dict[str, Any]:
