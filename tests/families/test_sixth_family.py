@@ -34,7 +34,7 @@ from memory_mcp.maintenance import Export, read_export
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.sessions import Connection, Session
 from tests.conftest import Clock, connected
-from tests.maintenance.house import chosen
+from tests.maintenance.sample_data import chosen
 
 pytestmark = pytest.mark.anyio
 
@@ -151,10 +151,10 @@ class DiaryWrite(Arguments):
 
 
 @diary.tool(DiaryWrite, answers=Written, title="Write a day", needs=Scope.WRITE)
-def diary_write(call: Call[Diary], asked: DiaryWrite) -> Written:
+def diary_write(call: Call[Diary], arguments: DiaryWrite) -> Written:
     """Write down what happened."""
-    call.operations.write(call.caller, asked.day, asked.content)
-    return Written(asked.day)
+    call.operations.write(call.caller, arguments.day, arguments.content)
+    return Written(arguments.day)
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_it_is_exported_and_imported(app: App, written: Diary, tmp_path: Path) -
 def test_the_doctor_looks_at_its_file(app: App, written: Diary, tmp_path: Path) -> None:
     written.write(ME, "someday", "x")
     with maintained(tmp_path) as maintenance:
-        found = maintenance.doctor.look(repair=False)
+        found = maintenance.doctor.check(repair=False)
         assert (found.checked["days"], [one.message for one in found.problems]) == (2, ["someday is no day"])
 
 
@@ -226,7 +226,7 @@ def test_a_damaged_file_of_it_is_found(tmp_path: Path) -> None:
     content[4096:8192] = b"\xff" * 4096
     file.write_bytes(content)
     with maintained(tmp_path) as maintenance:
-        [problem] = maintenance.doctor.look(repair=False).problems
+        [problem] = maintenance.doctor.check(repair=False).problems
     assert (problem.check, problem.place) == ("database", "diary.db")
 
 

@@ -18,7 +18,7 @@ from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.imports import read_export
 from tests.importers.conftest import ME, move, outcome
 from tests.importers.test_foreign_files import notes
-from tests.maintenance.house import opened
+from tests.maintenance.sample_data import opened
 
 
 def kept_json(path: Path, value: Any) -> Path:

@@ -1,4 +1,4 @@
-"""A backup holds everything, and comes back as it was; what is no whole backup is refused, and nothing is touched."""
+"""A backup has everything, and a restore brings it back; an invalid backup is refused, and nothing is changed."""
 
 import errno
 import json
@@ -23,7 +23,7 @@ from memory_mcp.families.registry import FAMILIES
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance import archive, finish_restore
 from memory_mcp.maintenance.model import ManifestEntry
-from tests.maintenance.house import LOCAL, answer, fill, furnish, maintenance_of, opened, run, state, tree
+from tests.maintenance.sample_data import LOCAL, answer, fill, furnish, maintenance_of, opened, run, state, tree
 from tests.processes import Process, environment
 from tests.waiting import eventually
 from tests.wire import Stdio
@@ -35,7 +35,7 @@ Change = Callable[[dict[str, bytes], dict[str, Any]], object]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with something of everything, but portals, to be copied."""
+    """A data directory with data of every family except portals, to be copied."""
     data_dir = tmp_path_factory.mktemp("model") / "data"
     furnish(data_dir)
     return data_dir
@@ -48,7 +48,7 @@ def furnished(model: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def made(model: Path) -> Path:
-    """A backup of it."""
+    """A backup of `model`."""
     with maintenance_of(model) as maintenance:
         assert maintenance.backup.make(model.parent / "b.zip").left_out == ()
     return model.parent / "b.zip"
@@ -59,7 +59,7 @@ def restored(file: Path, data_dir: Path, **more: Any) -> Any:
         return maintenance.restore.run(file)
 
 
-def test_two_tenants_and_every_family_come_back_as_they_were(tmp_path: Path) -> None:
+def test_a_restore_brings_back_two_tenants_and_every_family(tmp_path: Path) -> None:
     data_dir, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     other = furnish(data_dir, elsewhere, portals=True)
     before = [state(data_dir, caller, portals=True) for caller in (LOCAL, other)]
@@ -74,7 +74,7 @@ def test_two_tenants_and_every_family_come_back_as_they_were(tmp_path: Path) -> 
     assert [state(tmp_path / "new", caller, portals=True) for caller in (LOCAL, other)] == before
     assert (tmp_path / "new" / "config.toml").read_text() == 'log_level = "warning"\n'
     assert "was not touched" in done["notices"][0]
-    assert "revoked since" in done["notices"][-1]
+    assert "revoked after the backup" in done["notices"][-1]
     for path in (data_dir / "stores").rglob("*.md"):
         again = tmp_path / "new" / path.relative_to(data_dir)
         assert again.stat().st_mtime_ns == path.stat().st_mtime_ns
@@ -84,7 +84,7 @@ def test_two_tenants_and_every_family_come_back_as_they_were(tmp_path: Path) -> 
     assert diagnosis["findings"] == []
 
 
-def test_a_store_whose_folder_is_gone_comes_back_in_the_data_directory(tmp_path: Path) -> None:
+def test_a_store_whose_folder_is_gone_is_restored_in_the_data_directory(tmp_path: Path) -> None:
     data_dir, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     furnish(data_dir, elsewhere)
     with maintenance_of(data_dir) as maintenance:
@@ -97,9 +97,9 @@ def test_a_store_whose_folder_is_gone_comes_back_in_the_data_directory(tmp_path:
     assert not (data_dir / "elsewhere").exists()
 
 
-def test_what_was_there_is_kept_aside_and_its_logs_do_not_mix_in(furnished: Path, made: Path, tmp_path: Path) -> None:
+def test_former_data_is_moved_aside_with_its_wal(furnished: Path, made: Path, tmp_path: Path) -> None:
     data_dir = furnished
-    connection = apsw.Connection(str(data_dir / "memory.db"))  # as a server that was killed leaves it: with a WAL
+    connection = apsw.Connection(str(data_dir / "memory.db"))  # with a WAL, as a killed server leaves it
     connection.execute("UPDATE vault_memories SET content = 'later'")
     wal = (data_dir / "memory.db-wal").read_bytes()
     before = tree(data_dir)
@@ -112,7 +112,7 @@ def test_what_was_there_is_kept_aside_and_its_logs_do_not_mix_in(furnished: Path
         assert app.vault.get(LOCAL, "k").content == "content of local"
 
 
-def test_the_vaults_file_may_lie_elsewhere(tmp_path: Path) -> None:
+def test_the_vaults_file_may_be_elsewhere(tmp_path: Path) -> None:
     data_dir, vault = tmp_path / "data", tmp_path / "disk" / "v.db"
     with opened(data_dir, db_path=vault) as app:
         fill(app, LOCAL, "local")
@@ -132,7 +132,7 @@ def archive_memory(key: str) -> Any:
     return NewMemory("vault", key, "content")
 
 
-def test_settings_that_put_the_vault_elsewhere_do_not_hide_it(tmp_path: Path) -> None:
+def test_settings_in_a_backup_do_not_hide_the_vault(tmp_path: Path) -> None:
     data_dir, vault = tmp_path / "data", tmp_path / "disk" / "v.db"
     data_dir.mkdir()
     (data_dir / "config.toml").write_text(f'db_path = "{vault}"\nlog_level = "error"\n')
@@ -148,9 +148,7 @@ def test_settings_that_put_the_vault_elsewhere_do_not_hide_it(tmp_path: Path) ->
         assert app.vault.has(LOCAL, "k")
 
 
-def test_settings_that_put_the_vault_elsewhere_do_not_hide_what_a_backup_without_them_brings(
-    made: Path, tmp_path: Path
-) -> None:
+def test_current_settings_do_not_hide_a_restored_vault(made: Path, tmp_path: Path) -> None:
     data_dir, vault = tmp_path / "data", tmp_path / "disk" / "v.db"
     data_dir.mkdir()
     (data_dir / "config.toml").write_text(f'db_path = "{vault}"\n')
@@ -174,11 +172,11 @@ def test_an_empty_data_directory(tmp_path: Path) -> None:
     assert answer("backup", tmp_path / "b.zip", "--data-dir", data_dir)["files"] == 0
     assert answer("restore", tmp_path / "b.zip", "--data-dir", data_dir)["files"] == 0
     assert answer("doctor", "--data-dir", data_dir)["well"] is True
-    assert run("backup", tmp_path / "b.zip", "--data-dir", data_dir).returncode == 0  # over a former one
+    assert run("backup", tmp_path / "b.zip", "--data-dir", data_dir).returncode == 0  # overwrites a former one
 
 
-def test_every_file_that_a_server_makes_is_kept_or_known_to_heal(furnished: Path, tmp_path: Path) -> None:
-    """A new kind of file says which it is: DatabaseKind."""
+def test_every_file_is_in_a_backup_or_can_be_rebuilt(furnished: Path, tmp_path: Path) -> None:
+    """A new kind of file declares which: DatabaseKind."""
     data_dir = furnished
     with maintenance_of(data_dir) as maintenance:
         maintenance.backup.make(tmp_path / "b.zip")
@@ -188,22 +186,22 @@ def test_every_file_that_a_server_makes_is_kept_or_known_to_heal(furnished: Path
         assert path.relative_to(data_dir).as_posix() in kept or path.name in caches
 
 
-def test_a_file_that_is_no_backup_is_not_overwritten(tmp_path: Path) -> None:
+def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "thesis.txt").write_text("years of work")
-    with maintenance_of(tmp_path / "data") as maintenance, pytest.raises(Conflict, match="no backup"):
+    with maintenance_of(tmp_path / "data") as maintenance, pytest.raises(Conflict, match="not a backup"):
         maintenance.backup.make(tmp_path / "thesis.txt")
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 
 @pytest.mark.parametrize("listed", ['{"manifest_version": 3, "name": "ext"}', '{"format": "other/1"}', "[]", "rubbish"])
 def test_a_zip_of_another_program_is_not_overwritten(tmp_path: Path, listed: str) -> None:
-    """Browser extensions and others have a manifest.json, too."""
+    """Browser extensions also have a manifest.json."""
     (tmp_path / "data").mkdir()
     with zipfile.ZipFile(tmp_path / "ext.zip", "w") as foreign:
         foreign.writestr("manifest.json", listed)
     before = (tmp_path / "ext.zip").read_bytes()
-    with maintenance_of(tmp_path / "data") as maintenance, pytest.raises(Conflict, match="no backup"):
+    with maintenance_of(tmp_path / "data") as maintenance, pytest.raises(Conflict, match="not a backup"):
         maintenance.backup.make(tmp_path / "ext.zip")
     assert (tmp_path / "ext.zip").read_bytes() == before
 
@@ -218,7 +216,7 @@ def test_a_damaged_database_is_left_out_and_reported(furnished: Path, tmp_path: 
     assert "memory.db" in zipfile.ZipFile(tmp_path / "b.zip").namelist()
 
 
-def test_a_former_backup_is_not_replaced_by_one_that_lacks_something(furnished: Path, tmp_path: Path) -> None:
+def test_an_incomplete_backup_does_not_replace_a_former_one(furnished: Path, tmp_path: Path) -> None:
     assert run("backup", tmp_path / "b.zip", "--data-dir", furnished).returncode == 0
     before = (tmp_path / "b.zip").read_bytes()
     for beside in ("", "-wal", "-shm"):
@@ -235,47 +233,47 @@ def test_a_former_backup_is_not_replaced_by_one_that_lacks_something(furnished: 
 
 
 def rewritten(source: Path, target: Path, change: Change) -> Path:
-    """A backup that somebody has changed, its seal made anew."""
+    """A backup that was changed, with a new seal."""
     with zipfile.ZipFile(source) as reading:
         parts = {name: reading.read(name) for name in reading.namelist() if name != archive.LIST}
-        said = json.loads(reading.read(archive.LIST))
-    said.pop("seal")
-    change(parts, said)
-    said.setdefault("seal", archive._seal(said))
+        contents = json.loads(reading.read(archive.LIST))
+    contents.pop("seal")
+    change(parts, contents)
+    contents.setdefault("seal", archive._digest(contents))
     with zipfile.ZipFile(target, "w") as writing:
         for name, data in parts.items():
             writing.writestr(name, data)
-        writing.writestr(archive.LIST, json.dumps(said))
+        writing.writestr(archive.LIST, json.dumps(contents))
     return target
 
 
 def add(name: str, kind: str, data: bytes = b"x") -> Change:
-    def change(parts: dict[str, bytes], said: dict[str, Any]) -> None:
+    def change(parts: dict[str, bytes], contents: dict[str, Any]) -> None:
         parts[name] = data
         entry = {"path": name, "kind": kind, "size": len(data), "sha256": sha256(data).hexdigest(), "schema": None}
-        said["files"] = [*(one for one in said["files"] if one["path"] != name), entry]
+        contents["files"] = [*(one for one in contents["files"] if one["path"] != name), entry]
 
     return change
 
 
 def replaced_list(**fields: Any) -> Change:
-    return lambda parts, said: said.update(fields)
+    return lambda parts, contents: contents.update(fields)
 
 
-def newer_schema(parts: dict[str, bytes], said: dict[str, Any]) -> None:
+def newer_schema(parts: dict[str, bytes], contents: dict[str, Any]) -> None:
     data = bytearray(parts["notes.db"])
     data[60:64] = (99).to_bytes(4, "big")  # user_version
-    add("notes.db", "notes", bytes(data))(parts, said)
+    add("notes.db", "notes", bytes(data))(parts, contents)
 
 
-def damaged_pages(parts: dict[str, bytes], said: dict[str, Any]) -> None:
+def damaged_pages(parts: dict[str, bytes], contents: dict[str, Any]) -> None:
     data = bytearray(parts["notes.db"])
     data[4096 * 3 : 4096 * 6] = b"\xff" * 4096 * 3
-    add("notes.db", "notes", bytes(data))(parts, said)
+    add("notes.db", "notes", bytes(data))(parts, contents)
 
 
-def another_kind(parts: dict[str, bytes], said: dict[str, Any]) -> None:
-    add("notes.db", "notes", parts["memory.db"])(parts, said)
+def another_kind(parts: dict[str, bytes], contents: dict[str, Any]) -> None:
+    add("notes.db", "notes", parts["memory.db"])(parts, contents)
 
 
 CHANGED: dict[str, tuple[Change, str]] = {
@@ -296,11 +294,11 @@ CHANGED: dict[str, tuple[Change, str]] = {
         "no backup does",
     ),
     "newer format": (replaced_list(format="memory-mcp-backup/2"), "newer Memory MCP"),
-    "another format": (replaced_list(format="something/1"), "no backup of Memory MCP"),
+    "another format": (replaced_list(format="something/1"), "not a backup of Memory MCP"),
     "no seal": (replaced_list(seal="0"), "changed or damaged"),
-    "not listed": (lambda parts, said: parts.update({"stores/x.md": b""}), "other parts"),
-    "missing": (lambda parts, said: parts.pop("notes.db"), "other parts"),
-    "other bytes": (lambda parts, said: parts.update({"notes.db": parts["notes.db"][:-1] + b"!"}), "is damaged"),
+    "not listed": (lambda parts, contents: parts.update({"stores/x.md": b""}), "other parts"),
+    "missing": (lambda parts, contents: parts.pop("notes.db"), "other parts"),
+    "other bytes": (lambda parts, contents: parts.update({"notes.db": parts["notes.db"][:-1] + b"!"}), "is damaged"),
     "newer schema": (newer_schema, "newer Memory MCP wrote it"),
     "damaged pages": (damaged_pages, "damaged"),
     "another kind": (another_kind, "another kind"),
@@ -309,7 +307,7 @@ CHANGED: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_a_changed_backup_is_refused_and_nothing_is_touched(
+def test_a_changed_backup_is_refused_and_changes_nothing(
     furnished: Path, made: Path, tmp_path: Path, name: str
 ) -> None:
     change, words = CHANGED[name]
@@ -334,7 +332,7 @@ def test_a_truncated_or_foreign_file_is_refused(furnished: Path, made: Path, tmp
             restored(tmp_path / f"{count}.zip", data_dir)
     done = run("restore", tmp_path / "3.zip", "--data-dir", data_dir)
     assert done.returncode == 1
-    assert done.stderr == "memory-mcp: 3.zip is no backup, or not all of it is there. Nothing was changed.\n"
+    assert done.stderr == "memory-mcp: 3.zip is not a backup, or is incomplete. Nothing was changed.\n"
     with zipfile.ZipFile(tmp_path / "foreign.zip", "w") as foreign:
         foreign.writestr("a.txt", "a")
     for file in (tmp_path / "foreign.zip", tmp_path / "missing.zip"):
@@ -343,7 +341,7 @@ def test_a_truncated_or_foreign_file_is_refused(furnished: Path, made: Path, tmp
     assert tree(data_dir) == before
 
 
-def test_a_wrong_bit_is_noticed_or_changes_nothing(made: Path, tmp_path: Path) -> None:
+def test_a_flipped_bit_is_detected_or_harmless(made: Path, tmp_path: Path) -> None:
     whole = made.read_bytes()
     with zipfile.ZipFile(made) as reading:
         parts = reading.infolist()
@@ -358,7 +356,7 @@ def test_a_wrong_bit_is_noticed_or_changes_nothing(made: Path, tmp_path: Path) -
             restored(tmp_path / "bit.zip", tmp_path / "data")
         except AppError:
             refused += 1
-        else:  # zeros from here or from there are the same zeros
+        else:  # all zeros are the same
             with zipfile.ZipFile(tmp_path / "bit.zip") as reading:
                 assert reading.read(part.filename) == contents[part.filename]
     assert refused > len(parts) / 2
@@ -379,20 +377,20 @@ def test_a_wrong_bit_is_noticed_or_changes_nothing(made: Path, tmp_path: Path) -
         ("projects/x.db", "project", False),
     ],
 )
-def test_where_a_part_may_go(path: str, kind: Any, allowed: bool) -> None:
+def test_allowed_names_of_parts(path: str, kind: Any, allowed: bool) -> None:
     assert archive.is_allowed(ManifestEntry(path, kind, 1, ""), KINDS) is allowed
 
 
-def test_a_list_of_contents_that_unpacks_to_far_more_is_not_read(furnished: Path, tmp_path: Path) -> None:
+def test_a_list_that_expands_too_much_is_not_read(furnished: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as bomb:
         bomb.writestr(archive.LIST, " " * 100_000_000)
     before = tree(furnished)
-    with pytest.raises(archive.DamagedBackup, match="too large to be one"):
+    with pytest.raises(archive.DamagedBackup, match="too large"):
         restored(tmp_path / "bomb.zip", furnished)
     assert tree(furnished) == before
 
 
-def test_a_restore_waits_for_no_server(made: Path, tmp_path: Path) -> None:
+def test_a_restore_does_not_wait_for_servers(made: Path, tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     server = Stdio.start(data_dir, env=environment(MEMORY_MCP_EMBEDDER="none"))
     server.call("commit_memory", scope="vault", key="mine", content="c")
@@ -408,16 +406,16 @@ def test_a_restore_waits_for_no_server(made: Path, tmp_path: Path) -> None:
 
 
 class Killed(BaseException):
-    """As if the process ended here."""
+    """As if the process was killed here."""
 
 
 @pytest.mark.parametrize("way", ["killed", "interrupted"])
 @pytest.mark.parametrize("steps", range(1, 44, 3))
-def test_a_restore_that_is_killed_leaves_the_old_or_becomes_the_new(
+def test_a_killed_restore_leaves_the_old_or_the_new_data(
     furnished: Path, made: Path, way: str, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every change of a name, and every sync of one once the swap is noted, is a step; after any of them, whoever opens
-    the data directory next finds a whole one. A process that is killed tidies nothing up, an interrupted one does."""
+    """Every rename, and every sync after the swap is recorded, is a step; after any step, the next process finds a
+    complete data directory. A killed process cleans nothing up, an interrupted one does."""
     data_dir = furnished
     with opened(data_dir) as app:
         app.vault.take_in(LOCAL, archive_memory("only old"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z")
@@ -452,16 +450,16 @@ def test_a_restore_that_is_killed_leaves_the_old_or_becomes_the_new(
         assert app.vault.has(LOCAL, "k")
         assert {project.name for project in app.graph.every_project(LOCAL)} == {"work", "old"}
     assert not (data_dir / data_dir_lock.RESTORING).exists()
-    assert mended(data_dir) == []
+    assert problems_after_repair(data_dir) == []
     assert not list(data_dir.glob(".restoring*"))
 
 
-def half_restored(data_dir: Path, **said: str) -> None:
-    swap = {"staged": ".restoring-x", "aside": "before-restore-x", "outer_vault": "", "former_vault": "", **said}
+def half_restored(data_dir: Path, **state: str) -> None:
+    swap = {"staged": ".restoring-x", "aside": "before-restore-x", "outer_vault": "", "former_vault": "", **state}
     (data_dir / data_dir_lock.RESTORING).write_text(json.dumps(swap))
 
 
-def test_a_restore_whose_staged_files_are_gone_puts_the_old_back(furnished: Path, tmp_path: Path) -> None:
+def test_without_staged_files_the_old_data_returns(furnished: Path, tmp_path: Path) -> None:
     vault = tmp_path / "disk" / "v.db"
     before = {name: data for name, data in tree(furnished).items() if not name.startswith("servers/")}
     half_restored(furnished, half="aside", former_vault=str(vault))
@@ -475,9 +473,7 @@ def test_a_restore_whose_staged_files_are_gone_puts_the_old_back(furnished: Path
     assert vault.read_bytes() == b"the vault"
 
 
-def test_a_restore_that_cannot_be_finished_says_what_to_do(
-    furnished: Path, made: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unfinished_restore_says_what_to_do(furnished: Path, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     really, is_full = Path.rename, True
 
     def failing(path: Path, target: Path) -> Any:
@@ -496,23 +492,23 @@ def test_a_restore_that_cannot_be_finished_says_what_to_do(
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"half": "in"}', "\udcff"])
-def test_a_mark_of_a_restore_that_cannot_be_read_is_reported(furnished: Path, text: str) -> None:
+def test_an_unreadable_restore_state_is_reported(furnished: Path, text: str) -> None:
     (furnished / data_dir_lock.RESTORING).write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(Unusable, match=r"cannot be read.*restore the backup again"), opened(furnished):
         pass
 
 
-def test_a_restore_that_lost_half_of_what_is_new_says_so(furnished: Path) -> None:
+def test_a_restore_that_lost_new_data_says_so(furnished: Path) -> None:
     half_restored(furnished, half="in")
     done = run("stats", "--data-dir", furnished)
     assert done.returncode == 1
-    assert "is gone. What was here before is in" in done.stderr
+    assert "is gone. The former data is in" in done.stderr
 
 
-def mended(data_dir: Path) -> list[Any]:
-    """What a doctor cannot mend."""
+def problems_after_repair(data_dir: Path) -> list[Any]:
+    """The problems that a doctor cannot repair."""
     with maintenance_of(data_dir) as maintenance:
-        return maintenance.doctor.look(repair=True).problems
+        return maintenance.doctor.check(repair=True).problems
 
 
 def test_kill_9_during_restore(made: Path, model: Path, tmp_path: Path) -> None:
@@ -522,10 +518,10 @@ def test_kill_9_during_restore(made: Path, model: Path, tmp_path: Path) -> None:
         with opened(data_dir) as app:
             assert app.vault.has(LOCAL, "k")
             assert len(app.graph.every_project(LOCAL)) == 2
-        assert mended(data_dir) == []
+        assert problems_after_repair(data_dir) == []
 
 
-def test_kill_9_during_backup_leaves_the_former_one_and_no_rubbish(furnished: Path, tmp_path: Path) -> None:
+def test_kill_9_during_backup_leaves_the_former_one_and_no_leftovers(furnished: Path, tmp_path: Path) -> None:
     data_dir = furnished
     target = tmp_path / "b.zip"
     run("backup", target, "--data-dir", data_dir)
@@ -539,7 +535,7 @@ def test_kill_9_during_backup_leaves_the_former_one_and_no_rubbish(furnished: Pa
 
 
 def kill_after(changes: int, process: Process, folder: Path) -> None:
-    """SIGKILL once a folder was seen to change so often, or the process has ended."""
+    """SIGKILL after this many changes of a folder, unless the process has ended."""
     seen: set[frozenset[tuple[str, int]]] = set()
 
     def has_changed() -> bool:
@@ -552,7 +548,7 @@ def kill_after(changes: int, process: Process, folder: Path) -> None:
 
 
 def sizes(folder: Path) -> Iterator[tuple[str, int]]:
-    for place, _, names in os.walk(folder):  # which does not mind folders that go while it looks
+    for place, _, names in os.walk(folder):  # ignores folders that disappear meanwhile
         for name in names:
             with suppress(FileNotFoundError):
                 yield f"{place}/{name}", Path(place, name).stat().st_size
@@ -563,7 +559,7 @@ def start(*arguments: object) -> Process:
     return Process(arguments, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def test_too_little_space_is_reported_before_anything_is_unpacked(
+def test_too_little_space_is_reported_before_extracting(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
@@ -573,7 +569,7 @@ def test_too_little_space_is_reported_before_anything_is_unpacked(
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["in-use.lock"]
 
 
-def test_the_lock_of_a_data_directory_is_for_its_owner(tmp_path: Path) -> None:
+def test_the_lock_of_a_data_directory_is_private(tmp_path: Path) -> None:
     with (
         data_dir_lock.shared(tmp_path),
         data_dir_lock.shared(tmp_path),

@@ -1,4 +1,4 @@
-"""A doctor finds what is broken, mends what is safe, and only tells of the rest."""
+"""The doctor finds problems, makes the safe repairs, and only reports the rest."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ import pytest
 
 from memory_mcp.families.maintenance import Finding
 from memory_mcp.families.notes.model import NoteQuery
-from tests.maintenance.house import LOCAL, PORTAL, answer, furnish, maintenance_of, opened, run
+from tests.maintenance.sample_data import LOCAL, PORTAL, answer, furnish, maintenance_of, opened, run
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +28,9 @@ def data_dir(model: Path, tmp_path: Path) -> Path:
     return shutil.copytree(model, tmp_path / "data")
 
 
-def look(data_dir: Path, *, repair: bool = False) -> list[Finding]:
+def check_data_dir(data_dir: Path, *, repair: bool = False) -> list[Finding]:
     with maintenance_of(data_dir) as maintenance:
-        return list(maintenance.doctor.look(repair=repair).findings)
+        return list(maintenance.doctor.check(repair=repair).findings)
 
 
 def sql(path: Path, *statements: str) -> None:
@@ -45,19 +45,19 @@ def project(data_dir: Path) -> Path:
     return next((data_dir / "projects").glob("*.db"))
 
 
-def dead_socket(data_dir: Path) -> None:
+def stale_socket(data_dir: Path) -> None:
     (data_dir / "servers").mkdir(exist_ok=True)
     here = Path.cwd()
     os.chdir(data_dir / "servers")  # names of sockets are short
     try:
         left = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        left.bind("dead.sock")
+        left.bind("old.sock")
         left.close()
     finally:
         os.chdir(here)
 
 
-def dead_lock(data_dir: Path) -> None:
+def stale_lock(data_dir: Path) -> None:
     (data_dir / "servers").mkdir(exist_ok=True)
     (data_dir / "servers" / "0123.lock").touch()
 
@@ -78,7 +78,7 @@ def damaged_cache(data_dir: Path) -> None:
     (data_dir / "stores.db").write_bytes(b"no database" * 999)
 
 
-MENDED: dict[str, tuple[str, Callable[[Path], object]]] = {
+REPAIRED: dict[str, tuple[str, Callable[[Path], object]]] = {
     "the words of the vault are gone": ("index", lambda d: sql(d / "memory.db", "DELETE FROM vault_words")),
     "the vault's index holds other texts": (
         "index",
@@ -100,8 +100,8 @@ MENDED: dict[str, tuple[str, Callable[[Path], object]]] = {
     ),
     "everybody may read the notes": ("permissions", lambda d: (d / "notes.db").chmod(0o644)),
     "everybody may enter": ("permissions", lambda d: d.chmod(0o755)),
-    "a dead server's lock": ("lock", dead_lock),
-    "a dead server's socket": ("lock", dead_socket),
+    "a stopped server's lock": ("lock", stale_lock),
+    "a stopped server's socket": ("lock", stale_socket),
     "a gone project's lock": (
         "lock",
         old_lock,
@@ -111,25 +111,25 @@ MENDED: dict[str, tuple[str, Callable[[Path], object]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MENDED)
-def test_what_is_safe_is_found_and_mended(data_dir: Path, name: str) -> None:
-    check, break_it = MENDED[name]
-    assert look(data_dir) == []
+@pytest.mark.parametrize("name", REPAIRED)
+def test_safe_repairs_are_found_and_made(data_dir: Path, name: str) -> None:
+    check, break_it = REPAIRED[name]
+    assert check_data_dir(data_dir) == []
     break_it(data_dir)
-    found = look(data_dir)
+    found = check_data_dir(data_dir)
     assert {(one.check, one.state, one.repairable) for one in found} == {(check, "problem", True)}
-    assert {one.state for one in look(data_dir, repair=True)} == {"repaired"}
-    assert look(data_dir) == []
+    assert {one.state for one in check_data_dir(data_dir, repair=True)} == {"repaired"}
+    assert check_data_dir(data_dir) == []
     with opened(data_dir) as app:
         assert app.vault.has(LOCAL, "k")
         assert len(list(app.notes.transfer.everything(LOCAL))) == 3
 
 
-def test_what_is_indexed_anew_is_found_again(data_dir: Path) -> None:
+def test_texts_are_found_after_an_index_is_rebuilt(data_dir: Path) -> None:
     sql(data_dir / "memory.db", "DELETE FROM vault_words", "UPDATE vault_fts_data SET block = x'00' WHERE id > 10")
     sql(data_dir / "notes.db", "UPDATE notes_words_data SET block = x'ff00ff' WHERE id > 10")
     sql(project(data_dir), "UPDATE graph_words_data SET block = x'ff' WHERE id > 10")
-    look(data_dir, repair=True)
+    check_data_dir(data_dir, repair=True)
     with opened(data_dir) as app:
         assert [hit.title for hit in app.notes.reader.search(LOCAL, NoteQuery("body")).memories] == ["Two"]
     for file, index, word in (("memory.db", "vault_fts", "content"), ("memory.db", "vault_words", "content")):
@@ -142,16 +142,16 @@ def test_what_is_indexed_anew_is_found_again(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["stores/ours/a/.0123.memory-mcp-part", "projects/x.db.part"])
-def test_an_unfinished_file_goes_once_nobody_can_be_writing_it(
+def test_an_unfinished_file_is_deleted_when_it_is_old(
     data_dir: Path, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (data_dir / place).write_text("half")
     (data_dir / place).chmod(0o600)
-    assert look(data_dir) == []
+    assert check_data_dir(data_dir) == []
     later = time.time() + 3600
     monkeypatch.setattr("memory_mcp.maintenance.doctor.time.time", lambda: later)
-    assert [one.place for one in look(data_dir)] == [place]
-    assert [one.state for one in look(data_dir, repair=True)] == ["repaired"]
+    assert [one.place for one in check_data_dir(data_dir)] == [place]
+    assert [one.state for one in check_data_dir(data_dir, repair=True)] == ["repaired"]
     assert not (data_dir / place).exists()
 
 
@@ -162,7 +162,7 @@ def damaged_pages(data_dir: Path) -> None:
     path.write_bytes(data)
 
 
-TOLD: dict[str, tuple[str, str, Callable[[Path], object]]] = {
+REPORTED: dict[str, tuple[str, str, Callable[[Path], object]]] = {
     "damaged pages": ("database", "notes.db", damaged_pages),
     "no database": ("database", "notes.db", lambda d: (d / "notes.db").write_bytes(b"x" * 9999)),
     "newer": ("database", "notes.db", lambda d: sql(d / "notes.db", "PRAGMA user_version = 99")),
@@ -186,19 +186,19 @@ TOLD: dict[str, tuple[str, str, Callable[[Path], object]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TOLD)
-def test_what_is_not_safe_to_mend_is_only_told(data_dir: Path, name: str) -> None:
-    check, place, break_it = TOLD[name]
+@pytest.mark.parametrize("name", REPORTED)
+def test_unsafe_repairs_are_only_reported(data_dir: Path, name: str) -> None:
+    check, place, break_it = REPORTED[name]
     for ending in ("-wal", "-shm"):
         (data_dir / f"notes.db{ending}").unlink(missing_ok=True)
     break_it(data_dir)
     before = (data_dir / place).read_bytes()
-    found = look(data_dir, repair=True)
+    found = check_data_dir(data_dir, repair=True)
     assert {(one.check, one.place, one.state) for one in found if one.state == "problem"} == {(check, place, "problem")}
     assert (data_dir / place).read_bytes() == before
 
 
-def test_the_command_line_says_what_it_found_and_did(data_dir: Path) -> None:
+def test_the_command_line_prints_findings_and_repairs(data_dir: Path) -> None:
     (data_dir / "notes.db").chmod(0o644)
     (data_dir / "config.toml").write_text("nonsense = 1\n")
     found = answer("doctor", "--data-dir", data_dir, code=1)
@@ -210,7 +210,7 @@ def test_the_command_line_says_what_it_found_and_did(data_dir: Path) -> None:
     (data_dir / "config.toml").unlink()
     done = run("doctor", "--repair", "--data-dir", data_dir)
     assert done.returncode == 0
-    assert "repaired permissions: notes.db: others on this machine may get at it (-rw-r--r--)" in done.stdout
+    assert "repaired permissions: notes.db: other users of this machine may access it (-rw-r--r--)" in done.stdout
     assert "No problems found." in done.stdout
     assert stat.S_IMODE((data_dir / "notes.db").stat().st_mode) == 0o600
 
@@ -218,18 +218,18 @@ def test_the_command_line_says_what_it_found_and_did(data_dir: Path) -> None:
 def test_portals_are_opened_and_checked(tmp_path: Path) -> None:
     with opened(tmp_path) as app:
         app.portals.write(LOCAL, PORTAL, "t", [{"id": n, "text": f"row {n}"} for n in range(1000)])
-    assert look(tmp_path) == []
+    assert check_data_dir(tmp_path) == []
     folder = tmp_path / "portals" / "tests" / "kept"
     (folder / "portal.json").write_text('{"tables": []}')
-    assert [(one.check, one.repairable) for one in look(tmp_path)] == [("portal", True)]
-    assert [one.state for one in look(tmp_path, repair=True)] == ["repaired"]
-    assert look(tmp_path) == []
+    assert [(one.check, one.repairable) for one in check_data_dir(tmp_path)] == [("portal", True)]
+    assert [one.state for one in check_data_dir(tmp_path, repair=True)] == ["repaired"]
+    assert check_data_dir(tmp_path) == []
     with maintenance_of(tmp_path) as maintenance:
-        maintenance.restore._dismiss_engines()
+        maintenance.restore._stop_engines()
     for path in folder.glob("db/store/*/*/*/data.bin"):
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 0xFF
         path.write_bytes(data)
-    assert {(one.check, one.state, one.repairable) for one in look(tmp_path, repair=True)} == {
+    assert {(one.check, one.state, one.repairable) for one in check_data_dir(tmp_path, repair=True)} == {
         ("portal", "problem", False)
     }

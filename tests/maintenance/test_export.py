@@ -1,4 +1,4 @@
-"""Everything as open formats, and back again without duplicates."""
+"""Export in open formats, and import without duplicates."""
 
 import json
 import zipfile
@@ -14,11 +14,11 @@ from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.stores.folders import MAX_FILE_BYTES
 from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.imports import read_export
-from memory_mcp.maintenance.zip_file import unpacked
-from tests.maintenance.house import LOCAL, PORTAL, answer, furnish, opened, run, tree
+from memory_mcp.maintenance.zip_file import unpack_export
+from tests.maintenance.sample_data import LOCAL, PORTAL, answer, furnish, opened, run, tree
 
 
-def test_everything_is_there_as_open_formats(tmp_path: Path) -> None:
+def test_everything_is_exported_in_open_formats(tmp_path: Path) -> None:
     data_dir, out = tmp_path / "data", tmp_path / "out"
     other = furnish(data_dir, tmp_path / "elsewhere", portals=True)
     done = answer("export", out, "--data-dir", data_dir)
@@ -79,7 +79,7 @@ def test_everything_is_there_as_open_formats(tmp_path: Path) -> None:
 
 
 def shown(app: object) -> object:
-    """Notes without what an export leaves out."""
+    """Notes without the fields that an export leaves out."""
     found = app.notes.transfer.everything(LOCAL)  # type: ignore[attr-defined]  # an App
     return sorted(
         (
@@ -116,7 +116,7 @@ def graphs(app: object) -> object:
         "a\n---\n\nb",
     ],
 )
-def test_a_note_comes_back_to_the_letter(tmp_path: Path, content: str) -> None:
+def test_a_note_survives_export_and_import(tmp_path: Path, content: str) -> None:
     with opened(tmp_path / "one") as app:
         note = app.notes.writer.create(
             LOCAL,
@@ -135,7 +135,7 @@ def test_a_note_comes_back_to_the_letter(tmp_path: Path, content: str) -> None:
     )
 
 
-def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
+def test_existing_data_stays_unchanged(tmp_path: Path) -> None:
     furnish(tmp_path / "data")
     with opened(tmp_path / "data") as app:
         Export(app.opened, LOCAL).run(tmp_path / "out")
@@ -150,21 +150,21 @@ def test_what_is_there_already_stays_as_it_is(tmp_path: Path) -> None:
     assert taken.new.get("memories", 0) == 0
 
 
-def test_a_dry_run_says_what_the_run_does_with_what_is_only_half_right(tmp_path: Path) -> None:
+def test_a_dry_run_predicts_the_result_for_partly_invalid_data(tmp_path: Path) -> None:
     furnish(tmp_path / "data")
     out = tmp_path / "out"
     with opened(tmp_path / "data") as app:
         Export(app.opened, LOCAL).run(out)
     [memory] = (out / "vault.jsonl").read_bytes().splitlines()
-    said = json.loads(memory)
-    lines = [memory, memory, b"\xff\xfe", json.dumps({**said, "key": "when", "created_at": "yesterday"}).encode()]
-    lines.append(json.dumps({**said, "key": "zone", "created_at": "2020-01-01T02:00:00+02:00"}).encode())
+    record = json.loads(memory)
+    lines = [memory, memory, b"\xff\xfe", json.dumps({**record, "key": "when", "created_at": "yesterday"}).encode()]
+    lines.append(json.dumps({**record, "key": "zone", "created_at": "2020-01-01T02:00:00+02:00"}).encode())
     (out / "vault.jsonl").write_bytes(b"\n".join(lines))
     [link] = map(json.loads, (out / "notes" / "links.jsonl").read_text().splitlines())
-    links = [link, link, {**link, "target_id": "nobody"}, {**link, "target_id": link["source_id"]}]
+    links = [link, link, {**link, "target_id": "unknown"}, {**link, "target_id": link["source_id"]}]
     (out / "notes" / "links.jsonl").write_text("\n".join(map(json.dumps, links)))
     with (out / "graph" / "work.jsonl").open("a") as lines_of_graph:
-        lines_of_graph.write('{"type": "relation", "from": "A", "to": "nobody", "relationType": "r"}\n')
+        lines_of_graph.write('{"type": "relation", "from": "A", "to": "unknown", "relationType": "r"}\n')
     (out / "graph" / "_projects.jsonl").write_text('{"name": ["work"]}\n')
     with opened(tmp_path / "new") as app:
         app.graph.add_graph(LOCAL, "old", [NewEntity("mine", "thing")], [])
@@ -183,7 +183,7 @@ def test_a_dry_run_says_what_the_run_does_with_what_is_only_half_right(tmp_path:
     assert (taken.new["links"], taken.known["links"]) == (1, 1)
 
 
-def test_a_file_of_a_store_is_taken_in_up_to_the_size_that_stores_read(tmp_path: Path) -> None:
+def test_store_files_are_imported_up_to_the_size_limit(tmp_path: Path) -> None:
     furnish(tmp_path / "data")
     with opened(tmp_path / "data") as app:
         Export(app.opened, LOCAL).run(tmp_path / "out")
@@ -207,16 +207,16 @@ def test_refusals(tmp_path: Path) -> None:
             Export(app.opened, LOCAL).run(tmp_path / "full")
         with pytest.raises(NotFound):
             read_export(app.opened, LOCAL, tmp_path / "full")
-        with pytest.raises(Invalid, match="does not know"):
+        with pytest.raises(Invalid, match="unknown format"):
             read_export(app.opened, LOCAL, tmp_path / "newer")
-        stranger = Caller("nobody", ALL_SCOPES, LOCAL.families)
+        stranger = Caller("unknown", ALL_SCOPES, LOCAL.families)
         done = Export(app.opened, stranger).run(tmp_path / "empty")
     assert set(done.counts.values()) == {0}
-    assert run("export", tmp_path / "x", "--user", "nobody", "--data-dir", tmp_path / "data").returncode == 1
+    assert run("export", tmp_path / "x", "--user", "unknown", "--data-dir", tmp_path / "data").returncode == 1
 
 
-def test_a_zip_that_says_no_day_is_read(tmp_path: Path) -> None:
+def test_a_zip_without_dates_is_read(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
         archive.writestr(zipfile.ZipInfo("export.json", (1980, 0, 0, 0, 0, 0)), "{}")
-    with unpacked(tmp_path / "packed.zip") as folder:
+    with unpack_export(tmp_path / "packed.zip") as folder:
         assert (folder / "export.json").read_text() == "{}"

@@ -1,4 +1,4 @@
-"""memory-mcp migrate: every file at once, with a copy before."""
+"""memory-mcp migrate: every file at once, each copied first."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from memory_mcp.access import server_db
 from memory_mcp.cli import command_line
 from memory_mcp.engines.sqlite import integrity
 from memory_mcp.families.vault import schema
-from tests.maintenance.house import LOCAL, fill, opened
+from tests.maintenance.sample_data import LOCAL, fill, opened
 
 
 def migrated(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, dict[str, str]]:
@@ -44,7 +44,7 @@ def test_old_files_are_migrated_once_after_a_copy(old: Path, capsys: pytest.Capt
     assert migrated(old, capsys)[1]["server.db"] == "current"
 
 
-def test_a_newer_file_is_refused_and_the_others_are_done(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_newer_file_is_refused_and_the_others_are_migrated(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with apsw.Connection(str(old / "notes.db")) as db:
         db.pragma("user_version", 999)
     db.close()
@@ -52,7 +52,7 @@ def test_a_newer_file_is_refused_and_the_others_are_done(old: Path, capsys: pyte
     assert (code, outcomes["notes.db"], outcomes["server.db"]) == (1, "refused", "migrated")
 
 
-def test_a_damaged_file_is_refused_and_the_others_are_done(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_is_refused_and_the_others_are_migrated(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (old / "notes.db").write_bytes(b"no database at all" * 1000)
     code, outcomes = migrated(old, capsys)
     assert (code, outcomes["notes.db"], outcomes["server.db"]) == (1, "refused", "migrated")
@@ -61,14 +61,14 @@ def test_a_damaged_file_is_refused_and_the_others_are_done(old: Path, capsys: py
     assert "notes.db: notes.db is damaged" in capsys.readouterr().err
 
 
-def test_looking_at_a_version_plays_no_other_files_log_into_it(tmp_path: Path) -> None:
+def test_reading_a_version_does_not_apply_another_files_wal(tmp_path: Path) -> None:
     path, backup = tmp_path / "memory.db", tmp_path / "backup.db"
     with opened(tmp_path) as app:
         fill(app, LOCAL, "local")
         writing = apsw.Connection(str(path))  # a server that still has the file open
         writing.execute("VACUUM INTO ?", (str(backup),))
         writing.execute("UPDATE vault_memories SET content = 'of the other file'")
-        backup.replace(path)  # as somebody does by hand
+        backup.replace(path)  # as a user might do by hand
         assert integrity.is_current(path, schema.SCHEMA, tmp_path / "memory.db.lock")
         assert (tmp_path / "memory.db-wal.orphan").exists()
         writing.close()

@@ -1,4 +1,4 @@
-"""One family's damaged or refused file: it answers `unavailable`, the others serve, and doctor says what is wrong."""
+"""A family with a damaged or refused file answers `unavailable`, the others serve, and doctor reports the problem."""
 
 import json
 import sqlite3
@@ -64,11 +64,11 @@ def data_dir(furnished: Path, tmp_path: Path) -> Path:
 
 def answer(server: Stdio, tool: str, arguments: dict[str, Any]) -> tuple[str, str]:
     """The error code of a call and its message; empty if it succeeds."""
-    told = server.ask("tools/call", {"name": tool, "arguments": arguments})
-    if "error" in told:
-        return told["error"]["data"]["error"], told["error"]["message"]
-    said = told["result"]["structuredContent"]
-    return (said["error"], said["message"]) if told["result"].get("isError") else ("", "")
+    response = server.ask("tools/call", {"name": tool, "arguments": arguments})
+    if "error" in response:
+        return response["error"]["data"]["error"], response["error"]["message"]
+    content = response["result"]["structuredContent"]
+    return (content["error"], content["message"]) if response["result"].get("isError") else ("", "")
 
 
 def doctor(data_dir: Path) -> list[dict[str, Any]]:
@@ -79,7 +79,7 @@ def doctor(data_dir: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("file", "damage"), [("memory.db", other_shape), ("notes.db", newer), ("_meta.db", other_shape)]
 )
-def test_the_other_families_serve_and_doctor_names_the_file(
+def test_other_families_serve_and_doctor_names_the_file(
     data_dir: Path, file: str, damage: Callable[[Path], None]
 ) -> None:
     damage(data_dir / file)
@@ -108,7 +108,7 @@ def test_caches_are_rebuilt(data_dir: Path, file: str, damage: Callable[[Path], 
     server.close()
 
 
-def test_a_projects_file_keeps_the_other_projects_serving(data_dir: Path) -> None:
+def test_a_damaged_project_does_not_stop_other_projects(data_dir: Path) -> None:
     [path] = (data_dir / "projects").glob("*.db")
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA user_version = 99")
@@ -122,18 +122,18 @@ def test_a_projects_file_keeps_the_other_projects_serving(data_dir: Path) -> Non
     assert [one["place"] for one in doctor(data_dir)] == [f"projects/{path.name}"]
 
 
-def test_a_key_is_told_no_file_and_a_mended_one_serves_without_a_restart(data_dir: Path) -> None:
+def test_errors_name_no_file_and_a_repaired_file_serves_without_a_restart(data_dir: Path) -> None:
     whole = (data_dir / "memory.db").read_bytes()
     garbage(data_dir / "memory.db")
     other_shape(data_dir / "notes.db")
     garbage(data_dir / "_meta.db")
     with http_server(data_dir, "--embedder", "none") as http:
         for file, (tool, arguments) in CALLS.items():
-            told = http.modern("tools/call", {"name": tool, "arguments": arguments})
-            is_refused = "error" in told or bool(told["result"].get("isError"))
-            assert is_refused == (file in OTHER_SHAPE), told
-            assert ".db" not in json.dumps(told)
-            assert str(data_dir) not in json.dumps(told)
+            response = http.modern("tools/call", {"name": tool, "arguments": arguments})
+            is_refused = "error" in response or bool(response["result"].get("isError"))
+            assert is_refused == (file in OTHER_SHAPE), response
+            assert ".db" not in json.dumps(response)
+            assert str(data_dir) not in json.dumps(response)
         (data_dir / "memory.db").write_bytes(whole)
         assert http.modern_call("search_memories", query="tea")["results"][0]["key"] == "k"
     assert {one["place"] for one in doctor(data_dir) if one["check"] == "database"} == {"notes.db", "_meta.db"}

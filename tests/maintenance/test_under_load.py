@@ -1,4 +1,4 @@
-"""A backup that is taken while several servers write to everything holds every write acknowledged before it began."""
+"""A backup that is made while several servers write has every write that was acknowledged before it began."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.families.graph.model import Entity
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance.backup import Backup
-from tests.maintenance.house import LOCAL, PORTAL, fill, maintenance_of, opened, run
+from tests.maintenance.sample_data import LOCAL, PORTAL, fill, maintenance_of, opened, run
 from tests.processes import environment
 from tests.waiting import eventually
 from tests.wire import Stdio
@@ -26,7 +26,7 @@ ROUNDS = 3
 
 
 class Writer:
-    """A real server, and a thread that writes to every family until it is told to stop."""
+    """A real server, and a thread that writes to every family until it is stopped."""
 
     def __init__(self, data_dir: Path, number: int) -> None:
         self.number = number
@@ -65,7 +65,7 @@ class Writer:
                     key = f"w{self.number}-{count}"
                     write(key)
                     self.acknowledged[name].append(key)
-                # A moved memory is never in neither place, and never in both.
+                # A moved memory is always in exactly one place.
                 if count % 5 == 0:
                     self.server.call(
                         "move_memory", store="load", from_path=f"{self.number}/{key}", to_path=f"moved/{key}"
@@ -75,7 +75,7 @@ class Writer:
             self.errors.append(exc)
 
     def has_written(self, count: int) -> bool:
-        """So many rows, which come last. Or it failed."""
+        """Whether it has written this many rows, or failed."""
         return bool(self.errors) or len(self.acknowledged["portals"]) >= count
 
     def so_far(self) -> dict[str, set[str]]:
@@ -87,7 +87,7 @@ class Writer:
         self.server.close()
 
 
-def test_a_backup_under_load_holds_every_write_acknowledged_before_it_began(tmp_path: Path) -> None:
+def test_a_backup_under_load_has_every_acknowledged_write(tmp_path: Path) -> None:
     data_dir, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     elsewhere.mkdir()
     with opened(data_dir) as app:
@@ -120,10 +120,10 @@ def test_a_backup_under_load_holds_every_write_acknowledged_before_it_began(tmp_
         for name, keys in before.items():
             assert keys, name
             assert keys <= set(found[name]), name
-            assert len(found[name]) == len(set(found[name])), name  # nothing twice, moved or not
-        assert_one_moment(found)
+            assert len(found[name]) == len(set(found[name])), name  # no duplicates
+        check_one_moment(found)
         with maintenance_of(data) as maintenance:
-            assert maintenance.doctor.look(repair=False).problems == []
+            assert maintenance.doctor.check(repair=False).problems == []
 
 
 def contents(data_dir: Path) -> dict[str, list[str]]:
@@ -138,8 +138,8 @@ def contents(data_dir: Path) -> dict[str, list[str]]:
         }
 
 
-def assert_one_moment(found: dict[str, list[str]]) -> None:
-    """Each writer writes to the families in turn: at one moment each is at most one ahead of the next."""
+def check_one_moment(found: dict[str, list[str]]) -> None:
+    """Each writer writes to the families in order: at one moment each is at most one ahead of the next."""
     order = ("vault", "notes", "stores", "elsewhere", "graph")
     for number in range(WRITERS):
         counts = [sum(key.startswith(f"w{number}-") for key in found[name]) for name in order]
@@ -147,8 +147,8 @@ def assert_one_moment(found: dict[str, list[str]]) -> None:
         assert counts[0] - counts[-1] <= 1, counts
 
 
-def test_no_writer_waits_while_a_backup_copies(tmp_path: Path) -> None:
-    """Whatever is being copied, a write is done meanwhile: if its turn were held, it would be refused."""
+def test_writers_do_not_wait_while_a_backup_copies(tmp_path: Path) -> None:
+    """During each copy a write succeeds: if the backup held its lock, it would be refused."""
     data_dir = tmp_path / "data"
     with opened(data_dir) as app:
         fill(app, LOCAL, "local")
@@ -174,15 +174,13 @@ def entity(name: str) -> dict[str, Any]:
     return {"name": name, "entity_type": "t", "observations": []}
 
 
-def test_a_backup_that_waits_for_one_writer_keeps_no_other_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One writer holds its lock for long. The backup comes after it, and others write as if there were none."""
+def test_a_backup_waiting_for_one_writer_does_not_block_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one writer holds its lock for long and the backup waits, others can write."""
     data_dir = tmp_path / "data"
     with opened(data_dir) as app:
         fill(app, LOCAL, "local")
     attempts: list[Any] = []
-    really = Backup._look
+    really = Backup._inspect
 
     def attempt(backup: Backup, *arguments: Any) -> Any:
         attempts.append(arguments)
@@ -199,10 +197,10 @@ def test_a_backup_that_waits_for_one_writer_keeps_no_other_waiting(
                 count += 1
             assert not under_way.done()
         assert under_way.result().left_out == ()
-    assert count > 3  # it gave the locks back between its attempts
+    assert count > 3  # it released the locks between its attempts
 
 
-def test_a_store_that_is_registered_while_a_backup_begins_is_in_it(tmp_path: Path) -> None:
+def test_a_store_registered_while_a_backup_begins_is_in_it(tmp_path: Path) -> None:
     data_dir, late = tmp_path / "data", tmp_path / "late"
     late.mkdir()
     (late / "mine.md").write_text("late", encoding="utf-8")
@@ -219,7 +217,7 @@ def test_a_store_that_is_registered_while_a_backup_begins_is_in_it(tmp_path: Pat
         assert made.read("elsewhere/local/late/mine.md") == b"late"
 
 
-def test_settings_that_cannot_be_read_are_left_out_and_reported(tmp_path: Path) -> None:
+def test_unreadable_settings_are_left_out_and_reported(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with opened(data_dir), maintenance_of(data_dir) as maintenance:
         (data_dir / "config.toml").mkdir()
@@ -227,9 +225,7 @@ def test_settings_that_cannot_be_read_are_left_out_and_reported(tmp_path: Path) 
     assert [(one.path, one.why) for one in made.left_out] == [("config.toml", "it cannot be read (Is a directory)")]
 
 
-def test_files_that_do_not_change_are_copied_once_and_not_while_others_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unchanged_files_are_copied_once_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data_dir = tmp_path / "data"
     with opened(data_dir) as app:
         fill(app, LOCAL, "local")

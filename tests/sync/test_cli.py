@@ -219,7 +219,7 @@ def test_sealed_notes_need_the_secret(tmp_path: Path, node: Node) -> None:
         assert texts(stranger.data_dir) == {"plain"}
         bad = stranger.run("link", hub.url, "--key", key, "--secret", "guess", check=False)
         assert bad.returncode == 1
-        assert "no secret" in _flat(bad.stderr)
+        assert "not a sync secret" in _flat(bad.stderr)
     kept = b"".join(path.read_bytes() for path in (tmp_path / "hub").rglob("*") if path.is_file())
     assert b"wombat" not in kept.lower()
     assert secret.encode() not in kept

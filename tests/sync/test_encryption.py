@@ -151,5 +151,5 @@ def test_another_secret_opens_nothing() -> None:
 
 @pytest.mark.parametrize("secret", ["", "x", "mms_", "mms_short", "A" * 43, "mms_" + "A" * 44, "mms_" + "é" * 43])
 def test_a_malformed_secret_is_refused(secret: str) -> None:
-    with pytest.raises(Invalid, match="no secret"):
+    with pytest.raises(Invalid, match="not a sync secret"):
         Seal(secret)

@@ -13,7 +13,7 @@ from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, print_json, report_as_usage_error, show_progress, use_app
 from memory_mcp.importers import FORMATS, ImportPlan, Report
 from memory_mcp.maintenance.imports import read_export
-from memory_mcp.maintenance.zip_file import unpacked
+from memory_mcp.maintenance.zip_file import unpack_export
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be imported, and write nothing.")]
 
@@ -63,7 +63,7 @@ def import_own_export(
         _directories(dry_run, data_dir) as (chosen, new_files_dir),
         use_app(chosen, new_files_dir) as (app, local),
         show_progress(as_json) as report_progress,
-        unpacked(path) as folder,
+        unpack_export(path) as folder,
     ):
         taken = read_export(
             app.opened, caller_for(app, local, user), folder, dry_run=dry_run, report_progress=report_progress

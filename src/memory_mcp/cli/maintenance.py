@@ -92,7 +92,7 @@ def doctor(
     """
     chosen, trouble = _settings(data_dir)
     with open_maintenance(chosen) as maintenance, show_progress(as_json) as report_progress:
-        found = maintenance.doctor.look(repair=repair, report_progress=report_progress)
+        found = maintenance.doctor.check(repair=repair, report_progress=report_progress)
     found = Diagnosis({"settings": 1, **found.checked}, (*trouble, *found.findings))
     if as_json:
         shown = [vars(one) for one in found.findings]

@@ -1,5 +1,4 @@
-"""Upkeep: backup, restore, doctor, export, migrate. It spans the families and has no tools: people ask for it in a
-shell."""
+"""Maintenance: backup, restore, doctor, export, migrate. It spans the families; users run it in a shell."""
 
 from memory_mcp.maintenance.backup import Backup
 from memory_mcp.maintenance.doctor import Doctor

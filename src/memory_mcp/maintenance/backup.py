@@ -1,4 +1,4 @@
-"""Everything in one file, while servers run."""
+"""Backup of a data directory into one file, while servers run."""
 
 import os
 import time
@@ -24,18 +24,18 @@ from memory_mcp.families.stores.folders import StoreFolder
 from memory_mcp.families.stores.model import Store
 from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
-from memory_mcp.maintenance.layout import KEPT, STORES, Layout
-from memory_mcp.maintenance.model import BackedUp, Elsewhere, ManifestEntry
+from memory_mcp.maintenance.layout import COPIED_FILES, STORES, Layout
+from memory_mcp.maintenance.model import BackupResult, Elsewhere, ManifestEntry
 from memory_mcp.progress import ReportProgress, report_nothing
 
 LOCK_WAIT_S = 0.25  # for one lock while others are held
-RETRY_INTERVAL_S = 0.1  # in which servers may write, before it is tried again
-LOCK_TIMEOUT_S = 60.0  # until it is given up
+RETRY_INTERVAL_S = 0.1  # before the next attempt; servers may write meanwhile
+LOCK_TIMEOUT_S = 60.0  # for all attempts
 
 
 @dataclass
 class _Cut:
-    """What there is at one moment."""
+    """The data at one moment."""
 
     at: str
     files: list[tuple[DatabaseFile, Snapshot]] = field(default_factory=list)
@@ -60,12 +60,12 @@ class Backup:
         self._portals = portals
         self._clock = clock
 
-    def make(self, target: Path, report_progress: ReportProgress = report_nothing) -> BackedUp:
-        """Write everything to a file: all of it, or the file is what it was before. Where something must be left out, a
-        former backup stays, and the new one gets a name beside it.
+    def make(self, target: Path, report_progress: ReportProgress = report_nothing) -> BackupResult:
+        """Write everything to a file, atomically. If something must be left out, a former backup stays, and the new one
+        gets another name beside it.
 
-        It holds every write that was acknowledged before this began. All SQLite files and all stores are as they were
-        at one moment, `cut_at`; each portal as it was at a moment of its own, before that one.
+        It contains every write that was acknowledged before this began. All SQLite files and stores are from one
+        moment, `cut_at`; each portal is from its own earlier moment.
         """
         target = target.expanduser().absolute()
         _check_target(target)
@@ -73,32 +73,34 @@ class Backup:
         with writing_to(target), staging(target.parent) as folder:
             part = folder / "backup.zip"
             with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                writing = archive.ArchiveWriter(file)
-                left_out = self._add_portals(writing, folder, report_progress)
+                writer = archive.ArchiveWriter(file)
+                left_out = self._add_portals(writer, folder, report_progress)
                 stores = self._stores(folder)
                 self._copy_trees(stores.trees, report_progress)
                 with self._cut(stores, folder) as cut:
-                    left_out += [*cut.left_out, *self._add_databases(writing, cut, folder, report_progress)]
-                left_out += self._add_files(writing, cut, cut.stores.trees, report_progress)
+                    left_out += [*cut.left_out, *self._add_databases(writer, cut, folder, report_progress)]
+                left_out += self._add_files(writer, cut, cut.stores.trees, report_progress)
                 elsewhere = cut.stores.elsewhere
-                manifest = writing.finish(f"memory-mcp {__version__}", began_at, cut.at, left_out, elsewhere)
+                manifest = writer.finish(f"memory-mcp {__version__}", began_at, cut.at, left_out, elsewhere)
                 file.flush()
                 os.fsync(file.fileno())
             with part.open("rb") as written:
                 digest = file_digest(written, "sha256").hexdigest()
-            if left_out and target.exists():  # what is missing may be in the former one
+            if left_out and target.exists():  # the former one may have the missing parts
                 target = target.with_name(f"{target.stem}-incomplete{target.suffix}")
                 _check_target(target)
             part.replace(target)
             sync(target.parent)
-        return BackedUp(target, len(manifest.files), target.stat().st_size, digest, cut.at, tuple(manifest.left_out))
+        return BackupResult(
+            target, len(manifest.files), target.stat().st_size, digest, cut.at, tuple(manifest.left_out)
+        )
 
     # Portals
 
     def _add_portals(
-        self, writing: archive.ArchiveWriter, folder: Path, report_progress: ReportProgress
+        self, writer: archive.ArchiveWriter, folder: Path, report_progress: ReportProgress
     ) -> list[LeftOut]:
-        """One that cannot be kept keeps nothing else from it."""
+        """A portal that cannot be backed up is left out, and the others are added."""
         left_out = []
         portals = [(tenant, one) for tenant in self._layout.tenants() for one in self._layout.portals(tenant)]
         for number, (tenant, portal) in enumerate(portals):
@@ -107,7 +109,7 @@ class Backup:
             copy = folder / "portal.tar"
             try:
                 self._portals.exports.back_up(portal, copy)
-                writing.add(copy, name, "portal")
+                writer.add(copy, name, "portal")
             except AppError as exc:
                 left_out.append(LeftOut(name, exc.message))
             finally:
@@ -118,11 +120,10 @@ class Backup:
     # Stores
 
     def _stores(self, folder: Path, before: Sequence[Tree] = ()) -> _Stores:
-        """The folders of files there are, and whose locks are needed. Copies that were made before are
-        brought up to date."""
+        """The folders of stores, and the stores whose locks are needed. Copies in `before` are reused."""
         found = _Stores()
         for tenant in self._layout.tenants():
-            ours = tenant.folder / STORES  # all of it, also what is not registered any more
+            ours = tenant.folder / STORES  # all of it, including stores that are no longer registered
             if not ours.is_symlink():
                 found.trees.append(_tree(ours, folder, f"{tenant.prefix}{STORES}", markdown_only=False))
             try:
@@ -142,7 +143,7 @@ class Backup:
                 found.left_out.append(LeftOut(f"{tenant.prefix}{store.name}", f"{store.folder} is not there"))
             return
         found.waiting.setdefault(store.folder.resolve(), store)
-        inside = _inside(tenant, store, self._layout.kinds)
+        inside = _archive_name(tenant, store, self._layout.kinds)
         if inside is None:
             name = f"elsewhere/{tenant.user}/{store.name}"
             found.elsewhere.append(Elsewhere(tenant.user, store.name, str(store.folder), name))
@@ -157,33 +158,33 @@ class Backup:
             tree.follow()
         report_progress("stores", len(trees), len(trees))
 
-    # The moment
+    # The cut
 
     @contextmanager
     def _cut(self, stores: _Stores, folder: Path) -> Iterator[_Cut]:
-        """All locks are acquired, everything is looked at, and all locks are released. Writers wait for that long:
-        a file in SQLite takes about a millisecond, however large, and each file of a store a look at its time. What was
-        looked at can be read for as long as the block takes.
+        """Acquire all locks, pin all data, and release the locks. Writers wait meanwhile: a SQLite file takes about a
+        millisecond, whatever its size, and for each file of a store its time is read. The pinned data can be read
+        until the block ends.
 
-        If another process holds a lock for long, the others do not wait for us meanwhile: all locks are released, and
-        it is tried again. Raises Unavailable if that goes on for LOCK_TIMEOUT_S.
+        If another process holds a lock for long, all locks are released, so that other processes can write, and
+        another attempt follows. Raises Unavailable after LOCK_TIMEOUT_S.
         """
         _allow_many_files()
         until = time.monotonic() + LOCK_TIMEOUT_S
         with ExitStack() as pinned:
             while True:
                 try:
-                    cut = self._look(stores, folder, pinned)
+                    cut = self._inspect(stores, folder, pinned)
                     break
-                except _Late as exc:
+                except _LockHeld as exc:
                     pinned.close()
                     if time.monotonic() > until:
                         raise Unavailable(exc.message) from exc
                     time.sleep(RETRY_INTERVAL_S)
             yield cut
 
-    def _look(self, stores: _Stores, folder: Path, pinned: ExitStack) -> _Cut:
-        """Locks are acquired in the order in which servers acquire them, so that there is no deadlock."""
+    def _inspect(self, stores: _Stores, folder: Path, pinned: ExitStack) -> _Cut:
+        """Locks are acquired in the same order as in servers, to avoid deadlocks."""
         with ExitStack() as locks:
             cut = _Cut("")
             tenants = self._layout.tenants()
@@ -192,10 +193,10 @@ class Backup:
             for tenant in tenants:
                 self._pin(self._layout.databases(tenant, first), cut, locks, pinned)
             for tenant in tenants:
-                # Looked for while the registries are locked: no server makes, moves or deletes a project now.
+                # While the registries are locked, no server creates, moves or deletes a project.
                 rest = [kind for kind in kinds if not kind.is_locked_first]
                 self._pin(self._layout.databases(tenant, rest), cut, locks, pinned)
-                self._keep_plain(tenant, cut, locks, folder)
+                self._copy_plain_files(tenant, cut, locks, folder)
             cut.stores = self._stores(folder, before=stores.trees)  # there may be more by now
             for store in cut.stores.waiting.values():
                 with suppress(NotFound):  # its folder is gone: nothing to wait for
@@ -218,10 +219,10 @@ class Backup:
                 cut.left_out.append(LeftOut(file.name, exc.message))
 
     @staticmethod
-    def _keep_plain(tenant: Tenant, cut: _Cut, locks: ExitStack, folder: Path) -> None:
+    def _copy_plain_files(tenant: Tenant, cut: _Cut, locks: ExitStack, folder: Path) -> None:
         if (tenant.folder / "stores.yaml").exists():
             _acquire(locks, FileLock(tenant.folder / "stores.yaml.lock").acquire(LOCK_WAIT_S))
-        for name in KEPT:
+        for name in COPIED_FILES:
             path, copy = tenant.folder / name, folder / f"{tenant.user}-{name}"
             try:
                 content, changed_ns = path.read_bytes(), path.stat().st_mtime_ns
@@ -234,10 +235,10 @@ class Backup:
             os.utime(copy, ns=(changed_ns, changed_ns))
             cut.plain.append((copy, f"{tenant.prefix}{name}"))
 
-    # After it
+    # After the cut
 
     def _add_databases(
-        self, writing: archive.ArchiveWriter, cut: _Cut, folder: Path, report_progress: ReportProgress
+        self, writer: archive.ArchiveWriter, cut: _Cut, folder: Path, report_progress: ReportProgress
     ) -> list[LeftOut]:
         left_out = []
         for file, seen in cut.files:
@@ -247,7 +248,7 @@ class Backup:
                 if wrong := check_copy(copy, file.kind.schema):
                     left_out.append(LeftOut(file.name, f"{wrong}; see memory-mcp doctor"))
                 else:
-                    writing.add(copy, file.name, file.kind.name, seen.version)
+                    writer.add(copy, file.name, file.kind.name, seen.version)
             except AppError as exc:
                 left_out.append(LeftOut(file.name, exc.message))
             finally:
@@ -255,11 +256,11 @@ class Backup:
         return left_out
 
     def _add_files(
-        self, writing: archive.ArchiveWriter, cut: _Cut, trees: Sequence[Tree], report_progress: ReportProgress
+        self, writer: archive.ArchiveWriter, cut: _Cut, trees: Sequence[Tree], report_progress: ReportProgress
     ) -> list[LeftOut]:
         for copy, name in cut.plain:
-            writing.add(copy, name, "file")
-        seen: set[str] = set()  # a store may lie in another, and all in stores/
+            writer.add(copy, name, "file")
+        seen: set[str] = set()  # a store may be inside another one, and in stores/
         left_out: list[LeftOut] = []
         files = [(tree, *file) for tree in trees for file in tree.files()]
         for number, (tree, copy, name) in enumerate(files):
@@ -269,25 +270,25 @@ class Backup:
             seen.add(name)
             entry = ManifestEntry(name, "elsewhere" if tree.markdown_only else "file", 0, "")
             if archive.is_allowed(entry, self._layout.kinds):
-                writing.add(copy, name, entry.kind)
+                writer.add(copy, name, entry.kind)
             else:
-                left_out.append(LeftOut(name, "a backup holds no file of this name"))
+                left_out.append(LeftOut(name, "a backup cannot contain a file of this name"))
         report_progress("files", len(files), len(files))
         return [*left_out, *(one for tree in trees for one in tree.left_out)]
 
 
-class _Late(Unavailable):
+class _LockHeld(Unavailable):
     """Another process holds a lock for too long."""
 
 
 def _acquire(locks: ExitStack, lock: AbstractContextManager[None]) -> None:
-    """Hold a lock with all the others. Raises _Late if another process holds it for long."""
+    """Acquire a lock in addition to the others. Raises _LockHeld if another process holds it for long."""
     try:
         locks.enter_context(lock)
     except Unusable:
         raise
     except Unavailable as exc:
-        raise _Late(exc.message) from exc
+        raise _LockHeld(exc.message) from exc
     except OSError as exc:
         raise Unusable(f"{exc.filename} cannot be opened ({exc.strerror}). Mend its permissions.") from exc
 
@@ -296,8 +297,8 @@ def _tree(source: Path, folder: Path, name: str, *, markdown_only: bool) -> Tree
     return Tree(source, folder / "trees" / name, name, markdown_only)
 
 
-def _inside(tenant: Tenant, store: Store, kinds: Sequence[DatabaseKind]) -> str | None:
-    """The name of a store's folder in the archive if it lies in the tenant's own and nothing else of ours does."""
+def _archive_name(tenant: Tenant, store: Store, kinds: Sequence[DatabaseKind]) -> str | None:
+    """The name of a store's folder in the archive, if it is in the tenant's folder and may be stored there."""
     folder, top = store.folder.resolve(), tenant.folder.resolve()
     if not folder.is_relative_to(top):
         return None
@@ -308,15 +309,15 @@ def _inside(tenant: Tenant, store: Store, kinds: Sequence[DatabaseKind]) -> str 
 
 def _check_target(target: Path) -> None:
     if not target.parent.is_dir():
-        raise NotFound(f"There is no folder {target.parent}. Make it first.")
+        raise NotFound(f"There is no folder {target.parent}. Create it first.")
     if target.is_dir():
         raise Conflict(f"{target} is a folder. Name a file in it, such as {target / 'memory.zip'}.")
-    if target.exists() and not (target.is_file() and archive.is_backup(target)):  # a device has no end
-        raise Conflict(f"{target} is there already and is no backup. Choose another name.")
+    if target.exists() and not (target.is_file() and archive.is_backup(target)):  # never read a device
+        raise Conflict(f"{target} exists already and is not a backup. Choose another name.")
 
 
 def _allow_many_files() -> None:
-    """As many open files as this process may have: each project's takes some."""
+    """Raise the limit of open files to the maximum: each project needs some."""
     try:
         import resource
     except ImportError:  # Windows

@@ -1,4 +1,4 @@
-"""A look at everything in a data directory, and what is safe to mend mended."""
+"""Checks of everything in a data directory, and safe repairs."""
 
 import shutil
 import socket
@@ -29,7 +29,7 @@ from memory_mcp.progress import ReportProgress, report_nothing
 from memory_mcp.sessions import Servers
 from memory_mcp.settings import Settings
 
-LEAST_SPACE = 200_000_000  # bytes; below, the next large write may fail
+MIN_FREE_BYTES = 200_000_000  # below this, the next large write may fail
 
 
 class Doctor:
@@ -52,8 +52,8 @@ class Doctor:
         self._open = open_file
         self._embedding = embedding
 
-    def look(self, *, repair: bool, report_progress: ReportProgress = report_nothing) -> Diagnosis:
-        """Every database, index, file and setting. With `repair`, what is safe to mend is."""
+    def check(self, *, repair: bool, report_progress: ReportProgress = report_nothing) -> Diagnosis:
+        """Check every database, index, file and setting. With `repair`, make the safe repairs."""
         inspection = Inspection(self._settings, self._clock, self._layout.tenants(), repair, self._open)
         findings: list[Finding] = []
         steps: dict[str, Callable[[Inspection], Iterable[Finding]]] = {
@@ -77,15 +77,15 @@ class Doctor:
     def _folder(self, inspection: Inspection) -> Iterator[Finding]:
         inspection.checked["disk"] += 1
         free = shutil.disk_usage(self._layout.data_dir).free
-        if free < LEAST_SPACE:
+        if free < MIN_FREE_BYTES:
             yield Finding("disk", ".", "problem", f"only {free // 1_000_000} MB are free on this disk")
 
     def _permissions(self, inspection: Inspection) -> Iterator[Finding]:
-        """What is in a folder that only its owner enters is safe; our files are for their owner alone all the same."""
+        """Our files are private to their owner, even in a private folder."""
         for path in self._private():
             try:
                 found = path.lstat()
-            except FileNotFoundError:  # gone by now
+            except FileNotFoundError:  # deleted meanwhile
                 continue
             inspection.checked["permissions"] += 1
             if stat.S_IMODE(found.st_mode) & 0o077 and not stat.S_ISLNK(found.st_mode):
@@ -95,7 +95,7 @@ class Doctor:
                         "permissions",
                         self._shown(path),
                         "problem",
-                        f"others on this machine may get at it ({stat.filemode(found.st_mode)})",
+                        f"other users of this machine may access it ({stat.filemode(found.st_mode)})",
                     ),
                     partial(path.chmod, usual),
                 )
@@ -121,7 +121,7 @@ class Doctor:
         found = list(integrity.faults(file.path, file.kind.schema, file.lock))
         try:
             if not found and not _is_indexed(inspection, file):
-                found = [Fault("not everything in it can be found by its words", "words")]
+                found = [Fault("its index of words is incomplete", "words")]
         except AppError as exc:
             found = [Fault(f"it cannot be opened ({exc.message})")]
         indexes = {fault.index for fault in found if fault.index}
@@ -142,19 +142,19 @@ class Doctor:
             for file in self._layout.databases(tenant, caches):
                 inspection.checked["caches"] += 1
                 if found := list(integrity.faults(file.path, file.kind.schema, file.lock)):
-                    message = f"{found[0].message}; it can be made again"
+                    message = f"{found[0].message}; it can be rebuilt"
                     finding = Finding("cache", self._shown(file.path), "problem", message)
                     if file.kind.is_shared and holders(self._layout.data_dir):
                         yield Finding("cache", finding.place, "problem", f"{found[0].message}. Stop the servers first")
                     else:
-                        yield inspection.mend(finding, partial(_drop, file.path, file.lock))
+                        yield inspection.mend(finding, partial(_delete_cache, file.path, file.lock))
 
-    # What others left
+    # Leftovers of other processes
 
     def _leftovers(self, inspection: Inspection) -> Iterator[Finding]:
         for path in self._unfinished():
-            finding = Finding("leftover", self._shown(path), "problem", "a process that died left this unfinished")
-            yield inspection.mend(finding, partial(_remove, path))
+            finding = Finding("leftover", self._shown(path), "problem", "left unfinished by a process that was killed")
+            yield inspection.mend(finding, partial(_delete, path))
         for tenant in self._layout.tenants():
             for pattern in ("*.orphan", *(f"{name}/*.orphan" for name in self._layout.subfolders)):
                 for path in sorted(tenant.folder.glob(pattern)):
@@ -167,7 +167,7 @@ class Doctor:
     def _unfinished(self) -> Iterator[Path]:
         top = self._layout.data_dir
         yield from staging.abandoned(top)
-        yield from restore.abandoned(top)  # no restore runs while the doctor looks
+        yield from restore.abandoned(top)  # no restore runs during the checks
         old = time.time() - ABANDONED
         for tenant in self._layout.tenants():
             folders = [tenant.folder, *(tenant.folder / name for name in self._layout.subfolders)]
@@ -182,17 +182,17 @@ class Doctor:
     def _locks(self, inspection: Inspection) -> Iterator[Finding]:
         for path in sorted((self._layout.data_dir / "servers").glob("*")):
             inspection.checked["locks"] += 1
-            if _is_dead(path):
-                finding = Finding("lock", self._shown(path), "problem", "of a server that is gone")
-                yield inspection.mend(finding, partial(_forget_server, path))
+            if _is_stale(path):
+                finding = Finding("lock", self._shown(path), "problem", "of a server that no longer runs")
+                yield inspection.mend(finding, partial(_delete_server_files, path))
         for tenant in self._layout.tenants():
             known = {file.lock.stem for file in self._layout.databases(tenant)}
             for path in sorted((tenant.folder / LOCKS).glob("*.lock")):
                 inspection.checked["locks"] += 1
-                is_young = path.stat().st_mtime > time.time() - ABANDONED  # its project is being made
+                is_young = path.stat().st_mtime > time.time() - ABANDONED  # its project is being created
                 if is_id(path.stem) and path.stem not in known and not is_young:
                     finding = Finding("lock", self._shown(path), "problem", "of a project that is gone")
-                    yield inspection.mend(finding, partial(_drop_lock, path))
+                    yield inspection.mend(finding, partial(_delete_lock, path))
 
     # Settings
 
@@ -201,13 +201,13 @@ class Doctor:
         folder = self._embedding.model_folder
         if self._embedding.kind not in ("auto", "builtin") or model_files.are_valid(folder):
             return
-        advice = "memory-mcp models pull fetches it"
+        advice = "memory-mcp models pull downloads it"
         if model_files.are_installed(folder):
-            yield Finding("embedder", str(folder), "problem", f"the model's files are not the ones we know; {advice}")
+            yield Finding("embedder", str(folder), "problem", f"the model's files have unknown content; {advice}")
         elif self._embedding.kind == "builtin":
-            yield Finding("embedder", str(folder), "problem", f"the model is not there; {advice}")
+            yield Finding("embedder", str(folder), "problem", f"the model is not installed; {advice}")
         else:
-            yield Finding("embedder", str(folder), "notice", f"the built-in model is not there; {advice}")
+            yield Finding("embedder", str(folder), "notice", f"the built-in model is not installed; {advice}")
 
     def _shown(self, path: Path) -> str:
         with suppress(ValueError):
@@ -224,7 +224,7 @@ def _is_indexed(inspection: Inspection, file: DatabaseFile) -> bool:
 
 
 def _rebuild_index(inspection: Inspection, file: DatabaseFile) -> None:
-    """All indexes of words of a file, from its texts. In one write: searches see the old ones until then."""
+    """Rebuild all word indexes of a file from its texts, in one transaction: searches see the old ones until then."""
     with inspection.open(file) as db, db.write() as tx:
         names = list(integrity.word_indexes(tx.connection))
         own = [name for name in names if integrity.has_its_own_texts(tx.connection, name)]
@@ -235,36 +235,36 @@ def _rebuild_index(inspection: Inspection, file: DatabaseFile) -> None:
             file.kind.rebuild_index(tx)
     left = list(integrity.faults(file.path, file.kind.schema, file.lock))
     if left or not _is_indexed(inspection, file):
-        raise StillWrong(left[0].message if left else "it still does not fit")
+        raise StillWrong(left[0].message if left else "it is still incomplete")
 
 
-def _drop(path: Path, lock: Path) -> None:
+def _delete_cache(path: Path, lock: Path) -> None:
     """Delete a cache while no process writes to it. Servers that use it notice, and create it again."""
     with FileLock(lock).acquire():
         sibling_files.delete_database(path)
 
 
-def _drop_lock(path: Path) -> None:
+def _delete_lock(path: Path) -> None:
     with FileLock(path).acquire(1.0):
         path.unlink(missing_ok=True)
 
 
-def _remove(path: Path) -> None:
+def _delete(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
 
 
-def _forget_server(path: Path) -> None:
+def _delete_server_files(path: Path) -> None:
     if path.suffix == ".lock":
-        Servers(path.parent).is_running(path.stem)  # which leaves no trace of one that is not
+        Servers(path.parent).is_running(path.stem)  # deletes the lock of a server that is not
     else:
         path.unlink(missing_ok=True)
 
 
-def _is_dead(path: Path) -> bool:
-    """Whether the server a lock or a socket belongs to is gone."""
+def _is_stale(path: Path) -> bool:
+    """Whether the server of a lock or a socket no longer runs."""
     if path.suffix == ".lock":
         with suppress(OSError), FileLock(path).try_acquire() as is_free:
             return is_free

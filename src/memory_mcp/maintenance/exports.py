@@ -1,4 +1,4 @@
-"""Everything one user keeps, as files that people and other programs read."""
+"""Export of one user's data, as files that people and other programs can read."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from memory_mcp.engines.files.staging import staging, writing_to
 from memory_mcp.errors import Conflict, NotFound
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.families.maintenance import ExportFolder, write_text
-from memory_mcp.maintenance.model import Exported
+from memory_mcp.maintenance.model import ExportResult
 from memory_mcp.progress import ReportProgress, report_nothing
 
 FORMAT = "memory-mcp-export/1"
@@ -21,14 +21,14 @@ README = Path(__file__).with_name("export_readme.md")
 
 
 class Export:
-    """Exports what one user keeps in those families that the caller may use."""
+    """Exports one user's data in the families that the caller may use."""
 
     def __init__(self, families: Mapping[str, OpenFamily[Any]], caller: Caller) -> None:
         self._families = [one for name, one in families.items() if name in caller.families]
         self._caller = caller
 
-    def run(self, target: Path, report_progress: ReportProgress = report_nothing) -> Exported:
-        """Write everything to a new folder: all of it, or there is none. Raises Conflict for one that is not empty."""
+    def run(self, target: Path, report_progress: ReportProgress = report_nothing) -> ExportResult:
+        """Write everything to a new folder, atomically. Raises Conflict if the folder is not empty."""
         target = target.expanduser().absolute()
         _check_target(target)
         counts: dict[str, int] = {}
@@ -49,7 +49,7 @@ class Export:
             if target.exists():
                 target.rmdir()  # it is empty
             folder.path.rename(target)
-        return Exported(target, counts, tuple(folder.left_out))
+        return ExportResult(target, counts, tuple(folder.left_out))
 
 
 def _write_about(folder: ExportFolder, counts: dict[str, int]) -> None:
@@ -68,6 +68,6 @@ def _write_about(folder: ExportFolder, counts: dict[str, int]) -> None:
 
 def _check_target(target: Path) -> None:
     if not target.parent.is_dir():
-        raise NotFound(f"There is no folder {target.parent}. Make it first.")
+        raise NotFound(f"There is no folder {target.parent}. Create it first.")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise Conflict(f"{target} is there already. Choose a new folder, or an empty one.")
+        raise Conflict(f"{target} exists already. Choose a new folder, or an empty one.")

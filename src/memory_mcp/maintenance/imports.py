@@ -1,4 +1,4 @@
-"""Importing an export: what is new is added, what is there already stays as it is."""
+"""Import of an export: new data is added, existing data stays unchanged."""
 
 import json
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ def read_export(
     dry_run: bool = False,
     report_progress: ReportProgress = report_nothing,
 ) -> ImportResult:
-    """Import a folder that `memory-mcp export` made. A second time there is nothing new.
+    """Import a folder that `memory-mcp export` made. Importing it again adds nothing.
 
-    Raises Invalid for a folder that is no export.
+    Raises Invalid for a folder that is not an export.
     """
     _check(folder)
     source = ImportFolder(folder, caller, dry_run=dry_run)
@@ -45,8 +45,8 @@ def _check(folder: Path) -> None:
         about = json.loads(read_small(folder / ABOUT).decode())
         format_ = about["format"]
     except FileNotFoundError as exc:
-        raise NotFound(f"{folder} is no export of Memory MCP: it has no {ABOUT}.") from exc
+        raise NotFound(f"{folder} is not an export of Memory MCP: it has no {ABOUT}.") from exc
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise Invalid(f"{folder} is no export of Memory MCP: its {ABOUT} cannot be read.") from exc
+        raise Invalid(f"{folder} is not an export of Memory MCP: its {ABOUT} cannot be read.") from exc
     if format_ != FORMAT:
-        raise Invalid(f"{folder} is an export of a kind this program does not know ({format_}). Upgrade memory-mcp.")
+        raise Invalid(f"{folder} is an export of an unknown format ({format_}). Upgrade memory-mcp.")

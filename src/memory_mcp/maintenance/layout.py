@@ -1,4 +1,4 @@
-"""Which files are where in a data directory."""
+"""The paths of the files in a data directory."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from memory_mcp.families.maintenance import DatabaseFile, Tenant
 from memory_mcp.families.portals.folders import PortalFolder, PortalFolders
 
 USERS = "users"
-KEPT = ("config.toml", "stores.yaml")  # files at the top of a tenant's folder that are copied as they are
+COPIED_FILES = ("config.toml", "stores.yaml")  # at the top of a tenant's folder
 STORES = "stores"
 
 
@@ -21,29 +21,29 @@ class Layout:
     kinds: tuple[DatabaseKind, ...]
 
     def tenants(self) -> list[Tenant]:
-        """The local user, and everyone whose folder is there, removed or not."""
+        """The local user, and every user with a folder, including removed users."""
         folders = sorted(path for path in (self.data_dir / USERS).glob("[!.]*") if path.is_dir())
         others = (Tenant(path.name, path, f"{USERS}/{path.name}/") for path in folders)
         return [Tenant(LOCAL_USER, self.data_dir, ""), *others]
 
     @property
     def kept_kinds(self) -> dict[str, DatabaseKind]:
-        """By name, the kinds of files that a backup holds."""
+        """The kinds of files in a backup, by name."""
         return {kind.name: kind for kind in self.kinds if not kind.is_cache}
 
     @property
     def subfolders(self) -> list[str]:
-        """The folders in a tenant's folder that hold databases."""
+        """The folders with databases in a tenant's folder."""
         return [folder for kind in self.kinds for folder in kind.folders]
 
     def databases(self, tenant: Tenant, kinds: Iterable[DatabaseKind] | None = None) -> Iterator[DatabaseFile]:
-        """A tenant's files that are there, of all kinds that a backup holds or of these."""
+        """A tenant's existing files, of these kinds or of all kinds in a backup."""
         for kind in self.kept_kinds.values() if kinds is None else kinds:
             if not kind.is_shared or tenant.user == LOCAL_USER:
                 yield from (file for file in self._files(tenant, kind) if file.path.exists())
 
     def _files(self, tenant: Tenant, kind: DatabaseKind) -> Iterator[DatabaseFile]:
-        """A backup calls the vault's file by its usual name, wherever --db-path puts it."""
+        """In a backup the vault's file has its default name, regardless of --db-path."""
         if kind.is_at_db_path:
             is_local = tenant.user == LOCAL_USER
             path = self.vault_path if is_local else tenant.folder / self.vault_path.name

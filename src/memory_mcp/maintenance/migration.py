@@ -1,4 +1,4 @@
-"""Bringing every file to this version's schema at once, instead of each when it is first used."""
+"""Migration of every file to this version's schema, instead of each at its first use."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,11 +13,11 @@ from memory_mcp.maintenance.layout import Layout
 
 @dataclass(frozen=True)
 class MigrationResult:
-    """A file, and what came of it."""
+    """The result for one file."""
 
     file: str
     outcome: Literal["current", "migrated", "refused"]
-    schema: int  # the version it should have now
+    schema: int  # the version of this program
     why: str | None = None
 
 
@@ -27,7 +27,7 @@ class MigrationRun:
         self._open = open_file
 
     def run(self) -> Iterator[MigrationResult]:
-        """All files of all users. A copy of each that changes goes to backups/ first; one that fails is left."""
+        """Migrate all files of all users. Each is copied to backups/ first; a file that fails stays unchanged."""
         for tenant in self._layout.tenants():
             yield from map(self._migrate, self._layout.databases(tenant))
 
@@ -37,7 +37,7 @@ class MigrationRun:
             if integrity.is_current(file.path, schema, file.lock):
                 return MigrationResult(file.name, "current", schema.version)
             with closing(self._open(file.kind, file.path, missing="refuse", lock=file.lock)) as db, db.read():
-                pass  # opening it was all
+                pass  # opening it migrates it
         except AppError as exc:
             return MigrationResult(file.name, "refused", schema.version, exc.message)
         return MigrationResult(file.name, "migrated", schema.version)

@@ -6,8 +6,8 @@ from memory_mcp.engines.files.file_tree import LeftOut
 from memory_mcp.families.maintenance import Finding
 
 Kind = str
-"""What an entry of a backup is: the name of a DatabaseKind, or 'file' for a file as it is, 'portal' for a portal in one
-file, 'elsewhere' for a file of a store outside of the data directory."""
+"""The kind of an entry of a backup: the name of a DatabaseKind, or 'file' for a plain file, 'portal' for a portal in
+one file, 'elsewhere' for a file of a store outside of the data directory."""
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,8 @@ class ManifestEntry:
     kind: Kind
     size: int
     sha256: str
-    schema: int | None = None  # the version of a SQLite file's
-    modified_ns: int | None = (
-        None  # when a file as it stands was last changed: stores go by that where nothing else is said
-    )
+    schema: int | None = None  # version, of a SQLite file
+    modified_ns: int | None = None  # of a plain file: stores use it if a memory has no time of its own
 
 
 @dataclass(frozen=True)
@@ -30,24 +28,24 @@ class Elsewhere:
 
     user: str
     name: str
-    folder: str  # where it lay
-    path: str  # where it is in the archive
+    folder: str  # its path when the backup was made
+    path: str  # in the archive
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a backup says of itself."""
+    """The list of a backup's contents."""
 
     made_by: str
     began_at: str
-    cut_at: str  # the moment that SQLite files and stores show
+    cut_at: str  # the moment of the SQLite files and stores
     files: tuple[ManifestEntry, ...]
     left_out: tuple[LeftOut, ...] = ()
     elsewhere: tuple[Elsewhere, ...] = ()
 
 
 @dataclass(frozen=True)
-class BackedUp:
+class BackupResult:
     file: Path
     files: int
     bytes: int  # of the archive
@@ -57,18 +55,18 @@ class BackedUp:
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoreResult:
     data_dir: Path
     files: int
     cut_at: str
-    aside: Path | None  # where what was there before is
+    aside: Path | None  # the folder with the former data
     notices: tuple[str, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    checked: Mapping[str, int]  # how many of what
+    checked: Mapping[str, int]  # counts by kind
     findings: tuple[Finding, ...]
 
     @property
@@ -77,7 +75,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
-class Exported:
+class ExportResult:
     folder: Path
     counts: Mapping[str, int]
     left_out: tuple[LeftOut, ...] = ()

@@ -1,4 +1,4 @@
-"""A backup put in the place of what is there: checked first, and nothing is deleted."""
+"""Restore of a backup. The backup is checked first, and the former data is moved aside, not deleted."""
 
 import json
 import os
@@ -26,74 +26,74 @@ from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
 from memory_mcp.maintenance.layout import STORES, USERS, Layout
-from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry, Restored
+from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry, RestoreResult
 from memory_mcp.progress import ReportProgress, report_nothing
 from memory_mcp.sync import LINK_FILE
 
 STAGED = ".restoring-"
 ASIDE = "before-restore-"
-WAITING = 5.0  # seconds for a command that is just ending
-OUTER_VAULT = "memory-of-db-path.db"  # what the file that --db-path named is called aside
-KEYS_TOO = (
-    "Users and keys are as they were in the backup, too: a key that was revoked since is good again. memory-mcp keys "
-    "list shows them, memory-mcp keys revoke takes one back."
+LOCK_TIMEOUT_S = 5.0  # a command may be about to finish
+OUTER_VAULT = "memory-of-db-path.db"  # the name of the former file at --db-path, in the aside folder
+KEYS_NOTICE = (
+    "Users and keys are restored too: a key that was revoked after the backup is valid again. memory-mcp keys list "
+    "shows them, memory-mcp keys revoke revokes one."
 )
-SPARE = 50 * 1024 * 1024  # bytes that are left free
-STAYS = {LOCK, RESTORING, "backups", "imports", "exports", LINK_FILE}  # what no backup holds
-_BESIDE = ("", *sibling_files.SUFFIXES, ".lock")  # what belongs to a SQLite file
+MIN_FREE_BYTES = 50 * 1024 * 1024  # after the restore
+NOT_REPLACED = {LOCK, RESTORING, "backups", "imports", "exports", LINK_FILE}  # not in backups
+_SIBLINGS = ("", *sibling_files.SUFFIXES, ".lock")  # of a SQLite file
 
 
 class Restore:
     """Restores backups into one data directory."""
 
     def __init__(self, layout: Layout, portals: Portals, clock: Clock, former_vault: Path | None = None) -> None:
-        """`layout` is what it is to be; the vault's file that is there now may lie elsewhere, at `former_vault`."""
+        """`layout` is the layout after the restore; the current vault's file may be at `former_vault`."""
         self._layout = layout
         self._former_vault = former_vault or layout.vault_path
         self._portals = portals
         self._clock = clock
 
-    def run(self, file: Path, report_progress: ReportProgress = report_nothing) -> Restored:
-        """Put what a backup holds in the place of what is there, which is moved aside.
+    def run(self, file: Path, report_progress: ReportProgress = report_nothing) -> RestoreResult:
+        """Replace the data directory's contents by the backup's, and move the former contents aside.
 
-        Raises Invalid, and changes nothing, unless every part of the backup is as it was made and of a version this
-        program knows; Unavailable, and changes nothing, while servers run on the data directory.
+        Changes nothing and raises Invalid if any part of the backup is damaged or of an unknown version; Unavailable
+        while servers run on the data directory.
         """
         data_dir = self._layout.data_dir
         with (
-            archive.opened(file, self._layout.kinds) as reading,
-            exclusive(data_dir, WAITING),
+            archive.open_backup(file, self._layout.kinds) as reading,
+            exclusive(data_dir, LOCK_TIMEOUT_S),
             _translate_errors(data_dir),
         ):
-            finish_restore(data_dir)  # of another, that was killed
+            finish_restore(data_dir)  # of a former restore that was killed
             clear_abandoned(data_dir)
-            staged = data_dir / f"{STAGED}{secrets.token_hex(6)}"  # an engine goes by its folder's name
+            staged = data_dir / f"{STAGED}{secrets.token_hex(6)}"  # an engine is identified by its folder's name
             try:
                 notices = self._stage(reading, staged, report_progress)
-                self._dismiss_engines()
+                self._stop_engines()
             except BaseException:
                 shutil.rmtree(staged, ignore_errors=True)
                 raise
             aside = self._swap(staged)
         manifest = reading.manifest
-        return Restored(data_dir, len(manifest.files), manifest.cut_at, aside, tuple(notices), manifest.left_out)
+        return RestoreResult(data_dir, len(manifest.files), manifest.cut_at, aside, tuple(notices), manifest.left_out)
 
     def _swap(self, staged: Path) -> Path | None:
-        """Put what is staged in the place of what is there. Returns where that is now; None if there was nothing."""
+        """Replace the current data by the staged data. Returns the folder with the former data, if there was any."""
         data_dir, vaults = self._layout.data_dir, (self._layout.vault_path, self._former_vault)
         aside = data_dir / f"{ASIDE}{self._clock():%Y%m%dT%H%M%S%f}"
         had_something = bool(_movable(data_dir)) or any(path.exists() for path in vaults)
         outer, former = map(self._outer, vaults)
         swap = _Swap(data_dir, staged.name, aside.name, outer, former, "aside")
-        swap.note()  # from here on, what is staged is needed, whatever happens
+        swap.save()  # from here on, the staged data must stay until the swap is finished
         swap.finish()
         return aside if had_something else None
 
     def _outer(self, vault: Path) -> str:
         return str(vault) if vault != self._layout.data_dir / "memory.db" else ""
 
-    def _dismiss_engines(self) -> None:
-        """An engine outlives its servers by a minute, and would write to what is no longer there."""
+    def _stop_engines(self) -> None:
+        """Engines outlive their servers by a minute, and would write to moved files."""
         for tenant in self._layout.tenants():
             for portal in self._layout.portals(tenant):
                 self._portals.dismiss(portal)
@@ -101,7 +101,7 @@ class Restore:
     # Staging
 
     def _stage(self, reading: archive.ArchiveReader, staged: Path, report_progress: ReportProgress) -> list[str]:
-        """Take everything out, checked, and on the disk. Returns what users should know of it."""
+        """Extract and check everything, and sync it to the disk. Returns notices for the user."""
         manifest = reading.manifest
         self._check_space(manifest)
         staged.mkdir(mode=0o700)
@@ -109,24 +109,24 @@ class Restore:
             report_progress("checking", number, len(manifest.files))
             target = staged / entry.path
             _make_folders(target.parent, staged)
-            reading.take_out(entry, target)
+            reading.extract(entry, target)
             if kind := self._layout.kept_kinds.get(entry.kind):
                 _check_database(entry, target, kind)
         self._stage_portals([entry for entry in manifest.files if entry.kind == "portal"], staged, report_progress)
-        notices = [*self._settled_vault(staged), *(self._placed(one, staged) for one in manifest.elsewhere)]
+        notices = [*self._comment_out_db_path(staged), *(self._place_store(one, staged) for one in manifest.elsewhere)]
         for folder in sorted((staged / "elsewhere").glob("**/"), reverse=True):
-            with suppress(OSError):  # something is in it
+            with suppress(OSError):  # not empty
                 folder.rmdir()
-        for vault in (staged / USERS).glob("*/memory.db"):  # called as --db-path calls the local user's
+        for vault in (staged / USERS).glob("*/memory.db"):  # with the file name of --db-path
             vault.rename(vault.with_name(self._layout.vault_path.name))
-        _sync_all(staged)
+        _sync_folder(staged)
         report_progress("checking", len(manifest.files), len(manifest.files))
         if any(entry.kind == "server" for entry in manifest.files):
-            notices.append(KEYS_TOO)
+            notices.append(KEYS_NOTICE)
         return notices
 
-    def _settled_vault(self, staged: Path) -> list[str]:
-        """Settings that put the vault's file elsewhere than it is restored to would show an empty one."""
+    def _comment_out_db_path(self, staged: Path) -> list[str]:
+        """Comment out another db_path in the backup's config.toml: the server would open an empty vault there."""
         config = staged / "config.toml"
         with suppress(FileNotFoundError, tomllib.TOMLDecodeError, UnicodeDecodeError):
             text = config.read_text(encoding="utf-8")
@@ -140,11 +140,11 @@ class Restore:
         return []
 
     def _check_space(self, manifest: Manifest) -> None:
-        needed = sum(entry.size * (2 if entry.kind == "portal" else 1) for entry in manifest.files)
+        needed = MIN_FREE_BYTES + sum(entry.size * (2 if entry.kind == "portal" else 1) for entry in manifest.files)
         free = shutil.disk_usage(self._layout.data_dir).free
-        if free < needed + SPARE:
+        if free < needed:
             raise Unavailable(
-                f"The disk has {free // 1_000_000} MB free, and this backup needs {(needed + SPARE) // 1_000_000}. "
+                f"The disk has {free // 1_000_000} MB free, and this backup needs {needed // 1_000_000}. "
                 "Nothing was changed."
             )
 
@@ -164,12 +164,11 @@ class Restore:
                 with suppress(AppError):
                     self._portals.dismiss(portal)
             packed.unlink()
-            (portal.path / frames.LOCK).unlink(missing_ok=True)  # it says where an engine was
+            (portal.path / frames.LOCK).unlink(missing_ok=True)  # refers to a former engine
         report_progress("portals", len(entries), len(entries))
 
-    def _placed(self, one: Elsewhere, staged: Path) -> str:
-        """Put the files of a store outside of the data directory where they can be used. Returns what users should
-        know of it."""
+    def _place_store(self, one: Elsewhere, staged: Path) -> str:
+        """Restore the files of a store outside of the data directory. Returns a notice for the user."""
         files = staged / one.path
         tenant = folder_of(staged, one.user)
         registry = Registry(tenant)
@@ -198,49 +197,49 @@ def _check_database(entry: ManifestEntry, path: Path, kind: DatabaseKind) -> Non
 
 @dataclass(frozen=True)
 class _Swap:
-    """The last step, noted on the disk before each half: the next process after a crash finishes it."""
+    """The last step, recorded on the disk before each half: after a crash, the next process finishes it."""
 
     data_dir: Path
     staged: str
     aside: str
-    outer_vault: str  # where the vault's file is to be; empty: in the data directory
-    former_vault: str  # where it is; empty: in the data directory
-    half: str  # 'aside': what is there is being moved away; 'in': what is new is being moved in
+    outer_vault: str  # the new path of the vault's file; empty: in the data directory
+    former_vault: str  # its current path; empty: in the data directory
+    half: str  # 'aside': moving the former data away; 'in': moving the new data in
 
-    def note(self) -> None:
+    def save(self) -> None:
         part = self.data_dir / f"{RESTORING}.part"
-        said = {name: value for name, value in vars(self).items() if name != "data_dir"}
+        fields = {name: value for name, value in vars(self).items() if name != "data_dir"}
         with part.open("w", encoding="utf-8") as file:
-            json.dump(said, file)
+            json.dump(fields, file)
             file.flush()
             os.fsync(file.fileno())
         part.replace(self.data_dir / RESTORING)
         sync(self.data_dir)
 
     def finish(self) -> None:
-        """Raises Unusable, saying what to do, if it cannot be done now."""
+        """Raises Unusable, with advice, if that is not possible now."""
         try:
             if (self.data_dir / self.staged).is_dir():
                 self._swap()
             elif self.half == "aside":
-                self._put_back()
+                self._move_back()
             else:
                 raise Unusable(
-                    f"A restore of this data directory cannot be finished: {self.staged}, which held what was to come, "
-                    f"is gone. What was here before is in {self.data_dir / self.aside}. Remove {RESTORING}, and "
+                    f"A restore of this data directory cannot be finished: {self.staged}, the new data, "
+                    f"is gone. The former data is in {self.data_dir / self.aside}. Remove {RESTORING}, and "
                     "restore the backup again."
                 )
         except OSError as exc:
             raise Unusable(
                 f"A restore of this data directory is not finished ({exc.strerror}: {exc.filename}). Free some disk "
-                "space, or mend the permissions, and start again: it goes on where it stopped. What was here before is "
+                "space, or fix the permissions, and start again: it continues where it stopped. The former data is "
                 f"in {self.data_dir / self.aside}."
             ) from exc
 
     def _swap(self) -> None:
         if self.half == "aside":
             self._move_aside()
-            replace(self, half="in").note()
+            replace(self, half="in").save()
         self._move_in()
         (self.data_dir / RESTORING).unlink(missing_ok=True)
         shutil.rmtree(self.data_dir / self.staged, ignore_errors=True)
@@ -258,8 +257,8 @@ class _Swap:
         if not any(aside.iterdir()):
             aside.rmdir()
 
-    def _put_back(self) -> None:
-        """What was to come is gone, so nothing of it came in: what was moved aside returns."""
+    def _move_back(self) -> None:
+        """Move the former data back: the staged data is gone, and none of it was moved in."""
         aside = self.data_dir / self.aside
         for path, kept in self._outer_files():
             _move(kept, path)
@@ -271,11 +270,11 @@ class _Swap:
         sync(self.data_dir)
 
     def _outer_files(self) -> Iterator[tuple[Path, Path]]:
-        """The vault's files outside of the data directory, each with what it is called aside."""
+        """The vault's files outside of the data directory, each with its path in the aside folder."""
         for vault, name in ((self.former_vault, OUTER_VAULT), (self.outer_vault, f"other-{OUTER_VAULT}")):
             if vault and (name == OUTER_VAULT or vault != self.former_vault):
                 yield from (
-                    (Path(vault + ending), self.data_dir / self.aside / f"{name}{ending}") for ending in _BESIDE
+                    (Path(vault + ending), self.data_dir / self.aside / f"{name}{ending}") for ending in _SIBLINGS
                 )
 
     def _move_in(self) -> None:
@@ -290,28 +289,28 @@ class _Swap:
 
 
 def finish_restore(data_dir: Path) -> bool:
-    """Finish a restore whose process was killed. The caller uses the data directory alone. False if there is none.
+    """Finish a restore whose process was killed. The caller has exclusive use of the data directory. False if there is
+    none.
 
-    It had been checked, and what is there now is neither the old nor the new: the new it becomes. Raises Unusable,
-    saying what to do, if that cannot be done now.
+    The backup was checked before, so the new data is moved in. Raises Unusable, with advice, if that is not possible.
     """
     try:
-        said = json.loads((data_dir / RESTORING).read_text(encoding="utf-8"))
-        swap = _Swap(data_dir=data_dir, **{"former_vault": said["outer_vault"], **said})
+        fields = json.loads((data_dir / RESTORING).read_text(encoding="utf-8"))
+        swap = _Swap(data_dir=data_dir, **{"former_vault": fields["outer_vault"], **fields})
     except FileNotFoundError:
         return False
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise Unusable(
-            f"{data_dir / RESTORING} says how far a restore came, and cannot be read. If it is not yours to read, mend "
-            f"that and start again. Otherwise move it away, and restore the backup again: what was here before it is "
-            f"in {data_dir / ASIDE}…, or still where it was."
+            f"{data_dir / RESTORING}, the state of an unfinished restore, cannot be read. Fix its permissions and "
+            "start again, or move it away and restore the backup again: the former data is in "
+            f"{data_dir / ASIDE}…, or still where it was."
         ) from exc
     swap.finish()
     return True
 
 
 def abandoned(data_dir: Path) -> list[Path]:
-    """What a restore has left that was killed before it changed anything. The caller uses the data directory alone."""
+    """Leftovers of a restore that was killed before it changed anything. The caller has exclusive use of the folder."""
     if (data_dir / RESTORING).exists():
         return []
     return [*data_dir.glob(f"{STAGED}*"), *data_dir.glob(f"{RESTORING}.part")]
@@ -326,16 +325,16 @@ def clear_abandoned(data_dir: Path) -> None:
 
 
 def _movable(data_dir: Path) -> list[Path]:
-    """What is there and a restore replaces."""
+    """The files and folders that a restore replaces."""
     return [
         path
         for path in sorted(data_dir.iterdir())
-        if path.name not in STAYS and not path.name.startswith((ASIDE, STAGED, RESTORING))
+        if path.name not in NOT_REPLACED and not path.name.startswith((ASIDE, STAGED, RESTORING))
     ]
 
 
 def _move(path: Path, target: Path) -> None:
-    """Also to another disk; all of it or nothing."""
+    """Move a file atomically, also to another disk."""
     if not path.exists():
         return
     part = target.with_name(f"{target.name}.part")
@@ -353,8 +352,8 @@ def _make_folders(folder: Path, top: Path) -> None:
         missing.mkdir(mode=0o700)
 
 
-def _sync_all(folder: Path) -> None:
-    """On the disk: files are already, or are an engine's; now their names."""
+def _sync_folder(folder: Path) -> None:
+    """Sync the folders, and the files that engines wrote; other files are synced already."""
     for place, _, files in os.walk(folder):
         for name in files:
             path = Path(place) / name

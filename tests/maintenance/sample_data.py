@@ -1,4 +1,4 @@
-"""A data directory with something of every family and two tenants in it, and short ways to the command line."""
+"""A data directory with data of every family and of two tenants, and helpers for the command line."""
 
 import json
 import subprocess
@@ -53,7 +53,7 @@ def answer(*arguments: object, code: int = 0, **env: str) -> dict[str, Any]:
 
 
 def furnish(data_dir: Path, elsewhere: Path | None = None, *, portals: bool = False) -> Caller:
-    """Something of everything. Who the second tenant is."""
+    """Write data of every family. Returns the second tenant."""
     with opened(data_dir) as app:
         other = Caller(app.access.users.add("bob").id, ALL_SCOPES, LOCAL.families)
         for caller in (LOCAL, other):
@@ -95,7 +95,7 @@ def fill(app: App, caller: Caller, word: str) -> None:
 
 
 def state(data_dir: Path, caller: Caller, *, portals: bool = False) -> dict[str, Any]:
-    """What a tenant keeps, to be compared."""
+    """A tenant's data, to be compared."""
     with opened(data_dir) as app:
         projects = app.graph.every_project(caller)
         return {
@@ -110,7 +110,7 @@ def state(data_dir: Path, caller: Caller, *, portals: bool = False) -> dict[str,
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder, to see that nothing was touched."""
+    """Every file of a folder, to check that nothing was changed."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
