@@ -92,16 +92,16 @@ def shown(app: object) -> object:
 
 
 def graphs(app: object) -> object:
-    rooms = app.graph  # type: ignore[attr-defined]  # an App
+    graph = app.graph  # type: ignore[attr-defined]  # an App
     return {
         (one.name, one.description, one.status): [
             (item.name, item.entity_type, tuple(item.observations))
             if isinstance(item, Entity)
             else (item.source, item.target, item.relation_type)
-            for item in rooms.everything_of(LOCAL, one)
+            for item in graph.everything_of(LOCAL, one)
             if isinstance(item, (Entity, Relation))
         ]
-        for one in rooms.every_project(LOCAL)
+        for one in graph.every_project(LOCAL)
     }
 
 
