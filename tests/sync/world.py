@@ -51,7 +51,7 @@ class SilentChanges(Changes):
     def listen(self, listener: Any) -> None:
         pass
 
-    def tell(self, user: str, uris: Iterable[str], *, list_changed: bool, namespace: str | None = None) -> None:
+    def publish(self, user: str, uris: Iterable[str], *, list_changed: bool, namespace: str | None = None) -> None:
         Change(user, tuple(uris), list_changed, namespace=namespace)
 
     def close(self) -> None:
