@@ -311,7 +311,7 @@ def test_a_walk_ends_at_five_hundred_notes_and_says_so(app: App, notes: int) -> 
     root, *_ = graph(app, edges, notes)
 
     for depth in (2, 3):
-        found = app.notes.reader.neighbours(CALLER, root, depth)
+        found = app.notes.reader.neighbors(CALLER, root, depth)
         assert len(found.nodes) == 500
         assert found.truncated is (notes > 500)
         assert [node.depth for node in found.nodes] == [0] + [1] * 99 + [2] * 400

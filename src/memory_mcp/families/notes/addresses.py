@@ -16,5 +16,5 @@ def namespace_uri(namespace: str) -> str:
 
 
 def tag_uri(tag: str) -> str:
-    """The same for a tag in any case: tags are compared without regard to it."""
+    """Case-insensitive, as tags are."""
     return f"memory://tag/{quote(tag_key(tag), safe='')}"

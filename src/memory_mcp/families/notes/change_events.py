@@ -1,4 +1,4 @@
-"""Which resources change when notes do, published to the clients that listen."""
+"""Publishes which resources change when notes do."""
 
 from collections.abc import Iterable, Sequence
 
@@ -18,12 +18,12 @@ class NoteEvents:
         self._files = files
 
     def publish(self, user: str, changed: Sequence[Note], *, linked: Iterable[str], list_changed: bool) -> None:
-        """Notes that changed, and those (by id) whose links did: each in its namespace."""
+        """Publish changed notes, and notes (by id) whose links changed, each in its namespace."""
         uris: dict[str, list[str]] = {}
         for note in changed:
             own = [RECENT_URI, note_uri(note.id), namespace_uri(note.namespace), *map(tag_uri, note.tags)]
             uris.setdefault(note.namespace, []).extend(own)
-        elsewhere = [RECENT_URI]  # links from other namespaces, which no caller confined to those can see
+        elsewhere = [RECENT_URI]  # links from other namespaces, which confined callers cannot see
         for id_, namespace in self._namespaces_of(user, linked).items():
             uris.get(namespace, elsewhere).append(note_uri(id_))
         for namespace, own in uris.items():
@@ -42,7 +42,7 @@ class NoteEvents:
         self._changes.publish(user, [RECENT_URI], list_changed=False, namespace=namespace)
 
     def publish_vectors(self, user: str) -> None:
-        """More or fewer notes wait for their vectors."""
+        """The number of notes that wait for their vectors changed."""
         self._changes.publish_topic(user, VECTORS)
 
     def _namespaces_of(self, user: str, ids: Iterable[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Notes as a family: how they are opened, and what search over everything, Home and references need of them."""
+"""The notes family: how to open it, and its functions for recall, Home and references."""
 
 import json
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def _counts(notes: Notes, caller: Caller) -> dict[str, int]:
 
 
 def _open_reference(call: Call[Notes], ref: str) -> Any:
-    """A note's id alone names it, too."""
+    """A note's id alone is a reference, too."""
     return json.loads(resources.read(call, note_uri(ref) if is_id(ref) else ref).text)
 
 
@@ -49,7 +49,7 @@ def _search(call: Call[Notes], wanted: TextQuery) -> Iterator[Match]:
 
 
 def _load_maintenance() -> "FamilyMaintenance[Notes]":
-    from memory_mcp.families.notes.maintenance import MAINTENANCE  # a server that starts does without
+    from memory_mcp.families.notes.maintenance import MAINTENANCE  # not needed at the start of a server
 
     return MAINTENANCE
 

@@ -1,4 +1,4 @@
-"""Exporting and importing notes: a markdown file for each, and a list of their links."""
+"""Export and import of notes: a markdown file for each, and a list of their links."""
 
 from typing import Any, get_args
 from uuid import UUID
@@ -44,7 +44,7 @@ def _export_links(notes: Notes, target: ExportFolder) -> int:
 
 
 def note_file(note: Note, tags: list[Tag], *, has_own_title: bool) -> str:
-    """A note as a markdown file. `read_note` reads it again, to the letter."""
+    """A note as a markdown file. `read_note` reverses it exactly."""
     fields: dict[str, Any] = {
         "id": note.id,
         "title": note.title if has_own_title else None,
@@ -69,7 +69,7 @@ def note_file(note: Note, tags: list[Tag], *, has_own_title: bool) -> str:
 
 
 def _import(notes: Notes, source: ImportFolder) -> None:
-    """A note is known by its id."""
+    """Import notes. A note is identified by its id."""
     for path in sorted((source.path / FOLDER).rglob("*.md")):
         with source.one(source.shown(path)):
             note, tags, has_own_title = read_note(read_small(path).decode())
@@ -95,7 +95,7 @@ def _import_links(notes: Notes, source: ImportFolder) -> None:
 
 
 def _check_ends(notes: Notes, source: ImportFolder, source_id: str, target_id: str) -> None:
-    """Raises as importing a link between two notes does, which may be about to come."""
+    """For a dry run: raise as importing the link would, counting notes that would be imported."""
     if source_id == target_id:
         raise Invalid("a note cannot be linked to itself")
     for id_ in (source_id, target_id):
@@ -104,7 +104,7 @@ def _check_ends(notes: Notes, source: ImportFolder, source_id: str, target_id: s
 
 
 def read_note(text: str) -> tuple[Note, list[str], bool]:
-    """A note out of its markdown file, the user's tags, and whether its title is its own. Raises ValueError."""
+    """The note in a markdown file, the user's tags, and whether it has its own title. Raises ValueError."""
     fields, content = _front_matter(text)
     now = precise_stamp(utc_now())
     source: Source = fields["source"] if fields.get("source") in get_args(Source) else "import"

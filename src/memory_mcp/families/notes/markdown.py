@@ -1,4 +1,4 @@
-"""What a note's markdown says to the machine: its #tags and [[wikilinks]]. What stands in code is not meant."""
+"""The #tags and [[wikilinks]] in a note's markdown, except in code."""
 
 import re
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ MAX_TITLE_CHARS = 300
 MAX_TAG_CHARS = 128
 MAX_TAGS = 64  # of one body
 
-# A # inside a word or an address is none, and a number alone (#12) names an issue.
+# A # inside a word or an address is not a tag, and a number alone (#12) names an issue.
 _TAG = re.compile(r"""(?<![^\s(\[{"'_*~>,;:–—-])#([^\s#.,;:!?()\[\]{}<>"'`*|\\@=&%$^~+\x00-\x1f\ufffd]+)""")
-_TARGET = re.compile(r"\]\([^()\s]*\)")  # where a [link](goes)
+_TARGET = re.compile(r"\]\([^()\s]*\)")  # the target of a [link](target)
 _LINE_MARKS = re.compile(r"^(?:(?:#{1,6}|[>*+-]|\d{1,9}[.)])\s+)+")
 
 
@@ -28,7 +28,7 @@ class Marks:
 
 
 def marks(content: str) -> Marks:
-    """The #tags and [[Titles]] of a body in the order they stand there."""
+    """The #tags and [[Titles]] of a body, in order."""
     if "#" not in content and "[[" not in content:
         return Marks()
     tags: dict[str, None] = {}
@@ -37,8 +37,8 @@ def marks(content: str) -> Marks:
         if token.type == "wikilink":
             links.setdefault(token.content)
         elif token.type == "text":
-            said = _TARGET.sub("]", token.content)
-            tags.update(dict.fromkeys(tag.strip("/-_") for tag in _TAG.findall(said)))
+            text = _TARGET.sub("]", token.content)
+            tags.update(dict.fromkeys(tag.strip("/-_") for tag in _TAG.findall(text)))
     return Marks(tuple(filter(_is_tag, tags))[:MAX_TAGS], tuple(links))
 
 
@@ -47,12 +47,11 @@ def _is_tag(text: str) -> bool:
 
 
 def first_line(content: str) -> str:
-    """The first line that says something, without the mark of a heading, quote or list: a title for a note that was
-    given none."""
+    """The first line with text, without the mark of a heading, quote or list: the title of a note without one."""
     for line in content.splitlines():
-        said = _LINE_MARKS.sub("", line.strip())
-        if said.strip("#>*+-"):
-            return said[:MAX_TITLE_CHARS].rstrip()
+        text = _LINE_MARKS.sub("", line.strip())
+        if text.strip("#>*+-"):
+            return text[:MAX_TITLE_CHARS].rstrip()
     return content.strip()[:MAX_TITLE_CHARS]
 
 
@@ -84,10 +83,10 @@ def _wikilink(state: "StateInline", silent: bool) -> bool:
 
 @cache
 def _parser() -> "MarkdownIt":
-    from markdown_it import MarkdownIt  # at the first note with marks: a starting server has none
+    from markdown_it import MarkdownIt  # on demand: it slows down the start of a server
 
-    # Emphasis and images hide nothing we look for. Links do, but looking for them takes 20 s in a mebibyte of brackets.
+    # Emphasis and images hide no marks. Links do, but parsing them takes 20 s in a mebibyte of brackets.
     parser = MarkdownIt("commonmark").disable(["emphasis", "image", "link"])
-    parser.core.ruler.disable("text_join")  # so that what was escaped stays told apart from text
+    parser.core.ruler.disable("text_join")  # so that escaped characters stay separate from text
     parser.inline.ruler.before("link", "wikilink", _wikilink)
     return parser

@@ -1,4 +1,4 @@
-"""Search in notes: what search_index finds, ordered with importance and with which note supersedes which."""
+"""Search in notes: the hits of search_index, ordered by importance and supersession too."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ class NoteSearch:
         return list(zip(stored, ranked, strict=True)), has_more
 
     def _newest(self, tx: Read) -> list[RankedNote]:
-        """Without a query: what fits the filter, the newest first."""
+        """Without a query: the notes that match the filter, newest first."""
         seqs = lists.newest(tx, self.query.filter, self.query.offset, self.query.limit + 1)
         importances = notes.importances(tx, seqs)
         return [RankedNote(seq, (None, None, round(importances[seq], DIGITS))) for seq in seqs]
@@ -61,7 +61,7 @@ class NoteSearch:
         candidates = search.candidates(tx)
         parts = {seq: candidates.parts(seq, one) for seq, one in notes.importances(tx, candidates.seqs).items()}
         order = sorted(parts, key=lambda seq: (-hybrid_search.score(parts[seq]), -seq))
-        newer = links.successors(tx, order)  # of all, so that each page sees the same order
+        newer = links.successors(tx, order)  # of all, so that each page has the same order
         if newer:
             order, late = self._successors_first(tx, order, newer)
             if late:
@@ -73,8 +73,8 @@ class NoteSearch:
     def _successors_first(
         self, tx: Read, order: Sequence[int], newer: Mapping[int, int]
     ) -> tuple[list[int], list[int]]:
-        """A note that another one supersedes comes after that one, also if that one would not have been found. The
-        second list names those."""
+        """Move each superseded note after its successor, and add successors that were not found. The second list has
+        the added ones."""
         wanted = set(lists.fitting(tx, self.query.filter, among=set(newer.values())))
         moved: dict[int, None] = {}
         for seq in order:
@@ -100,7 +100,7 @@ class NoteSearch:
 
 
 def query_vector(db: Database, queries: QueryVectors, query: NoteQuery) -> tuple[QueryVector | None, str | None]:
-    """The query as a vector, and why there is none if there should be one. Not within a transaction: it may take a
+    """The query as a vector, or the reason why there is none. Do not call it within a transaction: it may take a
     while."""
     if query.mode == "lexical" or not query.query:
         return None, None

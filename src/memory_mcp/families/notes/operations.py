@@ -1,4 +1,4 @@
-"""Everything this server can do with notes, in three parts."""
+"""The operations on notes, in three parts."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Requests a person can pick in a client."""
+"""Prompts that a user can choose in a client."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def _distill(given: Mapping[str, str]) -> str:
     return (
         f"Call memory_get for each of these notes:\n{listed}\n"
         "Write one new note that says what they say together, without what is repeated or outdated, and keep it with "
-        "memory_create. Then call memory_link from the new note to each of the notes above. Tell me the new note's id."
+        "memory_create. Then call memory_link from the new note to each of the notes above. Give me the new note's id."
     )
 
 

@@ -1,4 +1,4 @@
-"""Reading notes: one of them, searches, lists and counts."""
+"""Reading notes: single notes, searches, lists and counts."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -29,7 +29,7 @@ from memory_mcp.families.notes.model import (
     folded,
     tag_key,
 )
-from memory_mcp.families.notes.result_limits import cut, cut_links, cut_neighbours, size
+from memory_mcp.families.notes.result_limits import cut, cut_links, cut_neighbors, size
 from memory_mcp.families.notes.storage import counts, index, links, lists, notes
 from memory_mcp.families.notes.storage.notes import Stored
 from memory_mcp.search import snippets
@@ -37,10 +37,10 @@ from memory_mcp.search_index import IndexFiles
 from memory_mcp.search_index.storage import vectors
 
 MAX_LINKS = 500  # shown of one note, in each direction
-MAX_NODES = 500  # of a neighbourhood, shown at once
-MAX_COUNTED_NODES = 10_000  # of one that has more: the nearest, which can be paged through
-MAX_TAGS_LISTED = 1000  # at once
-REFERENCE_TIMEOUT_S = 0.2  # that reading a note waits to record that it was read
+MAX_NODES = 500  # of a neighbourhood, on one page
+MAX_COUNTED_NODES = 10_000  # of a neighbourhood, on all pages
+MAX_TAGS_LISTED = 1000  # on one page
+REFERENCE_TIMEOUT_S = 0.2  # for recording that a note was read
 
 
 class NoteReader:
@@ -57,13 +57,13 @@ class NoteReader:
         links_offset: int = 0,
         version: int | None = None,
     ) -> Note:
-        """One note, which counts as referenced by this. A former version is the note as it was then."""
+        """One note, or a former version of it. Records that it was referenced."""
         note = self.read(caller, id_, include_links=include_links, links_offset=links_offset, version=version)
         try:
             with self._db(caller).write(timeout_s=REFERENCE_TIMEOUT_S) as tx:
                 note = replace(note, last_referenced_at=notes.touch(tx, id_))
                 namespace = notes.namespaces_of(tx, [id_]).get(id_)
-        except Unavailable:  # another process writes for long: no reason not to answer
+        except Unavailable:  # another process writes for long: answer anyway
             return note
         self._events.publish_reference(caller.user, namespace)
         return note
@@ -77,7 +77,7 @@ class NoteReader:
         links_offset: int = 0,
         version: int | None = None,
     ) -> Note:
-        """The same, and it does not count as referenced."""
+        """The same, without recording the reference."""
         with self._db(caller).read() as tx:
             stored = transactions.existing(tx, id_, caller.confined_to)
             note = stored.note
@@ -87,7 +87,7 @@ class NoteReader:
         return replace(note, links=cut_links(linked, links_offset) if linked else None)
 
     def search(self, caller: Caller, query: NoteQuery) -> NoteHits:
-        """The best matches first, as many as a model can take; without a query what fits the filter, the newest
+        """The best matches first, as many as fit one answer; without a query the notes that match the filter, newest
         first."""
         hits, has_more, notice = self._hits(caller, query)
         known = query.offset + len(hits)
@@ -124,7 +124,7 @@ class NoteReader:
             return _listed(lists.recent(tx, seen, offset, limit), offset, lists.count(tx, seen), limit)
 
     def archived(self, caller: Caller, limit: int, offset: int = 0) -> Recent:
-        """Notes that were deleted softly."""
+        """Soft-deleted notes."""
         within = caller.confined_to
         with self._db(caller).read() as tx:
             found, total = lists.archived(tx, within, offset, limit), lists.count_archived(tx, within)
@@ -133,8 +133,7 @@ class NoteReader:
     def page(
         self, caller: Caller, chosen: Filter, words: str, after: UpdatedCursor | None, limit: int, *, archived: bool
     ) -> tuple[list[NoteSummary], UpdatedCursor | None]:
-        """Notes as a list for people, the one last written first, and where it goes on. `archived` are those that were
-        deleted softly."""
+        """A page of a list for users, last written first, and the next cursor. `archived`: of soft-deleted notes."""
         with self._db(caller).read() as tx:
             found, following = lists.page(tx, _seen_by(caller, chosen), words, after, limit, archived=archived)
         return [replace(note, snippet=snippets.beginning(note.snippet)) for note in found], following
@@ -144,7 +143,7 @@ class NoteReader:
         return [LastWrite(note_uri(note.id), note.title, note.updated_at) for note in found]
 
     def namespaces(self, caller: Caller, offset: int = 0) -> Namespaces:
-        """The last changed first."""
+        """Last changed first."""
         with self._db(caller).read() as tx:
             found = lists.namespaces(tx, caller.confined_to)
         part = cut(found[offset:], lambda one: 80 + len(one.namespace.encode()), offset=offset, total=len(found))
@@ -168,21 +167,21 @@ class NoteReader:
         part = cut(found, lambda one: 40 + len(one.tag.encode()), offset=offset, total=total)
         return TagCounts(part.shown, total, part.next_offset, part.notice)
 
-    def neighbours(self, caller: Caller, id_: str, depth: int, offset: int = 0) -> Neighbourhood:
-        """Notes within some links, the nearest first, at most MAX_NODES at a time."""
+    def neighbors(self, caller: Caller, id_: str, depth: int, offset: int = 0) -> Neighbourhood:
+        """Notes within some links, nearest first, at most MAX_NODES at a time."""
         with self._db(caller).read() as tx:
             root = transactions.existing(tx, id_, caller.confined_to)
-            within, most = caller.confined_to, min(offset + MAX_NODES, MAX_COUNTED_NODES)
-            found = links.neighbours(tx, root.seq, within, depth, most)
+            within, limit = caller.confined_to, min(offset + MAX_NODES, MAX_COUNTED_NODES)
+            found = links.neighbors(tx, root.seq, within, depth, limit)
             total = len(found.nodes)
             if found.truncated:
-                total = links.count_neighbours(tx, root.seq, within, depth, MAX_COUNTED_NODES)
-        return cut_neighbours(found, offset, total)
+                total = links.count_neighbors(tx, root.seq, within, depth, MAX_COUNTED_NODES)
+        return cut_neighbors(found, offset, total)
 
-    def picture(self, caller: Caller, most: int) -> Neighbourhood:
-        """The notes written last and how they hang together."""
+    def picture(self, caller: Caller, limit: int) -> Neighbourhood:
+        """The notes written last and their links."""
         with self._db(caller).read() as tx:
-            return links.newest(tx, caller.confined_to, most)
+            return links.newest(tx, caller.confined_to, limit)
 
     def stats(self, caller: Caller, namespace: str | None) -> Stats:
         with self._db(caller).read() as tx:
@@ -201,7 +200,7 @@ class NoteReader:
         return self._files.exists(caller.user)
 
     def totals(self, caller: Caller) -> Totals:
-        """How many there are, without counting them."""
+        """The stored counts."""
         with self._db(caller).read() as tx:
             return counts.totals(tx, caller.confined_to)
 
@@ -223,8 +222,8 @@ class NoteReader:
             return lists.tags_starting(tx, caller.confined_to, tag_key(prefix), limit)
 
     def embed_stats(self, caller: Caller) -> EmbedStats:
-        """How many notes have vectors, and which embedder makes them or would make the first; `enabled` if it can
-        now."""
+        """How many notes have vectors, and the embedder that makes them or would make the first; `enabled` if it is
+        ready."""
         with self._db(caller).read() as tx:
             space = vectors.space(tx)
             waiting, total, embedded = index.count_waiting(tx), counts.kept(tx), index.count_embedded(tx)
@@ -239,7 +238,7 @@ class NoteReader:
         )
 
     def waiting_for_vectors(self) -> int:
-        """How many notes wait, of all users whose notes are open here."""
+        """How many notes wait, of all users whose notes are open in this process."""
         waiting = 0
         for file in self._files.existing():
             with suppress(Unavailable), file.db.read() as tx:
@@ -251,7 +250,7 @@ class NoteReader:
 
 
 def _seen_by(caller: Caller, chosen: Filter) -> Filter:
-    """Of what fits a filter, what exists for the caller."""
+    """The filter, limited to the notes that the caller may see."""
     return replace(chosen, within=caller.confined_to)
 
 

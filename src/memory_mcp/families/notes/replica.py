@@ -1,6 +1,6 @@
-"""One user's notes as the other nodes see them: records of what is here, and the merge of records that arrive.
+"""One user's notes for sync: outgoing records, and the merge of incoming ones.
 
-Triggers stamp every change (migrations/0002_sync.sql); here stamps are only read, and those of others written.
+Triggers stamp every local change (migrations/0002_sync.sql); this module reads stamps, and writes those of other nodes.
 """
 
 import logging
@@ -19,7 +19,7 @@ from memory_mcp.sync.records import Record
 
 log = logging.getLogger(__name__)
 
-STEADY_MS = 500  # milliseconds that two clocks may differ from one exchange to the next without a word
+STEADY_MS = 500  # a smaller change of the clock offset is ignored
 
 
 class Replica:
@@ -52,7 +52,7 @@ class Replica:
                 namespaces.track(tx, namespace)
             elif not namespaces.is_enabled(tx, namespace):
                 namespaces.set_enabled(tx, namespace, True)
-                namespaces.start_over(tx, namespace)  # what came while it was disabled was not merged
+                namespaces.start_over(tx, namespace)  # records were not merged while it was disabled
 
     def disable(self, namespace: str) -> None:
         with self._db.write() as tx:
@@ -74,7 +74,7 @@ class Replica:
         with self._db.write() as tx:
             waiting = outbox.pending(tx, after, max_records)
             ids = [id_ for _, id_ in waiting]
-            with _arriving(tx):
+            with _applying_changes(tx):
                 link_waiting(tx, ids, changed)
             records = records_of(tx, ids)
             outbox.acknowledge(tx, [ticket for ticket, id_ in waiting if id_ not in records])
@@ -102,7 +102,7 @@ class Replica:
                     outbox.refuse(tx, one.ticket, why)
             taken = [one for one in outgoing if one.record.id not in refused]
             unchanged = outbox.acknowledge(tx, [one.ticket for one in taken])
-            with _arriving(tx):
+            with _applying_changes(tx):
                 fields.match_hub(tx, unchanged, hub_now)
             namespaces.set_pushed(tx, [one.record.id for one in taken])
             changed = self._merge_all(tx, merged, marks, set_aside, namespace=None)
@@ -163,11 +163,11 @@ class Replica:
         *,
         namespace: str | None,
     ) -> ReplicaChanges:
-        """Merge records one by one. One that cannot be merged is set aside, and the others still are."""
+        """Merge records one by one. A record that cannot be merged is skipped."""
         changed = ReplicaChanges()
         merged: list[str] = []
         aside = list(set_aside)
-        with _arriving(tx):
+        with _applying_changes(tx):
             for record in records:
                 mine = ReplicaChanges()
                 try:
@@ -187,14 +187,14 @@ class Replica:
         if aside:
             log.warning("%d notes from the hub could not be merged: `memory-mcp sync status` names them", len(aside))
             namespaces.add_set_aside(tx, aside, namespace)
-        # Links that no node has resolved yet are resolved here, as if that were written here: it is sent to the others.
+        # Links that no node has resolved yet are resolved as a local change, which is sent to the others.
         repointed += wikilinks.resolve_dangling(tx, concerned)
         changed.linked += notes.ids_of(tx, repointed)
         return changed
 
 
 @contextmanager
-def _arriving(tx: Write) -> Iterator[None]:
+def _applying_changes(tx: Write) -> Iterator[None]:
     clock.set_arriving(tx, True)
     yield
     clock.set_arriving(tx, False)
@@ -206,4 +206,4 @@ def _require_synced(tx: Read, namespace: str) -> None:
 
 
 def _not_synced(namespace: str) -> NotFound:
-    return NotFound(f"The namespace {namespace!r} is not synced. `memory-mcp sync enable {namespace}` does it.")
+    return NotFound(f"The namespace {namespace!r} is not synced. Enable it with `memory-mcp sync enable {namespace}`.")

@@ -1,4 +1,4 @@
-"""Merging records of other nodes into the notes that are here."""
+"""The merge of other nodes' records into local notes."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -28,31 +28,31 @@ Marks = Mapping[str, markdown.Marks]
 
 @dataclass
 class ReplicaChanges:
-    """What a merge changed: notes, and the ids of those whose links changed."""
+    """The changes of a merge: notes, and the ids of notes whose links changed."""
 
     notes: list[Note] = field(default_factory=list)
     linked: list[str] = field(default_factory=list)
 
 
 def parse_bodies(records: Iterable[Record]) -> Marks:
-    """What the bodies say to the machine, by body: parsing may take long, so it happens before the transaction."""
+    """The tags and links in the bodies, by body. Parsing may take long, so it happens before the transaction."""
     bodies = {value for record in records if isinstance(value := value_of(record, "content"), str)}
     return {body: markdown.marks(body) for body in bodies}
 
 
 def _admit(tx: Write, stored: Stored | None, arrived: Record) -> tuple[Record | None, Record | None]:
-    """What is here of a note, and what this node takes of a record that the hub gives. Only decided here:
+    """The local record of a note, and the part of the hub's record that this node accepts. Only decided here:
 
-    - a note that lies in a namespace which is not enabled here is untouched: nothing of the record is taken;
-    - a note in an enabled namespace takes everything but a move to a namespace that is not enabled here: it stays;
-    - a note that is not here is taken only into a namespace that is enabled here, and so is its deletion.
+    - a local note in a namespace that is not enabled stays unchanged: nothing is accepted;
+    - a local note in an enabled namespace accepts everything except a move to a namespace that is not enabled;
+    - a note that does not exist here, or its deletion, is accepted only into an enabled namespace.
 
-    What leaves this node is decided by `outbox.pending` alone. docs/sync.md says the same to users.
+    `outbox.pending` alone decides what is sent. docs/sync.md explains both to users.
     """
     if stored and not namespaces.is_enabled(tx, stored.note.namespace):
         return None, None
     if stored and not fields.is_stamped(tx, stored.seq):
-        fields.stamp_note(tx, stored.seq)  # what was never sent is as old as it is
+        fields.stamp_note(tx, stored.seq)  # a note that was never sent keeps its age
     here = records_of(tx, [arrived.id]).get(arrived.id)
     if namespaces.is_enabled(tx, arrived.namespace):
         return here, arrived
@@ -62,7 +62,7 @@ def _admit(tx: Write, stored: Stored | None, arrived: Record) -> tuple[Record | 
 
 
 def merge_record(tx: Write, user: str, arrived: Record, marks: Marks, changed: ReplicaChanges) -> bool:
-    """Put together what is here and what arrived. False if nothing of it is this node's business."""
+    """Merge a record into the local note. False if nothing of it is accepted."""
     stored = notes.get(tx, arrived.id)
     here, record = _admit(tx, stored, arrived)
     if record is None:
@@ -72,13 +72,13 @@ def merge_record(tx: Write, user: str, arrived: Record, marks: Marks, changed: R
         _delete(tx, stored, merged, changed)
     elif merged != here:
         _store(tx, user, stored, merged, marks, changed)
-    if here and _is_news(merged, record):
+    if here and _is_newer_than_hub(merged, record):
         outbox.add(tx, record.id)
     return True
 
 
-def _is_news(merged: Record, record: Record) -> bool:
-    """Whether a hub that knows `record` lacks something."""
+def _is_newer_than_hub(merged: Record, record: Record) -> bool:
+    """Whether the merged record has something that the hub's `record` lacks."""
     if merged.deleted:
         return not record.deleted
     return merged != record and not is_partial(record)
@@ -96,7 +96,7 @@ def _delete(tx: Write, stored: Stored | None, merged: Record, changed: ReplicaCh
 def _store(tx: Write, user: str, stored: Stored | None, merged: Record, marks: Marks, changed: ReplicaChanges) -> None:
     if stored is None:
         if is_partial(merged):
-            return  # only that it went somewhere: all of it comes with that namespace
+            return  # only a move: the whole note comes with its namespace
         stored = _insert(tx, user, merged, marks, changed)
     else:
         stored = _rewrite(tx, stored, merged, marks, changed)
@@ -107,7 +107,7 @@ def _store(tx: Write, user: str, stored: Stored | None, merged: Record, marks: M
 
 
 def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: ReplicaChanges) -> Stored:
-    note, has_own_title, tags = _described(merged, _empty_note(user, merged, tx.precise_stamp), marks)
+    note, has_own_title, tags = _note_from(merged, _empty_note(user, merged, tx.precise_stamp), marks)
     stored = notes.insert(tx, note, has_own_title=has_own_title, previous=None, session_id=None)
     if note.archived:
         notes.update(tx, stored)
@@ -124,7 +124,7 @@ def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Replica
 
 def _rewrite(tx: Write, former: Stored, merged: Record, marks: Marks, changed: ReplicaChanges) -> Stored:
     had = notes.tags_of(tx, former.seq)
-    note, has_own_title, tags = _described(merged, former.note, marks)
+    note, has_own_title, tags = _note_from(merged, former.note, marks)
     stored = replace(former, note=note, has_own_title=has_own_title)
     if stored != former or tags != had:
         changed.linked += transactions.rewrite(tx, former, stored, tags, _marks_of(note.content, marks))
@@ -141,8 +141,8 @@ def _set_times(tx: Write, stored: Stored, merged: Record) -> None:
 # The note that a record describes
 
 
-def _described(merged: Record, former: Note, marks: Marks) -> tuple[Note, bool, list[Tag]]:
-    """The note that a record describes, whether its title is its own, and its tags. Fields it does not have stay."""
+def _note_from(merged: Record, former: Note, marks: Marks) -> tuple[Note, bool, list[Tag]]:
+    """The note that a record describes, whether it has its own title, and its tags. Missing fields stay."""
     content = text_of(merged, "content", former.content)
     own_title = value_of(merged, "title")
     namespace = text_of(merged, NAMESPACE, former.namespace)
@@ -166,7 +166,7 @@ def _described(merged: Record, former: Note, marks: Marks) -> tuple[Note, bool, 
 
 
 def _empty_note(user: str, merged: Record, now: str) -> Note:
-    """The note a record is put into that is new here."""
+    """An empty note for a record of a new note."""
     created_at, client = merged.created or (merged.updated_at or now, None)
     return Note(
         id=merged.id,
@@ -191,7 +191,7 @@ def _empty_note(user: str, merged: Record, now: str) -> Note:
 
 
 def _tags(merged: Record, namespace: str, inline: Collection[str]) -> list[Tag]:
-    """Those of the record, in the order in which they were written."""
+    """The record's tags, in the order in which they were written."""
     given = dict(keyed_values(merged, "tag"))
     order = sorted(given, key=lambda key: (merged.registers[f"tag/{key}"][0], key))
     tags = [_tag(key, given[key]) for key in order]
@@ -203,12 +203,12 @@ def _tags(merged: Record, namespace: str, inline: Collection[str]) -> list[Tag]:
 def _tag(key: str, value: Any) -> Tag:
     name, origin = value
     if tag_key(name) != key:
-        raise Invalid("A tag of it has another name than its field.")
+        raise Invalid("A tag has another name than its field.")
     return Tag(name, origin)
 
 
 def _metadata(merged: Record, former: Note) -> dict[str, Any]:
-    """In the order the keys had here."""
+    """The metadata, with the local order of the keys."""
     given = dict(keyed_values(merged, "metadata"))
     kept = {key: value for key, value in former.metadata.items() if f"metadata/{key}" not in merged.registers}
     order = [key for key in former.metadata if key in kept or key in given]
@@ -223,14 +223,14 @@ def _marks_of(content: str, marks: Marks) -> markdown.Marks:
 
 
 def link_waiting(tx: Write, ids: Collection[str], changed: ReplicaChanges) -> None:
-    """Make and undo the links to these notes that waited until they are here, in a namespace that is enabled."""
+    """Make and remove the links that waited for these notes to exist in an enabled namespace."""
     for source, name, is_made in fields.links_to(tx, ids):
         _link(tx, source, {name: ("", None) if is_made else ("",)}, changed)
 
 
 def _link(tx: Write, seq: int, registers: Mapping[str, Register], changed: ReplicaChanges) -> None:
-    """Make and undo links as a record says. One to a note that is not here, or lies where nothing is synced, waits
-    for it."""
+    """Make and remove links according to a record. A link waits while its target does not exist in an enabled
+    namespace."""
     for name, register in registers.items():
         kind, _, id_ = name.partition("/")
         target = fields.seqs_in_scope(tx, [id_]).get(id_) if kind in LINKS else None

@@ -1,4 +1,4 @@
-"""Notes as the records that nodes exchange, and what a record says of a note."""
+"""Conversion of notes to the records that nodes exchange, and access to the values of a record."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -17,14 +17,14 @@ LINKS: tuple[Literal["link", "supersedes"], ...] = ("link", "supersedes")
 
 WIKILINK = "wikilink"
 
-IMPORTANCE = "importance"  # has no stamp: the greatest counts
+IMPORTANCE = "importance"  # has no stamp: the greatest wins
 
 
 # Notes as records
 
 
 def records_of(tx: Read, ids: Sequence[str]) -> dict[str, Record]:
-    """Of notes that are here, and of those that were deleted for good."""
+    """The records of existing and of permanently deleted notes."""
     seqs = fields.seqs_of(tx, ids)
     stamps, tags = fields.fields(tx, seqs.values()), fields.tags_sent(tx, seqs.values())
     found = {stored.note.id: stored for stored in notes.by_seq(tx, list(seqs.values()))}
@@ -64,7 +64,7 @@ def _register(
 
 
 def first_within(outgoing: Iterable[Outgoing], max_bytes: int) -> Iterator[Outgoing]:
-    """As many as may go together, at least one."""
+    """As many records as fit in one push, at least one."""
     size = 0
     for number, one in enumerate(outgoing):
         size += len(str(one.record.registers).encode())
@@ -74,11 +74,11 @@ def first_within(outgoing: Iterable[Outgoing], max_bytes: int) -> Iterator[Outgo
 
 
 def to_millisecond(text: str) -> str:
-    """To the millisecond: records are compared as they are written."""
+    """The time, to the millisecond: records compare times as text."""
     return precise_stamp(instant(text))
 
 
-# What a record says
+# Values of a record
 
 
 def value_of(record: Record, name: str) -> Any:
@@ -86,9 +86,9 @@ def value_of(record: Record, name: str) -> Any:
     return register[1] if len(register) == 2 else None
 
 
-def text_of(record: Record, name: str, otherwise: str) -> str:
-    """What a record says, or what is here. `records.check_values` has seen to it that it is a text."""
-    return str(value_of(record, name)) if name in record.registers else otherwise
+def text_of(record: Record, name: str, default: str) -> str:
+    """The value in a record, or the default. `records.check_values` has checked that it is text."""
+    return str(value_of(record, name)) if name in record.registers else default
 
 
 def keyed_values(record: Record, kind: str) -> Iterator[tuple[str, Any]]:
@@ -107,16 +107,16 @@ def is_partial(record: Record) -> bool:
 
 
 def stamps_of(merged: Record) -> dict[str, tuple[str, str | None]]:
-    """As they are kept, with the greatest importance anybody gave it: an archived note shows none."""
-    kept = {name: _kept(name, register) for name, register in merged.registers.items() if _is_known(name)}
+    """The stamps to store, with the greatest importance: an archived note shows none."""
+    kept = {name: _stored_stamp(name, register) for name, register in merged.registers.items() if _is_known(name)}
     return kept | {IMPORTANCE: ("", str(merged.importance or 0.0))}
 
 
-def _kept(name: str, register: Register) -> tuple[str, str | None]:
+def _stored_stamp(name: str, register: Register) -> tuple[str, str | None]:
     is_link = name.partition("/")[0] in (*LINKS, WIKILINK)
     return register[0], str(register[1]) if is_link and len(register) == 2 else None
 
 
 def _is_known(name: str) -> bool:
-    """Fields of a newer version stay at the hub: this one could only send them without their values."""
+    """Fields of a newer version are not stored: this version could only send them without their values."""
     return name in (*PLAIN, "title") or name.partition("/")[0] in ("tag", "metadata", WIKILINK, *LINKS)

@@ -54,7 +54,7 @@ def _notes_page(call: Call[Notes], after: CreatedCursor, before: list[Listed], l
 
 
 def _cursor(position: str) -> CreatedCursor:
-    """Raises Invalid for a cursor that this server has not given."""
+    """Raises Invalid for a cursor that this server did not create."""
     created_at, comma, id_ = position.partition(",")
     if not comma:
         raise bad_cursor()
@@ -62,73 +62,73 @@ def _cursor(position: str) -> CreatedCursor:
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """An address, and which part of a list it asks for."""
+class _ListRequest:
+    """An address, and the requested part of its list."""
 
     address: str
     offset: int = 0
     limit: int | None = None
 
 
-def _asked(uri: str) -> _Asked:
-    """Raises Invalid for an offset or a limit out of bounds. Any other question mark is part of a name."""
+def _parse_uri(uri: str) -> _ListRequest:
+    """Raises Invalid for an offset or a limit out of bounds. Any other query string is part of a name."""
     address, mark, query = uri.rpartition("?")
     given = dict(parse_qsl(query, keep_blank_values=True))
     if not mark or not given or not set(given) <= {"offset", "limit"}:
-        return _Asked(uri)
-    return _Asked(
+        return _ListRequest(uri)
+    return _ListRequest(
         address,
         _number("offset", given.get("offset", "0"), 0, MAX_OFFSET),
         _number("limit", given["limit"], 1, FIRST) if "limit" in given else None,
     )
 
 
-def _number(name: str, text: str, least: int, most: int) -> int:
-    if not (is_number(text) and least <= int(text) <= most):
-        raise Invalid(f"{name} must be a whole number from {least} to {most}.", field=name)
+def _number(name: str, text: str, minimum: int, maximum: int) -> int:
+    if not (is_number(text) and minimum <= int(text) <= maximum):
+        raise Invalid(f"{name} must be a whole number from {minimum} to {maximum}.", field=name)
     return int(text)
 
 
 def read(call: Call[Notes], uri: str) -> Document:
-    """Raises NotFound for a note that is not there. A namespace or tag that no note has is empty."""
-    asked = _asked(uri)
-    address, offset = asked.address, asked.offset
+    """Raises NotFound for a note that does not exist. A namespace or tag without notes is empty."""
+    request = _parse_uri(uri)
+    address, offset = request.address, request.offset
     if address.startswith(NOTE):
-        return _note(call, uri, asked)
+        return _note(call, uri, request)
     if address == RECENT_URI:
-        limit = asked.limit or RECENT
+        limit = request.limit or RECENT
         found = call.operations.reader.recent(call.caller, Filter(), limit, offset)
     elif address.startswith(NAMESPACE):
-        limit = asked.limit or FIRST
+        limit = request.limit or FIRST
         chosen = Filter(namespace=decoded(address.removeprefix(NAMESPACE)))
         found = call.operations.reader.recent(call.caller, chosen, limit, offset)
     elif address.startswith(TAG):
-        limit = asked.limit or FIRST
+        limit = request.limit or FIRST
         found = _tagged(call, decoded(address.removeprefix(TAG)).removeprefix("#"), limit, offset)
     else:
         raise NotFound("No resource has this address.", hint="resources/list shows what there is.")
     return _list(uri, address, found, limit)
 
 
-def _note(call: Call[Notes], uri: str, asked: _Asked) -> Document:
-    """`offset` is of its links."""
-    id_ = decoded(asked.address.removeprefix(NOTE))
-    note = call.operations.reader.read(call.caller, id_, include_links=True, links_offset=asked.offset)
+def _note(call: Call[Notes], uri: str, request: _ListRequest) -> Document:
+    """One note; the offset is that of its links."""
+    id_ = decoded(request.address.removeprefix(NOTE))
+    note = call.operations.reader.read(call.caller, id_, include_links=True, links_offset=request.offset)
     following = note.links.next_offset if note.links else None
-    meta = {"memory-mcp/next": f"{asked.address}?offset={following}"} if following else {}
+    meta = {"memory-mcp/next": f"{request.address}?offset={following}"} if following else {}
     return Document(uri, json.dumps(_plain(note), ensure_ascii=False), meta=meta)
 
 
 def _tagged(call: Call[Notes], tag: str, limit: int, offset: int) -> Recent:
-    """Notes that were archived show up nowhere but under the tag that says so."""
+    """The notes with a tag. Archived notes are listed only under the tag `archived`."""
     if tag_key(tag) == ARCHIVED:
         return call.operations.reader.archived(call.caller, limit, offset)
     return call.operations.reader.recent(call.caller, Filter(tags=(tag,)), limit, offset)
 
 
 def watched(call: Call[Notes], uri: str) -> str | None:
-    """Any note, namespace or tag, also one that is still to come, however spelled."""
-    address = _asked(uri).address
+    """The canonical address of any note, namespace or tag, even if it does not exist yet."""
+    address = _parse_uri(uri).address
     if address.startswith(NOTE):
         return note_uri(decoded(address.removeprefix(NOTE)))
     if address.startswith(NAMESPACE):
@@ -157,7 +157,7 @@ def complete(call: Call[Notes], name: str, value: str) -> list[str]:
 
 
 def _last_id(text: str) -> tuple[str, str]:
-    """What stands before the last of several ids, and as much of that as there is, or of a title."""
+    """The text before the last of several ids, and the beginning of that id or of a title."""
     before, comma, last = text.rpartition(",")
     ids = WHOLE_IDS.match(last)
     start = ids.end() if ids else 0

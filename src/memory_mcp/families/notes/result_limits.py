@@ -1,4 +1,4 @@
-"""What answers cost a model, and where they are cut."""
+"""The size limits of answers to a model."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +11,11 @@ from memory_mcp.families.notes.model import Edge, Link, Links, Neighbourhood, No
 
 T = TypeVar("T")
 
-EDGE = 100  # bytes of JSON
+EDGE_BYTES = 100  # as JSON
 
 
 def size(item: NoteHit | NoteSummary) -> int:
-    """About how many bytes of JSON it makes."""
+    """Its approximate size as JSON, in bytes."""
     return len(json.dumps([item.title, item.snippet, item.tags], ensure_ascii=False).encode()) + 300
 
 
@@ -28,12 +28,12 @@ class Cut(Generic[T]):
     """The part of a list that one answer shows."""
 
     shown: list[T]
-    next_offset: int | None  # None: it is the last
-    notice: str | None  # if there would have been more
+    next_offset: int | None  # None: there are no more
+    notice: str | None  # if items were left out
 
 
 def cut(items: Sequence[T], size: Callable[[T], int], *, offset: int, total: int, limit: int | None = None) -> Cut[T]:
-    """As many items from `offset` on as a model can take. `limit` is how many were asked for; None: all there are."""
+    """As many items from `offset` on as fit one answer. `limit`: how many were requested; None: all."""
     shown = list(within_budget(items, size))
     reached = offset + len(shown)
     next_offset = reached if shown and reached < total else None
@@ -46,7 +46,7 @@ def _notice(missing: int, argument: str, next_offset: int) -> str:
 
 
 def cut_links(found: Links, offset: int) -> Links:
-    """As many of each kind of link as a model can take."""
+    """As many of each kind of link as fit one answer."""
     rows = list(zip_longest(found.outgoing, found.incoming, found.dangling))
     shown = len(within_budget(rows, lambda row: sum(_link_size(one) for one in row if one)))
     reached = offset + shown
@@ -65,9 +65,9 @@ def _link_size(link: Link | str) -> int:
     return 4 + len(link.encode()) if isinstance(link, str) else 80 + len(link.title.encode())
 
 
-def cut_neighbours(found: Neighbourhood, offset: int, total: int) -> Neighbourhood:
-    """Of the notes that were reached, as many from `offset` on as fit, the nearest first. A link is shown with the
-    later of its two ends, so that all pages together have every link once."""
+def cut_neighbors(found: Neighbourhood, offset: int, total: int) -> Neighbourhood:
+    """As many of the notes from `offset` on as fit, nearest first. A link is shown with the later of its two ends, so
+    that all pages together have every link once."""
     links: dict[str, list[Edge]] = {node.id: [] for node in found.nodes}
     place = {node.id: number for number, node in enumerate(found.nodes)}
     for edge in found.edges:
@@ -75,7 +75,7 @@ def cut_neighbours(found: Neighbourhood, offset: int, total: int) -> Neighbourho
         links[later].append(edge)  # it is shown once both its ends are
 
     def cost(node: Node) -> int:
-        return 45 + len(node.title.encode()) + EDGE * len(links[node.id])
+        return 45 + len(node.title.encode()) + EDGE_BYTES * len(links[node.id])
 
     part = cut(found.nodes[offset:], cost, offset=offset, total=total)
     is_end_of_count = part.next_offset is None and found.truncated

@@ -62,18 +62,18 @@ class MemorySearch(Arguments):
 
 
 @notes.tool(MemorySearch, answers=NoteHits, title="Search notes", needs=Scope.READ, idempotent=True)
-def memory_search(call: Call[Notes], asked: MemorySearch) -> NoteHits:
+def memory_search(call: Call[Notes], arguments: MemorySearch) -> NoteHits:
     """Find notes by meaning, words and importance. Best first, with a score and its parts."""
     chosen = Filter(
-        namespace=_namespace(asked.namespace),
-        tags=_tags("tags", asked.tags),
-        min_importance=asked.min_importance,
-        source=asked.source,
-        created_after=_moment("created_after", asked.created_after),
-        created_before=_moment("created_before", asked.created_before, whole_day=True),
+        namespace=_namespace(arguments.namespace),
+        tags=_tags("tags", arguments.tags),
+        min_importance=arguments.min_importance,
+        source=arguments.source,
+        created_after=_moment("created_after", arguments.created_after),
+        created_before=_moment("created_before", arguments.created_before, whole_day=True),
     )
-    question = NoteQuery(asked.query.strip(), chosen, asked.search_mode, asked.limit, asked.offset)
-    return call.operations.reader.search(call.caller, question)
+    query = NoteQuery(arguments.query.strip(), chosen, arguments.search_mode, arguments.limit, arguments.offset)
+    return call.operations.reader.search(call.caller, query)
 
 
 class MemoryGet(Arguments):
@@ -84,19 +84,19 @@ class MemoryGet(Arguments):
 
 
 @notes.tool(MemoryGet, answers=Note, title="Get a note", needs=Scope.READ, idempotent=True)
-def memory_get(call: Call[Notes], asked: MemoryGet) -> Note:
+def memory_get(call: Call[Notes], arguments: MemoryGet) -> Note:
     """One note in full, optionally with its links. Moves it to the top of memory_recent."""
     return call.operations.reader.get(
         call.caller,
-        asked.id,
-        include_links=asked.include_links,
-        links_offset=asked.links_offset,
-        version=asked.version,
+        arguments.id,
+        include_links=arguments.include_links,
+        links_offset=arguments.links_offset,
+        version=arguments.version,
     )
 
 
 OWN_FACTS = ("id", "created_at", "updated_at", "version")
-"""What a note's writer learns of it without the right to read."""
+"""The fields of a note that a writer without the right to read gets."""
 
 
 class MemoryCreate(Arguments):
@@ -112,18 +112,18 @@ class MemoryCreate(Arguments):
 
 
 @notes.tool(MemoryCreate, answers=Note, title="Create a note", needs=Scope.WRITE, without_read=OWN_FACTS)
-def memory_create(call: Call[Notes], asked: MemoryCreate) -> Note:
+def memory_create(call: Call[Notes], arguments: MemoryCreate) -> Note:
     """Keep a new note. `similar` in the answer names notes that say nearly the same: consider updating those."""
     new = NewNote(
-        content=asked.content,
-        title=_title(asked.title),
-        tags=_own_tags("tags", asked.tags),
-        importance=asked.importance,
-        namespace=_new_namespace(asked.namespace),
-        folder=asked.folder,
-        metadata=asked.metadata,
-        expires_at=_moment("expires_at", asked.expires_at),
-        supersedes=tuple(asked.supersedes),
+        content=arguments.content,
+        title=_title(arguments.title),
+        tags=_own_tags("tags", arguments.tags),
+        importance=arguments.importance,
+        namespace=_new_namespace(arguments.namespace),
+        folder=arguments.folder,
+        metadata=arguments.metadata,
+        expires_at=_moment("expires_at", arguments.expires_at),
+        supersedes=tuple(arguments.supersedes),
     )
     return call.operations.writer.create(call.caller, _author(call), new)
 
@@ -152,24 +152,24 @@ class MemoryUpdate(Arguments):
     idempotent=True,
     without_read=OWN_FACTS,
 )
-def memory_update(call: Call[Notes], asked: MemoryUpdate) -> Note:
+def memory_update(call: Call[Notes], arguments: MemoryUpdate) -> Note:
     """Change some fields of a note. The former version is kept (memory_get with version)."""
-    if asked.model_fields_set <= {"id"}:
+    if arguments.model_fields_set <= {"id"}:
         raise Invalid("Nothing to change. Give at least one field beside id.", field="id")
     revision = Revision(
-        content=asked.content,
-        title=_title(asked.title),
-        folder=asked.folder,
-        importance=asked.importance,
-        namespace=_new_namespace(asked.namespace),
-        tags=None if asked.tags is None else _own_tags("tags", asked.tags),
-        add_tags=_own_tags("add_tags", asked.add_tags),
-        remove_tags=_tags("remove_tags", asked.remove_tags),
-        metadata_patch=asked.metadata_patch,
-        expires_at="" if asked.expires_at == "" else _moment("expires_at", asked.expires_at),
-        supersedes=tuple(asked.supersedes),
+        content=arguments.content,
+        title=_title(arguments.title),
+        folder=arguments.folder,
+        importance=arguments.importance,
+        namespace=_new_namespace(arguments.namespace),
+        tags=None if arguments.tags is None else _own_tags("tags", arguments.tags),
+        add_tags=_own_tags("add_tags", arguments.add_tags),
+        remove_tags=_tags("remove_tags", arguments.remove_tags),
+        metadata_patch=arguments.metadata_patch,
+        expires_at="" if arguments.expires_at == "" else _moment("expires_at", arguments.expires_at),
+        supersedes=tuple(arguments.supersedes),
     )
-    return call.operations.writer.update(call.caller, _author(call), asked.id, revision)
+    return call.operations.writer.update(call.caller, _author(call), arguments.id, revision)
 
 
 class MemoryDelete(Arguments):
@@ -178,9 +178,9 @@ class MemoryDelete(Arguments):
 
 
 @notes.tool(MemoryDelete, answers=Deleted, title="Delete a note", needs=Scope.DELETE, destructive=True, idempotent=True)
-def memory_delete(call: Call[Notes], asked: MemoryDelete) -> Deleted:
+def memory_delete(call: Call[Notes], arguments: MemoryDelete) -> Deleted:
     """Archive a note (#archived, importance 0) so that it no longer surfaces, or delete it for good."""
-    return call.operations.writer.delete(call.caller, asked.id, soft=asked.soft)
+    return call.operations.writer.delete(call.caller, arguments.id, soft=arguments.soft)
 
 
 class MemoryLink(Arguments):
@@ -190,16 +190,18 @@ class MemoryLink(Arguments):
 
 
 @notes.tool(MemoryLink, answers=Linked, title="Link notes", needs=Scope.LINK, idempotent=True)
-def memory_link(call: Call[Notes], asked: MemoryLink) -> Linked:
+def memory_link(call: Call[Notes], arguments: MemoryLink) -> Linked:
     """Link one note to another. Answers how many links are new."""
-    return call.operations.writer.link(call.caller, asked.source_id, asked.target_id, bidirectional=asked.bidirectional)
+    return call.operations.writer.link(
+        call.caller, arguments.source_id, arguments.target_id, bidirectional=arguments.bidirectional
+    )
 
 
 @notes.tool(MemoryLink, answers=Unlinked, title="Unlink notes", needs=Scope.LINK, destructive=True, idempotent=True)
-def memory_unlink(call: Call[Notes], asked: MemoryLink) -> Unlinked:
+def memory_unlink(call: Call[Notes], arguments: MemoryLink) -> Unlinked:
     """Remove a link between notes. A [[Title]] in a body stays a link."""
     return call.operations.writer.unlink(
-        call.caller, asked.source_id, asked.target_id, bidirectional=asked.bidirectional
+        call.caller, arguments.source_id, arguments.target_id, bidirectional=arguments.bidirectional
     )
 
 
@@ -208,9 +210,9 @@ class MemoryListNamespaces(Arguments):
 
 
 @notes.tool(MemoryListNamespaces, answers=Namespaces, title="List namespaces", needs=Scope.READ, idempotent=True)
-def memory_list_namespaces(call: Call[Notes], asked: MemoryListNamespaces) -> Namespaces:
+def memory_list_namespaces(call: Call[Notes], arguments: MemoryListNamespaces) -> Namespaces:
     """Every namespace with its number of notes."""
-    return call.operations.reader.namespaces(call.caller, asked.offset)
+    return call.operations.reader.namespaces(call.caller, arguments.offset)
 
 
 class MemoryListTags(Arguments):
@@ -220,9 +222,11 @@ class MemoryListTags(Arguments):
 
 
 @notes.tool(MemoryListTags, answers=TagCounts, title="List tags", needs=Scope.READ, idempotent=True)
-def memory_list_tags(call: Call[Notes], asked: MemoryListTags) -> TagCounts:
+def memory_list_tags(call: Call[Notes], arguments: MemoryListTags) -> TagCounts:
     """Every tag with its number of notes, the most used first."""
-    return call.operations.reader.tags(call.caller, _namespace(asked.namespace), asked.min_count, asked.offset)
+    return call.operations.reader.tags(
+        call.caller, _namespace(arguments.namespace), arguments.min_count, arguments.offset
+    )
 
 
 class MemoryRecent(Arguments):
@@ -232,9 +236,11 @@ class MemoryRecent(Arguments):
 
 
 @notes.tool(MemoryRecent, answers=Recent, title="Recent notes", needs=Scope.READ, idempotent=True)
-def memory_recent(call: Call[Notes], asked: MemoryRecent) -> Recent:
+def memory_recent(call: Call[Notes], arguments: MemoryRecent) -> Recent:
     """The notes last read with memory_get, then those last written."""
-    return call.operations.reader.recent(call.caller, Filter(_namespace(asked.namespace)), asked.limit, asked.offset)
+    return call.operations.reader.recent(
+        call.caller, Filter(_namespace(arguments.namespace)), arguments.limit, arguments.offset
+    )
 
 
 class MemoryNeighbors(Arguments):
@@ -244,9 +250,9 @@ class MemoryNeighbors(Arguments):
 
 
 @notes.tool(MemoryNeighbors, answers=Neighbourhood, title="Neighbours of a note", needs=Scope.READ, idempotent=True)
-def memory_neighbors(call: Call[Notes], asked: MemoryNeighbors) -> Neighbourhood:
+def memory_neighbors(call: Call[Notes], arguments: MemoryNeighbors) -> Neighbourhood:
     """The notes linked with a note, in either direction, up to `depth` links away."""
-    return call.operations.reader.neighbours(call.caller, asked.id, asked.depth, asked.offset)
+    return call.operations.reader.neighbors(call.caller, arguments.id, arguments.depth, arguments.offset)
 
 
 class MemoryStats(Arguments):
@@ -254,9 +260,9 @@ class MemoryStats(Arguments):
 
 
 @notes.tool(MemoryStats, answers=Stats, title="Statistics of notes", needs=Scope.READ, idempotent=True)
-def memory_stats(call: Call[Notes], asked: MemoryStats) -> Stats:
+def memory_stats(call: Call[Notes], arguments: MemoryStats) -> Stats:
     """What there is: totals, top tags and clients, average importance."""
-    return call.operations.reader.stats(call.caller, _namespace(asked.namespace))
+    return call.operations.reader.stats(call.caller, _namespace(arguments.namespace))
 
 
 def _author(call: Call[Notes]) -> Author:
@@ -274,7 +280,7 @@ def _new_namespace(name: str | None) -> str | None:
 
 
 def _is_line(name: str) -> bool:
-    """Whether a name fits on a line. Joiners that emoji and some scripts need are no line breaks."""
+    """Whether a name fits on a line. Joiners that emoji and some scripts need are allowed."""
     return name.isprintable() or hidden_character(name) is None
 
 
@@ -283,13 +289,13 @@ def _title(title: str | None) -> str | None:
 
 
 def _tags(field: str, names: list[str]) -> tuple[str, ...]:
-    """Tags as they are kept: without a leading #, each once whatever its case."""
+    """Tags without a leading #, without duplicates in any case."""
     kept: dict[str, str] = {}
     for name in names:
         tag = name.strip().removeprefix("#").strip()
         if not tag or "," in tag or not _is_line(tag):
             raise Invalid(
-                f"{name!r} is no tag: it must not be empty, nor hold a comma or a line break. Give two tags as two.",
+                f"{name!r} is not a tag: it must not be empty, or contain a comma or line break. Give two tags as two.",
                 field=field,
             )
         kept.setdefault(tag_key(tag), tag)
@@ -308,7 +314,7 @@ def _own_tags(field: str, names: list[str]) -> tuple[str, ...]:
 
 
 def _moment(field: str, text: str | None, *, whole_day: bool = False) -> str | None:
-    """An instant in UTC. A date alone is the day's start or, where the day belongs to it, the next day's."""
+    """An instant in UTC. A date alone is the start of the day or, with `whole_day`, of the next day."""
     if text is None:
         return None
     try:

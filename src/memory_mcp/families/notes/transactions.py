@@ -1,4 +1,4 @@
-"""What happens together when notes are written: each function is a part of one transaction."""
+"""The steps of writing notes. Each function is a part of one transaction."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,18 +27,18 @@ from memory_mcp.families.notes.storage import index, links, notes
 from memory_mcp.families.notes.storage.notes import Stored
 from memory_mcp.families.notes.storage.sync import wikilinks
 
-CONTEXT_MINUTES = 30  # a note written longer ago is no longer what the next one answers
+CONTEXT_MINUTES = 30  # an older note is not the context of the next one
 
 # The first few functions return the ids of other notes whose links changed.
 
 
 def rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: markdown.Marks) -> list[str]:
-    """Replace the former note by the changed one, with everything that depends on it."""
+    """Replace the former note by the changed one, and update everything that depends on it."""
     seq, note = stored.seq, stored.note
     moved = note.namespace != former.note.namespace
     came_or_went = note.archived != former.note.archived
     linking = links.dangle(tx, seq) if moved or came_or_went else []
-    following = notes.close_gap(tx, seq) if moved or came_or_went else notes.followers(tx, seq)
+    following = notes.unlink_from_session(tx, seq) if moved or came_or_went else notes.followers(tx, seq)
     _replace(tx, former, replace(stored, previous=None if moved or came_or_went else stored.previous), tags)
     links.set_wikilinks(tx, seq, marks.links)
     if moved or came_or_went:
@@ -62,14 +62,14 @@ def rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: m
 @dataclass(frozen=True)
 class Update:
     stored: Stored
-    is_change: bool  # False: the note is what it was
+    is_change: bool  # False: the note is unchanged
     linked: list[str]  # the ids of other notes whose links changed
 
 
 def update(
     tx: Write, caller: Caller, author: Author, former: Stored, revision: Revision, marks: markdown.Marks
 ) -> Update:
-    """Change a note as a caller wants it."""
+    """Apply a revision to a note."""
     had = notes.tags_of(tx, former.seq)
     tags = revised_tags(had, author, former.note, revision, marks.tags)
     stored = revised(tx, former, revision, tags)
@@ -81,7 +81,7 @@ def update(
 
 
 def insert(tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks) -> tuple[Stored, list[str]]:
-    """Returns the note, and the ids of those whose links changed."""
+    """Returns the note, and the ids of notes whose links changed."""
     namespace = namespace_for(caller, new.namespace)
     tags = merged_tags(new.tags, system_tags(author, namespace), marks.tags)
     since = precise_stamp(tx.now - timedelta(minutes=CONTEXT_MINUTES))
@@ -102,7 +102,7 @@ def insert(tx: Write, caller: Caller, author: Author, new: NewNote, marks: markd
 
 
 def _replace(tx: Write, former: Stored, stored: Stored, tags: list[Tag]) -> None:
-    notes.keep_version(tx, former.seq)
+    notes.save_version(tx, former.seq)
     note = replace(stored.note, updated_at=tx.precise_stamp, version=former.note.version + 1)
     notes.update(tx, replace(stored, note=note))
     notes.set_tags(tx, former.seq, tags)
@@ -120,7 +120,7 @@ def archive(tx: Write, former: Stored) -> tuple[list[Note], list[str]]:
 
 def delete(tx: Write, stored: Stored) -> tuple[list[Note], list[str]]:
     older = links.superseded(tx, stored.seq)
-    following = notes.close_gap(tx, stored.seq)
+    following = notes.unlink_from_session(tx, stored.seq)
     linking = links.dangle(tx, stored.seq)
     ids = notes.ids_of(tx, [*linking, *older])
     notes.delete(tx, stored.seq)
@@ -133,7 +133,7 @@ def delete(tx: Write, stored: Stored) -> tuple[list[Note], list[str]]:
 
 
 def _index_again(tx: Write, seqs: Iterable[int]) -> None:
-    """The note before these says something else now, or is gone: nothing of it may stay."""
+    """Index these notes again, because the note before them, their context, changed or was deleted."""
     for seq in seqs:
         index.index_words(tx, seq)
         index.VECTORS.forget_context(tx, seq)
@@ -156,7 +156,7 @@ def supersede(tx: Write, seq: int, ids: Iterable[str], within: str | None) -> li
 
 
 def merged_tags(user: Iterable[str], system: Iterable[str], inline: Iterable[str]) -> list[Tag]:
-    """The user's tags, the system's, those in the body: in this order, each once whatever its case."""
+    """The user's tags, the system's, and those in the body, in this order, without duplicates in any case."""
     tags = [
         *(Tag(name, "user") for name in user),
         *(Tag(name, "system") for name in system),
@@ -164,7 +164,7 @@ def merged_tags(user: Iterable[str], system: Iterable[str], inline: Iterable[str
     ]
     kept: dict[str, Tag] = {}
     for tag in tags:
-        if tag.key != ARCHIVED:  # which only an archived note has, also if a body says it or a client is called so
+        if tag.key != ARCHIVED:  # reserved for archived notes, even if it is in a body or the name of a client
             kept.setdefault(tag.key, tag)
     return list(kept.values())
 
@@ -187,7 +187,7 @@ def _namespace_tag(namespace: str) -> str:
 def revised_tags(
     former: Sequence[Tag], author: Author, note: Note, revision: Revision, inline: Collection[str]
 ) -> list[Tag]:
-    """The user's tags as they were changed, then the system's as they stay, then those in the body."""
+    """The user's tags after the revision, then the system's, then those in the body."""
     removed = {tag_key(name) for name in revision.remove_tags}
     namespace = revision.namespace or note.namespace
     left = {tag_key(_namespace_tag(note.namespace))} if namespace != note.namespace else set()
@@ -225,7 +225,7 @@ def new_note(caller: Caller, author: Author, new: NewNote, namespace: str, tags:
 
 
 def revised(tx: Read, former: Stored, revision: Revision, tags: list[Tag]) -> Stored:
-    """The note as it is to be."""
+    """The note after a revision."""
     note = former.note
     content = note.content if revision.content is None else revision.content
     has_own_title = revision.title is not None or former.has_own_title
@@ -269,7 +269,7 @@ def check_text(content: str) -> None:
 
 
 def namespace_for(caller: Caller, wanted: str | None) -> str:
-    """Where a caller's note goes. Raises NotFound outside of the namespace that the caller is confined to."""
+    """The namespace for a caller's note. Raises NotFound outside of the namespace that the caller is confined to."""
     if wanted and caller.confined_to not in (None, wanted):
         raise NotFound(
             f"There is no namespace {wanted!r}: this key is confined to {caller.confined_to!r}. Leave it out.",
@@ -279,7 +279,7 @@ def namespace_for(caller: Caller, wanted: str | None) -> str:
 
 
 def existing(tx: Read, id_: str, within: str | None, **blamed: str) -> Stored:
-    """A note that the caller may see. Raises NotFound, naming the `field` where there are several ids."""
+    """A note that the caller may see. Raises NotFound; `blamed` names the field with the id."""
     stored = notes.get(tx, id_, within)
     if stored is None:
         raise NotFound("There is no note with this id.", hint="memory_search finds what there is.", **blamed)

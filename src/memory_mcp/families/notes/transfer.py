@@ -1,4 +1,4 @@
-"""Notes on their way out of this server and into it: exports, imports and sync."""
+"""Exports, imports and sync of notes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,13 +22,13 @@ class NoteTransfer:
         self._events = events
 
     def everything(self, caller: Caller) -> Iterator[tuple[Note, list[Tag], bool]]:
-        """Every note as it stands now, archived ones too, with its tags and whether its title is its own."""
+        """Every note, including archived ones, with its tags and whether it has its own title."""
         with self._db(caller).read() as tx:
             for stored in notes.everything(tx):
                 yield stored.note, notes.tags_of(tx, stored.seq), stored.has_own_title
 
     def every_link(self, caller: Caller) -> Iterator[tuple[str, str, str, str]]:
-        """(source id, target id, kind, when it was made) of every link that was made."""
+        """(source id, target id, kind, creation time) of every explicit link."""
         with self._db(caller).read() as tx:
             yield from links.everything(tx)
 
@@ -37,41 +37,40 @@ class NoteTransfer:
             return notes.get(tx, id_, caller.confined_to) is not None
 
     def imported(self, caller: Caller, format_: str) -> dict[str, ImportedNote]:
-        """The notes that imports of a format have made, by the ids they had there."""
+        """The notes from imports of a format, by their ids in the source."""
         with self._db(caller).read() as tx:
             return {note.origin.id: note for note in notes.imported(tx, format_)}
 
     def add(
         self, caller: Caller, note: Note, tags: Sequence[str], *, has_own_title: bool, dry_run: bool = False
     ) -> bool:
-        """Keep a note that comes from elsewhere under its id, with its times and the number of its version; `tags` are
-        the user's. False, and nothing is changed, if there is one of this id, or was one that others know to be deleted
-        for good. A dry run returns the same."""
+        """Store an imported note with its id, times and version number; `tags` are the user's. False, and nothing is
+        changed, if a note of this id exists or was deleted permanently. A dry run returns the same."""
         transactions.check_text(note.content)
         marks = markdown.marks(note.content)
-        every = transactions.merged_tags(
+        all_tags = transactions.merged_tags(
             tags, transactions.system_tags(Author(note.source, note.client), note.namespace), marks.tags
         )
-        every = transactions.with_state(every) if note.archived else every
-        kept = replace(
+        all_tags = transactions.with_state(all_tags) if note.archived else all_tags
+        note_to_add = replace(
             note,
             user_id=caller.user,
             title=note.title if has_own_title else markdown.first_line(note.content),
-            tags=[tag.name for tag in every],
+            tags=[tag.name for tag in all_tags],
             metadata=transactions.checked_metadata(note.metadata),
         )
         if dry_run:
             with self._db(caller).read() as tx:
-                return not _is_or_was_here(tx, note.id)
+                return not _exists_or_was_deleted(tx, note.id)
         with self._db(caller).write() as tx:
-            if _is_or_was_here(tx, note.id):
+            if _exists_or_was_deleted(tx, note.id):
                 return False
-            linking = _insert(tx, kept, every, marks, has_own_title=has_own_title)
-        self._events.publish(caller.user, [kept], linked=linking, list_changed=True)
+            linking = _insert(tx, note_to_add, all_tags, marks, has_own_title=has_own_title)
+        self._events.publish(caller.user, [note_to_add], linked=linking, list_changed=True)
         return True
 
     def add_link(self, caller: Caller, source_id: str, target_id: str, kind: str) -> bool:
-        """Link two notes as they were elsewhere. False if they are so already. Raises NotFound if either is missing."""
+        """Import a link. False if it exists already. Raises NotFound if either note is missing."""
         with self._db(caller).write() as tx:
             source, target = transactions.both(tx, source_id, target_id, caller.confined_to)
             linked = links.link(tx, source.seq, target.seq, kind)
@@ -82,10 +81,10 @@ class NoteTransfer:
         return bool(linked)
 
     def replica(self, user: str) -> Replica:
-        """A user's notes as other nodes see them."""
-        return Replica(user, self._files.of(user).db, partial(self._publish_arrived, user))
+        """A user's notes, for sync."""
+        return Replica(user, self._files.of(user).db, partial(self._publish_changes, user))
 
-    def _publish_arrived(self, user: str, changed: ReplicaChanges) -> None:
+    def _publish_changes(self, user: str, changed: ReplicaChanges) -> None:
         if changed.notes or changed.linked:
             self._files.worker.wake()
             self._events.publish(user, changed.notes, linked=changed.linked, list_changed=True)
@@ -109,5 +108,5 @@ def _insert(tx: Write, note: Note, tags: list[Tag], marks: markdown.Marks, *, ha
     return linking
 
 
-def _is_or_was_here(tx: Read, id_: str) -> bool:
+def _exists_or_was_deleted(tx: Read, id_: str) -> bool:
     return notes.get(tx, id_) is not None or bool(fields.tombstones(tx, [id_]))

@@ -1,4 +1,4 @@
-"""Writing notes: creating, changing, deleting and linking them."""
+"""Writing notes: create, change, delete and link them."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,9 +23,9 @@ class NoteWriter:
         self._events = events
 
     def create(self, caller: Caller, author: Author, new: NewNote) -> Note:
-        """Keep a new note, findable by its words at once and by its meaning soon.
+        """Store a new note. It can be found by words at once and by meaning soon.
 
-        Never refuses a duplicate: `similar` names the notes that say nearly the same. Raises NotFound, and keeps
+        Duplicates are allowed: `similar` names the notes with nearly the same text. Raises NotFound, and stores
         nothing, if a note to supersede does not exist.
         """
         file = self._files.of(caller.user)
@@ -33,7 +33,7 @@ class NoteWriter:
         return replace(stored.note, similar=self._find_similar(file, stored) or None)
 
     def create_all(self, caller: Caller, author: Author, several: Sequence[NewNote]) -> list[Note]:
-        """Keep several new notes, all of them or none, without a look at what is similar."""
+        """Store several new notes in one transaction, without searching for similar ones."""
         inserted = self._insert(self._files.of(caller.user), caller, author, several)
         self._files.worker.wake()
         return [stored.note for stored in inserted]
@@ -41,7 +41,7 @@ class NoteWriter:
     def _insert(self, file: IndexFile, caller: Caller, author: Author, several: Sequence[NewNote]) -> list[Stored]:
         for new in several:
             transactions.check_text(new.content)
-        marks = [markdown.marks(new.content) for new in several]  # may take long, so before the transaction
+        marks = [markdown.marks(new.content) for new in several]  # may take long, so it happens before the transaction
         with file.db.write() as tx:
             inserted = [transactions.insert(tx, caller, author, *one) for one in zip(several, marks, strict=True)]
         self._events.publish(
@@ -53,14 +53,14 @@ class NoteWriter:
         return [stored for stored, _ in inserted]
 
     def update(self, caller: Caller, author: Author, id_: str, revision: Revision) -> Note:
-        """Change a note and keep its former version. What is not named stays; system tags always do."""
+        """Change a note and store its former version. Fields that are not named stay; system tags always stay."""
         if revision.content is not None:
             transactions.check_text(revision.content)
         if revision.namespace is not None:
             transactions.namespace_for(caller, revision.namespace)
         file = self._files.of(caller.user)
         while True:
-            # Parsing may take long, so it happens before the transaction. If the note changes meanwhile, once more.
+            # Parsing may take long, so it happens before the transaction. It is repeated if the note changes.
             with file.db.read() as reading:
                 seen = transactions.existing(reading, id_, caller.confined_to).note
             marks = markdown.marks(seen.content if revision.content is None else revision.content)
@@ -78,7 +78,7 @@ class NoteWriter:
         return replace(stored.note, similar=(self._find_similar(file, stored) if says_otherwise else None) or None)
 
     def delete(self, caller: Caller, id_: str, *, soft: bool) -> Deleted:
-        """Archive a note, so that it no longer surfaces, or delete it with its links and former versions for good."""
+        """Archive a note, or delete it permanently with its links and former versions."""
         with self._db(caller).write() as tx:
             former = transactions.existing(tx, id_, caller.confined_to)
             changed, linking = transactions.archive(tx, former) if soft else transactions.delete(tx, former)
@@ -88,7 +88,7 @@ class NoteWriter:
         return Deleted(id_, True, soft)
 
     def link(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Linked:
-        """Link two notes of the caller's. Raises NotFound if either is not there."""
+        """Link two notes. Raises NotFound if either does not exist."""
         with self._db(caller).write() as tx:
             source, target = transactions.both(tx, source_id, target_id, caller.confined_to)
             linked = links.link(tx, source.seq, target.seq, "link")
@@ -99,7 +99,7 @@ class NoteWriter:
         return Linked(linked)
 
     def unlink(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Unlinked:
-        """Undo links that were made. A [[wikilink]] stays as long as the body says it."""
+        """Remove links. A [[wikilink]] stays as long as it is in the body."""
         with self._db(caller).write() as tx:
             source, target = transactions.both(tx, source_id, target_id, caller.confined_to)
             unlinked = links.unlink(tx, source.seq, target.seq)
@@ -110,9 +110,9 @@ class NoteWriter:
         return Unlinked(unlinked)
 
     def reindex(self, caller: Caller) -> int:
-        """Embed every note again, by whichever embedder is chosen then. Returns how many wait now.
+        """Queue every note to be embedded again, by an embedder that is chosen again. Returns how many wait.
 
-        Notes are found by the vectors they have until those are replaced, or until another model takes over.
+        Search uses the old vectors until they are replaced, or until another model takes over.
         """
         with self._db(caller).write() as tx:
             index.VECTORS.renew(tx)
@@ -122,9 +122,9 @@ class NoteWriter:
         return waiting
 
     def _find_similar(self, file: IndexFile, stored: Stored) -> list[str]:
-        """The other notes of the namespace that say the same, or nearly: as far as their vectors are there in time.
+        """The other notes of the namespace with the same or nearly the same text, as far as vectors exist in time.
 
-        The note is kept already, so an error here must not look as if it were not.
+        The note is stored already, so errors here are ignored.
         """
         self._files.worker.wake()
         with suppress(Unavailable):

@@ -1,4 +1,4 @@
-"""Work in threads that no caller has to wait for to the end, and that ends with the process."""
+"""Background threads that do not delay callers or the end of the process."""
 
 import threading
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Follow = Callable[[Caller], None]
 
 
 def run_in_thread(work: Callable[[], T], name: str) -> "Future[T]":
-    """Start it now. A thread that hangs does not keep the process from ending, as one of a pool would."""
+    """Start `work` now. Unlike a thread of a pool, one that hangs does not keep the process from ending."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -26,8 +26,8 @@ def run_in_thread(work: Callable[[], T], name: str) -> "Future[T]":
 
 
 class BackgroundIndexer:
-    """Runs one function for each user, once at a time. A request that comes while it runs, after a change that it may
-    have missed, waits for the next run, together with all others that do."""
+    """Runs one function for each user, one run at a time. A request during a run, which may have missed the latest
+    change, waits for the next run, together with all other such requests."""
 
     def __init__(self, follow: Follow) -> None:
         self._follow = follow
@@ -46,7 +46,7 @@ class BackgroundIndexer:
             return self._next[caller.user]
 
     def join(self, seconds: float) -> None:
-        """Wait for the runs under way, each no longer than this."""
+        """Wait for the current runs, each at most this long."""
         with self._lock:
             running = list(self._running.values())
         for thread in running:

@@ -1,4 +1,4 @@
-"""Recall as a family. It spans the others, which declare what it searches."""
+"""The recall family. It searches the other families, which declare their texts."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -35,7 +35,7 @@ def recall_over(families: Iterable[Family[Any]]) -> Family[Recall]:
 
 
 def _open(context: Context) -> Recall:
-    """Over those families that are switched on, in their order."""
+    """Recall over the enabled families, in their order."""
     search_index = SearchIndex(context.tenants(RECALL_CACHE), context.embedders)
     index = RecallIndex(search_index)
     groups = {name: found for name, one in context.opened.items() if (found := _groups(one))}
@@ -62,7 +62,7 @@ def _groups(one: OpenFamily[Any]) -> Groups | None:
 def _find(
     index: RecallIndex | None, one: OpenFamily[Any], caller: Caller, session: Session, wanted: TextQuery
 ) -> list[Match]:
-    """What the index has of a family's texts, and what the family finds itself."""
+    """The matches in the index of a family's texts, and those of the family's own search."""
     found = index.search(caller, one.family.name, wanted) if index else []
     if one.family.search:
         found += one.family.search(Call(one.operations, caller, session), wanted)

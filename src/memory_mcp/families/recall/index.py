@@ -1,6 +1,6 @@
-"""What families without a search index of their own keep, indexed in recall.db.
+"""The index in recall.db of the texts of families without their own search index.
 
-The file is a cache: each recall brings it in line with the families first.
+The file is a cache: each recall updates it first.
 """
 
 import threading
@@ -19,18 +19,17 @@ MAX_TEXT_CHARS = 200_000  # of a text that are indexed
 
 
 class RecallIndex:
-    """Every user's texts, as the families have them."""
+    """Every user's texts in these families."""
 
     def __init__(self, index: SearchIndex) -> None:
         self._index = index
-        self._followed: dict[tuple[str, str], int] = {}  # by user and family: in which generation of the user's file
+        self._followed: dict[tuple[str, str], int] = {}  # by user and family: the generation of the user's file
         self._stopping = threading.Event()
 
     def follow(self, caller: Caller, family: str, groups: Groups) -> None:
-        """Bring the index in line with what a family keeps.
+        """Update the index of a family's texts.
 
-        A group that cannot be read stays indexed as it was, and the others are followed. Raises AppError for it at the
-        end.
+        A group that cannot be read keeps its index, and the others are updated. Raises AppError for it at the end.
         """
         try:
             self._follow(caller, family, groups)
@@ -41,7 +40,7 @@ class RecallIndex:
         generation = self._index.generation(caller.user)
         if self._followed.get((caller.user, family), generation) != generation:
             raise Unavailable(REBUILDING)
-        # Groups are called such as portals/NAMESPACE/PORTAL.
+        # A group's name is like portals/NAMESPACE/PORTAL.
         prefix = f"{family}/{caller.confined_to}/" if caller.is_confined else f"{family}/"
         query = IndexQuery(wanted.query, prefix, wanted.tags, wanted.limit, is_confined=caller.is_confined)
         return [
@@ -50,7 +49,7 @@ class RecallIndex:
         ]
 
     def purge(self, caller: Caller, name: str, *, family: str, groups: Groups) -> None:
-        """Erase from the disk what is indexed of a group and no longer kept by its family."""
+        """Erase indexed texts of a group that its family has deleted from the disk."""
         if not self._index.has_file(caller.user):
             return
         group_name = f"{family}/{name}"
@@ -63,7 +62,7 @@ class RecallIndex:
             self._index.erase_deleted(caller.user)
 
     def stop(self) -> None:
-        """Indexing ends after the batch under way."""
+        """Stop indexing after the current batch."""
         self._stopping.set()
 
     def _follow(self, caller: Caller, family: str, groups: Groups) -> None:
@@ -86,7 +85,7 @@ class RecallIndex:
         user = caller.user
         if group.version is not None and self._index.group_version(user, group_name) == group.version:
             return
-        # First what is indexed, then what should be: what another process adds in between is left to it.
+        # Read the indexed ids before the wanted ones: texts that another process adds in between are left to it.
         indexed = self._index.ids(user, group_name)
         wanted = {_id(group_name, key, version): key for key, version in group.versions().items()}
         self._delete(caller, indexed - wanted.keys())
@@ -98,7 +97,7 @@ class RecallIndex:
             self._index.set_group_version(user, group_name, group.version)
 
     def _forget_others(self, caller: Caller, family: str, present: Mapping[str, Group]) -> None:
-        """The groups that are gone."""
+        """Delete groups that no longer exist."""
         for group_name in self._index.groups(caller.user):
             if group_name.startswith(f"{family}/") and group_name not in present:
                 self._index.set_group_version(caller.user, group_name, None)
@@ -117,12 +116,12 @@ class RecallIndex:
 
 
 def _id(group_name: str, key: str, version: str) -> str:
-    """Of one version: a text that changes gets another entry."""
+    """The id of one version of a text: a changed text gets another entry."""
     return blake2b(f"{group_name}\n{key}\n{version}".encode(), digest_size=16).hexdigest()
 
 
 def _texts(group: Group, wanted: Sequence[tuple[str, str]]) -> Iterator[IndexText]:
-    """Of those (id, key) that are still there."""
+    """The texts of those (id, key) that still exist."""
     for start in range(0, len(wanted), MAX_BATCH_TEXTS):
         some = wanted[start : start + MAX_BATCH_TEXTS]
         for (id_, _), text in zip(some, list(group.texts([key for _, key in some])), strict=True):

@@ -1,4 +1,4 @@
-"""What was written last, over every family."""
+"""The last writes in all families."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Latest:
 
 
 def latest(families: Mapping[str, OpenFamily[Any]], caller: Caller, limit: int, only: str | None = None) -> Latest:
-    """Of all families, or of one. One that cannot be read does not keep the others from being read."""
+    """The last writes of all families, or of one. A family that cannot be read does not stop the others."""
     writes: list[tuple[str, LastWrite]] = []
     incomplete = {}
     for name, one in families.items():
@@ -32,8 +32,8 @@ def latest(families: Mapping[str, OpenFamily[Any]], caller: Caller, limit: int, 
 
 
 def _at(write: LastWrite) -> str:
-    """All in one form, so that they can be compared."""
+    """The time in a form that can be compared."""
     try:
         return precise_stamp(instant(write.at))
-    except ValueError:  # a file may say anything of itself
+    except ValueError:  # a file may have any text as its time
         return ""

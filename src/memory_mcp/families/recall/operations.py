@@ -19,30 +19,30 @@ log = logging.getLogger(__name__)
 
 SEARCH_TIMEOUT_S = 3.0  # of each family
 INDEX_TIMEOUT_S = 2.0  # of those, until it is searched as far as it is indexed
-STOP_TIMEOUT_S = 2.0  # that the end of a server waits for what is being indexed
-MIN_MATCHES = 20  # that each family is to find, however few are wanted in all
-MAX_RUNNING_SEARCHES = 32  # searches of one family under way: more only if it hangs
-MIN_CLOSE_COSINE = 0.4  # a cosine part from which on the meaning counts as a reason
-RANK_SHARE = 0.1  # of a score: where its family ranks it. The rest is how well it matches
-SUPPOSED = 0.25  # of a cosine part, added by words that match throughout
+STOP_TIMEOUT_S = 2.0  # for indexing to stop, at the end of a server
+MIN_MATCHES = 20  # of each family, even if fewer are wanted in total
+MAX_RUNNING_SEARCHES = 32  # of one family; reached only if it hangs
+MIN_CLOSE_COSINE = 0.4  # from which on the meaning counts as a reason
+RANK_SHARE = 0.1  # of a score, for the rank in its family; the rest is for the match
+SUPPOSED = 0.25  # added to the cosine part if all words match
 
 BEHIND = "Its newest memories are still being indexed; ask again in a while."
 SLOW = "It took too long; ask it alone."
-FAILED = "The server failed here, and its log says why."
+FAILED = "Internal error; see the server's log."
 
 Find = Callable[[Caller, Session, TextQuery], list[Match]]
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What one family has found."""
+    """The result of one family."""
 
     matches: list[Match] | None  # None: it could not be searched
-    missing: str | None = None  # why there may be more
+    missing: str | None = None  # why the result may be incomplete
 
 
 class Recall:
-    """One search over all families a caller may read, each searched at the same time as the others."""
+    """One search over all families that a caller may read, in parallel."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class Recall:
         worker: EmbeddingWorker,
         stop: Callable[[], None],
     ) -> None:
-        """`follow` brings the index of a family's texts up to date, for families that have one, until `stop`; `worker`
-        embeds them."""
+        """`follow` updates the index of a family's texts, for families that have one, until `stop`; `worker` embeds
+        them."""
         self.worker = worker
         self._find = find
         self._followers = {family: BackgroundIndexer(own) for family, own in follow.items()}
@@ -60,7 +60,7 @@ class Recall:
         self._stop = stop
 
     def recall(self, caller: Caller, session: Session, query: RecallQuery) -> Recalled:
-        """The best matches of all families. One that is slow or broken is named, and does not take the others down."""
+        """The best matches of all families. A slow or broken family is named, and does not affect the others."""
         if not query.query.strip():
             raise Invalid("Give words to look for.", field="query")
         began = time.monotonic()
@@ -86,7 +86,7 @@ class Recall:
         )
 
     def stop(self) -> None:
-        """Stop indexing; the next search goes on with it."""
+        """Stop indexing; the next search continues it."""
         self.worker.stop()
         self._stop()
         for follower in self._followers.values():
@@ -99,21 +99,21 @@ class Recall:
             behind = self._bring_up_to_date(family, caller, began + INDEX_TIMEOUT_S)
             wanted = TextQuery(query.query, query.tags, max(MIN_MATCHES, query.limit))
             return _Part(self._find[family](caller, session, wanted), behind)
-        except Exception as exc:  # noqa: BLE001  # one broken family must not take the others down
+        except Exception as exc:  # noqa: BLE001  # a broken family must not affect the others
             return _Part(None, _public_reason(family, exc))
         finally:
             self._slots[family].release()
 
     def _bring_up_to_date(self, family: str, caller: Caller, until: float) -> str | None:
-        """None if the index of the family's texts is up to date in time; else why not."""
+        """None if the index of the family's texts is up to date in time; else the reason."""
         if family not in self._followers:
             return None
         try:
             self._followers[family].request(caller.unconfined()).result(timeout=max(0.0, until - time.monotonic()))
         except Late:
             return BEHIND
-        except Exception as exc:  # noqa: BLE001  # what is indexed so far can be searched
-            # What is wrong may be outside of the namespace that the caller is confined to.
+        except Exception as exc:  # noqa: BLE001  # the index so far can be searched
+            # The problem may be outside of the namespace that the caller is confined to.
             return BEHIND if caller.is_confined else _public_reason(family, exc)
         return None
 
@@ -125,8 +125,8 @@ class Recall:
 
 
 def fused(found: Mapping[str, list[Match]]) -> list[RecallHit]:
-    """All matches in one order. Scores of families are made alike, and mostly comparable; a family's own order counts
-    a little, so that the first of each comes before another's long tail."""
+    """All matches in one order. The scores of families are mostly comparable; a family's own order counts a little, so
+    that its first matches come before the long tail of another family."""
     by_meaning = any(match.cosine is not None for matches in found.values() for match in matches)
     hits = [
         RecallHit(
@@ -144,7 +144,7 @@ def fused(found: Mapping[str, list[Match]]) -> list[RecallHit]:
 
 
 def _score(match: Match, *, by_meaning: bool) -> float:
-    """Where others have vectors, one that has none yet must not gain by it: it counts as near as its words suggest."""
+    """If other matches have vectors, one without gets an assumed cosine from its words, so that it has no advantage."""
     if match.cosine is not None or not by_meaning:
         return match.score
     supposed = ranking.UNRELATED + SUPPOSED * (match.lexical or 0.0)
@@ -157,7 +157,7 @@ def left_out(hits: Sequence[RecallHit], shown: Sequence[RecallHit]) -> str | Non
 
 
 def _public_reason(family: str, exc: Exception) -> str:
-    """What a caller may learn of an error."""
+    """The part of an error that a caller may see."""
     if isinstance(exc, AppError):
         return exc.public_message
     log.error("Recall from %s failed", family, exc_info=exc)

@@ -1,4 +1,4 @@
-"""How much there is, in every family."""
+"""Counts of every family."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from memory_mcp.families.family import OpenFamily
 
 
 def overview(families: Mapping[str, OpenFamily[Any]], caller: Caller) -> dict[str, Any]:
-    """Counts by family. For a family that cannot be read, why. Nothing that is stored is read for it."""
+    """Counts by family, or the error of a family that cannot be read. Reads only stored counts."""
     return {
         name: _counts(one, caller) for name, one in families.items() if one.family.counts and name in caller.families
     }

@@ -1,4 +1,4 @@
-"""Opening what a `ref` names, of whichever family."""
+"""Opens a `ref` of any family."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from memory_mcp.sessions import Session
 
 
 def open_reference(families: Mapping[str, OpenFamily[Any]], caller: Caller, session: Session, ref: str) -> Any:
-    """What it names, as its family shows it. Raises NotFound."""
+    """The referenced item, as its family shows it. Raises NotFound."""
     caller.require(Scope.READ)
     for name, one in families.items():
         if name in caller.families and _is_of(one.family, ref):

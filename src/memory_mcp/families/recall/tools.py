@@ -1,4 +1,4 @@
-"""The one tool that searches every family."""
+"""The tool that searches every family."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -21,7 +21,7 @@ class RecallMemories(Arguments):
 
 
 def add_tools(recall: Family[Recall], families: Sequence[str]) -> None:
-    """Offer the tool of a recall over the families of these names."""
+    """Add the tool of a recall over the families of these names."""
     name: Any = Literal.__getitem__(tuple(families))
     chosen: Any = Annotated[list.__class_getitem__(name), Field(max_length=len(families))]
     arguments = create_model(
@@ -31,7 +31,7 @@ def add_tools(recall: Family[Recall], families: Sequence[str]) -> None:
     offer(recall_memories)
 
 
-def recall_memories(call: Call[Recall], asked: RecallMemories) -> Recalled:
+def recall_memories(call: Call[Recall], arguments: RecallMemories) -> Recalled:
     """Search everything kept here, in every family at once, by words and by meaning. Each hit's ref opens it."""
-    question = RecallQuery(asked.query, tuple(asked.families), tuple(asked.tags), asked.limit)
-    return call.operations.recall(call.caller, call.session, question)
+    query = RecallQuery(arguments.query, tuple(arguments.families), tuple(arguments.tags), arguments.limit)
+    return call.operations.recall(call.caller, call.session, query)

@@ -1,4 +1,4 @@
-"""SQL of the notes' search index: what search_index needs to know about their tables, and what only notes have."""
+"""SQL for the notes' search index: the table names for search_index, and additions for notes."""
 
 import json
 from collections.abc import Sequence
@@ -21,24 +21,24 @@ TABLES = Tables(
 )
 QUEUE = EmbedQueue(TABLES)
 VECTORS = VectorTable(TABLES)
-MAX_CONTEXT_CHARS = 2000  # of the note before, whose words are indexed with a note
+MAX_CONTEXT_CHARS = 2000  # of the note before, indexed with a note
 
 
 # Words
 
 
 def index_words(tx: Write, seq: int) -> None:
-    """Make a note findable by its words; an archived one no longer is."""
+    """Index the words of a note; those of an archived note are removed."""
     tx.all("DELETE FROM notes_words WHERE rowid = :seq", {"seq": seq})
     row = tx.one(
         """
         SELECT CASE note.has_own_title WHEN 1 THEN note.title ELSE '' END, note.content,
             (SELECT group_concat(tag, ' ') FROM note_tags WHERE note_seq = note.seq AND origin = 'user'),
-            coalesce(substr(before.content, -:most), '')
+            coalesce(substr(before.content, -:max_chars), '')
         FROM notes AS note LEFT JOIN notes AS before ON before.seq = note.previous AND before.expires_at IS NULL
         WHERE note.seq = :seq AND note.archived = 0
         """,
-        {"seq": seq, "most": MAX_CONTEXT_CHARS},
+        {"seq": seq, "max_chars": MAX_CONTEXT_CHARS},
     )
     if row is not None:
         title, content, tags, context = row

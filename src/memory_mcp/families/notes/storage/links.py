@@ -1,4 +1,4 @@
-"""SQL of what notes have to do with each other: links, wikilinks, and which note supersedes which."""
+"""SQL for the relations of notes: links, wikilinks and supersession."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator
@@ -22,7 +22,7 @@ def link(tx: Write, source: int, target: int, kind: str) -> int:
 
 
 def unlink(tx: Write, source: int, target: int) -> int:
-    """How many links are gone. A note that replaced the other no longer does."""
+    """How many links were removed. A note that superseded the other no longer does."""
     rows = tx.all(
         "DELETE FROM note_links WHERE source_seq = :source AND target_seq = :target RETURNING kind",
         {"source": source, "target": target},
@@ -44,7 +44,7 @@ def undo(tx: Write, source: int, target: int, kind: str) -> int:
 
 
 def everything(tx: Read) -> Iterator[tuple[str, str, str, str]]:
-    """(source id, target id, kind, when it was made) of every link that was made."""
+    """(source id, target id, kind, creation time) of every explicit link."""
     return tx.each(
         """
         SELECT source.id, target.id, link.kind, link.created_at FROM note_links AS link
@@ -84,30 +84,30 @@ def of(tx: Read, seq: int, within: str | None, offset: int, limit: int) -> Links
     )
 
 
-def neighbours(tx: Read, root: int, within: str | None, depth: int, most: int) -> Neighbourhood:
-    """Breadth first, along links in both directions, through notes that are not archived and may be seen."""
+def neighbors(tx: Read, root: int, within: str | None, depth: int, limit: int) -> Neighbourhood:
+    """Breadth first, along links in both directions, through visible notes that are not archived."""
     rows = tx.all(
         f"""
         {_reached(within)}
         SELECT note.seq, note.id, note.title, min(reached.depth) AS nearest
-        FROM reached JOIN notes AS note USING (seq) GROUP BY note.seq ORDER BY nearest, note.seq LIMIT :most
+        FROM reached JOIN notes AS note USING (seq) GROUP BY note.seq ORDER BY nearest, note.seq LIMIT :limit
         """,
-        _reached_values(tx, root, within, depth, most),
+        _reached_values(tx, root, within, depth, limit),
     )
-    shown = rows[:most]
+    shown = rows[:limit]
     return Neighbourhood(
         nodes=[Node(id_, title, nearest) for _, id_, title, nearest in shown],
         edges=_among(tx, [row[0] for row in shown]),
-        truncated=len(rows) > most,
+        truncated=len(rows) > limit,
     )
 
 
-def count_neighbours(tx: Read, root: int, within: str | None, depth: int, most: int) -> int:
-    """How many notes `neighbours` finds; `most` if they are that many or more."""
+def count_neighbors(tx: Read, root: int, within: str | None, depth: int, limit: int) -> int:
+    """How many notes `neighbors` finds, at most `limit`."""
     found = tx.number(
-        f"{_reached(within)} SELECT count(DISTINCT seq) FROM reached", _reached_values(tx, root, within, depth, most)
+        f"{_reached(within)} SELECT count(DISTINCT seq) FROM reached", _reached_values(tx, root, within, depth, limit)
     )
-    return min(found, most)
+    return min(found, limit)
 
 
 def _reached(within: str | None) -> str:
@@ -133,30 +133,30 @@ def _reached(within: str | None) -> str:
     """
 
 
-def _reached_values(tx: Read, root: int, within: str | None, depth: int, most: int) -> dict[str, Any]:
-    # A note is reached at most once at each depth, so this many rows hold one note more than are wanted.
-    rows = (depth + 1) * (most + 1)
+def _reached_values(tx: Read, root: int, within: str | None, depth: int, limit: int) -> dict[str, Any]:
+    # A note is reached at most once at each depth, so this many rows have one note more than wanted.
+    rows = (depth + 1) * (limit + 1)
     return {
         "root": root,
         "within": within,
         "depth": depth,
         "rows": rows,
-        "most": most + 1,
+        "limit": limit + 1,
         "now": tx.precise_stamp,
     }
 
 
-def newest(tx: Read, within: str | None, most: int) -> Neighbourhood:
+def newest(tx: Read, within: str | None, limit: int) -> Neighbourhood:
     """The notes written last and the links among them."""
     rows = tx.all(
-        f"SELECT seq, id, title FROM notes WHERE {LIVE} AND {inside(within)} ORDER BY seq DESC LIMIT :most",
-        {"most": most + 1, "within": within, "now": tx.precise_stamp},
+        f"SELECT seq, id, title FROM notes WHERE {LIVE} AND {inside(within)} ORDER BY seq DESC LIMIT :limit",
+        {"limit": limit + 1, "within": within, "now": tx.precise_stamp},
     )
-    shown = rows[:most]
+    shown = rows[:limit]
     return Neighbourhood(
         nodes=[Node(id_, title, 0) for _, id_, title in shown],
         edges=_among(tx, [row[0] for row in shown]),
-        truncated=len(rows) > most,
+        truncated=len(rows) > limit,
     )
 
 
@@ -185,7 +185,7 @@ def supersede(tx: Write, newer: int, older: int) -> None:
 
 
 def refresh_superseded(tx: Write, seq: int) -> None:
-    """By the newest note that says so and is not archived: the same one on every node."""
+    """Set the newest superseding note that is not archived: the same one on every node."""
     tx.all(
         """
         UPDATE notes SET superseded_by = (
@@ -199,13 +199,13 @@ def refresh_superseded(tx: Write, seq: int) -> None:
 
 
 def superseded(tx: Read, seq: int) -> list[int]:
-    """The notes this one supersedes, directly."""
+    """The notes that this one supersedes directly."""
     rows = tx.all("SELECT target_seq FROM note_links WHERE source_seq = :seq AND kind = 'supersedes'", {"seq": seq})
     return [target for (target,) in rows]
 
 
 def successors(tx: Read, seqs: Collection[int]) -> dict[int, int]:
-    """Which note supersedes which: of these notes, and on along the chains. Only by notes that may be found."""
+    """The superseding notes of these notes, and of those in turn. Only live ones."""
     rows = tx.all(
         f"""
         WITH RECURSIVE chain(older, newer) AS (
@@ -223,7 +223,7 @@ def successors(tx: Read, seqs: Collection[int]) -> dict[int, int]:
 
 
 def supersedes(tx: Read, newer: int, older: int) -> bool:
-    """Whether one note supersedes another, also by way of others; every note does itself."""
+    """Whether one note supersedes another, directly or not; every note supersedes itself."""
     row = tx.one(
         """
         WITH RECURSIVE reached(seq) AS (
@@ -242,9 +242,9 @@ def supersedes(tx: Read, newer: int, older: int) -> bool:
 
 
 def set_wikilinks(tx: Write, seq: int, titles: Iterable[str]) -> None:
-    """The titles a body names. One that was resolved before keeps its target, also after a rename."""
+    """Set the titles in a body. A title that was resolved before keeps its target, even after a rename."""
     named = {folded(title): title for title in reversed(list(titles))}  # the first spelling stays
-    named.pop(tx.all("SELECT title_key FROM notes WHERE seq = :seq", {"seq": seq})[0][0], None)  # it means itself
+    named.pop(tx.all("SELECT title_key FROM notes WHERE seq = :seq", {"seq": seq})[0][0], None)  # a link to itself
     tx.all(
         """
         DELETE FROM note_wikilinks
@@ -262,8 +262,8 @@ def set_wikilinks(tx: Write, seq: int, titles: Iterable[str]) -> None:
 
 
 def resolve_wikilinks(tx: Write, seq: int) -> list[int]:
-    """Point what dangles at the oldest live note of that title in the namespace: the links in this note, and those of
-    other notes that mean it. Returns the other notes whose links changed."""
+    """Resolve dangling links in this note, and those in other notes to it, to the oldest live note of that title in the
+    namespace. Returns the other notes whose links changed."""
     rows = tx.all(
         """
         UPDATE note_wikilinks SET target_seq = found.target FROM (
@@ -288,7 +288,7 @@ def titles_named(tx: Read, seq: int) -> list[str]:
 
 
 def dangle(tx: Write, seq: int) -> list[int]:
-    """Undo what resolved to a note, and what it resolved itself: it moves, or goes. Returns the notes that named it."""
+    """Unresolve the links to and from a note that moves or is deleted. Returns the notes that linked to it."""
     rows = tx.all(
         """
         UPDATE note_wikilinks SET target_seq = NULL WHERE target_seq = :seq OR source_seq = :seq RETURNING source_seq

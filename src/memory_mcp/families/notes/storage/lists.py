@@ -1,4 +1,4 @@
-"""SQL of many notes at once: which of them fit a filter, lists of them, and counts."""
+"""SQL for lists and counts of notes, with filters."""
 
 import json
 from collections import Counter
@@ -37,7 +37,7 @@ def recent(tx: Read, chosen: Filter, offset: int, limit: int) -> list[NoteSummar
 
 
 def count(tx: Read, chosen: Filter) -> int:
-    """How many notes fit a filter."""
+    """How many notes match a filter."""
     return tx.number(f"SELECT count(*) FROM notes WHERE {_fits(chosen)}", _filter_values(tx, chosen))
 
 
@@ -46,7 +46,7 @@ def count_archived(tx: Read, within: str | None) -> int:
 
 
 def archived(tx: Read, within: str | None, offset: int, limit: int) -> list[NoteSummary]:
-    """Notes that were deleted softly, the last one first."""
+    """Soft-deleted notes, last first."""
     rows = tx.all(
         f"""
         SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at
@@ -64,10 +64,10 @@ _THE_START = UpdatedCursor("9", 0)  # later than any time
 def page(
     tx: Read, chosen: Filter, words: str, after: UpdatedCursor | None, limit: int, *, archived: bool
 ) -> tuple[list[NoteSummary], UpdatedCursor | None]:
-    """Notes that fit a filter and hold some words as they stand, the one last written first, and where to go on. Those
-    whose time is over are passed over, so there may be fewer than `limit` on a page."""
+    """Notes that match a filter and literally contain `words`, last written first, and the next cursor. Expired notes
+    are left out, so there may be fewer than `limit` on a page."""
     conditions = _conditions(chosen) + (["instr(lower(title || ' ' || content), lower(:words))"] if words else [])
-    # Without a condition an index alone tells which come first, and no text is read for it.
+    # Without a condition an index alone gives the order, and no text is read for it.
     index = "" if conditions or archived else "INDEXED BY idx_notes_updated"
     conditions += [f"archived = {int(archived)}", "(updated_at, seq) < (:updated_at, :seq)"]
     start = after or _THE_START
@@ -113,7 +113,7 @@ def tag_counts(tx: Read, chosen: Filter, at_least: int, limit: int, offset: int 
 
 
 def count_tags(tx: Read, chosen: Filter, at_least: int) -> int:
-    """How many tags there are, with a number of notes or more."""
+    """How many tags have at least this number of notes."""
     return tx.number(
         f"SELECT count(*) FROM ({_tag_groups(chosen)})", _filter_values(tx, chosen) | {"at_least": at_least}
     )
@@ -121,7 +121,7 @@ def count_tags(tx: Read, chosen: Filter, at_least: int) -> int:
 
 def _tag_groups(chosen: Filter) -> str:
     """(tag, notes) of each tag."""
-    # Without a filter almost every note counts: it is faster to leave out those that do not.
+    # Without a filter almost every note counts: it is faster to exclude the others.
     counted = (
         f"IN (SELECT seq FROM notes WHERE {_fits(chosen)})"
         if not chosen.is_empty
@@ -170,7 +170,7 @@ def namespaces_after(tx: Read, within: str | None, name: str, limit: int) -> lis
 
 
 def namespaces_starting(tx: Read, within: str | None, prefix: str, limit: int) -> list[str]:
-    """Whatever their case, the last changed first."""
+    """Case-insensitive, last changed first."""
     rows = tx.all(
         f"""
         SELECT namespace FROM notes
@@ -183,8 +183,8 @@ def namespaces_starting(tx: Read, within: str | None, prefix: str, limit: int) -
 
 
 def notes_after(tx: Read, within: str | None, after: CreatedCursor, limit: int) -> list[tuple[str, str, str]]:
-    """(created_at, id, title), the note created first leading. If the note of the cursor is gone, others of its instant
-    may come again."""
+    """(created_at, id, title), first created first. If the note of the cursor was deleted, others of its instant may be
+    repeated."""
     return tx.all(
         f"""
         SELECT created_at, id, title FROM notes
@@ -215,7 +215,7 @@ def tags_starting(tx: Read, within: str | None, prefix: str, limit: int) -> list
 
 
 def titles_like(tx: Read, within: str | None, text: str, limit: int) -> list[str]:
-    """Titles that start with the text, then those that hold it."""
+    """Titles that start with the text, then those that contain it."""
     rows = tx.all(
         f"""
         SELECT title FROM notes WHERE instr(title_key, :text) AND {LIVE} AND {inside(within)}
@@ -227,7 +227,7 @@ def titles_like(tx: Read, within: str | None, text: str, limit: int) -> list[str
 
 
 def ids_like(tx: Read, within: str | None, text: str, limit: int) -> list[str]:
-    """Ids that start with the text, or whose note's title holds it; the last referenced first."""
+    """Ids that start with the text, or whose note's title contains it; last referenced first."""
     rows = tx.all(
         f"""
         SELECT id FROM notes
@@ -239,7 +239,7 @@ def ids_like(tx: Read, within: str | None, text: str, limit: int) -> list[str]:
     return [id_ for (id_,) in rows]
 
 
-# What fits a filter
+# Filters
 
 
 def newest(tx: Read, chosen: Filter, offset: int, limit: int) -> list[int]:
@@ -251,8 +251,8 @@ def newest(tx: Read, chosen: Filter, offset: int, limit: int) -> list[int]:
 
 
 def fitting(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
-    """Those among some notes that fit a filter."""
-    # CROSS keeps the order: the few first, then each one's row.
+    """Which of these notes match a filter."""
+    # CROSS fixes the join order: the few first, then each one's row.
     rows = tx.all(
         f"""
         SELECT notes.seq FROM json_each(:among) AS one CROSS JOIN notes ON notes.seq = one.value
@@ -264,7 +264,7 @@ def fitting(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
 
 
 def allowed(tx: Read, chosen: Filter) -> Allowed | None:
-    """The notes that fit a filter. None if all that are indexed do."""
+    """The notes that match a filter. None if all indexed notes do."""
     top = tx.number("SELECT coalesce(max(seq), 0) FROM notes")
     if chosen.is_empty:
         expired = tx.all("SELECT seq FROM notes WHERE expires_at <= :now AND archived = 0", {"now": tx.precise_stamp})
@@ -274,7 +274,7 @@ def allowed(tx: Read, chosen: Filter) -> Allowed | None:
 
 
 def _fits(chosen: Filter) -> str:
-    """What a filter wants of live notes."""
+    """The SQL condition of a filter for live notes."""
     return " AND ".join([LIVE, *_conditions(chosen)])
 
 

@@ -1,4 +1,4 @@
-"""SQL of the notes themselves: their rows, former versions, tags, and which note was written before which."""
+"""SQL for notes: their rows, former versions, tags, and the order within a session."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ LIVE = "archived = 0 AND (expires_at IS NULL OR expires_at > :now)"
 
 
 def inside(within: str | None, notes: str = "notes") -> str:
-    """The condition that a note may be seen: by a caller confined to a namespace (`:within`), only what is in it."""
+    """The SQL condition for notes that a caller may see: if confined to a namespace (`:within`), only those in it."""
     return "TRUE" if within is None else f"{notes}.namespace = :within"
 
 
@@ -27,7 +27,7 @@ _NOTE = """
 
 @dataclass(frozen=True)
 class Stored:
-    """A note with what only this file knows of it."""
+    """A note with its internal fields."""
 
     seq: int
     note: Note
@@ -192,12 +192,12 @@ def importances(tx: Read, seqs: Collection[int]) -> dict[int, float]:
 
 
 def delete(tx: Write, seq: int) -> None:
-    """Delete for good. Tags, links, versions, vectors and words go with it; wikilinks to it dangle again."""
+    """Delete permanently, with tags, links, versions, vectors and words; wikilinks to it dangle again."""
     tx.all("DELETE FROM notes WHERE seq = :seq", {"seq": seq})
 
 
 def touch(tx: Write, id_: str) -> str:
-    """The instant at which a note was referenced: now."""
+    """Record that a note was referenced now. Returns the time."""
     tx.all("UPDATE notes SET last_referenced_at = :now WHERE id = :id", {"id": id_, "now": tx.precise_stamp})
     return tx.precise_stamp
 
@@ -218,7 +218,7 @@ def equal_texts(tx: Read, seq: int, limit: int) -> list[str]:
 
 
 def imported(tx: Read, format_: str) -> list[ImportedNote]:
-    """The notes that imports of a format have made, archived ones too."""
+    """The notes from imports of a format, including archived ones."""
     rows = tx.all(
         f"""
         SELECT id, version, origin ->> 'id', origin ->> 'digest', origin ->> 'version'
@@ -236,8 +236,8 @@ def imported(tx: Read, format_: str) -> list[ImportedNote]:
 # Former versions
 
 
-def keep_version(tx: Write, seq: int) -> None:
-    """Keep what the note says now, before it is changed."""
+def save_version(tx: Write, seq: int) -> None:
+    """Store the current version, before a change."""
     tx.all(
         """
         INSERT INTO note_versions (
@@ -253,7 +253,7 @@ def keep_version(tx: Write, seq: int) -> None:
 
 
 def former(tx: Read, stored: Stored, version: int, within: str | None) -> Note | None:
-    """A note as it was in a former version. A caller confined to a namespace sees none from before it came there."""
+    """A former version of a note. A confined caller sees only versions in their namespace."""
     row = tx.one(
         """
         SELECT coalesce(nullif(mcp_namespace, ''), 'default'), title, content, folder, tags, importance, metadata,
@@ -313,8 +313,8 @@ def followers(tx: Read, seq: int) -> list[int]:
     return [row[0] for row in tx.all("SELECT seq FROM notes WHERE previous = :seq", {"seq": seq})]
 
 
-def close_gap(tx: Write, seq: int) -> list[int]:
-    """Let the notes that followed this one follow the one before it. Returns which they are."""
+def unlink_from_session(tx: Write, seq: int) -> list[int]:
+    """Make the notes after this one follow the one before it. Returns them."""
     following = followers(tx, seq)
     tx.all(
         "UPDATE notes SET previous = (SELECT previous FROM notes WHERE seq = :seq) WHERE previous = :seq", {"seq": seq}
@@ -326,7 +326,7 @@ def close_gap(tx: Write, seq: int) -> list[int]:
 
 
 def set_tags(tx: Write, seq: int, tags: Sequence[Tag]) -> None:
-    """These and no others. A tag that stays is not written again: it is as old as it was."""
+    """Set exactly these tags. A tag that stays is not written again, so it keeps its stamp."""
     wanted = _json([{"key": tag.key, "tag": tag.name, "origin": tag.origin} for tag in tags])
     tx.all(
         """

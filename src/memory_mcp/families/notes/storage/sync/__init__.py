@@ -1,1 +1,1 @@
-"""SQL of what nodes know about each other's changes (migrations/0002_sync.sql)."""
+"""SQL for sync (migrations/0002_sync.sql)."""

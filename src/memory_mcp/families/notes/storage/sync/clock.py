@@ -1,4 +1,4 @@
-"""SQL of this node: which hub it syncs with, and its hybrid logical clock."""
+"""SQL for this node: its hub, and its hybrid logical clock."""
 
 from memory_mcp.engines.sqlite import Read, Write
 from memory_mcp.families.notes.storage.sync.outbox import OUTBOX
@@ -41,12 +41,12 @@ def renew_node(tx: Write) -> None:
 
 
 def set_arriving(tx: Write, arriving: bool) -> None:
-    """While changes arrive, what is written keeps the stamps it has."""
+    """While incoming changes are written, the triggers do not stamp them."""
     tx.all("UPDATE sync_node SET arriving = :arriving", {"arriving": arriving})
 
 
 def observe(tx: Write, stamp: str) -> None:
-    """Whatever is written here from now on is later than this."""
+    """Advance the clock: all local changes from now on get later stamps."""
     ms, counter, _ = stamp.split(":")
     tx.all(
         """
@@ -58,13 +58,12 @@ def observe(tx: Write, stamp: str) -> None:
 
 
 def set_exchanged(tx: Write, stamp: str) -> None:
-    """The hub has this stamp, or may have it: it was sent there, even if the answer was lost, or came from there."""
+    """Record a stamp that the hub may have: it was sent there, even if the answer was lost, or came from there."""
     tx.all("UPDATE sync_node SET exchanged_ms = max(exchanged_ms, :ms)", {"ms": int(stamp.split(":")[0])})
 
 
 def times(tx: Read) -> tuple[int, int, int]:
-    """In milliseconds: the latest stamp, the latest that the hub may have, and how far the hub's clock is ahead of this
-    computer's."""
+    """In milliseconds: the latest stamp, the latest that the hub may have, and the offset of the hub's clock."""
     row = tx.all("SELECT ms, exchanged_ms, offset_ms FROM sync_node")[0]
     return row[0], row[1], row[2]
 
@@ -74,8 +73,8 @@ def set_offset(tx: Write, offset_ms: int) -> None:
 
 
 def lower_stamps(tx: Write, latest_ms: int, now_ms: int) -> None:
-    """Give what was stamped later than `latest_ms` a stamp of now, which is later than all the others and than all that
-    the hub may have. Nothing that the hub may have is later than `latest_ms`."""
+    """Replace stamps later than `latest_ms` by a stamp of now, which is later than all other stamps and all that the
+    hub may have. No stamp that the hub may have is later than `latest_ms`."""
     values = {"latest": f"{latest_ms:015d}:99999", "now": now_ms}
     tx.all(
         """

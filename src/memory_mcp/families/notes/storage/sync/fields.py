@@ -1,4 +1,4 @@
-"""SQL of the stamps of notes' fields, and of the tombstones of deleted notes. Triggers stamp what is written here."""
+"""SQL for the stamps of notes' fields, and for the tombstones of deleted notes. Triggers stamp local changes."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +13,7 @@ def is_stamped(tx: Read, seq: int) -> bool:
 
 
 def stamp_note(tx: Write, seq: int) -> None:
-    """Stamp a note as old as its last change: a record of it arrives."""
+    """Stamp a note with the time of its last change, before a record of it is merged."""
     stamp_as_old_as_they_are(tx, ":seq", {"seq": seq})
 
 
@@ -31,7 +31,7 @@ def stamp_as_old_as_they_are(tx: Write, seqs: str, values: Mapping[str, Any]) ->
 
 
 def fields(tx: Read, seqs: Collection[int]) -> dict[int, dict[str, tuple[str, str | None]]]:
-    """By note and field: its stamp, and of a link the other note's id."""
+    """By note and field: the stamp, and for a link the other note's id."""
     found: dict[int, dict[str, tuple[str, str | None]]] = {seq: {} for seq in seqs}
     for seq, field, stamp, value in tx.each(
         "SELECT note_seq, field, stamp, value FROM sync_fields WHERE note_seq IN (SELECT value FROM json_each(:seqs))",
@@ -54,7 +54,7 @@ def set_fields(tx: Write, seq: int, stamps: Mapping[str, tuple[str, str | None]]
 
 
 def tags_sent(tx: Read, seqs: Collection[int]) -> dict[int, dict[str, tuple[str, str]]]:
-    """By note and tag: its name and origin, of those that are sent to others."""
+    """By note and tag: name and origin of the tags that are sent."""
     found: dict[int, dict[str, tuple[str, str]]] = {seq: {} for seq in seqs}
     for seq, key, tag, origin in tx.each(
         """
@@ -78,8 +78,8 @@ def set_times(tx: Write, seq: int, created_at: str, updated_at: str, last_refere
 
 
 def match_hub(tx: Write, ids: Collection[str], now: str) -> None:
-    """What the hub made of notes it took at `now`, and the other nodes get: times of a clock that runs ahead are of
-    now; importance is the greatest it ever had, but archived notes have none, even if one was set since."""
+    """Apply the same limits as the hub did at `now`: times ahead of it become `now`; importance is the greatest ever,
+    but zero for archived notes."""
     tx.all(
         """
         UPDATE notes SET updated_at = min(updated_at, :now), last_referenced_at = min(last_referenced_at, :now),
@@ -98,8 +98,8 @@ def match_hub(tx: Write, ids: Collection[str], now: str) -> None:
 
 
 def links_to(tx: Read, ids: Collection[str]) -> list[tuple[int, str, bool]]:
-    """(note, field, whether it is made or undone) of every link to some notes that other nodes wrote, be it before
-    those were here or while they lay where nothing is synced; from notes in namespaces that are enabled."""
+    """(note, field, whether it is made or removed) of every link to these notes by other nodes, including links written
+    before the notes existed in an enabled namespace; from notes in enabled namespaces."""
     rows = tx.all(
         """
         SELECT note_seq, field, value IS NOT NULL FROM sync_fields JOIN notes ON notes.seq = note_seq
@@ -123,7 +123,7 @@ def seqs_of(tx: Read, ids: Sequence[str]) -> dict[str, int]:
 
 
 def seqs_in_scope(tx: Read, ids: Sequence[str]) -> dict[str, int]:
-    """The same, but only of notes in namespaces that are enabled."""
+    """The same, only for notes in enabled namespaces."""
     rows = tx.all(
         """
         SELECT id, seq FROM notes WHERE id IN (SELECT value FROM json_each(:ids))
@@ -138,7 +138,7 @@ def seqs_in_scope(tx: Read, ids: Sequence[str]) -> dict[str, int]:
 
 
 def tombstones(tx: Read, ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """By id: the namespace it was in, and when it was deleted."""
+    """By id: the former namespace, and the stamp of the deletion."""
     rows = tx.all(
         "SELECT id, namespace, stamp FROM sync_tombstones WHERE id IN (SELECT value FROM json_each(:ids))",
         {"ids": json.dumps(list(ids))},

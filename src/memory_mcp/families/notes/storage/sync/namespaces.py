@@ -1,4 +1,4 @@
-"""SQL of the namespaces that are synced: how far each is, and which records could not be merged."""
+"""SQL for the synced namespaces: their cursors, and the skipped records."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -10,7 +10,7 @@ from memory_mcp.sync.model import NamespaceCursor, SkippedRecord, Synced
 
 MAX_REFUSALS = 20  # shown of a namespace
 
-MAX_SET_ASIDE = 200  # notes that are remembered; the oldest are forgotten first
+MAX_SET_ASIDE = 200  # stored; the oldest are deleted first
 
 MAX_SET_ASIDE_SHOWN = 20
 
@@ -57,7 +57,7 @@ def set_enabled(tx: Write, namespace: str, enabled: bool) -> None:
 
 
 def track(tx: Write, namespace: str) -> None:
-    """Stamp every note of a namespace from now on, and those there are as old as their last change."""
+    """Stamp every change in a namespace from now on, and existing notes with the time of their last change."""
     tx.all(
         "INSERT INTO sync_namespaces (namespace, enabled, rereading, enabled_at) VALUES (:namespace, 1, 1, :now)",
         {"namespace": namespace, "now": tx.precise_stamp},
@@ -85,7 +85,7 @@ def forget(tx: Write, namespace: str) -> None:
 
 
 def start_over(tx: Write, namespace: str | None) -> None:
-    """Read everything again, and send everything again: of one namespace, or of all."""
+    """Read and send everything again, for one namespace or all."""
     values = {"namespace": namespace}
     tx.all(
         """
@@ -103,7 +103,7 @@ def start_over(tx: Write, namespace: str | None) -> None:
 
 
 def set_cursor(tx: Write, place: NamespaceCursor, cursor: int, left: int) -> None:
-    """Unless it is to be read from the start since then."""
+    """Move the cursor, unless it was reset meanwhile."""
     tx.all(
         """
         UPDATE sync_namespaces
