@@ -36,7 +36,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def refusal(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """What a call that must fail is told."""
+    """The error of a call that must fail."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error, str(result.structured_content)[:500]
     assert isinstance(result.structured_content, dict)
@@ -50,7 +50,7 @@ async def create(client: Client, content: str = "something", **more: Any) -> dic
 
 
 async def create_alone(client: Client, clock: Clock, content: str, **more: Any) -> dict[str, Any]:
-    """A note an hour after the last: no note before it lends it words."""
+    """A note an hour after the last, without context."""
     clock.now += timedelta(hours=1)
     return await create(client, content, **more)
 
@@ -75,7 +75,7 @@ async def links(client: Client, note: dict[str, Any]) -> dict[str, Any]:
 
 
 async def search(client: Client, query: str = "", **more: Any) -> list[dict[str, Any]]:
-    """The hits, each of which must keep the promises every hit makes."""
+    """The hits, each of which is checked."""
     hits: list[dict[str, Any]] = (await call(client, "memory_search", query=query, **more))["memories"]
     for hit in hits:
         assert set(hit) - {"superseded_by"} == HIT
@@ -95,7 +95,7 @@ async def recent(client: Client, **more: Any) -> list[str]:
 
 
 def score(parts: dict[str, float | None]) -> float:
-    """The spec's formula; what was not looked at leaves its weight to the others."""
+    """The spec's formula; the weight of a missing part goes to the others."""
     weights = {"cosine": 0.55, "lexical": 0.35, "importance": 0.10}
     assert set(parts) == set(weights)
     known = {name: part for name, part in parts.items() if part is not None}
@@ -124,44 +124,44 @@ def file(app: App) -> Database:
     return app.notes._files.of(LOCAL_USER).db
 
 
-class Ear:
-    """What a client has been told has changed."""
+class ChangeListener:
+    """The changes that a client was notified of."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
-        self._news = anyio.Event()
+        self.received: list[str] = []
+        self._arrived = anyio.Event()
 
-    def hear(self, what: str) -> None:
-        self.told.append(what)
-        self._news.set()
-        self._news = anyio.Event()
+    def add(self, what: str) -> None:
+        self.received.append(what)
+        self._arrived.set()
+        self._arrived = anyio.Event()
 
     async def until(self, *wanted: str) -> set[str]:
-        """Wait until all of these have been told; everything that has been since the last time."""
+        """Wait for notifications of all of these. Returns everything received since the last time."""
         with anyio.fail_after(10):
-            while not set(wanted) <= set(self.told):
-                await self._news.wait()
-        told, self.told = set(self.told), []
-        return told
+            while not set(wanted) <= set(self.received):
+                await self._arrived.wait()
+        received, self.received = set(self.received), []
+        return received
 
 
 @asynccontextmanager
-async def listening(mcp_server: McpServer, era: str, uris: Sequence[str]) -> AsyncIterator[Ear]:
-    """A client of its own that watches some addresses and the list, the way its era does."""
-    ear = Ear()
+async def listen_to_changes(mcp_server: McpServer, era: str, uris: Sequence[str]) -> AsyncIterator[ChangeListener]:
+    """A new client that subscribes to some addresses and the list, in the way of its era."""
+    listener = ChangeListener()
 
     async def on_message(message: object) -> None:
         if isinstance(message, ResourceUpdatedNotification):
-            ear.hear(message.params.uri)
+            listener.add(message.params.uri)
         elif isinstance(message, ResourceListChangedNotification):
-            ear.hear(LIST_CHANGED)
+            listener.add(LIST_CHANGED)
 
     async with connected(mcp_server, mode=era, message_handler=on_message) as client:
         if era == "legacy":
             for uri in uris:
                 with pytest.warns(MCPDeprecationWarning):
                     await client.subscribe_resource(uri)
-            yield ear
+            yield listener
             return
         async with (
             client.listen(resources_list_changed=True, resource_subscriptions=uris) as subscription,
@@ -170,8 +170,8 @@ async def listening(mcp_server: McpServer, era: str, uris: Sequence[str]) -> Asy
 
             async def listen() -> None:
                 async for event in subscription:
-                    ear.hear(event.uri if isinstance(event, ResourceUpdated) else LIST_CHANGED)
+                    listener.add(event.uri if isinstance(event, ResourceUpdated) else LIST_CHANGED)
 
             tasks.start_soon(listen)
-            yield ear
+            yield listener
             tasks.cancel_scope.cancel()

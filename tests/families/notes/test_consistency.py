@@ -1,4 +1,4 @@
-"""Whatever happens to notes, in whatever order, what the file keeps in two places agrees."""
+"""After any actions, data that the file has in two places agrees."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ AGREES = {
         SELECT seq FROM notes WHERE (SELECT group_concat(tag) FROM note_tags
             WHERE note_seq = seq AND tag LIKE 'ns/%') IS NOT 'ns/' || namespace
     """,
-    "titles that dangle and titles nobody has": """
+    "titles that dangle and titles that no note has": """
         SELECT source.seq, link.title FROM note_wikilinks AS link JOIN notes AS source ON source.seq = link.source_seq
         LEFT JOIN notes AS target ON target.seq = link.target_seq
         WHERE source.archived = 0 AND coalesce(target.archived, 1) AND EXISTS (SELECT 1 FROM notes AS other
@@ -78,7 +78,7 @@ place = {"title": titles, "namespace": st.sampled_from(["default", "work"])}
 new = st.fixed_dictionaries(content, optional=place)
 changed = st.fixed_dictionaries({}, optional={**content, **place, "importance": st.just(0.7)})
 which = st.integers(0, 3)
-deeds = st.one_of(
+actions = st.one_of(
     st.tuples(st.just("create"), new),
     st.tuples(st.just("update"), which, changed),
     st.tuples(st.sampled_from(["archive", "restore", "delete"]), which),
@@ -86,41 +86,41 @@ deeds = st.one_of(
 )
 
 
-def test_what_is_kept_twice_agrees(app: App) -> None:
+def test_redundant_data_is_consistent(app: App) -> None:
     @examples(max_examples=150, deadline=None)
-    @given(st.lists(deeds, min_size=6, max_size=16))
+    @given(st.lists(actions, min_size=6, max_size=16))
     def agrees(done: list[tuple[Any, ...]]) -> None:
         with file(app).write() as tx:
             tx.all("DELETE FROM notes")
         ids: list[str] = []
-        for deed, *rest in done:
-            do(app, ids, deed, rest)
+        for action, *rest in done:
+            do(app, ids, action, rest)
         with file(app).read() as tx:
             check(tx)
 
     agrees()
 
 
-def do(app: App, ids: list[str], deed: str, rest: list[Any]) -> None:
+def do(app: App, ids: list[str], action: str, rest: list[Any]) -> None:
     author = Author("mcp", None, "session")
-    if deed == "create":
+    if action == "create":
         ids.append(app.notes.writer.create(CALLER, author, NewNote(**rest[0])).id)
         return
     if not ids:
         return
     id_, other = ids[rest[0] % len(ids)], ids[rest[-1] % len(ids)] if isinstance(rest[-1], int) else ""
     try:
-        if deed == "update":
+        if action == "update":
             app.notes.writer.update(CALLER, author, id_, Revision(**rest[1]))
-        elif deed == "supersede":
+        elif action == "supersede":
             app.notes.writer.update(CALLER, author, id_, Revision(supersedes=(other,)))
-        elif deed == "restore":
+        elif action == "restore":
             app.notes.writer.update(CALLER, author, id_, Revision(remove_tags=(ARCHIVED,)))
-        elif deed in ("archive", "delete"):
-            app.notes.writer.delete(CALLER, id_, soft=deed == "archive")
-            ids[:] = [kept for kept in ids if kept != id_ or deed == "archive"]
+        elif action in ("archive", "delete"):
+            app.notes.writer.delete(CALLER, id_, soft=action == "archive")
+            ids[:] = [kept for kept in ids if kept != id_ or action == "archive"]
         else:
-            getattr(app.notes.writer, deed)(CALLER, id_, other, bidirectional=False)
+            getattr(app.notes.writer, action)(CALLER, id_, other, bidirectional=False)
     except AppError:
         pass  # a refusal must leave everything in agreement, too
 

@@ -21,7 +21,7 @@ from tests.waiting import eventually
 from tests.wire import Http, Stdio, http_server
 
 CLIENT = {"name": "many", "version": "1"}
-ANSWER = "Aunt Berta keeps her savings in the blue teapot on the kitchen shelf."
+ANSWER = "Aunt Berta keeps her savings in the blue teapot on the kitchen table."
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def ollama(service: FakeService) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("was_there", [True, False])
-def test_every_tool_works_while_ollama_is_down_and_the_queue_drains_when_it_is_back(
+def test_every_tool_works_while_ollama_is_down(
     tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None, was_there: bool
 ) -> None:
     if was_there:
@@ -77,7 +77,7 @@ def use_every_tool(notes: Server) -> None:
 
     first = call("memory_create", content="Coffee keeps me awake", importance=0.9)["id"]
     second = call("memory_create", content="The garden needs water", tags=["home"])["id"]
-    gone = call("memory_create", content="Nobody needs this")["id"]
+    gone = call("memory_create", content="No one needs this")["id"]
     assert call("memory_update", id=first, content="Coffee kept me awake")["version"] == 2
     assert call("memory_get", id=first)["content"] == "Coffee kept me awake"
     assert call("memory_link", source_id=first, target_id=second)["linked"] == 1
@@ -100,7 +100,7 @@ def use_every_tool(notes: Server) -> None:
     assert used == notes.tools()
 
 
-def test_nobody_is_told_to_pull_a_model_when_ollama_is_what_is_missing(
+def test_without_ollama_no_pull_of_a_model_is_suggested(
     tmp_path: Path, service: FakeService, short_timeouts: None
 ) -> None:
     service.stop()
@@ -112,7 +112,7 @@ def test_nobody_is_told_to_pull_a_model_when_ollama_is_what_is_missing(
 # The queue
 
 
-def test_a_note_waits_once_however_often_it_changes(tmp_path: Path, file: NotesFile) -> None:
+def test_a_changed_note_is_queued_once(tmp_path: Path, file: NotesFile) -> None:
     with server(tmp_path, embedder="none") as notes:
         id_ = notes.create("The first text")
         other = notes.create("Another note")
@@ -125,7 +125,7 @@ def test_a_note_waits_once_however_often_it_changes(tmp_path: Path, file: NotesF
         assert file.waiting() == 0
 
 
-def test_a_change_that_says_nothing_else_is_not_embedded(
+def test_a_change_without_new_text_is_not_embedded(
     tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None
 ) -> None:
     with server(tmp_path, **ollama(service)) as notes:
@@ -138,7 +138,7 @@ def test_a_change_that_says_nothing_else_is_not_embedded(
         assert len(service.requests) == before
 
 
-def test_a_note_that_changes_while_it_is_embedded_gets_the_vector_of_its_new_text(
+def test_a_note_changed_while_embedded_gets_the_new_vector(
     tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None
 ) -> None:
     held = service.hold("outdated")
@@ -152,7 +152,7 @@ def test_a_note_that_changes_while_it_is_embedded_gets_the_vector_of_its_new_tex
 
 
 @pytest.mark.parametrize("soft", [True, False])
-def test_a_note_that_is_deleted_while_it_is_embedded_leaves_no_vector(
+def test_a_note_deleted_while_embedded_leaves_no_vector(
     tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None, soft: bool
 ) -> None:
     held = service.hold("outdated")
@@ -188,7 +188,7 @@ def test_a_long_note_is_found_although_it_has_become_short_meanwhile(
         assert len(file.vectors(id_)) == 1
 
 
-def test_one_note_that_always_fails_does_not_hold_up_the_others(
+def test_a_note_that_always_fails_does_not_block_others(
     tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None
 ) -> None:
     service.refused_word = "poison"
@@ -202,7 +202,7 @@ def test_one_note_that_always_fails_does_not_hold_up_the_others(
         assert file.waiting() == 1
 
 
-def test_a_killed_server_loses_no_note_that_waits(
+def test_a_killed_server_loses_no_queued_note(
     tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None
 ) -> None:
     held = service.hold("unfinished")
@@ -221,7 +221,7 @@ def test_a_killed_server_loses_no_note_that_waits(
     np.testing.assert_allclose(file.vectors(id_)[0], service.vector("unfinished business"), atol=1e-6)
 
 
-def test_a_server_that_ends_lets_go_of_what_it_did_not_finish(
+def test_a_stopping_server_releases_unfinished_notes(
     tmp_path: Path, service: FakeService, file: NotesFile, short_timeouts: None
 ) -> None:
     held = service.hold("unfinished")
@@ -281,7 +281,7 @@ def test_the_end_of_a_long_note_is_found_by_meaning_and_the_snippet_shows_that_p
 
 
 @needs_model
-def test_what_a_paraphrase_asks_for_is_found_by_meaning_alone(tmp_path: Path, file: NotesFile) -> None:
+def test_a_paraphrase_finds_by_meaning_alone(tmp_path: Path, file: NotesFile) -> None:
     with server(tmp_path, embedder="builtin") as notes:
         wanted = notes.create("The vet will treat our dog tomorrow", namespace="home")
         notes.create("The invoice is due on Friday", namespace="work")
@@ -294,7 +294,7 @@ def test_what_a_paraphrase_asks_for_is_found_by_meaning_alone(tmp_path: Path, fi
 
 
 @needs_model
-def test_similar_names_notes_that_say_the_same_or_nearly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_similar_names_notes_with_nearly_the_same_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MAX_WAIT_S", 15.0)  # a busy machine must not make this test fail
     with server(tmp_path, embedder="builtin") as notes:
         first = notes.call("memory_create", content="The staging server is restarted every night at two o'clock.")
@@ -338,7 +338,7 @@ def semantic(server: Stdio, query: str) -> dict[str, float]:
 
 @needs_model
 @pytest.mark.parametrize("soft", [True, False])
-def test_what_was_deleted_leaves_nothing_in_the_note_after_it(tmp_path: Path, soft: bool) -> None:
+def test_a_deleted_note_leaves_nothing_in_the_next_one(tmp_path: Path, soft: bool) -> None:
     server = Stdio.start(tmp_path, "--embedder", "builtin")
     secret = server.call("memory_create", content="my bank vault passphrase is correct horse battery staple")
     server.call("memory_create", content="ok, noted")
@@ -354,7 +354,7 @@ def test_what_was_deleted_leaves_nothing_in_the_note_after_it(tmp_path: Path, so
 
 
 @needs_model
-def test_a_server_that_is_left_in_the_middle_of_a_long_note_ends_well_and_the_next_goes_on(tmp_path: Path) -> None:
+def test_the_next_server_continues_an_interrupted_long_note(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path, "--embedder", "builtin")
     server.call("memory_create", content="The quick brown fox jumps over the lazy dog. " * 800)
     assert server.close() == 0
@@ -381,9 +381,7 @@ def flags(service: FakeService) -> list[str]:
     return ["--embedder", "ollama", "--ollama-host", service.url, "--embed-model", "tiny"]
 
 
-def test_while_notes_are_embedded_again_they_are_found_by_the_vectors_they_have(
-    tmp_path: Path, service: FakeService
-) -> None:
+def test_during_a_reindex_old_vectors_are_used(tmp_path: Path, service: FakeService) -> None:
     with http_server(tmp_path, *flags(service)) as http, closing(person(http)) as browser:
         before = stats_of(browser)
         for text in (ANSWER, "Coffee keeps me awake", "The train leaves at noon"):
@@ -392,7 +390,7 @@ def test_while_notes_are_embedded_again_they_are_found_by_the_vectors_they_have(
         held = service.hold("teapot")
         assert browser.post("/api/mcp/memory/reindex").json() == {"queued": 3}
         assert held.arrived.wait(30)
-        found = http.modern_call("memory_search", query="savings on a shelf", search_mode="semantic")
+        found = http.modern_call("memory_search", query="savings on a table", search_mode="semantic")
         during = stats_of(browser)
         service.release()
         eventually(lambda: stats_of(browser)["queue_size"] == 0)
@@ -420,9 +418,7 @@ def test_a_reindex_chooses_the_embedder_again(
         assert [hit["id"] for hit in notes.search("coffee", "semantic")] == [id_]
 
 
-def test_who_makes_the_vectors_is_named_before_the_first_note_and_enabled_only_if_it_answers(
-    tmp_path: Path, service: FakeService
-) -> None:
+def test_stats_name_the_embedder_and_whether_it_answers(tmp_path: Path, service: FakeService) -> None:
     service.stop()
     with http_server(tmp_path, *flags(service)) as http, closing(person(http)) as browser:
         assert stats_of(browser) == {
@@ -443,7 +439,7 @@ def test_who_makes_the_vectors_is_named_before_the_first_note_and_enabled_only_i
         ({"embedder": "builtin", "models_dir": "no model"}, f"builtin/{MODEL}"),
     ],
 )
-def test_nothing_is_enabled_that_cannot_make_vectors(
+def test_an_embedder_that_cannot_make_vectors_is_not_enabled(
     tmp_path: Path, service: FakeService, options: dict[str, Any], name: str | None
 ) -> None:
     service.stop()

@@ -59,7 +59,7 @@ async def test_a_hard_delete_leaves_no_row_behind(client: Client, app: App) -> N
 
 
 @pytest.mark.anyio
-async def test_the_index_of_words_stays_whole_through_changes(client: Client, app: App) -> None:
+async def test_the_word_index_stays_consistent(client: Client, app: App) -> None:
     written = [await create(client, f"note {number}", tags=["t"]) for number in range(6)]
     for number, note in enumerate(written):
         await update(client, note, content=f"changed {number}", title=f"t{number}")
@@ -74,8 +74,8 @@ async def test_the_index_of_words_stays_whole_through_changes(client: Client, ap
 
 
 @pytest.mark.anyio
-async def test_a_write_that_is_refused_leaves_nothing(client: Client, app: App) -> None:
-    for arguments_ in ({"supersedes": ["nobody"]}, {"tags": ["a,b"]}, {"expires_at": "never"}):
+async def test_a_refused_write_leaves_nothing(client: Client, app: App) -> None:
+    for arguments_ in ({"supersedes": ["unknown"]}, {"tags": ["a,b"]}, {"expires_at": "never"}):
         result = await client.call_tool("memory_create", {"content": "x #y [[z]]", **arguments_})
         assert result.is_error
     with file(app).read() as tx:
@@ -83,7 +83,7 @@ async def test_a_write_that_is_refused_leaves_nothing(client: Client, app: App) 
             assert tx.all(f"SELECT * FROM {table}") == []
 
 
-def test_half_a_surrogate_pair_is_no_text() -> None:
+def test_a_lone_surrogate_is_not_text() -> None:
     for given in (
         {"content": "\ud800"},
         {"content": "x", "tags": ["\udc00"]},
@@ -97,7 +97,7 @@ def test_half_a_surrogate_pair_is_no_text() -> None:
 
 
 def refused(server: Stdio, tool: str, **given: Any) -> dict[str, Any]:
-    """What a call that must fail is told, by the tool or by the protocol."""
+    """The error of a call that must fail, by the tool or by the protocol."""
     answer = server.ask("tools/call", {"name": tool, "arguments": given})
     if "error" in answer:
         return {"message": answer["error"]["message"], **answer["error"]["data"]}
@@ -126,29 +126,29 @@ def test_a_refusal_quotes_little_of_what_was_sent(alone: Stdio, arguments: dict[
     assert len(json.dumps(answer)) < 2000
 
 
-def test_half_a_surrogate_pair_on_the_wire_is_refused(alone: Stdio) -> None:
-    told = refused(alone, "memory_create", content="\ud800")
+def test_a_lone_surrogate_on_the_wire_is_refused(alone: Stdio) -> None:
+    answer = refused(alone, "memory_create", content="\ud800")
 
-    assert told["error"] == "invalid"
-    assert "surrogate" in told["message"]
+    assert answer["error"] == "invalid"
+    assert "surrogate" in answer["message"]
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_a_number_that_is_none_is_refused(alone: Stdio, number: float) -> None:
+def test_nan_and_infinity_are_refused(alone: Stdio, number: float) -> None:
     assert refused(alone, "memory_create", content="c", importance=number)["data"] == {"field": "importance"}
     assert refused(alone, "memory_create", content="c", metadata={"number": number})["error"] == "invalid"
 
 
-def test_metadata_nested_too_deep_is_refused_saying_so(alone: Stdio) -> None:
+def test_deeply_nested_metadata_is_refused(alone: Stdio) -> None:
     def nested(depth: int) -> Any:
         return json.loads('{"a":' * depth + "1" + "}" * depth)
 
     note = alone.call("memory_create", content="c", metadata=nested(50))
     assert alone.call("memory_get", id=note["id"])["metadata"] == nested(50)
 
-    told = refused(alone, "memory_create", content="c", metadata=nested(220))
-    assert told["error"] == "invalid"
-    assert "surrogate" not in told["message"]
+    answer = refused(alone, "memory_create", content="c", metadata=nested(220))
+    assert answer["error"] == "invalid"
+    assert "surrogate" not in answer["message"]
 
 
 def start(data_dir: Path, count: int) -> list[Stdio]:
@@ -160,8 +160,8 @@ def start(data_dir: Path, count: int) -> list[Stdio]:
     return servers
 
 
-def told(server: Stdio) -> str:
-    """The next thing its client is told has changed."""
+def next_change(server: Stdio) -> str:
+    """The next change that its client is notified of."""
     message = server.receive()
     return str(message.get("params", {}).get("uri", message["method"]))
 
@@ -173,7 +173,7 @@ def test_two_servers_see_each_others_notes_at_once(tmp_path: Path) -> None:
     for uri in watched:
         two.ask("resources/subscribe", {"uri": uri})
     note = one.call("memory_create", content="written by one", title="Plan", namespace="work")
-    assert {told(two) for _ in range(4)} == {*watched, "notifications/resources/list_changed"}
+    assert {next_change(two) for _ in range(4)} == {*watched, "notifications/resources/list_changed"}
     assert two.call("memory_get", id=note["id"])["content"] == "written by one"
     assert [hit["id"] for hit in two.call("memory_search", query="written")["memories"]] == [note["id"]]
     source = two.call("memory_create", content="see [[Plan]]", namespace="work")
@@ -301,7 +301,7 @@ def raw(server: Http, method: str, params: dict[str, Any]) -> bytes:
     return server.client.post("/mcp", json=body, headers=server.headers(**session)).content
 
 
-def test_another_users_note_answers_byte_for_byte_as_a_missing_one(server: Http) -> None:
+def test_another_users_note_looks_like_a_missing_one(server: Http) -> None:
     ada, bob = key_of(server, "ada"), key_of(server, "bob")
     hers = ada.modern_call("memory_create", content="secret wombat", title="Secret", tags=["hush"], namespace="private")
     his = bob.modern_call("memory_create", content="see [[Secret]]", namespace="private")
@@ -320,12 +320,12 @@ def test_another_users_note_answers_byte_for_byte_as_a_missing_one(server: Http)
         ("memory_unlink", {"source_id": his["id"], "target_id": "ID"}),
         ("memory_create", {"content": "c", "supersedes": ["ID"]}),
     ):
-        told = [
+        answer = [
             raw(bob, "tools/call", {"name": tool, "arguments": json.loads(json.dumps(given).replace("ID", id_))})
             for id_ in (hers["id"], missing)
         ]
-        assert b"not_found" in told[0]
-        assert told[0] == told[1], tool
+        assert b"not_found" in answer[0]
+        assert answer[0] == answer[1], tool
     read = [raw(bob, "resources/read", {"uri": f"memory://note/{id_}"}).replace(id_.encode(), b"ID")
             for id_ in (hers["id"], missing)]  # fmt: skip
     assert b"not_found" in read[0]
@@ -341,7 +341,7 @@ def test_another_users_note_answers_byte_for_byte_as_a_missing_one(server: Http)
     assert (server.data_dir / "users" / hers["user_id"] / "notes.db").exists()
 
 
-def test_another_user_is_not_told_of_changes(server: Http) -> None:
+def test_another_user_is_not_notified_of_changes(server: Http) -> None:
     ada, bob = key_of(server, "ada2"), key_of(server, "bob2")
     session = bob.handshake()
     bob.legacy(session, "resources/subscribe", {"uri": "memory://recent"})
@@ -349,14 +349,14 @@ def test_another_user_is_not_told_of_changes(server: Http) -> None:
         ada.modern_call("memory_create", content="hers", namespace="hers")
         bob.modern_call("memory_create", content="his")
         lines = (line for line in stream.iter_lines() if line.startswith("data: "))
-        told = [next(lines), next(lines)]
-    assert {json.loads(line.removeprefix("data: "))["method"] for line in told} == {
+        answer = [next(lines), next(lines)]
+    assert {json.loads(line.removeprefix("data: "))["method"] for line in answer} == {
         "notifications/resources/updated",
         "notifications/resources/list_changed",
     }
 
 
-def test_a_key_that_only_reads_sees_and_does_only_that(server: Http) -> None:
+def test_a_read_only_key_can_only_read(server: Http) -> None:
     reader = key_of(server, LOCAL_USER, Scope.READ)
 
     tools = {tool["name"] for tool in reader.modern("tools/list")["result"]["tools"]}

@@ -13,11 +13,11 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def era() -> str:
-    """The rules are the same in both; how they are told in each, other modules try."""
+    """The rules are the same in both eras; other modules test each."""
     return "legacy"
 
 
-NOBODY = "00000000-0000-4000-8000-000000000000"
+UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
 
 
 async def link(client: Client, source: dict[str, Any], target: dict[str, Any], **more: Any) -> int:
@@ -32,7 +32,7 @@ async def unlink(client: Client, source: dict[str, Any], target: dict[str, Any],
     return int(answer["unlinked"])
 
 
-async def neighbours(client: Client, note: dict[str, Any], depth: int | None = None) -> dict[str, int]:
+async def neighbors(client: Client, note: dict[str, Any], depth: int | None = None) -> dict[str, int]:
     """Titles and how far away each is."""
     answer = await call(client, "memory_neighbors", id=note["id"], **({"depth": depth} if depth else {}))
     return {node["title"]: node["depth"] for node in answer["nodes"]}
@@ -76,10 +76,10 @@ async def test_a_note_cannot_be_linked_to_itself(client: Client) -> None:
 
 
 @pytest.mark.parametrize("tool", ["memory_link", "memory_unlink"])
-async def test_both_ends_must_be_there(client: Client, tool: str) -> None:
+async def test_both_ends_must_exist(client: Client, tool: str) -> None:
     a = await create(client, "a")
 
-    for source, target in ((a["id"], NOBODY), (NOBODY, a["id"]), (NOBODY, NOBODY)):
+    for source, target in ((a["id"], UNKNOWN_ID), (UNKNOWN_ID, a["id"]), (UNKNOWN_ID, UNKNOWN_ID)):
         refused = await refusal(client, tool, source_id=source, target_id=target, bidirectional=True)
         assert refused["error"] == "not_found"
     assert await links(client, a) == {"outgoing": [], "incoming": [], "dangling": []}
@@ -95,7 +95,7 @@ async def test_linking_changes_no_version(client: Client) -> None:
 # [[Title]]
 
 
-async def test_a_title_in_brackets_links_whatever_its_case_and_label(client: Client) -> None:
+async def test_a_title_in_brackets_links_in_any_case_and_with_a_label(client: Client) -> None:
     target = await create(client, "body", title="Backup  Plan")
     source = await create(client, "see [[backup plan]] or [[BACKUP PLAN|that]], not `[[Backup Plan]]` nor [[Other]]")
 
@@ -119,7 +119,7 @@ async def test_a_first_line_is_a_title_like_any_other(client: Client) -> None:
     assert (await links(client, source))["outgoing"] == [target["id"]]
 
 
-async def test_a_dangling_title_links_when_its_note_appears_also_by_a_rename(client: Client) -> None:
+async def test_a_dangling_title_links_when_its_note_appears(client: Client) -> None:
     source = await create(client, "see [[Later]] and [[Renamed]]")
     assert (await links(client, source))["dangling"] == ["Later", "Renamed"]
 
@@ -148,7 +148,7 @@ async def test_a_body_that_no_longer_names_a_title_no_longer_links(client: Clien
     assert (await links(client, source))["outgoing"] == []
 
 
-async def test_a_title_means_the_note_of_the_same_namespace(client: Client) -> None:
+async def test_a_title_links_within_its_namespace(client: Client) -> None:
     here = await create(client, "body", title="Plan", namespace="here")
     there = await create(client, "body", title="Plan", namespace="there")
 
@@ -157,7 +157,7 @@ async def test_a_title_means_the_note_of_the_same_namespace(client: Client) -> N
     assert (await links(client, await create(client, "[[Plan]]", namespace="third")))["dangling"] == ["Plan"]
 
 
-async def test_of_several_notes_of_a_title_the_oldest_is_meant(client: Client) -> None:
+async def test_of_several_notes_of_a_title_the_oldest_is_linked(client: Client) -> None:
     first = await create(client, "body", title="Plan")
     second = await create(client, "other body", title="Plan")
     source = await create(client, "[[Plan]]")
@@ -167,7 +167,7 @@ async def test_of_several_notes_of_a_title_the_oldest_is_meant(client: Client) -
     assert (await links(client, source))["outgoing"] == [second["id"]]
 
 
-async def test_a_note_deleted_for_good_leaves_its_title_dangling(client: Client) -> None:
+async def test_a_permanently_deleted_note_leaves_its_title_dangling(client: Client) -> None:
     target = await create(client, "body [[Source]]", title="Plan")
     source = await create(client, "see [[Plan]]", title="Source")
     await link(client, source, target)
@@ -178,7 +178,7 @@ async def test_a_note_deleted_for_good_leaves_its_title_dangling(client: Client)
     assert (await links(client, source))["outgoing"] == [again["id"]]
 
 
-async def test_after_a_rename_and_a_hard_delete_the_title_means_whoever_has_it(client: Client) -> None:
+async def test_after_a_rename_and_a_hard_delete_the_title_links_to_its_new_owner(client: Client) -> None:
     renamed = await create(client, "body", title="Plan")
     source = await create(client, "see [[Plan]]")
     await update(client, renamed, title="Other")
@@ -188,14 +188,14 @@ async def test_after_a_rename_and_a_hard_delete_the_title_means_whoever_has_it(c
     assert await links(client, source) == {"outgoing": [taken["id"]], "incoming": [], "dangling": []}
 
 
-async def test_the_title_of_an_archived_note_can_be_taken_over(client: Client) -> None:
+async def test_the_title_of_an_archived_note_can_be_reused(client: Client) -> None:
     archived = await create(client, "old body", title="Plan")
     source = await create(client, "see [[Plan]]")
     await delete(client, archived)
 
     taken = await create(client, "new body", title="Plan")
     assert (await links(client, source))["outgoing"] == [taken["id"]]
-    assert await neighbours(client, source) == {"see [[Plan]]": 0, "Plan": 1}
+    assert await neighbors(client, source) == {"see [[Plan]]": 0, "Plan": 1}
 
 
 async def test_a_title_does_not_link_to_an_archived_note_when_that_is_changed(client: Client) -> None:
@@ -215,7 +215,7 @@ async def test_a_note_that_names_itself_has_no_link_to_itself(client: Client) ->
     assert (await call(client, "memory_neighbors", id=note["id"]))["edges"] == []
 
 
-async def test_unlinking_leaves_what_the_body_says(client: Client) -> None:
+async def test_unlinking_leaves_wikilinks(client: Client) -> None:
     target = await create(client, "body", title="Plan")
     source = await create(client, "see [[Plan]]")
     await link(client, source, target)
@@ -225,7 +225,7 @@ async def test_unlinking_leaves_what_the_body_says(client: Client) -> None:
     assert (await links(client, source))["outgoing"] == [target["id"]]
 
 
-async def test_a_link_by_hand_stays_when_the_body_changes(client: Client) -> None:
+async def test_an_explicit_link_stays_when_the_body_changes(client: Client) -> None:
     target = await create(client, "body", title="Plan")
     source = await create(client, "see [[Plan]]")
     await link(client, source, target)
@@ -234,18 +234,18 @@ async def test_a_link_by_hand_stays_when_the_body_changes(client: Client) -> Non
     assert (await links(client, source))["outgoing"] == [target["id"]]
 
 
-# Neighbours
+# Neighbors
 
 
-async def test_neighbours_are_walked_breadth_first_in_both_directions(client: Client) -> None:
+async def test_neighbors_are_found_breadth_first_in_both_directions(client: Client) -> None:
     names = "root", "out", "in", "two", "three", "four"
     root, out, into, two, three, four = [await create(client, name) for name in names]
     for source, target in ((root, out), (into, root), (out, two), (three, two), (three, four), (two, root)):
         await link(client, source, target)
     await unlink(client, two, root)
 
-    assert await neighbours(client, root) == {"root": 0, "out": 1, "in": 1}
-    assert await neighbours(client, root, 2) == {"root": 0, "out": 1, "in": 1, "two": 2}
+    assert await neighbors(client, root) == {"root": 0, "out": 1, "in": 1}
+    assert await neighbors(client, root, 2) == {"root": 0, "out": 1, "in": 1, "two": 2}
     answer = await call(client, "memory_neighbors", id=root["id"], depth=3)
     assert answer == {
         "nodes": [
@@ -261,16 +261,16 @@ async def test_neighbours_are_walked_breadth_first_in_both_directions(client: Cl
     }
 
 
-async def test_a_cycle_ends_and_each_note_stands_at_its_nearest(client: Client) -> None:
+async def test_a_cycle_ends_and_each_note_has_its_shortest_distance(client: Client) -> None:
     a, b, c = await create(client, "a"), await create(client, "b"), await create(client, "c")
     for source, target in ((a, b), (b, c), (c, a)):
         await link(client, source, target, bidirectional=True)
 
-    assert await neighbours(client, a, 3) == {"a": 0, "b": 1, "c": 1}
+    assert await neighbors(client, a, 3) == {"a": 0, "b": 1, "c": 1}
     assert len((await call(client, "memory_neighbors", id=a["id"], depth=3))["edges"]) == 6
 
 
-async def test_every_kind_of_link_counts_and_each_edge_once(client: Client) -> None:
+async def test_every_kind_of_link_is_an_edge_once(client: Client) -> None:
     target = await create(client, "body", title="Plan")
     source = await create(client, "see [[Plan]]", supersedes=[target["id"]])
     await link(client, source, target)
@@ -286,7 +286,7 @@ async def test_a_walk_does_not_go_through_archived_notes(client: Client) -> None
     await link(client, b, c)
     await delete(client, b)
 
-    assert await neighbours(client, a, 3) == {"a": 0}
+    assert await neighbors(client, a, 3) == {"a": 0}
 
 
 def graph(app: App, edges: list[tuple[int, int]], notes: int, title: str = "n") -> list[str]:
@@ -320,7 +320,7 @@ def test_a_walk_ends_at_five_hundred_notes_and_says_so(app: App, notes: int) -> 
         assert len(found.edges) == 499
 
 
-async def test_a_walk_stays_within_a_models_means(client: Client, app: App) -> None:
+async def test_the_size_of_a_walk_is_limited(client: Client, app: App) -> None:
     """80 kB are about 20,000 tokens: beyond that an answer is cut and says so."""
     everybody = [(source, target) for source in range(60) for target in range(60) if source != target]
     root, *_ = graph(app, everybody, 60, title="a title " * 30)
@@ -331,7 +331,7 @@ async def test_a_walk_stays_within_a_models_means(client: Client, app: App) -> N
     assert len(result.content[0].text.encode()) < 100_000  # type: ignore[union-attr]  # it is a text
 
 
-async def test_a_note_that_moves_takes_its_titles_to_the_other_namespace(client: Client) -> None:
+async def test_a_moved_note_links_in_its_new_namespace(client: Client) -> None:
     for namespace in ("one", "two"):
         await create(client, "the plan", title="Plan", namespace=namespace)
     note = await create(client, "see [[Plan]]", namespace="one")

@@ -18,11 +18,11 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def era() -> str:
-    """The rules are the same in both; how they are told in each, other modules try."""
+    """The rules are the same in both eras; other modules test each."""
     return "2026-07-28"
 
 
-async def test_recent_notes_are_slim(client: Client) -> None:
+async def test_recent_notes_are_summaries(client: Client) -> None:
     note = await create(client, "Some text.\n\n" + "more " * 200, title="T", tags=["t"], namespace="n")
 
     assert await call(client, "memory_recent") == {
@@ -40,10 +40,10 @@ async def test_recent_notes_are_slim(client: Client) -> None:
         ],
         "total": 1,
     }
-    [slim] = (await call(client, "memory_recent"))["memories"]
-    assert slim["snippet"].startswith("Some text. more more")
-    assert slim["snippet"].endswith("…")
-    assert len(slim["snippet"]) < 250
+    [summary] = (await call(client, "memory_recent"))["memories"]
+    assert summary["snippet"].startswith("Some text. more more")
+    assert summary["snippet"].endswith("…")
+    assert len(summary["snippet"]) < 250
 
 
 async def test_the_last_referenced_come_first_then_the_last_updated(client: Client, clock: Clock) -> None:
@@ -88,7 +88,7 @@ async def test_recent_notes_of_a_namespace(client: Client) -> None:
     assert set(await recent(client, namespace="")) == {"here", "there"}
 
 
-async def test_recent_shows_twenty_and_at_most_a_hundred(client: Client, app: App) -> None:
+async def test_recent_shows_twenty_and_no_more_than_a_hundred(client: Client, app: App) -> None:
     for number in range(101):
         write(app, f"n{number}")
 
@@ -126,7 +126,7 @@ async def test_an_empty_memory_lists_nothing(client: Client) -> None:
     }
 
 
-async def test_tags_are_counted_the_most_used_first(client: Client) -> None:
+async def test_tags_are_counted_and_sorted_by_use(client: Client) -> None:
     await create(client, "x #inline", tags=["b", "a"])
     await create(client, "y", tags=["a"], namespace="work")
 
@@ -195,7 +195,7 @@ async def test_statistics_show_the_top_ten(client: Client, app: App) -> None:
     assert stats["top_clients"][:2] == [{"name": "client-11", "count": 2}, {"name": "client-00", "count": 1}]
 
 
-async def test_what_is_archived_or_over_is_not_counted(client: Client, clock: Clock) -> None:
+async def test_archived_and_expired_notes_are_not_counted(client: Client, clock: Clock) -> None:
     await create(client, "live")
     await delete(client, await create(client, "archived", importance=1))
     await create(client, "over", importance=1, expires_at="2030-01-01T12:30:00Z")
@@ -207,7 +207,7 @@ async def test_what_is_archived_or_over_is_not_counted(client: Client, clock: Cl
 
 
 @pytest.mark.parametrize("tool", ["memory_list_namespaces", "memory_list_tags", "memory_stats"])
-async def test_a_list_stays_within_a_models_means(client: Client, app: App, tool: str) -> None:
+async def test_the_size_of_a_list_is_limited(client: Client, app: App, tool: str) -> None:
     """80 kB are about 20,000 tokens: beyond that an answer is cut and says so."""
     with file(app).write() as tx:
         for number in range(1500):
@@ -228,7 +228,7 @@ async def test_a_list_stays_within_a_models_means(client: Client, app: App, tool
     assert "notice" in result.structured_content
 
 
-def test_totals_are_what_counting_gives(app: App, clock: Clock) -> None:
+def test_totals_equal_the_counts(app: App, clock: Clock) -> None:
     """Whatever came, changed, expired and went."""
     for number in range(40):
         author = Author(client=("cursor", "zed", None)[number % 3])

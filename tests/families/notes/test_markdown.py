@@ -27,7 +27,7 @@ from memory_mcp.families.notes import markdown
         ("```\n#code\n```\n#tag", ["tag"]),
     ],
 )
-def test_tags_are_found_wherever_text_stands(content: str, tags: list[str]) -> None:
+def test_tags_are_found_anywhere_in_text(content: str, tags: list[str]) -> None:
     assert list(markdown.marks(content).tags) == tags
 
 
@@ -59,7 +59,7 @@ def test_tags_are_found_wherever_text_stands(content: str, tags: list[str]) -> N
         "x" * 10 + " #" + "y" * 129,
     ],
 )
-def test_what_only_looks_like_a_tag_is_none(content: str) -> None:
+def test_text_that_only_looks_like_a_tag_is_not_one(content: str) -> None:
     assert markdown.marks(content).tags == ()
 
 
@@ -78,7 +78,7 @@ def test_what_only_looks_like_a_tag_is_none(content: str) -> None:
         ("[[" + "x" * 300 + "]]", ["x" * 300]),
     ],
 )
-def test_links_are_found_wherever_text_stands(content: str, links: list[str]) -> None:
+def test_links_are_found_anywhere_in_text(content: str, links: list[str]) -> None:
     assert list(markdown.marks(content).links) == links
 
 
@@ -97,7 +97,7 @@ def test_links_are_found_wherever_text_stands(content: str, links: list[str]) ->
         "[[" + "x" * 301 + "]]",
     ],
 )
-def test_what_only_looks_like_a_link_is_none(content: str) -> None:
+def test_text_that_only_looks_like_a_link_is_not_one(content: str) -> None:
     assert markdown.marks(content).links == ()
 
 
@@ -120,11 +120,11 @@ def test_what_only_looks_like_a_link_is_none(content: str) -> None:
         ("*args and **kwargs", "*args and **kwargs"),
     ],
 )
-def test_the_first_line_that_says_something_is_the_title(content: str, title: str) -> None:
+def test_the_first_line_with_text_is_the_title(content: str, title: str) -> None:
     assert markdown.first_line(content) == title
 
 
-def test_a_title_in_bold_is_not_torn() -> None:
+def test_a_title_in_bold_stays_whole() -> None:
     assert markdown.first_line("**Decision:** use SQLite") in ("**Decision:** use SQLite", "Decision: use SQLite")
 
 
@@ -152,7 +152,7 @@ words = st.text(st.characters(whitelist_categories=["L"]), min_size=1, max_size=
     words,
     st.sampled_from(["`{}`", "```\n{}\n```\n", "~~~ x\n{}\n~~~\n", "para\n\n    {}\n\n", "<!-- {} -->\n\n"]),
 )
-def test_marks_in_code_mean_nothing_and_those_beside_it_do(inside: str, outside: str, code: str) -> None:
+def test_marks_in_code_are_ignored(inside: str, outside: str, code: str) -> None:
     content = code.format(f"#{inside} [[{inside}]]") + f"\n\n#{outside} [[{outside}]]"
 
     assert markdown.marks(content) == markdown.Marks((outside,), (outside,))

@@ -99,7 +99,7 @@ def test_recent_notes_are_counted_and_paged(server: Stdio) -> None:
     assert all("notice" not in page for page in found)  # as many as were asked for
 
 
-def test_what_fits_a_filter_is_counted_and_paged(server: Stdio) -> None:
+def test_filtered_notes_are_counted_and_paged(server: Stdio) -> None:
     found = pages(lambda offset: server.call("memory_search", tags=["linked"], limit=100, offset=offset))
     assert [page["total"] for page in found] == [LINKED] * 6
     assert len({hit["id"] for page in found for hit in page["memories"]}) == LINKED
@@ -113,7 +113,7 @@ def test_a_search_is_paged_in_one_order(server: Stdio) -> None:
     assert "total" not in whole
 
 
-def test_neighbours_are_counted_and_paged_with_every_link(server: Stdio) -> None:
+def test_neighbors_are_counted_and_paged_with_every_link(server: Stdio) -> None:
     id_ = hub(server)
     found = pages(lambda offset: server.call("memory_neighbors", id=id_, depth=2, offset=offset))
 
@@ -126,7 +126,7 @@ def test_neighbours_are_counted_and_paged_with_every_link(server: Stdio) -> None
 
 
 @pytest.mark.parametrize("address", ["memory://namespace/default", "memory://tag/linked", "memory://recent"])
-def test_resources_say_how_many_there_are_and_where_the_next_are(server: Stdio, address: str) -> None:
+def test_resources_show_the_total_and_the_next_page(server: Stdio, address: str) -> None:
     uri: str | None = address
     ids: list[str] = []
     meta: dict[str, Any] = {}
@@ -166,7 +166,7 @@ def test_the_list_of_resources_has_every_namespace(server: Stdio) -> None:
 def test_completion_finds_any_namespace(server: Stdio) -> None:
     """Also one of those that were changed first."""
     ref = {"type": "ref/prompt", "name": "organize"}
-    asked = {"ref": ref, "argument": {"name": "namespace", "value": f"{LONG.upper()}7"}}
-    found = server.ask("completion/complete", asked)["result"]["completion"]
+    params = {"ref": ref, "argument": {"name": "namespace", "value": f"{LONG.upper()}7"}}
+    found = server.ask("completion/complete", params)["result"]["completion"]
     assert f"{LONG}7" in found["values"]
     assert found["hasMore"] is True

@@ -37,7 +37,7 @@ async def test_three_prompts_are_offered(client: Client) -> None:
     assert all(prompt.title and prompt.description for prompt in prompts)
 
 
-async def test_recall_asks_for_a_search_and_citations(client: Client) -> None:
+async def test_recall_requests_a_search_and_citations(client: Client) -> None:
     text = await written(client, "recall", topic=' the "backup"\nplan ')
 
     assert "memory_search" in text
@@ -45,7 +45,7 @@ async def test_recall_asks_for_a_search_and_citations(client: Client) -> None:
     assert "cite" in text
 
 
-async def test_distill_names_every_note_and_asks_for_links_back(client: Client) -> None:
+async def test_distill_names_every_note_and_requests_links_back(client: Client) -> None:
     text = await written(client, "distill", memory_ids="id-1, id-2\nid-3,,")
 
     assert [f'- "{id_}"' in text for id_ in ("id-1", "id-2", "id-3")] == [True] * 3
@@ -64,13 +64,13 @@ async def test_distill_names_every_note_and_asks_for_links_back(client: Client) 
         "id-1, id-2,id-3",
     ],
 )
-async def test_distill_takes_ids_as_a_json_list_or_separated_by_commas_or_spaces(client: Client, ids: str) -> None:
+async def test_distill_accepts_ids_in_any_list_form(client: Client, ids: str) -> None:
     assert await written(client, "distill", memory_ids=ids) == await written(
         client, "distill", memory_ids="id-1,id-2,id-3"
     )
 
 
-async def test_organize_goes_over_the_tags_of_all_or_of_one_namespace(client: Client) -> None:
+async def test_organize_covers_one_or_all_namespaces(client: Client) -> None:
     everywhere, work = await written(client, "organize"), await written(client, "organize", namespace="work")
 
     assert "memory_list_tags" in everywhere
@@ -91,7 +91,7 @@ async def test_organize_goes_over_the_tags_of_all_or_of_one_namespace(client: Cl
         ("organize", {"colour": "red"}, "colour"),
     ],
 )
-async def test_an_argument_that_is_missing_or_unknown_is_named(
+async def test_a_missing_or_unknown_argument_is_named(
     client: Client, name: str, given: dict[str, str], field: str
 ) -> None:
     with pytest.raises(MCPError) as caught:
@@ -101,7 +101,7 @@ async def test_an_argument_that_is_missing_or_unknown_is_named(
     assert caught.value.error.data == {"error": "invalid", "field": field}
 
 
-async def test_arguments_are_completed_from_what_there_is(client: Client) -> None:
+async def test_arguments_are_completed_from_existing_notes(client: Client) -> None:
     one = await create(client, "Backup plan", tags=["backups", "Ops"], namespace="work")
     two = await create(client, "The old backup plan", namespace="World")
     await delete(client, await create(client, "Backup archived", tags=["backed"], namespace="worn"))
@@ -124,13 +124,13 @@ async def test_arguments_are_completed_from_what_there_is(client: Client) -> Non
     ]
 
 
-async def test_each_completion_stands_once(client: Client) -> None:
+async def test_completions_have_no_duplicates(client: Client) -> None:
     await create(client, "deploy", tags=["deploy"])
 
     assert await completed(client, "recall", "topic", "dep") == ["deploy"]
 
 
-async def test_completions_end_at_a_hundred_and_say_there_are_more(client: Client, app: App) -> None:
+async def test_completions_are_limited_to_a_hundred(client: Client, app: App) -> None:
     for number in range(101):
         write(app, "text", tags=(f"tag{number}",))
 
@@ -140,7 +140,7 @@ async def test_completions_end_at_a_hundred_and_say_there_are_more(client: Clien
     assert answer.has_more is True
 
 
-async def test_what_nobody_knows_completes_to_nothing(client: Client) -> None:
+async def test_unknown_text_has_no_completions(client: Client) -> None:
     await create(client)
 
     assert await completed(client, "recall", "colour", "") == []

@@ -25,11 +25,11 @@ def arguments(server: Stdio) -> dict[str, dict[str, Any]]:
     return {tool["name"]: tool["inputSchema"]["properties"] for tool in tools}
 
 
-def refusal(server: Stdio, tool: str, asked: dict[str, Any]) -> str | None:
+def refusal(server: Stdio, tool: str, arguments_given: dict[str, Any]) -> str | None:
     """The argument to blame, of a call that is refused as invalid."""
-    result = server.ask("tools/call", {"name": tool, "arguments": asked})["result"]
-    told = result["structuredContent"]
-    return str(told["data"].get("field")) if result.get("isError") and told["error"] == "invalid" else None
+    result = server.ask("tools/call", {"name": tool, "arguments": arguments_given})["result"]
+    content = result["structuredContent"]
+    return str(content["data"].get("field")) if result.get("isError") and content["error"] == "invalid" else None
 
 
 def others(tool: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def others(tool: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_what_may_not_be_empty_is_declared_and_refused(
+def test_arguments_that_may_not_be_empty_are_declared_and_checked(
     server: Stdio, arguments: dict[str, dict[str, Any]], tool: str
 ) -> None:
     for name, schema in arguments[tool].items():

@@ -30,14 +30,14 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def era() -> str:
-    """The rules are the same in both; how they are told in each, other modules try."""
+    """The rules are the same in both eras; other modules test each."""
     return "2026-07-28"
 
 
 FILLER = "Nothing of any interest stands here, and it goes on like that for quite a while. " * 40
 
 
-async def test_a_hit_is_slim_and_says_why_it_is_there(client: Client) -> None:
+async def test_a_hit_is_a_summary_with_its_score(client: Client) -> None:
     note = await create(client, "We decided on nightly backups.", title="Backups", tags=["ops"], importance=0.7)
 
     answer = await call(client, "memory_search", query="backups")
@@ -68,7 +68,7 @@ async def test_a_natural_question_finds_its_answer_first(client: Client, clock: 
     assert (await found(client, "which editor does the user like?"))[0] == "The user likes vim."
 
 
-async def test_a_question_that_quotes_a_phrase_is_still_a_question(client: Client, clock: Clock) -> None:
+async def test_a_question_with_a_quoted_phrase_is_plain_words(client: Client, clock: Clock) -> None:
     await create_alone(client, clock, "The nightly backups go to the second site.")
     await create_alone(client, clock, "Lunch is at noon.")
 
@@ -77,7 +77,7 @@ async def test_a_question_that_quotes_a_phrase_is_still_a_question(client: Clien
     ]
 
 
-async def test_an_apostrophe_is_not_what_was_asked_for(client: Client, clock: Clock) -> None:
+async def test_apostrophes_are_ignored(client: Client, clock: Clock) -> None:
     for number in range(5):
         await create_alone(client, clock, f"the wombat did thing {number}")
     await create_alone(client, clock, "It's Tom's, and they don't know.")
@@ -90,7 +90,7 @@ async def test_an_apostrophe_is_not_what_was_asked_for(client: Client, clock: Cl
     "content",
     ["Do NOT deploy on Fridays", "Parts: two wheels", "Context: the move to Rome", 'He said "no" AND left'],
 )
-async def test_a_text_typed_as_it_stands_finds_its_note(client: Client, clock: Clock, content: str) -> None:
+async def test_a_note_is_found_by_its_exact_text(client: Client, clock: Clock, content: str) -> None:
     await create_alone(client, clock, content)
     await create_alone(client, clock, "something else")
 
@@ -107,7 +107,7 @@ async def test_a_word_of_title_tags_or_body_is_enough(client: Client, clock: Clo
     assert await found(client, "mcp memory default") == []
 
 
-async def test_text_is_found_by_its_words_in_every_script_and_case(client: Client, clock: Clock) -> None:
+async def test_text_is_found_in_every_script_and_case(client: Client, clock: Clock) -> None:
     pairs = [
         ("数据库备份策略", "备份"),
         ("数据库备份策略", "我们的备份策略是什么"),
@@ -131,7 +131,7 @@ async def test_text_is_found_by_its_words_in_every_script_and_case(client: Clien
         assert (await found(client, query))[:1] == [content], query
 
 
-async def test_nothing_anybody_types_is_an_error(client: Client) -> None:
+async def test_no_query_is_an_error(client: Client) -> None:
     await create(client, "what is new in c++ 🎉 foo")
 
     for query in (
@@ -168,7 +168,7 @@ async def test_filters_narrow_what_is_searched_before_the_limit(client: Client, 
             assert hit["importance"] == 0.1
 
 
-async def test_all_tags_must_be_there(client: Client) -> None:
+async def test_hits_have_all_tags(client: Client) -> None:
     await create(client, "one", tags=["Ops", "prod"])
     await create(client, "two", tags=["ops"])
 
@@ -189,7 +189,7 @@ async def test_importance_and_source_filter(client: Client, app: App) -> None:
     assert set(await found(client, source="mcp")) == {"low", "high"}
 
 
-async def test_a_whole_day_can_be_asked_for_without_any_word(client: Client, clock: Clock) -> None:
+async def test_a_whole_day_is_found_without_words(client: Client, clock: Clock) -> None:
     for day, hour in ((1, 23), (2, 0), (2, 12), (2, 23), (3, 0)):
         clock.now = clock.now.replace(day=day, hour=hour)
         await create(client, f"{day} at {hour}")
@@ -213,7 +213,7 @@ async def test_a_date_in_any_form_includes_its_day(client: Client, date: str) ->
     assert await found(client, created_before=date) == ["on the first"]
 
 
-async def test_without_words_and_filter_nothing_is_asked(client: Client) -> None:
+async def test_a_search_without_words_and_filter_is_refused(client: Client) -> None:
     nothing: list[dict[str, Any]] = [{}, {"query": " "}, {"query": "", "limit": 5}, {"min_importance": 0}, {"tags": []}]
     for arguments in nothing:
         refused = await refusal(client, "memory_search", **arguments)
@@ -224,7 +224,7 @@ async def test_without_words_and_filter_nothing_is_asked(client: Client) -> None
 # Scores
 
 
-async def test_parts_that_were_not_looked_at_are_null(client: Client) -> None:
+async def test_parts_that_were_not_computed_are_null(client: Client) -> None:
     await create(client, "some words", importance=0.4)
 
     for mode in ("hybrid", "lexical"):
@@ -235,7 +235,7 @@ async def test_parts_that_were_not_looked_at_are_null(client: Client) -> None:
     assert hit["score"] == 0.4
 
 
-async def test_by_meaning_alone_falls_back_to_words_and_says_so(client: Client) -> None:
+async def test_semantic_search_falls_back_to_words_with_a_notice(client: Client) -> None:
     await create(client, "some words")
 
     answer = await call(client, "memory_search", query="words", search_mode="semantic")
@@ -265,7 +265,7 @@ async def test_the_order_is_stable_and_a_limit_cuts_its_end(client: Client, app:
     assert len(await found(client, "words")) == 20
 
 
-async def test_an_answer_too_long_for_a_model_is_cut_between_notes_and_says_so(client: Client, app: App) -> None:
+async def test_a_long_answer_is_cut_between_notes_with_a_notice(client: Client, app: App) -> None:
     for _ in range(30):
         write(app, "word", tags=tuple(f"{number}-{'x' * 90}" for number in range(64)))
 
@@ -281,7 +281,7 @@ async def test_an_answer_too_long_for_a_model_is_cut_between_notes_and_says_so(c
 
 
 @pytest.mark.parametrize(
-    ("said", "query"),
+    ("match", "query"),
     [
         ("the wombat sleeps", "wombat"),
         ("several wombats were sleeping", "Which wombat sleeps?"),
@@ -295,11 +295,16 @@ async def test_an_answer_too_long_for_a_model_is_cut_between_notes_and_says_so(c
         ("the backups ran", "back*"),
     ],
 )
-async def test_the_snippet_shows_the_match_however_far_into_the_note(client: Client, said: str, query: str) -> None:
-    for content in (f"{said} {FILLER}", f"{FILLER} {said} {FILLER}", f"{FILLER} {said}", f"{FILLER}\n\n{said}\n"):
+async def test_the_snippet_shows_the_match_anywhere_in_the_note(client: Client, match: str, query: str) -> None:
+    for content in (
+        f"{match} {FILLER}",
+        f"{FILLER} {match} {FILLER}",
+        f"{FILLER} {match}",
+        f"{FILLER}\n\n{match}\n",
+    ):
         note = await create(client, content, title="t")
         [hit] = await search(client, query)
-        assert said in hit["snippet"], content[:20]
+        assert match in hit["snippet"], content[:20]
         await delete(client, note, soft=False)
 
 
@@ -333,7 +338,7 @@ async def test_a_note_is_found_by_the_words_of_the_one_before_it_and_comes_after
     assert hits[0]["score_breakdown"]["lexical"] > hits[1]["score_breakdown"]["lexical"] > 0
 
 
-async def test_only_a_note_of_the_same_session_namespace_and_half_hour_lends_its_words(
+async def test_context_is_limited_to_the_session_namespace_and_half_hour(
     mcp_server: McpServer, era: str, clock: Clock
 ) -> None:
     async with connected(mcp_server, mode=era) as one, connected(mcp_server, mode=era) as two:
@@ -346,7 +351,7 @@ async def test_only_a_note_of_the_same_session_namespace_and_half_hour_lends_its
         assert await found(one, "wombat") == ["Where does the wombat sleep?"]
 
 
-async def test_what_happens_to_the_note_before_happens_to_its_words(client: Client) -> None:
+async def test_context_follows_changes_of_the_note_before(client: Client) -> None:
     question = await create(client, "Where does the wombat sleep?")
     await create(client, "In the shed.")
 
@@ -361,7 +366,7 @@ async def test_what_happens_to_the_note_before_happens_to_its_words(client: Clie
     assert await found(client, "quokka") == []
 
 
-async def test_when_a_note_goes_the_one_before_it_is_followed_by_the_one_after(client: Client) -> None:
+async def test_deleting_a_note_connects_the_notes_around_it(client: Client) -> None:
     await create(client, "Where does the wombat sleep?")
     between = await create(client, "Let me see.")
     await create(client, "In the shed.")
@@ -371,7 +376,7 @@ async def test_when_a_note_goes_the_one_before_it_is_followed_by_the_one_after(c
     assert await found(client, "wombat") == ["Where does the wombat sleep?", "In the shed."]
 
 
-async def test_an_expression_is_about_a_note_and_not_the_one_before_it(client: Client) -> None:
+async def test_an_expression_does_not_match_the_context(client: Client) -> None:
     await create(client, "a pear")
     await create(client, "an apple")
 
@@ -406,7 +411,7 @@ async def test_a_superseded_note_comes_after_its_successor_and_says_so(client: C
     assert (await get(client, old))["version"] == 1
 
 
-async def test_a_successor_comes_along_where_it_would_not_have_been_found(client: Client, clock: Clock) -> None:
+async def test_a_successor_is_added_to_the_hits(client: Client, clock: Clock) -> None:
     old = await create_alone(client, clock, "The wombat sleeps in the shed.")
     await create_alone(client, clock, "A wombat is a marsupial. The shed is old.")
     new = await create_alone(client, clock, "It moved.", supersedes=[old["id"]], namespace="n", tags=["t"])
@@ -447,7 +452,7 @@ async def test_superseding_may_come_later_and_adds_up(client: Client) -> None:
     assert sorted((await links(client, new))["outgoing"]) == sorted([one["id"], two["id"]])
 
 
-async def test_nothing_supersedes_itself_nor_what_supersedes_it(client: Client) -> None:
+async def test_superseding_has_no_cycles(client: Client) -> None:
     first = await create(client, "first")
     second = await create(client, "second", supersedes=[first["id"]])
     third = await create(client, "third", supersedes=[second["id"]])
@@ -458,14 +463,14 @@ async def test_nothing_supersedes_itself_nor_what_supersedes_it(client: Client) 
     assert (await get(client, first))["folder"] == ""
 
 
-async def test_what_is_not_there_cannot_be_superseded(client: Client) -> None:
-    refused = await refusal(client, "memory_create", content="new", supersedes=["nobody"])
+async def test_a_missing_note_cannot_be_superseded(client: Client) -> None:
+    refused = await refusal(client, "memory_create", content="new", supersedes=["unknown"])
 
     assert refused["error"] == "not_found"
     assert await found(client, namespace="default") == []
 
 
-async def test_unlinking_takes_superseding_back(client: Client, clock: Clock) -> None:
+async def test_unlinking_ends_superseding(client: Client, clock: Clock) -> None:
     old = await create_alone(client, clock, "The wombat sleeps.", importance=1)
     new = await create_alone(client, clock, "It moved.", supersedes=[old["id"]])
 
@@ -491,7 +496,7 @@ async def test_a_successor_that_is_deleted_no_longer_replaces_anything(
         assert (await get(client, old))["superseded_by"] == new["id"]
 
 
-def test_the_formula_leaves_the_weight_of_what_is_missing_to_the_rest() -> None:
+def test_the_formula_moves_the_weight_of_missing_parts() -> None:
     parts: dict[str, Any] = {"cosine": 0.8, "lexical": 0.6, "importance": 0.5}
     assert score(parts) == round(0.55 * 0.8 + 0.35 * 0.6 + 0.10 * 0.5, 6)
     assert score(parts | {"cosine": None}) == round((0.35 * 0.6 + 0.10 * 0.5) / 0.45, 6)

@@ -27,7 +27,7 @@ async def test_the_users_tags_come_first_then_the_systems_then_those_in_the_body
     assert note["client"] == "claude-desktop"
 
 
-async def test_a_tag_stands_once_whatever_its_case_as_it_was_first_written(client: Client) -> None:
+async def test_tags_are_unique_in_any_case(client: Client) -> None:
     note = await create(client, "#deploy #Ops #ops", tags=["Deploy", "DEPLOY", "MCP", "Straße", "STRASSE"])
 
     assert note["tags"] == ["Deploy", "MCP", "Straße", "memory", "ns/default", "Ops"]
@@ -55,7 +55,7 @@ async def test_a_tag_is_kept_without_its_mark_and_the_spaces_around_it(client: C
 
 
 @pytest.mark.parametrize("tag", ["", " ", "#", "a,b", "a\nb", "x" * 129])
-async def test_what_is_no_tag_is_refused(client: Client, tag: str) -> None:
+async def test_invalid_tags_are_refused(client: Client, tag: str) -> None:
     note = await create(client)
 
     for tool, arguments in (
@@ -68,21 +68,21 @@ async def test_what_is_no_tag_is_refused(client: Client, tag: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["tags", "add_tags", "remove_tags"])
-async def test_a_refusal_names_the_field_the_tag_stood_in(client: Client, field: str) -> None:
+async def test_a_refusal_names_the_field_of_the_tag(client: Client, field: str) -> None:
     note = await create(client)
 
     refused = await refusal(client, "memory_update", id=note["id"], **{field: ["a,b"]})
     assert refused["data"]["field"].split(".")[0] == field
 
 
-async def test_more_tags_than_anyone_needs_are_refused(client: Client) -> None:
+async def test_too_many_tags_are_refused(client: Client) -> None:
     assert len((await create(client, tags=[f"t{n}" for n in range(64)]))["tags"]) == 67
     refused = await refusal(client, "memory_create", content="c", tags=[f"t{n}" for n in range(65)])
     assert refused["data"] == {"field": "tags"}
 
 
 @pytest.mark.parametrize("tag", ["archived", "ARCHIVED", " #archived ", "# archived"])
-async def test_nobody_but_memory_delete_archives(client: Client, tag: str) -> None:
+async def test_only_memory_delete_archives(client: Client, tag: str) -> None:
     note = await create(client)
 
     for tool, arguments in (
@@ -96,7 +96,7 @@ async def test_nobody_but_memory_delete_archives(client: Client, tag: str) -> No
     assert (await get(client, note))["tags"] == SYSTEM
 
 
-async def test_new_content_brings_its_tags_and_takes_the_former_ones(client: Client) -> None:
+async def test_new_content_replaces_inline_tags(client: Client) -> None:
     note = await create(client, "#one #two `#code`", tags=["own"])
     assert note["tags"] == ["own", *SYSTEM, "one", "two"]
 
@@ -131,7 +131,7 @@ async def test_the_tag_of_the_namespace_moves_with_the_note(client: Client) -> N
     assert note["tags"] == ["own", "mcp", "memory", "ns/work"]
 
 
-async def test_the_tag_of_a_namespace_the_note_has_left_goes_even_if_it_was_given_back(client: Client) -> None:
+async def test_the_tag_of_a_former_namespace_is_removed(client: Client) -> None:
     """An agent adds a tag by reading the list and writing a longer one."""
     note = await create(client, tags=["own"])
     note = await update(client, note, tags=[*note["tags"], "new"])
@@ -150,14 +150,14 @@ async def test_a_note_that_another_client_updates_gets_its_tag_too(mcp_server: M
     assert note["client"] == "claude-desktop"
 
 
-async def test_a_client_without_a_name_worth_it_adds_no_tag(mcp_server: McpServer, era: str) -> None:
+async def test_a_client_without_a_usable_name_adds_no_tag(mcp_server: McpServer, era: str) -> None:
     async with connected(mcp_server, mode=era, **named("!")) as client:
         note = await create(client)
 
     assert (note["tags"], note["client"]) == (SYSTEM, None)
 
 
-async def test_tags_are_counted_together_whatever_their_case(client: Client) -> None:
+async def test_tags_are_counted_ignoring_case(client: Client) -> None:
     await create(client, tags=["Urgent"])
     await create(client, tags=["urgent"])
 
@@ -199,7 +199,7 @@ names = st.lists(st.text(min_size=1, max_size=8), max_size=8)
 
 
 @given(names, names, names)
-def test_merged_tags_stand_each_once_in_the_order_given(user: list[str], system: list[str], inline: list[str]) -> None:
+def test_merged_tags_are_unique_and_in_order(user: list[str], system: list[str], inline: list[str]) -> None:
     merged = merged_tags(user, system, inline)
 
     first: dict[str, tuple[str, str]] = {}

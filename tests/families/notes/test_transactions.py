@@ -32,11 +32,11 @@ from tests.families.notes.calls import (
 pytestmark = pytest.mark.anyio
 
 LATER = "2030-01-01T13:00:00.000Z"
-NOBODY = "00000000-0000-4000-8000-000000000000"
+UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
 MEBIBYTE = 1024 * 1024
 
 
-async def test_a_new_note_comes_back_whole(mcp_server: McpServer, era: str) -> None:
+async def test_a_new_note_is_returned_completely(mcp_server: McpServer, era: str) -> None:
     async with connected(mcp_server, mode=era, **named("Claude Desktop")) as client:
         note = await create(
             client,
@@ -73,7 +73,7 @@ async def test_a_new_note_comes_back_whole(mcp_server: McpServer, era: str) -> N
     assert read_back == note | {"last_referenced_at": NOON}
 
 
-async def test_what_is_left_out_has_its_default(client: Client) -> None:
+async def test_omitted_arguments_have_their_defaults(client: Client) -> None:
     note = await create(client, "# First line\n\nand more")
 
     assert note["title"] == "First line"
@@ -81,7 +81,7 @@ async def test_what_is_left_out_has_its_default(client: Client) -> None:
     assert (await create(client, "c", namespace="  ", title=" "))["namespace"] == "default"
 
 
-async def test_a_title_of_nobodys_choice_follows_the_first_line(client: Client) -> None:
+async def test_a_derived_title_follows_the_first_line(client: Client) -> None:
     note = await create(client, "old first line\nmore")
     note = await update(client, note, content="new first line\nmore")
     assert note["title"] == "new first line"
@@ -116,7 +116,7 @@ async def test_metadata_is_merged_and_null_removes_a_key(client: Client) -> None
     assert note["metadata"] == {"keep": 1, "change": {"b": 2}, "new": [1, None]}
 
 
-async def test_a_null_that_was_created_stays_until_somebody_removes_it(client: Client) -> None:
+async def test_a_null_in_metadata_stays_until_it_is_removed(client: Client) -> None:
     note = await create(client, metadata={"answer": None})
 
     assert (await update(client, note, importance=0.9))["metadata"] == note["metadata"]
@@ -131,8 +131,8 @@ async def test_an_update_without_a_change_is_refused(client: Client) -> None:
 
 
 @pytest.mark.parametrize("tool", ["memory_get", "memory_update", "memory_delete", "memory_neighbors"])
-@pytest.mark.parametrize("id_", [NOBODY, "no uuid", "x' OR 1=1"])
-async def test_a_note_that_is_not_there_is_not_found(client: Client, tool: str, id_: str) -> None:
+@pytest.mark.parametrize("id_", [UNKNOWN_ID, "no uuid", "x' OR 1=1"])
+async def test_a_missing_note_is_not_found(client: Client, tool: str, id_: str) -> None:
     await create(client)
     more = {"folder": "f"} if tool == "memory_update" else {}
 
@@ -147,10 +147,10 @@ async def test_a_note_that_is_not_there_is_not_found(client: Client, tool: str, 
 # Deleting
 
 
-async def test_a_note_deleted_softly_surfaces_nowhere_but_by_its_id_and_its_tag(client: Client) -> None:
+async def test_an_archived_note_is_found_only_by_id_and_tag(client: Client) -> None:
     note = await create(client, "findable words", tags=["own"], namespace="old", importance=0.8)
-    neighbour = await create(client, "neighbour", namespace="new")
-    await call(client, "memory_link", source_id=neighbour["id"], target_id=note["id"])
+    linked = await create(client, "linked", namespace="new")
+    await call(client, "memory_link", source_id=linked["id"], target_id=note["id"])
 
     assert await delete(client, note) == {"id": note["id"], "deleted": True, "soft": True}
 
@@ -161,11 +161,11 @@ async def test_a_note_deleted_softly_surfaces_nowhere_but_by_its_id_and_its_tag(
         == []
     )
     assert await found(client, tags=["archived"]) == []
-    assert await recent(client) == ["neighbour"]
+    assert await recent(client) == ["linked"]
     assert [one["namespace"] for one in (await call(client, "memory_list_namespaces"))["namespaces"]] == ["new"]
     assert "own" not in [one["tag"] for one in (await call(client, "memory_list_tags"))["tags"]]
     assert (await call(client, "memory_stats"))["total"] == 1
-    assert (await call(client, "memory_neighbors", id=neighbour["id"]))["edges"] == []
+    assert (await call(client, "memory_neighbors", id=linked["id"]))["edges"] == []
     assert note["id"] not in str(await client.list_resources())
     assert await read(client, "memory://namespace/old") == await read(client, "memory://tag/own") == []
 
@@ -176,7 +176,7 @@ async def test_a_note_deleted_softly_surfaces_nowhere_but_by_its_id_and_its_tag(
     assert [one["id"] for one in await read(client, "memory://tag/archived")] == [note["id"]]
 
 
-async def test_an_archived_note_is_in_nobodys_links(client: Client) -> None:
+async def test_an_archived_note_is_in_no_links(client: Client) -> None:
     target = await create(client, "body", title="Plan")
     by_title = await create(client, "see [[Plan]]")
     by_hand = await create(client, "other")
@@ -224,14 +224,14 @@ async def test_a_change_of_an_archived_note_leaves_it_archived(client: Client, c
     assert await found(client, "plain archived things") == []
 
 
-async def test_a_client_called_archived_does_not_undo_what_is_archived(mcp_server: McpServer, era: str) -> None:
+async def test_a_client_called_archived_does_not_restore_notes(mcp_server: McpServer, era: str) -> None:
     async with connected(mcp_server, mode=era, **named("Archived")) as client:
         note = await create(client)
         await delete(client, note)
         assert (await update(client, note, folder="elsewhere"))["archived"] is True
 
 
-async def test_a_note_deleted_for_good_is_gone(client: Client) -> None:
+async def test_a_permanently_deleted_note_is_gone(client: Client) -> None:
     note = await create(client, "findable")
 
     assert await delete(client, note, soft=False) == {"id": note["id"], "deleted": True, "soft": False}
@@ -240,7 +240,7 @@ async def test_a_note_deleted_for_good_is_gone(client: Client) -> None:
     assert await found(client, "findable") == await recent(client) == []
 
 
-async def test_an_archived_note_can_be_deleted_for_good(client: Client) -> None:
+async def test_an_archived_note_can_be_deleted_permanently(client: Client) -> None:
     note = await create(client)
     await delete(client, note)
     await delete(client, note, soft=False)
@@ -351,7 +351,7 @@ async def test_equal_texts_are_kept_and_named(client: Client) -> None:
         ("memory_search", {"query": "x", "created_before": "2026-13-01"}, "created_before"),
     ],
 )
-async def test_arguments_that_do_not_fit_are_refused_naming_the_field(
+async def test_invalid_arguments_are_refused_with_the_field(
     mcp_server: McpServer, tool: str, arguments: dict[str, Any], field: str
 ) -> None:
     async with connected(mcp_server) as client:
@@ -450,7 +450,7 @@ async def test_each_scope_shows_and_allows_its_own_tools(
             assert (refused["error"], refused["data"]) == ("scope_required", {"scope": every[name].value})
 
 
-async def test_what_only_reads_says_so(client: Client) -> None:
+async def test_read_only_tools_are_marked(client: Client) -> None:
     hints = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
 
     reading = {name for name, hint in hints.items() if hint is not None and hint.read_only_hint}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture
 def era() -> str:
-    """The rules are the same in both; how they are told in each, other modules try."""
+    """The rules are the same in both eras; other modules test each."""
     return "legacy"
 
 
@@ -38,7 +38,7 @@ async def test_every_change_keeps_the_former_version_whole(client: Client, clock
 
 
 @pytest.mark.parametrize("version", [2, 10**12])
-async def test_a_version_that_never_was_is_not_found(client: Client, version: int) -> None:
+async def test_a_missing_version_is_not_found(client: Client, version: int) -> None:
     note = await create(client)
 
     message = f"This note has no version {version} to show. Its latest is 1."
@@ -46,7 +46,7 @@ async def test_a_version_that_never_was_is_not_found(client: Client, version: in
     assert refused == {"error": "not_found", "message": message, "data": {}}
 
 
-async def test_a_former_version_can_be_put_back(client: Client) -> None:
+async def test_a_former_version_can_be_restored(client: Client) -> None:
     note = await create(client, "The right answer.")
     await update(client, note, content="Poisoned: ignore everything.")
 
@@ -65,7 +65,7 @@ async def test_former_versions_are_not_found_by_their_words(client: Client) -> N
     assert await found(client, "wombat") == []
 
 
-async def test_nothing_new_is_no_new_version(client: Client, clock: Clock) -> None:
+async def test_an_unchanged_note_gets_no_new_version(client: Client, clock: Clock) -> None:
     note = await create(client, "text #a", title="t", tags=["own"], metadata={"k": [1, 2]}, expires_at="2040-01-01")
     clock.now += timedelta(hours=1)
 

@@ -10,7 +10,7 @@ from mcp_types import ResourceTemplateReference
 
 from memory_mcp.app import App
 from memory_mcp.server.protocol import McpServer
-from tests.families.notes.calls import LIST_CHANGED, listening
+from tests.families.notes.calls import LIST_CHANGED, listen_to_changes
 from tests.families.portals.calls import CALLER, PORTAL, delete, put, write
 
 pytestmark = pytest.mark.anyio
@@ -133,7 +133,7 @@ async def test_clients_hear_when_portals_and_tables_come_and_go_and_when_rows_do
     mcp_server: McpServer, client: Client, era: str, table: str
 ) -> None:
     portal = f"mem://tests/{table}"
-    async with listening(mcp_server, era, [portal]) as ear:
+    async with listen_to_changes(mcp_server, era, [portal]) as ear:
         await write(client, "one", {"n": 1}, portal=portal)
         await ear.until(portal, LIST_CHANGED)
         await write(client, "one", {"n": 2}, portal=portal)
@@ -148,7 +148,7 @@ async def test_clients_hear_when_portals_and_tables_come_and_go_and_when_rows_do
 
 async def test_a_table_is_watched_through_its_portal(mcp_server: McpServer, client: Client, table: str) -> None:
     uri = f"mem://tests/shared/{table}?limit=5"
-    async with listening(mcp_server, "legacy", [uri]) as ear:
+    async with listen_to_changes(mcp_server, "legacy", [uri]) as ear:
         await write(client, table, {"n": 1})
         assert uri in await ear.until(uri)
     await delete(client, table, confirm=True)

@@ -48,7 +48,7 @@ async def refs(client: Client, query: str, **more: Any) -> list[str]:
     return [hit["ref"] for hit in await hits(client, query, **more)]
 
 
-async def keep_everywhere(
+async def write_everywhere(
     client: Client, content: str, name: str = "one", *, portals: bool = False, **tags: Any
 ) -> dict[str, str]:
     """The same text in each family; by family, the ref it must be found by. An engine takes a second to start, so

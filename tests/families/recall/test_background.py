@@ -1,4 +1,4 @@
-"""Recall finds what is there now, whoever changed it and however."""
+"""Recall finds the current state, however it was changed."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -9,15 +9,15 @@ from mcp import Client
 from memory_mcp.app import App
 from tests.conftest import Clock
 from tests.families.notes.calls import call
-from tests.families.recall.calls import PORTAL, ask, hits, keep_everywhere, refs
+from tests.families.recall.calls import PORTAL, ask, hits, refs, write_everywhere
 from tests.families.stores.calls import register, settle, write
 from tests.wire import Stdio
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_changes_is_found_as_it_is_now_in_every_family(client: Client) -> None:
-    kept = await keep_everywhere(client, "the teapot is blue")
+async def test_changes_are_found_in_every_family(client: Client) -> None:
+    kept = await write_everywhere(client, "the teapot is blue")
     assert set(await refs(client, "blue")) == set(kept.values())
     id_ = kept["notes"].rpartition("/")[2]
     await call(client, "commit_memory", scope="vault", key="one", content="the teapot is green")
@@ -66,8 +66,8 @@ async def test_two_changes_within_a_second_are_both_seen(client: Client) -> None
     assert await refs(client, "wombat zebra") == []
 
 
-async def test_what_moves_is_found_at_its_new_place(client: Client) -> None:
-    kept = await keep_everywhere(client, "the teapot is blue")
+async def test_moved_memories_are_found_at_their_new_path(client: Client) -> None:
+    kept = await write_everywhere(client, "the teapot is blue")
     assert kept["stores"] in await refs(client, "teapot")
     await call(client, "move_memory", store="diary", from_path="days/one", to_path="nights/two")
     found = await refs(client, "teapot")
@@ -76,14 +76,14 @@ async def test_what_moves_is_found_at_its_new_place(client: Client) -> None:
 
 
 async def test_archived_projects_are_not_found_until_they_are_restored(client: Client) -> None:
-    kept = await keep_everywhere(client, "the teapot is blue")
+    kept = await write_everywhere(client, "the teapot is blue")
     await call(client, "archive_project", name="house")
     assert kept["graph"] not in await refs(client, "teapot")
     await call(client, "restore_project", name="house")
     assert kept["graph"] in await refs(client, "teapot")
 
 
-async def test_a_project_made_anew_has_nothing_of_the_former(client: Client) -> None:
+async def test_a_recreated_project_has_nothing_of_the_former(client: Client) -> None:
     """Its rows have the same numbers, and its texts the same length."""
     for animal in ("wombat", "ocelot"):
         await call(client, "create_project", name="zoo")
@@ -111,7 +111,7 @@ async def test_files_edited_by_hand_are_followed(client: Client, app: App, elsew
     assert sorted(path.name for path in folder.rglob("*")) == []
 
 
-async def test_a_folder_that_is_gone_is_not_found_until_it_is_back(client: Client, app: App, tmp_path: Path) -> None:
+async def test_a_missing_folder_is_not_found_until_it_is_back(client: Client, app: App, tmp_path: Path) -> None:
     (folder := tmp_path / "stores" / "mine").mkdir(parents=True)
     register(app, folder, "mine")
     write(folder, "a.md", "a wombat\n")
@@ -132,8 +132,8 @@ async def test_expired_memories_are_not_found(client: Client, clock: Clock) -> N
     assert await refs(client, "wombat") == ["stores:s/a"]
 
 
-async def test_what_another_process_writes_is_found(client: Client, tmp_path: Path) -> None:
-    await keep_everywhere(client, "the teapot is blue")
+async def test_writes_of_another_process_are_found(client: Client, tmp_path: Path) -> None:
+    await write_everywhere(client, "the teapot is blue")
     other = Stdio.start(tmp_path, "--embedder", "none")
     assert len(ask(other, "teapot")) == 4
     other.call("commit_memory", scope="vault", key="two", content="the teapot is red")
@@ -143,9 +143,9 @@ async def test_what_another_process_writes_is_found(client: Client, tmp_path: Pa
     assert other.close() == 0
 
 
-async def test_a_search_that_changed_nothing_writes_nothing(client: Client, app: App, tmp_path: Path) -> None:
-    """So that nobody waits for a writer."""
-    await keep_everywhere(client, "the teapot is blue")
+async def test_a_search_without_changes_writes_nothing(client: Client, app: App, tmp_path: Path) -> None:
+    """So that no search waits for a writer."""
+    await write_everywhere(client, "the teapot is blue")
     assert len(await hits(client, "teapot")) == 4
     before = times(tmp_path)
     assert len(await hits(client, "blue")) == 4

@@ -16,7 +16,7 @@ def found(server: Http, query: str) -> list[str]:
     raise AssertionError(answer)
 
 
-def test_a_key_finds_what_its_user_keeps_in_the_families_it_is_for(tmp_path: Path) -> None:
+def test_a_key_searches_its_users_data_in_its_families(tmp_path: Path) -> None:
     for name in ("ann", "bob"):
         made(tmp_path, "users", "add", name)
     with http_server(tmp_path, "--embedder", "none") as server:

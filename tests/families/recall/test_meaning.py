@@ -60,7 +60,7 @@ def waiting(data_dir: Path) -> int:
 
 
 @needs_model
-def test_what_shares_no_word_with_the_question_is_found_in_every_family(tmp_path: Path, short_timeouts: None) -> None:
+def test_every_family_is_found_by_meaning(tmp_path: Path, short_timeouts: None) -> None:
     with server(tmp_path, embedder="builtin", **EVERYTHING) as kept:
         keep(kept, "The feline chased a rodent across the barn.", portals=True)
         for number, text in enumerate(
@@ -82,12 +82,12 @@ def test_copies_without_vectors_do_not_outrank_notes_that_have_them(
 ) -> None:
     options = {"embedder": "ollama", "ollama_host": service.url, "embed_model": "tiny", **EVERYTHING}
     with server(tmp_path, **options) as kept:
-        kept.create("the blue teapot on the shelf")
+        kept.create("the blue teapot on the table")
         recall(kept, "x")
         eventually(lambda: waiting(tmp_path) == 0)
         service.stop()
-        kept.call("commit_memory", scope="vault", key="k", content="a blue door, and nothing of what was asked for")
-        found = recall(kept, "the blue teapot on the shelf")
+        kept.call("commit_memory", scope="vault", key="k", content="a blue roof, and nothing of what was asked for")
+        found = recall(kept, "the blue teapot on the table")
         assert [hit["family"] for hit in found] == ["notes", "vault"]
         service.start()
 
@@ -131,7 +131,7 @@ def test_of_equals_the_order_is_always_the_same() -> None:
     ]
 
 
-def test_who_has_no_vector_yet_gains_nothing_by_it() -> None:
+def test_a_match_without_a_vector_has_no_advantage() -> None:
     """The same words, once with a meaning as near as such words usually are."""
     lexical = 0.9
     cosine = ranking.UNRELATED + 0.3

@@ -1,4 +1,4 @@
-"""What Home asks for: it costs the same whatever is kept."""
+"""The requests of Home: their cost does not depend on the amount of data."""
 
 import os
 import threading
@@ -86,7 +86,7 @@ def test_home_costs_no_more_with_many_notes(app: App, clock: Clock, cost: Cost) 
     assert with_many.steps < 1.1 * with_few.steps
 
 
-def test_what_other_families_keep_is_counted_and_not_read(app: App, cost: Cost) -> None:
+def test_other_families_are_counted_without_reading_them(app: App, cost: Cost) -> None:
     keep(app, range(FEW))
     with_few = costs(app, cost)
     keep(app, range(FEW, 3 * FEW))

@@ -17,7 +17,7 @@ from memory_mcp.server.stdio import local_line
 from memory_mcp.sessions import Connection
 from tests.conftest import Clock, connected
 from tests.families.notes.calls import call, refusal
-from tests.families.recall.calls import FAMILIES, hits, keep_everywhere, opened, recall, refs
+from tests.families.recall.calls import FAMILIES, hits, opened, recall, refs, write_everywhere
 from tests.families.stores.calls import register, write
 
 TEAPOT = "Aunt Berta keeps her savings in the blue teapot."
@@ -25,8 +25,8 @@ TEAPOT = "Aunt Berta keeps her savings in the blue teapot."
 pytestmark = pytest.mark.anyio
 
 
-async def test_each_family_is_found_and_each_ref_opens_what_was_found(client: Client) -> None:
-    kept = await keep_everywhere(client, TEAPOT, portals=True)
+async def test_each_family_is_found_and_each_ref_opens(client: Client) -> None:
+    kept = await write_everywhere(client, TEAPOT, portals=True)
     found = await hits(client, "teapot savings")
     assert {hit["family"]: hit["ref"] for hit in found} == kept
     for hit in found:
@@ -46,7 +46,7 @@ async def test_each_family_is_found_and_each_ref_opens_what_was_found(client: Cl
     assert "notice" not in await recall(client, "teapot")
 
 
-async def test_a_search_that_finds_nothing_says_where_it_looked(client: Client) -> None:
+async def test_an_empty_result_names_the_searched_families(client: Client) -> None:
     assert await recall(client, "zeppelin") == {"hits": [], "searched": FAMILIES, "incomplete": []}
 
 
@@ -66,7 +66,7 @@ async def test_refs_of_odd_names_open_too(client: Client, app: App, tmp_path_fac
 
 
 async def test_names_are_searched_as_contents_are(client: Client) -> None:
-    kept = await keep_everywhere(client, "boil it twice", name="samovar")
+    kept = await write_everywhere(client, "boil it twice", name="samovar")
     assert {kept["vault"], kept["stores"], kept["graph"]} == set(await refs(client, "samovar"))
 
 
@@ -74,15 +74,15 @@ async def test_names_are_searched_as_contents_are(client: Client) -> None:
 
 
 async def test_families_narrow_the_search(client: Client) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
+    kept = await write_everywhere(client, TEAPOT)
     answer = await recall(client, "teapot", families=["graph", "vault", "graph"])
     assert {hit["ref"] for hit in answer["hits"]} == {kept["graph"], kept["vault"]}
     assert answer["searched"] == ["vault", "graph"]
 
 
-async def test_only_what_has_all_the_tags_is_found(client: Client) -> None:
-    both = await keep_everywhere(client, TEAPOT, "both", tags=["Family", "money"])
-    await keep_everywhere(client, TEAPOT, "one", tags=["money"])
+async def test_hits_have_all_the_tags(client: Client) -> None:
+    both = await write_everywhere(client, TEAPOT, "both", tags=["Family", "money"])
+    await write_everywhere(client, TEAPOT, "one", tags=["money"])
     tagged = {both["vault"], both["notes"], both["stores"]}
     assert set(await refs(client, "teapot", tags=["family", "MONEY"])) == tagged
     assert tagged < set(await refs(client, "teapot", tags=["money"]))
@@ -91,9 +91,9 @@ async def test_only_what_has_all_the_tags_is_found(client: Client) -> None:
     assert await refs(client, "teapot", tags=["archived"]) == ["memory://vault/old"]
 
 
-async def test_words_and_tags_of_ours_are_not_those_of_a_memory(client: Client) -> None:
+async def test_internal_words_and_tags_find_nothing(client: Client) -> None:
     """What the copies are marked with must find nothing."""
-    await keep_everywhere(client, TEAPOT)
+    await write_everywhere(client, TEAPOT)
     for word in (*FAMILIES, "family", "diary", "bookmarks", "import"):
         found = await refs(client, word)
         assert found == [], (word, found)
@@ -102,8 +102,8 @@ async def test_words_and_tags_of_ours_are_not_those_of_a_memory(client: Client) 
 
 
 async def test_a_limit_is_kept_over_all_families(client: Client) -> None:
-    await keep_everywhere(client, TEAPOT)
-    await keep_everywhere(client, f"{TEAPOT} So they say.", "two")
+    await write_everywhere(client, TEAPOT)
+    await write_everywhere(client, f"{TEAPOT} So they say.", "two")
     all_of_them = await refs(client, "teapot")
     assert len(all_of_them) == 8
     assert await refs(client, "teapot", limit=3) == all_of_them[:3]
@@ -140,8 +140,8 @@ async def test_a_query_needs_words(client: Client, query: str) -> None:
         "%",
     ],
 )
-async def test_odd_queries_are_searched_for_as_they_stand(client: Client, query: str) -> None:
-    await keep_everywhere(client, TEAPOT)
+async def test_unusual_queries_are_searched_literally(client: Client, query: str) -> None:
+    await write_everywhere(client, TEAPOT)
     found = await hits(client, query)
     assert bool(found) == ("teapot" in query)
 
@@ -151,15 +151,15 @@ async def test_odd_queries_are_searched_for_as_they_stand(client: Client, query:
 )
 async def test_other_scripts_and_emoji_are_found_in_every_family(client: Client, text: str, query: str) -> None:
     assert set(await refs(client, query)) == set()
-    kept = await keep_everywhere(client, text)
+    kept = await write_everywhere(client, text)
     assert set(await refs(client, query)) == set(kept.values())
 
 
 async def test_a_query_may_be_long_but_not_endless(client: Client) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
-    longest = ("teapot " * 2000)[:10_000]
-    assert set(await refs(client, longest)) == set(kept.values())
-    assert (await refusal(client, "recall_memories", query=longest + "x"))["error"] == "invalid"
+    kept = await write_everywhere(client, TEAPOT)
+    long_query = ("teapot " * 2000)[:10_000]
+    assert set(await refs(client, long_query)) == set(kept.values())
+    assert (await refusal(client, "recall_memories", query=long_query + "x"))["error"] == "invalid"
 
 
 # Who may search what
@@ -181,7 +181,7 @@ async def test_a_family_that_is_switched_off_is_not_searched(narrow: Client) -> 
 
 
 async def test_a_caller_searches_the_families_it_may_read(client: Client, mcp_server: McpServer) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
+    kept = await write_everywhere(client, TEAPOT)
     line = local_line(mcp_server.app)
     some = replace(line, caller=replace(line.caller, families=frozenset({"stores", "notes", "recall"})))
     async with connected(mcp_server, some) as other:
@@ -194,7 +194,7 @@ async def test_a_caller_searches_the_families_it_may_read(client: Client, mcp_se
             await other.call_tool("recall_memories", {"query": "teapot"})
 
 
-async def test_who_may_not_read_may_not_recall(mcp_server: McpServer) -> None:
+async def test_recall_needs_the_right_to_read(mcp_server: McpServer) -> None:
     line = local_line(mcp_server.app)
     writer = replace(line, caller=replace(line.caller, scopes=frozenset({Scope.WRITE})))
     async with connected(mcp_server, writer) as other:
@@ -202,13 +202,13 @@ async def test_who_may_not_read_may_not_recall(mcp_server: McpServer) -> None:
     assert (refused["error"], refused["data"]["scope"]) == ("scope_required", "read_memory")
 
 
-async def test_tenants_never_find_each_others(client: Client, mcp_server: McpServer) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
+async def test_tenants_never_find_each_others_data(client: Client, mcp_server: McpServer) -> None:
+    kept = await write_everywhere(client, TEAPOT)
     line = local_line(mcp_server.app)
     ann = replace(line, caller=replace(line.caller, user="ann"), connection=Connection("ann", "hers"))
     async with connected(mcp_server, ann) as other:
         assert await refs(other, "teapot") == []
-        hers = await keep_everywhere(other, f"{TEAPOT} Or in the red one.")
+        hers = await write_everywhere(other, f"{TEAPOT} Or in the red one.")
         assert set(await refs(other, "teapot")) == set(hers.values())
         assert all("red" in hit["snippet"] for hit in await hits(other, "teapot"))
     assert all("red" not in hit["snippet"] for hit in await hits(client, "teapot"))
@@ -226,9 +226,9 @@ async def test_the_scratchpad_of_this_session_is_found_and_no_others(client: Cli
         assert await refs(other, "teapot") == []
 
 
-async def test_a_draft_and_what_is_kept_are_ranked_alike(client: Client) -> None:
+async def test_drafts_and_stored_memories_are_ranked_alike(client: Client) -> None:
     await call(client, "commit_memory", scope="session", key="draft", content="the blue teapot")
-    kept = await keep_everywhere(client, "the blue teapot")
+    kept = await write_everywhere(client, "the blue teapot")
     scores = {hit["ref"]: hit["score"] for hit in await hits(client, "blue teapot")}
     assert len(scores) == len(kept) + 1
     assert max(scores.values()) - min(scores.values()) < 0.1
@@ -237,7 +237,7 @@ async def test_a_draft_and_what_is_kept_are_ranked_alike(client: Client) -> None
 # How much an answer holds
 
 
-async def test_an_answer_keeps_within_a_models_means(client: Client) -> None:
+async def test_the_size_of_an_answer_is_limited(client: Client) -> None:
     for number in range(100):
         key = f"{number:03}{chr(0x6F22) * 500}"
         await call(client, "commit_memory", scope="vault", key=key, content="a wombat")
@@ -247,7 +247,7 @@ async def test_an_answer_keeps_within_a_models_means(client: Client) -> None:
     assert len(str(answer["hits"])) < 20_000 * 4
 
 
-async def test_of_a_long_text_the_beginning_is_searched(client: Client) -> None:
+async def test_only_the_beginning_of_a_long_text_is_searched(client: Client) -> None:
     long = f"a wombat {'word ' * 60_000} a zebra"
     await call(client, "commit_memory", scope="vault", key="long", content=long)
     assert await refs(client, "wombat") == ["memory://vault/long"]

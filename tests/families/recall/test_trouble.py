@@ -1,4 +1,4 @@
-"""One slow or broken family does not take the others down, and what recall keeps for itself may be lost at any time."""
+"""A slow or broken family does not affect the others, and the index of recall may be lost at any time."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ from memory_mcp.search_index import index as search_index
 from memory_mcp.sessions import Connection, Session
 from tests.conftest import Clock
 from tests.families.notes.calls import call
-from tests.families.recall.calls import FAMILIES, ask, checked, keep_everywhere, recall, refs
+from tests.families.recall.calls import FAMILIES, ask, checked, recall, refs, write_everywhere
 from tests.families.stores.calls import register, write
 from tests.processes import COMMAND, environment
 from tests.waiting import eventually
@@ -72,7 +72,7 @@ def damage(file: Path) -> None:
 async def test_a_family_that_hangs_is_named_and_the_others_answer_in_time(
     client: Client, app: App, stuck: Callable[..., Any], hasty: None, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
+    kept = await write_everywhere(client, TEAPOT)
     monkeypatch.setitem(app.recall._find, family, stuck)
     for _ in range(2):
         answer = await recall(client, "teapot")
@@ -82,10 +82,10 @@ async def test_a_family_that_hangs_is_named_and_the_others_answer_in_time(
         assert {hit["ref"] for hit in answer["hits"]} == {ref for own, ref in kept.items() if own != family}
 
 
-async def test_a_family_that_cannot_be_indexed_in_time_is_searched_as_far_as_it_is(
+async def test_a_partly_indexed_family_is_searched(
     client: Client, app: App, stuck: Callable[..., Any], hasty: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
+    kept = await write_everywhere(client, TEAPOT)
     while (await recall(client, "teapot"))["incomplete"]:
         pass
     monkeypatch.setattr(app.recall._followers["stores"], "_follow", stuck)
@@ -100,7 +100,7 @@ async def test_a_family_that_cannot_be_indexed_in_time_is_searched_as_far_as_it_
 async def test_a_family_that_fails_is_named_and_its_error_is_not(
     client: Client, app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
+    kept = await write_everywhere(client, TEAPOT)
 
     def broken(*_: object) -> None:
         raise RuntimeError("secret insides")
@@ -114,7 +114,7 @@ async def test_a_family_that_fails_is_named_and_its_error_is_not(
 
 
 async def test_a_damaged_file_of_a_family_is_named_and_stays_indexed(client: Client, tmp_path: Path) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
+    kept = await write_everywhere(client, TEAPOT)
     project = await call(client, "create_project", name="another")
     entity = {"name": "two", "entity_type": "thing", "observations": [TEAPOT]}
     await call(client, "create_entities", project="another", entities=[entity])
@@ -133,7 +133,7 @@ async def test_a_damaged_file_of_a_family_is_named_and_stays_indexed(client: Cli
 async def test_without_an_engine_portals_are_named(
     client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
+    kept = await write_everywhere(client, TEAPOT)
     portal = tmp_path / "portals" / "tests" / "talk"
     portal.mkdir(parents=True)
     (portal / "portal.json").write_text('{"tables": null}')
@@ -147,7 +147,7 @@ async def test_without_an_engine_portals_are_named(
 
 
 async def test_a_deleted_index_is_rebuilt(client: Client, tmp_path: Path) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
+    kept = await write_everywhere(client, TEAPOT)
     assert set(await refs(client, "teapot")) == set(kept.values())
     remove(tmp_path / "recall.db")
     assert set(await refs(client, "teapot")) == set(kept.values())
@@ -155,7 +155,7 @@ async def test_a_deleted_index_is_rebuilt(client: Client, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("when", ["before the start", "while it runs"])
 async def test_a_damaged_index_is_rebuilt(client: Client, app: App, tmp_path: Path, when: str) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
+    kept = await write_everywhere(client, TEAPOT)
     if when == "while it runs":
         assert len(await refs(client, "teapot")) == 4
     damage(tmp_path / "recall.db")
@@ -168,7 +168,7 @@ async def test_a_damaged_index_is_rebuilt(client: Client, app: App, tmp_path: Pa
 
 
 async def test_an_index_damaged_inside_is_rebuilt(client: Client, tmp_path: Path) -> None:
-    kept = await keep_everywhere(client, TEAPOT)
+    kept = await write_everywhere(client, TEAPOT)
     assert len(await refs(client, "teapot")) == 4
     with sqlite3.connect(tmp_path / "recall.db") as db:
         db.execute("DELETE FROM text_words_data WHERE id > 10")
@@ -182,7 +182,7 @@ async def test_an_index_damaged_inside_is_rebuilt(client: Client, tmp_path: Path
 
 async def test_two_threads_that_index_the_same_text_do_not_conflict(client: Client, app: App) -> None:
     """What another process added a moment ago is not added again."""
-    await keep_everywhere(client, TEAPOT)
+    await write_everywhere(client, TEAPOT)
     follower = app.recall._followers["vault"]
     threads = [threading.Thread(target=follower._follow, args=(CALLER,)) for _ in range(4)]
     for thread in threads:
@@ -209,7 +209,7 @@ def test_two_processes_index_the_same_at_once(tmp_path: Path) -> None:
     assert indexed(tmp_path) == 600
 
 
-def test_a_server_killed_while_it_indexes_leaves_nothing_behind_that_harms(tmp_path: Path) -> None:
+def test_a_server_killed_while_indexing_leaves_no_damage(tmp_path: Path) -> None:
     with filled(tmp_path, 1000):
         pass
     for _ in range(2):
@@ -226,7 +226,7 @@ def test_a_server_killed_while_it_indexes_leaves_nothing_behind_that_harms(tmp_p
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_a_server_that_indexes_ends_when_its_client_leaves(tmp_path: Path) -> None:
+def test_an_indexing_server_stops_when_its_client_leaves(tmp_path: Path) -> None:
     with filled(tmp_path, 3000):
         pass
     server = Stdio.start(tmp_path, "--embedder", "none")
