@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from memory_mcp.caller import Caller
-from memory_mcp.errors import AppError
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +91,7 @@ class Changes:
         for listener in self._listeners:
             try:
                 listener(change)
-            except (AppError, OSError, RuntimeError):  # the thread goes on for the other listeners
+            except Exception:  # the boundary of the thread: a bug in one listener must not silence the others
                 log.exception("A listener for changes failed; the others are still notified")
 
 
