@@ -63,14 +63,14 @@ ways = {
     "other process": lambda: os.pidfd_open(os.getppid()),
     "ptrace": lambda: ctypes.CDLL(None, use_errno=True).ptrace(16, os.getppid(), 0, 0) and 1 / 0,
 }
-said = {}
+outcomes = {}
 for name, way in ways.items():
     try:
         way()
-        said[name] = "possible"
+        outcomes[name] = "possible"
     except (OSError, ZeroDivisionError) as exc:
-        said[name] = "refused"
-print(json.dumps(said))
+        outcomes[name] = "refused"
+print(json.dumps(outcomes))
 """
 
 
@@ -85,6 +85,6 @@ def test_a_sandboxed_process_reaches_no_network_no_socket_and_no_other_process(t
             timeout=60,
             check=True,
         )
-    said = json.loads(done.stdout)
-    assert len(said) == 8
-    assert set(said.values()) == {"refused"}, said
+    outcomes = json.loads(done.stdout)
+    assert len(outcomes) == 8
+    assert set(outcomes.values()) == {"refused"}, outcomes

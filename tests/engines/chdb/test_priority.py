@@ -38,9 +38,9 @@ def test_a_long_query_lowers_the_priority_of_its_engine(tmp_path: Path) -> None:
     for _ in range(20):
         server.call("portal_query", portalUri=PORTAL, sql="SELECT n FROM t")
     eventually(lambda: niceness(pid) == {priority.NORMAL_NICENESS})
-    asked = server.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": LONG}})
+    request_id = server.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": LONG}})
     eventually(lambda: niceness(pid) == {priority.BUSY_NICENESS})
-    server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": asked}})
+    server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}})
     if os.geteuid() == 0:  # who else may raise a priority again
         eventually(lambda: niceness(pid) == {priority.NORMAL_NICENESS})
     server.close()

@@ -160,7 +160,7 @@ def test_a_harmless_payload_passes_where_a_harmful_one_does_not(app: App) -> Non
 
 
 @pytest.mark.anyio
-async def test_a_refused_query_is_told_what_of_it_is_not_possible(client: Client) -> None:
+async def test_an_error_names_the_refused_part_of_a_query(client: Client) -> None:
     for sql, word in {
         "DROP TABLE mine": "SELECT",
         "SELECT * FROM file('/etc/passwd')": "'file'",
@@ -187,7 +187,7 @@ def test_a_query_as_long_as_allowed_is_still_looked_at_whole(app: App) -> None:
         ask(app, "SELECT 1" + " " * 70_000, portal=PORTAL)
 
 
-# The second wall alone
+# The sandbox without the SQL policy
 
 _BEHIND_THE_FIRST = """
 import json, os, sys
@@ -232,8 +232,8 @@ def _run_behind_the_first(outside: Outside, folder: Path, script: str, statement
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return said
+    output: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return output
 
 
 def _leaking(statements: list[str], answers: list[str]) -> list[str]:
@@ -247,9 +247,9 @@ def _leaking(statements: list[str], answers: list[str]) -> list[str]:
 @LOCKED
 def test_the_role_and_the_sandbox_alone_let_nothing_out(outside: Outside, tmp_path: Path) -> None:
     statements = [outside.statement(text) for text in ALL if text and "\0" not in text and "sleep" not in text]
-    said = _run_behind_the_first(outside, tmp_path / "portal", _BEHIND_THE_FIRST, statements)
-    assert _leaking(statements, said["answers"]) == []
-    assert said["rows"] == "1"
+    output = _run_behind_the_first(outside, tmp_path / "portal", _BEHIND_THE_FIRST, statements)
+    assert _leaking(statements, output["answers"]) == []
+    assert output["rows"] == "1"
     assert outside.traces() == []
 
 
@@ -259,13 +259,13 @@ def test_the_role_alone_stops_all_but_what_the_docs_say(outside: Outside, tmp_pa
     statements = [outside.statement(text) for text in texts]
     script = _BEHIND_THE_FIRST.replace("sandbox.enter(folder, readable=[chdb_engine.HERE])", "")
     assert script != _BEHIND_THE_FIRST
-    said = _run_behind_the_first(outside, tmp_path / "portal", script, statements)
-    leaking = _leaking(statements, said["answers"])
+    output = _run_behind_the_first(outside, tmp_path / "portal", script, statements)
+    leaking = _leaking(statements, output["answers"])
     assert outside.statement("SELECT file('{out}/secret.csv')") in leaking  # else the docs say too little of the role
     assert [
         one for one in leaking if not re.search("file", one, re.I) or re.search(r"(from|join) file", one, re.I)
     ] == []
-    assert said["rows"] == "1"
+    assert output["rows"] == "1"
     assert outside.traces() == []
 
 
@@ -285,13 +285,13 @@ def test_the_kernel_alone_keeps_an_engine_in_wherever_its_server_was_started(
     ):
         with pytest.raises(EngineError):
             line.run(outside.statement(text))
-    assert "root:" not in _said(line, "SELECT file('/etc/passwd')")
+    assert "root:" not in _output(line, "SELECT file('/etc/passwd')")
     assert outside.traces() == []
     assert line.run("SELECT 1") == b"1\n"
     line.close()
 
 
-def _said(line: EngineLine, sql: str) -> str:
+def _output(line: EngineLine, sql: str) -> str:
     try:
         return line.run(sql).decode()
     except EngineError as exc:
@@ -376,13 +376,13 @@ def test_no_function_of_the_engine_makes_a_state_of_a_text(tmp_path: Path) -> No
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    said = json.loads(done.stdout.splitlines()[-1])
-    assert said["tried"] > 1000
+    output = json.loads(done.stdout.splitlines()[-1])
+    assert output["tried"] > 1000
     takers = {"CAST", "accurateCast", "dynamicElement", "getSubcolumn", "JSONExtract", "arrayReduce"}
-    assert takers <= set(said["found"])
-    assert said["passed"] == []
-    assert said["in"] == said["sets"]
-    assert "nullinignoreset" in said["in"]
+    assert takers <= set(output["found"])
+    assert output["passed"] == []
+    assert output["in"] == output["sets"]
+    assert "nullinignoreset" in output["in"]
 
 
 # Limits
@@ -415,7 +415,7 @@ def test_a_query_that_is_too_much_ends_and_the_next_one_works(narrow: App, sql: 
     assert ask(narrow, "SELECT count() AS c FROM mine", portal=PORTAL) == [{"c": 3}]
 
 
-def test_rows_beyond_the_most_are_left_out_and_that_is_said(narrow: App) -> None:
+def test_a_result_is_cut_at_the_row_limit_and_marked(narrow: App) -> None:
     result = narrow.portals.query(CALLER, PORTAL, "SELECT number FROM numbers(1000)", {})
     assert (result.rowCount, result.truncated) == (100, True)
     assert result.notice

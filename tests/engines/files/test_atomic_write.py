@@ -162,7 +162,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(
     (tmp_path / "a.md").chmod(0o640)
     target = folder.beside("a.md" if write is atomic_write.write else "b.md")
     if broken == "fchmod" and write is atomic_write.write_new:
-        pytest.skip("a new file has nobody's permissions to keep")
+        pytest.skip("a new file has no permissions to keep")
     if broken == "replace" and write is atomic_write.write_new:
         pytest.skip("a new file is linked")
     for name in broken.split("+"):

@@ -215,9 +215,7 @@ def test_links_without_end_are_refused(app: App, inside: Path) -> None:
 
 @pytest.mark.usefixtures("both_ways")
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
-def test_what_is_no_file_is_no_memory_and_keeps_nobody_waiting(
-    app: App, inside: Path, make: Callable[[Path], None]
-) -> None:
+def test_special_files_are_refused_without_blocking(app: App, inside: Path, make: Callable[[Path], None]) -> None:
     make(inside / "odd.md")
     make(inside / "index.yaml")
     stores, opened = app.stores, set()
@@ -317,8 +315,8 @@ def test_a_file_swapped_for_a_symlink_while_we_look_never_leads_out(inside: Path
         for _ in range(3000):
             try:
                 with root.place(["top.md"]) as place:
-                    said = place.read(100)[0]
-                    outcomes.add(said)
+                    content = place.read(100)[0]
+                    outcomes.add(content)
             except OSError:
                 outcomes.add(b"refused")
     assert outcomes == {b"inside\n", b"refused"}
@@ -354,7 +352,7 @@ def test_the_product_is_not_led_out_by_swaps_either(app: App, inside: Path, outs
 
 
 @pytest.mark.usefixtures("both_ways")
-def test_a_place_knows_its_neighbours(inside: Path) -> None:
+def test_a_place_names_its_siblings(inside: Path) -> None:
     with Root(inside).folder(["a"]) as folder:
         assert isinstance(folder, FolderEntry)
         with folder.child("b") as child:

@@ -90,7 +90,7 @@ def test_files_belong_to_their_owner_alone(db: Database) -> None:
     assert stat.S_IMODE(db.path.parent.stat().st_mode) == 0o700
 
 
-def test_threads_take_turns(db: Database) -> None:
+def test_threads_write_one_after_another(db: Database) -> None:
     def add() -> None:
         for number in range(50):
             with db.write() as tx:
@@ -172,7 +172,7 @@ def test_a_copy_without_wal_gets_it_back(tmp_path: Path) -> None:
     copy.close()
 
 
-def test_a_file_removed_while_open_is_made_anew_and_the_next_write_is_kept(tmp_path: Path) -> None:
+def test_a_file_removed_while_open_is_created_again_and_the_next_write_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     one, two = opened(path), opened(path)
     for db in (one, two):
@@ -275,11 +275,11 @@ def test_eight_processes_open_a_new_file_at_the_same_moment(tmp_path: Path) -> N
     workers = [context.Process(target=_open_at_once, args=(tmp_path / "x.db", start, results)) for _ in range(8)]
     for worker in workers:
         worker.start()
-    said = [results.get(timeout=60) for _ in workers]
+    answers = [results.get(timeout=60) for _ in workers]
     for worker in workers:
         worker.join()
 
-    assert said == ["fine"] * 8
+    assert answers == ["fine"] * 8
     db = opened(tmp_path / "x.db", FIRST, SECOND)
     assert count(db) == 1  # the second migration ran once
     db.close()

@@ -72,8 +72,8 @@ async def test_an_existing_name_says_what_was_not_stored_and_what_to_call(client
     assert made["skipped"] == ["Ann", "Ann", "Bob"]
     assert made["not_stored"] == [{"name": "Ann", "observations": ["sings", "dances"]}]
     assert "add_observations" in made["notice"]
-    told = [{"entity_name": one["name"], "contents": one["observations"]} for one in made["not_stored"]]
-    await call(client, "add_observations", observations=told)
+    left_over = [{"entity_name": one["name"], "contents": one["observations"]} for one in made["not_stored"]]
+    await call(client, "add_observations", observations=left_over)
     assert "not_stored" not in await call(client, "create_entities", entities=new)
 
 
@@ -101,16 +101,16 @@ async def test_observations_are_added_once(client: Client) -> None:
 async def test_unknown_names_are_named_and_nothing_is_added(client: Client) -> None:
     await entity(client, "Ann")
     facts = [{"entity_name": name, "contents": ["x"]} for name in ("Ann", "Bob", "Cy")]
-    told = await refusal(client, "add_observations", observations=facts)
-    assert (told["error"], told["data"]) == ("not_found", {"missing": ["Bob", "Cy"]})
-    assert "'Bob', 'Cy'" in told["message"]
+    refused = await refusal(client, "add_observations", observations=facts)
+    assert (refused["error"], refused["data"]) == ("not_found", {"missing": ["Bob", "Cy"]})
+    assert "'Bob', 'Cy'" in refused["message"]
 
     relations = [
         {"from": "Ann", "to": "Ann", "relation_type": "knows"},
         {"from": "Ann", "to": "Bob", "relation_type": "knows"},
     ]
-    told = await refusal(client, "create_relations", relations=relations)
-    assert told["data"] == {"missing": ["Bob"]}
+    refused = await refusal(client, "create_relations", relations=relations)
+    assert refused["data"] == {"missing": ["Bob"]}
 
     graph = await call(client, "read_graph")
     assert graph["entities"][0]["observations"] == []
@@ -130,7 +130,7 @@ async def test_relations_are_made_once_and_found_with_either_end(client: Client)
     for name in ("Ann", "Postgres"):
         opened = await call(client, "open_nodes", names=[name])
         assert opened["relations"] == [relation]
-    assert (await call(client, "open_nodes", names=["Alone", "nobody"]))["relations"] == []
+    assert (await call(client, "open_nodes", names=["Alone", "unknown"]))["relations"] == []
 
 
 async def test_search_ranks_over_names_types_and_observations(client: Client) -> None:
@@ -188,12 +188,12 @@ async def test_other_scripts_and_camel_case_are_found(client: Client) -> None:
     assert await names(client, "🎉") == ["parseHttpRequest"]
 
 
-async def test_what_was_deleted_never_surfaces_and_can_be_made_anew(client: Client) -> None:
+async def test_deleted_entities_stay_hidden_and_can_be_created_again(client: Client) -> None:
     await entity(client, "Ann", "likes tea")
     await entity(client, "Bob", "likes tea")
     await relate(client, "Ann", "Bob")
 
-    assert await call(client, "delete_entities", names=["Ann", "Ann", "nobody"]) == {"deleted_count": 1}
+    assert await call(client, "delete_entities", names=["Ann", "Ann", "unknown"]) == {"deleted_count": 1}
     assert await names(client, "tea") == ["Bob"]
     assert await names(client, "likes AND tea") == ["Bob"]
     assert (await call(client, "open_nodes", names=["Ann"])) == {"entities": [], "relations": []}
@@ -211,7 +211,7 @@ async def test_observations_and_relations_are_deleted_by_what_they_say(client: C
     await entity(client, "Ann", "likes tea", "plays chess")
     await relate(client, "Ann", "Ann", "knows")
 
-    deletions = [{"entity_name": name, "observations": ["likes tea", "never said"]} for name in ("Ann", "nobody")]
+    deletions = [{"entity_name": name, "observations": ["likes tea", "never said"]} for name in ("Ann", "unknown")]
     assert await call(client, "delete_observations", deletions=deletions) == {"deleted_count": 1}
     assert await names(client, "tea") == []
     assert await names(client, "chess") == ["Ann"]
@@ -249,8 +249,8 @@ async def test_a_large_graph_is_read_page_by_page_each_thing_once(client: Client
 
 
 async def test_an_entity_too_long_for_one_answer_is_opened_in_parts(client: Client) -> None:
-    said = [f"{number}: {'x' * 3000}" for number in range(60)]
-    await call(client, "create_entities", entities=[{"name": "Ann", "entity_type": "t", "observations": said}])
+    observations = [f"{number}: {'x' * 3000}" for number in range(60)]
+    await call(client, "create_entities", entities=[{"name": "Ann", "entity_type": "t", "observations": observations}])
 
     seen, skip = [], 0
     while True:
@@ -259,7 +259,7 @@ async def test_an_entity_too_long_for_one_answer_is_opened_in_parts(client: Clie
         if "notice" not in page:
             break
         skip = int(page["notice"].rstrip(".").split()[-1])
-    assert seen == said
+    assert seen == observations
     assert skip > 0
     for tool, arguments in (("search_nodes", {"query": "Ann"}), ("read_graph", {})):
         (shown,) = (await call(client, tool, **arguments))["entities"]
@@ -304,8 +304,8 @@ async def test_every_relation_of_a_hub_is_reached_by_following_the_notices(clien
         await call(client, "search_nodes", query="hub", limit=1),
         await call(client, "read_graph"),
     ):
-        said, relations = await everything_of(client, page)
-        assert len(said) == len(set(said)) == observations
+        found, relations = await everything_of(client, page)
+        assert len(found) == len(set(found)) == observations
         assert len(relations) == len(set(relations)) == 1500
     assert " and skip_relations " in page["notice"]
 
@@ -367,7 +367,7 @@ async def test_only_what_changed_is_marked_as_changed(client: Client, clock: Clo
     assert updated == {"Ann": "2030-01-01T13:00:00Z", "Bob": "2030-01-01T12:00:00Z"}
 
 
-async def test_what_a_large_write_did_is_told_within_a_models_means(client: Client) -> None:
+async def test_the_answer_to_a_large_write_is_bounded(client: Client) -> None:
     new = [{"name": f"n{number}", "entity_type": "t", "observations": ["x" * 200]} for number in range(1000)]
     made = await call(client, "create_entities", entities=new)
     assert 0 < len(made["entities"]) < 1000
@@ -393,5 +393,5 @@ async def test_what_a_large_write_did_is_told_within_a_models_means(client: Clie
 async def test_bad_arguments_are_refused_naming_the_field(
     client: Client, tool: str, arguments: dict[str, object], field: str
 ) -> None:
-    told = await refusal(client, tool, **arguments)
-    assert (told["error"], told["data"]["field"]) == ("invalid", field)
+    refused = await refusal(client, tool, **arguments)
+    assert (refused["error"], refused["data"]["field"]) == ("invalid", field)

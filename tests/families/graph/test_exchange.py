@@ -44,11 +44,11 @@ def run(*arguments: object) -> str:
 
 def refused(*arguments: object) -> str:
     """What a command that must fail says, where a person sees it."""
-    said = io.StringIO()
-    with redirect_stderr(said), pytest.raises(SystemExit) as end:
+    errors = io.StringIO()
+    with redirect_stderr(errors), pytest.raises(SystemExit) as end:
         command_line([str(argument) for argument in arguments])
     assert end.value.code == 1
-    return said.getvalue()
+    return errors.getvalue()
 
 
 def test_a_file_of_server_memory_moves_in_and_back_out_the_same(tmp_path: Path) -> None:
@@ -71,14 +71,14 @@ def test_a_file_of_server_memory_moves_in_and_back_out_the_same(tmp_path: Path) 
 def test_an_import_adds_what_is_new_and_counts_what_cannot_be(tmp_path: Path) -> None:
     more = [
         {"type": "entity", "name": "Ann", "entityType": "cat", "observations": ["likes tea", "sings"]},
-        {"type": "relation", "from": "Ann", "to": "Nobody", "relationType": "knows"},
+        {"type": "relation", "from": "Ann", "to": "Unknown", "relationType": "knows"},
     ]
     into = ("--project", "house", "--data-dir", tmp_path, "--json")
     for name, text in (("one", FILE), ("two", "\n".join(map(json.dumps, more)))):
         (tmp_path / name).write_text(text, encoding="utf-8")
-        told = json.loads(run("graph", "import", tmp_path / name, *into))
-    assert told["details"] == {"entities": 0, "observations": 1, "relations": 0}
-    assert (told["read"], told["skipped"], told["left_out"], told["refused"]) == (1, 1, 1, 0)
+        report = json.loads(run("graph", "import", tmp_path / name, *into))
+    assert report["details"] == {"entities": 0, "observations": 1, "relations": 0}
+    assert (report["read"], report["skipped"], report["left_out"], report["refused"]) == (1, 1, 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_line_that_is_neither_is_named_and_the_rest_moves_in(tmp_path: Path, l
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ({"type": "entity", "name": "n" * 513, "entityType": "t"}, "the name has 513 characters, and 512 are"),
         ({"type": "entity", "name": "n", "entityType": ""}, "the entityType is empty."),
@@ -101,11 +101,11 @@ def test_a_line_that_is_neither_is_named_and_the_rest_moves_in(tmp_path: Path, l
         ({"type": "relation", "from": "a", "to": "", "relationType": "r"}, "`to` is empty."),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_line(line: dict[str, str], told: str) -> None:
+def test_a_line_that_does_not_fit_is_named_in_the_error(line: dict[str, str], message: str) -> None:
     [(number, refusal)] = exchange.read([b"\n", json.dumps(line).encode()])
     assert number == 2
     assert isinstance(refusal, Invalid)
-    assert refusal.message.startswith(told)
+    assert refusal.message.startswith(message)
 
 
 def test_empty_observations_say_nothing_and_are_left_out() -> None:

@@ -87,7 +87,7 @@ def found(server: Stdio, words: Iterable[str]) -> dict[str, list[str]]:
 def test_what_another_program_writes_with_an_old_sqlite_is_found(tmp_path: Path, when: str, foreign_keys: int) -> None:
     server = Stdio.start(tmp_path, "--families", "graph")
     id_ = server.call("create_project", name="house")["id"]
-    new = [{"name": name, "entity_type": "t", "observations": list(said)} for name, *said in PEOPLE]
+    new = [{"name": name, "entity_type": "t", "observations": list(observations)} for name, *observations in PEOPLE]
     server.call("create_entities", entities=new)
     if when != "at once":
         server.close()
@@ -293,9 +293,9 @@ def test_a_deleted_project_whose_file_is_in_use_is_deleted_all_the_same(
     with open_app(chosen) as app:
         path = file_of(app, tmp_path)
         with FileLock(tmp_path / "locks" / f"{path.stem}.lock").acquire():
-            told = app.graph.delete_project(ME, "house").message
-        assert "is deleted" in told
-        assert "next start" in told
+            message = app.graph.delete_project(ME, "house").message
+        assert "is deleted" in message
+        assert "next start" in message
         assert app.graph.projects(ME, None).projects == []
         assert path.exists()
     with open_app(chosen):

@@ -55,7 +55,7 @@ def test_no_more_files_are_open_than_may_be_and_all_are_of_use(app: App, project
     assert len(really_open()) <= FEW
 
 
-def test_whoever_reads_a_file_that_is_closed_reads_on(app: App, projects: list[str]) -> None:
+def test_a_read_goes_on_when_its_file_is_closed(app: App, projects: list[str]) -> None:
     reading = app.graph.everything(ME, projects[0])
     first = next(reading)
     for name in projects[1:]:

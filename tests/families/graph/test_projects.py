@@ -23,9 +23,9 @@ def traces(folder: Path) -> list[str]:
 
 
 async def test_without_a_project_the_spec_says_what_to_do(client: Client) -> None:
-    told = await refusal(client, "read_graph")
-    assert told["error"] == "no_active_project"
-    assert told["message"].startswith("No active project. Use switch_project to select one.")
+    refused = await refusal(client, "read_graph")
+    assert refused["error"] == "no_active_project"
+    assert refused["message"].startswith("No active project. Use switch_project to select one.")
     assert (await call(client, "get_current_project"))["project"] is None
 
 
@@ -47,9 +47,9 @@ async def test_names_that_are_no_slugs_are_refused(client: Client, name: str) ->
 
 async def test_a_taken_name_is_refused_and_says_what_to_do(client: Client) -> None:
     await call(client, "create_project", name="house")
-    told = await refusal(client, "create_project", name="house")
-    assert told["error"] == "conflict"
-    assert "switch_project" in told["message"]
+    refused = await refusal(client, "create_project", name="house")
+    assert refused["error"] == "conflict"
+    assert "switch_project" in refused["message"]
 
 
 async def test_projects_are_isolated_and_a_call_may_name_its_own(client: Client) -> None:
@@ -76,8 +76,8 @@ async def test_archive_and_restore_move_the_file_and_keep_all_of_it(client: Clie
     assert sorted(path.name for path in (tmp_path / "projects").iterdir()) == []
     assert (await call(client, "get_current_project"))["project"] is None
     assert (await refusal(client, "switch_project", name="house"))["error"] == "conflict"
-    told = await refusal(client, "archive_project", name="house")
-    assert (told["error"], "restore_project" in told["message"]) == ("conflict", True)
+    refused = await refusal(client, "archive_project", name="house")
+    assert (refused["error"], "restore_project" in refused["message"]) == ("conflict", True)
     assert (await call(client, "list_projects"))["projects"] == []
     assert len((await call(client, "list_projects", status="archived"))["projects"]) == 1
 
@@ -86,8 +86,8 @@ async def test_archive_and_restore_move_the_file_and_keep_all_of_it(client: Clie
     assert restored["id"] == project["id"]
     assert files(tmp_path) == {"projects"}
     assert len((await call(client, "read_graph", project="house"))["entities"]) == 1
-    told = await refusal(client, "restore_project", name="house")
-    assert (told["error"], "switch_project" in told["message"]) == ("conflict", True)
+    refused = await refusal(client, "restore_project", name="house")
+    assert (refused["error"], "switch_project" in refused["message"]) == ("conflict", True)
 
 
 @pytest.mark.parametrize("archived", [False, True])
@@ -119,8 +119,8 @@ def test_over_http_the_active_project_follows_the_session_in_both_eras(tmp_path:
         assert named["project"] is None
 
         one, two = server.handshake(), server.handshake()
-        asked = {"name": "switch_project", "arguments": {"name": "modern"}}
-        assert "result" in server.legacy(one, "tools/call", asked)
+        params = {"name": "switch_project", "arguments": {"name": "modern"}}
+        assert "result" in server.legacy(one, "tools/call", params)
         current = {"name": "get_current_project", "arguments": {}}
         assert server.legacy(one, "tools/call", current)["result"]["structuredContent"]["project"]["name"] == "modern"
         assert server.legacy(two, "tools/call", current)["result"]["structuredContent"]["project"] is None

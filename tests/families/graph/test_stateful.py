@@ -21,7 +21,7 @@ ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"graph"}))
 HERE = Session("s", Connection(LOCAL_USER, "s"))
 
 names = st.sampled_from(["ann", "bob", "cy", "dee"])
-facts = st.sampled_from(["tall oak", "red brick", "green door"])
+facts = st.sampled_from(["tall oak", "red brick", "green gate"])
 kinds = st.sampled_from(["knows", "likes"])
 
 
@@ -83,8 +83,8 @@ class GraphMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.archived)
     @rule(new=st.lists(st.tuples(names, st.lists(facts, max_size=3)), min_size=1, max_size=3))
     def create(self, new: list[tuple[str, list[str]]]) -> None:
-        asked = [NewEntity(name, "kind", tuple(observations)) for name, observations in new]
-        made = self.app.graph.create_entities(ME, HERE, "p", asked)
+        new_entities = [NewEntity(name, "kind", tuple(observations)) for name, observations in new]
+        made = self.app.graph.create_entities(ME, HERE, "p", new_entities)
         expected = []
         for name, observations in new:
             if name in self.entities:
@@ -96,26 +96,26 @@ class GraphMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.archived)
     @rule(name=names, contents=st.lists(facts, min_size=1, max_size=3))
     def observe(self, name: str, contents: list[str]) -> None:
-        asked = [Facts(name, tuple(contents))]
+        new_facts = [Facts(name, tuple(contents))]
         if name not in self.entities:
             with pytest.raises(NotFound):
-                self.app.graph.add_observations(ME, HERE, "p", asked)
+                self.app.graph.add_observations(ME, HERE, "p", new_facts)
             return
-        added = self.app.graph.add_observations(ME, HERE, "p", asked)
+        added = self.app.graph.add_observations(ME, HERE, "p", new_facts)
         assert {one.content for one in added.observations} == set(contents) - self.entities[name]
         self.entities[name] |= set(contents)
 
     @precondition(lambda self: not self.archived)
     @rule(one=names, other=names, kind=kinds)
     def relate(self, one: str, other: str, kind: str) -> None:
-        asked = [NamedRelation(one, other, kind)]
+        new_relations = [NamedRelation(one, other, kind)]
         if {one, other} <= self.entities.keys():
-            made = self.app.graph.create_relations(ME, HERE, "p", asked)
+            made = self.app.graph.create_relations(ME, HERE, "p", new_relations)
             assert len(made.relations) == ((one, other, kind) not in self.relations)
             self.relations.add((one, other, kind))
         else:
             with pytest.raises(NotFound):
-                self.app.graph.create_relations(ME, HERE, "p", asked)
+                self.app.graph.create_relations(ME, HERE, "p", new_relations)
 
     @precondition(lambda self: not self.archived)
     @rule(name=names)

@@ -20,7 +20,7 @@ async def write(client: Client, table: str, *records: Record, portal: str = PORT
 
 
 async def not_written(client: Client, table: str, *records: Record, portal: str = PORTAL) -> str:
-    """What a write that must be refused is told."""
+    """The error message of a write that must be refused."""
     refused = await refusal(client, "portal_write", portalUri=portal, table=table, data=list(records))
     assert (refused["error"], refused["data"]["field"]) == ("invalid", "data")
     return str(refused["message"])

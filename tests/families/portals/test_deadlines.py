@@ -57,11 +57,11 @@ def test_a_query_that_does_not_stop_is_answered_and_the_calls_of_others_go_on(
     guilty, other = two
     before = len(ask(app, "SELECT n FROM t"))
     answers: list[dict[str, Any]] = []
-    asked = guilty.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": STUCK}})
+    request_id = guilty.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": STUCK}})
 
     def wait_for_answer() -> None:
         while not answers:
-            answers.extend(message for message in [guilty.receive()] if message.get("id") == asked)
+            answers.extend(message for message in [guilty.receive()] if message.get("id") == request_id)
 
     waiting = threading.Thread(target=wait_for_answer)
     waiting.start()
@@ -81,9 +81,9 @@ def test_the_engine_ends_when_the_caller_of_a_query_that_does_not_stop_has_left(
     two: tuple[Stdio, Stdio], pid: int
 ) -> None:
     server = two[1]  # which lets a query take a minute
-    asked = server.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": STUCK}})
+    request_id = server.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": STUCK}})
     server.call("portal_view", portalUri=PORTAL)  # the engine has begun with the query by now, or is about to
-    server.send({"method": "notifications/cancelled", "params": {"requestId": asked}})
+    server.send({"method": "notifications/cancelled", "params": {"requestId": request_id}})
     eventually(lambda: is_gone(pid))
     assert server.call("portal_query", portalUri=PORTAL, sql="SELECT 1 AS a")["rows"] == [{"a": 1}]
 

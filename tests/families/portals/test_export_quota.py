@@ -138,9 +138,9 @@ def test_the_quota_holds_for_many_at_once_in_two_servers(tmp_path: Path) -> None
         query = "SELECT randomPrintableASCII(1000) AS t FROM numbers(900)"
 
         def export_some(server: Stdio, name: str) -> list[bool]:
-            asked = {"portalUri": PORTAL, "format": "csv", "query": query}
+            common = {"portalUri": PORTAL, "format": "csv", "query": query}
             for number in range(6):
-                arguments = {**asked, "destination": f"{name}{number}.csv"}
+                arguments = {**common, "destination": f"{name}{number}.csv"}
                 server.post("tools/call", {"name": "portal_export", "arguments": arguments})
             answers: list[bool] = []
             while len(answers) < 6:
@@ -149,9 +149,9 @@ def test_the_quota_holds_for_many_at_once_in_two_servers(tmp_path: Path) -> None
             return answers
 
         with ThreadPoolExecutor() as threads:
-            told = [one for some in threads.map(export_some, servers, ("a", "b")) for one in some]
-        assert 1 <= told.count(False) <= 3
-        assert len(list((tmp_path / "exports").iterdir())) == told.count(False)
+            outcomes = [one for some in threads.map(export_some, servers, ("a", "b")) for one in some]
+        assert 1 <= outcomes.count(False) <= 3
+        assert len(list((tmp_path / "exports").iterdir())) == outcomes.count(False)
         assert stored(tmp_path) <= QUOTA
     finally:
         for server in servers:

@@ -222,12 +222,16 @@ async def test_a_file_names_its_table_and_a_mapping_its_columns(client: Client, 
     ]
     assert f"mcp.schema.{table}" in await metadata(client)
 
-    for mapping, said in (({"nobody": "x"}, "'nobody'"), ({"uid": "who"}, "two columns"), ({"uid": "a b"}, "'a b'")):
+    for mapping, message in (
+        ({"unknown": "x"}, "'unknown'"),
+        ({"uid": "who"}, "two columns"),
+        ({"uid": "a b"}, "'a b'"),
+    ):
         refused = await refusal(
             client, "portal_import", portalUri=PORTAL, source=f"{table}.csv", format="csv", mapping=mapping
         )
         assert refused["error"] == "invalid"
-        assert said in refused["message"]
+        assert message in refused["message"]
     (imports / "2026-01.csv").write_text("a\n1\n")
     refused = await refusal(client, "portal_import", portalUri=PORTAL, source="2026-01.csv", format="csv")
     assert (refused["error"], refused["data"]["field"]) == ("invalid", "table")
@@ -266,7 +270,7 @@ async def test_an_import_is_all_or_nothing(client: Client, imports: Path, data_d
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "error", "said"),
+    ("name", "content", "error", "message"),
     [
         ("latin.csv", b"s\nok\n\xfcber\n", "invalid", "line 3 is not UTF-8"),
         ("latin.json", b'{"s": "ok"}\n{"s": "\xfcber"}', "invalid", "line 2 is not UTF-8"),
@@ -281,14 +285,14 @@ async def test_an_import_is_all_or_nothing(client: Client, imports: Path, data_d
     ],
 )
 async def test_what_a_record_may_not_hold_is_refused_in_a_file_too(
-    client: Client, imports: Path, table: str, name: str, content: bytes, error: str, said: str
+    client: Client, imports: Path, table: str, name: str, content: bytes, error: str, message: str
 ) -> None:
     await write(client, "there", {"n": 1})
     (imports / name).write_bytes(content)
     format_ = name.partition(".")[2]
     refused = await refusal(client, "portal_import", portalUri=PORTAL, source=name, format=format_, table=table)
     assert (refused["error"], refused["data"]) == (error, {"field": "source"})
-    assert said in refused["message"]
+    assert message in refused["message"]
     assert table not in await tables(client)
 
 
@@ -327,22 +331,22 @@ async def test_dates_are_texts_and_times_are_times_whatever_the_format(
 
 async def test_progress_is_reported(client: Client, imports: Path, table: str) -> None:
     (imports / f"{table}.json").write_text('{"n": 1}')
-    told: list[tuple[float, float | None, str | None]] = []
+    reports: list[tuple[float, float | None, str | None]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
-        told.append((progress, total, message))
+        reports.append((progress, total, message))
 
     await client.call_tool(
         "portal_import", {"portalUri": PORTAL, "source": f"{table}.json", "format": "json"}, progress_callback=hear
     )
-    assert [(done, total) for done, total, _ in told] == [(1, 3), (2, 3), (3, 3)]
-    told.clear()
+    assert [(done, total) for done, total, _ in reports] == [(1, 3), (2, 3), (3, 3)]
+    reports.clear()
     await client.call_tool(
         "portal_export",
         {"portalUri": PORTAL, "destination": f"{table}.csv", "format": "csv", "table": table},
         progress_callback=hear,
     )
-    assert [(done, total) for done, total, _ in told] == [(1, 2), (2, 2)]
+    assert [(done, total) for done, total, _ in reports] == [(1, 2), (2, 2)]
 
 
 # Places
@@ -442,9 +446,9 @@ def test_a_relative_source_is_looked_for_in_every_allowed_folder(tmp_path: Path)
     for source, error in (("none.json", "not_found"), ("out.json", "not_found"), ("../secret.json", "invalid")):
         given = {"portalUri": PORTAL, "source": source, "format": "json", "table": "t"}
         refused = server.ask("tools/call", {"name": "portal_import", "arguments": given})["result"]
-        told = refused["structuredContent"]
-        assert (told["error"], told["data"]) == (error, {"field": "source"})
-        assert str(tmp_path) not in told["message"]
+        answer = refused["structuredContent"]
+        assert (answer["error"], answer["data"]) == (error, {"field": "source"})
+        assert str(tmp_path) not in answer["message"]
     server.close()
 
 
@@ -482,12 +486,12 @@ async def test_a_portal_comes_back_whole_from_its_file(client: Client, table: st
 def test_a_file_says_what_it_holds_and_nothing_deleted_is_in_it(exported_db: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(exported_db)
-    said = archive.manifest(path)
-    assert said["format"] == "memory-mcp-portal/1"
-    assert said["tables"] == {"messages": 1, "things": 3}
-    assert said["metadata"]["mcp.portal.id"] == "tests/source"
-    assert len(said["metadata"]["mcp.checksum"]) == 64
-    assert said["metadata"]["mcp.schema.messages"].startswith("CREATE TABLE")
+    manifest = archive.manifest(path)
+    assert manifest["format"] == "memory-mcp-portal/1"
+    assert manifest["tables"] == {"messages": 1, "things": 3}
+    assert manifest["metadata"]["mcp.portal.id"] == "tests/source"
+    assert len(manifest["metadata"]["mcp.checksum"]) == 64
+    assert manifest["metadata"]["mcp.schema.messages"].startswith("CREATE TABLE")
     assert b"DELETED-SECRET" not in exported_db
     assert b"hello" in exported_db
 
@@ -530,9 +534,9 @@ def test_the_command_line_shows_what_a_file_holds(exported_db: bytes, tmp_path: 
         CliRunner().invoke(cli, ["portal", "open", str(path)], catch_exceptions=False)
     for part in ("tables", "metadata"):
         parts = _parts(exported_db)
-        said = json.loads(parts[archive.MANIFEST])
-        del said[part]
-        path.write_bytes(_packed({**parts, archive.MANIFEST: json.dumps(said).encode()}))
+        manifest = json.loads(parts[archive.MANIFEST])
+        del manifest[part]
+        path.write_bytes(_packed({**parts, archive.MANIFEST: json.dumps(manifest).encode()}))
         with pytest.raises(Invalid):
             CliRunner().invoke(cli, ["portal", "open", str(path)], catch_exceptions=False)
 
@@ -566,7 +570,7 @@ async def test_tables_that_are_there_get_more_columns_or_the_file_is_refused_who
 def test_what_is_sent_to_an_engine_twice_happens_once(
     app: App, imports: Path, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An engine that dies between doing and answering is asked again."""
+    """An engine that dies between doing and answering gets the request again."""
     run = EngineLine.run
 
     def twice(line: EngineLine, sql: str, parameters: dict[str, Any] | None = None, data: bytes = b"") -> bytes:
@@ -636,7 +640,7 @@ def test_an_export_is_its_owners_and_takes_no_folders_place(
     with pytest.raises(Invalid, match="is a folder"):
         _export(app, "deep/er", "csv", query="SELECT 1 AS a")
 
-    def other_disk(*asked: Any, **more: Any) -> None:
+    def other_disk(*arguments: Any, **more: Any) -> None:
         raise OSError(errno.EXDEV, "another disk")
 
     (tmp_path / "made").write_text("new")
@@ -644,7 +648,7 @@ def test_an_export_is_its_owners_and_takes_no_folders_place(
     real = os.replace
     with monkeypatch.context() as patch:
         patch.setattr(
-            os, "replace", lambda *asked, **more: real(*asked, **more) if "src_dir_fd" in more else other_disk()
+            os, "replace", lambda *arguments, **more: real(*arguments, **more) if "src_dir_fd" in more else other_disk()
         )
         shown = allowed_folders.move_out([tmp_path / "out"], tmp_path / "made", "x")
     assert shown == "x"
@@ -686,10 +690,10 @@ async def test_what_cannot_be_read_is_refused_and_named(
 ) -> None:
     (data_dir / "imports").mkdir(exist_ok=True)
     (data_dir / "imports" / name).write_bytes(content)
-    told = await refusal(
+    refused = await refusal(
         client, "portal_import", portalUri=PORTAL, source=name, format=name.rpartition(".")[2], table="unread"
     )
-    assert (told["error"], told["data"]["field"]) == ("invalid", "source")
+    assert (refused["error"], refused["data"]["field"]) == ("invalid", "source")
 
 
 async def test_codes_of_digits_in_a_csv_file_stay_texts(client: Client, data_dir: Path, table: str) -> None:
@@ -731,13 +735,13 @@ def _packed(parts: dict[str, bytes], *more: tarfile.TarInfo, seal: bool = True) 
         for entry in more:
             tar.addfile(entry)
         if seal:
-            said = json.loads(parts[archive.MANIFEST])
-            said["sha256"] = {
+            manifest = json.loads(parts[archive.MANIFEST])
+            manifest["sha256"] = {
                 name: hashlib.sha256(content).hexdigest() for name, content in parts.items() if name != archive.MANIFEST
             }
-            said.pop("seal", None)
-            said["seal"] = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-            text = json.dumps(said).encode()
+            manifest.pop("seal", None)
+            manifest["seal"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+            text = json.dumps(manifest).encode()
             entry = tarfile.TarInfo(archive.MANIFEST)
             entry.size = len(text)
             tar.addfile(entry, io.BytesIO(text))
@@ -799,8 +803,8 @@ def _instead_of_manifest(content: bytes, entry: bytes) -> bytes:
     return _first(_packed(_parts(content), seal=False), entry)
 
 
-def _pax(**said: str) -> bytes:
-    return tarfile.TarInfo.create_pax_global_header(said)[tarfile.BLOCKSIZE :].rstrip(b"\0")
+def _pax(**fields: str) -> bytes:
+    return tarfile.TarInfo.create_pax_global_header(fields)[tarfile.BLOCKSIZE :].rstrip(b"\0")
 
 
 def _flipped(content: bytes) -> bytes:
@@ -1008,7 +1012,7 @@ def test_a_bad_file_is_refused_and_nothing_is_changed(app: App, imports: Path, e
 def test_what_was_restored_is_looked_at_too(
     app: App, imports: Path, exported_db: bytes, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second wall, with the first one taken away."""
+    """The second check, with the first one switched off."""
     monkeypatch.setattr(EngineLine, "check_archive", lambda line, name: None)
     (imports / "bad.db").write_bytes(BAD_FILES[kind](exported_db))
     with pytest.raises(Invalid, match="metadata/portal/messages in this portal file") as caught:
@@ -1133,7 +1137,7 @@ def test_addresses_are_refused_unless_switched_on(app: App) -> None:
             "255.255.255.255",
             "ff02::1",
         ),
-        *("192.0.2.1", "198.18.0.1", "240.0.0.1", "nobody.invalid", "a" * 300),
+        *("192.0.2.1", "198.18.0.1", "240.0.0.1", "unknown.invalid", "a" * 300),
         # Each way to write an IPv4 address into one of IPv6, with one of this machine, of its network, or of none.
         *("::127.0.0.1", "::10.0.0.1", "::8.8.8.8"),  # IPv4-compatible, given up long ago: none is public
         *("::ffff:0:127.0.0.1", "::ffff:0:192.168.0.1", "::ffff:0:8.8.8.8"),  # SIIT
@@ -1165,7 +1169,7 @@ def test_an_address_out_in_the_web_is_taken_as_it_is(host: str) -> None:
 
 def test_a_host_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = [(2, 1, 6, "", ("8.8.8.8", 80)), (2, 1, 6, "", ("10.0.0.1", 80))]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *asked, **more: answers)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *arguments, **more: answers)
     with pytest.raises(Invalid):
         downloads._public_address("rebinding.example", 80)
 
@@ -1183,9 +1187,9 @@ class Local(socketserver.BaseRequestHandler):
     hosts: ClassVar[list[bytes]] = []
 
     def handle(self) -> None:
-        asked = self.request.recv(4096)
-        self.hosts.append(next(line for line in asked.split(b"\r\n") if line.lower().startswith(b"host:")))
-        self.request.sendall(self.answers[asked.split()[1]])
+        request = self.request.recv(4096)
+        self.hosts.append(next(line for line in request.split(b"\r\n") if line.lower().startswith(b"host:")))
+        self.request.sendall(self.answers[request.split()[1]])
 
 
 @pytest.fixture
@@ -1208,7 +1212,7 @@ def local() -> Iterator[int]:
         server.shutdown()
 
 
-def test_a_real_server_on_this_machine_is_never_asked(local: int, tmp_path: Path) -> None:
+def test_a_server_on_this_machine_gets_no_request(local: int, tmp_path: Path) -> None:
     with open_app(
         settings.load({"data_dir": tmp_path, "families": "portals", "portal_urls": True}, environ={}).settings
     ) as app:
@@ -1275,7 +1279,7 @@ def test_a_child_process_that_fetches_reaches_the_web_and_no_other_folder(
         "network": network,
     }
     limits |= {"readable": [], "writable": [str(tmp_path / "staging")], "parent": os.getpid()}
-    asked = [
+    requests = [
         {
             "module": downloads.__name__,
             "function": "fetch",
@@ -1285,7 +1289,7 @@ def test_a_child_process_that_fetches_reaches_the_web_and_no_other_folder(
     ]
     done = subprocess.run(
         [sys.executable, "-c", CHILD_THAT_MAY_CONNECT_HERE, json.dumps(limits)],
-        input="".join(json.dumps(one) + "\n" for one in asked),
+        input="".join(json.dumps(one) + "\n" for one in requests),
         capture_output=True,
         text=True,
         timeout=60,

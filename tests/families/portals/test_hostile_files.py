@@ -52,7 +52,7 @@ def post_import(server: Stdio, source: str, format_: str, **more: Any) -> int:
 
 
 def refusals(server: Stdio, *ids: int) -> list[dict[str, Any]]:
-    """What was told to calls that must be refused, in any order."""
+    """The errors of calls that must be refused, in any order."""
     found: list[dict[str, Any]] = []
     while len(found) < len(ids):
         if (message := server.receive()).get("id") in ids:
@@ -79,9 +79,9 @@ def test_holes_in_a_portal_file_are_never_read(server: Stdio, imports: Path, hol
     sparse = _raw(archive.MANIFEST, tarfile.GNUTYPE_SPARSE, b"", hole=hole)
     other = _raw("data/x", tarfile.GNUTYPE_SPARSE, b"", hole=hole)
     (imports / "hole.db").write_bytes(tar(other, sparse))
-    told = refusals(server, *(post_import(server, "hole.db", "db") for _ in range(8)))
-    assert {one["error"] for one in told} <= {"invalid", "unavailable"}
-    assert "invalid" in {one["error"] for one in told}
+    answers = refusals(server, *(post_import(server, "hole.db", "db") for _ in range(8)))
+    assert {one["error"] for one in answers} <= {"invalid", "unavailable"}
+    assert "invalid" in {one["error"] for one in answers}
     check_unharmed(server, before)
 
 
@@ -102,9 +102,9 @@ def test_a_small_parquet_file_that_becomes_large_is_refused(server: Stdio, impor
     export(server, imports, "bomb.parquet", BOMBS[kind])
     assert (imports / "bomb.parquet").stat().st_size < 1_000_000
     before = peak_kb(server)
-    (told,) = refusals(server, post_import(server, "bomb.parquet", "parquet"))
-    assert (told["error"], told["data"]["field"]) == ("too_large", "source")
-    assert "50000000 bytes" in told["message"]
+    (refused,) = refusals(server, post_import(server, "bomb.parquet", "parquet"))
+    assert (refused["error"], refused["data"]["field"]) == ("too_large", "source")
+    assert "50000000 bytes" in refused["message"]
     check_unharmed(server, before)
 
 
@@ -123,7 +123,7 @@ def test_nothing_of_a_file_that_becomes_too_large_is_written(
     )
     (data_dir / "exports").rename(data_dir / "imports")
     written: list[Any] = []
-    monkeypatch.setattr(storage, "load_file", lambda *asked: written.append(asked))
+    monkeypatch.setattr(storage, "load_file", lambda *arguments: written.append(arguments))
     with pytest.raises(Invalid) as caught:
         app.portals.imports.import_file(CALLER, PORTAL, "x.parquet", "parquet", None, {}, lambda *progress: None)
     assert caught.value.code == "too_large"
@@ -142,8 +142,8 @@ JSON: dict[str, Callable[[], str]] = {
 def test_a_json_file_is_never_in_the_servers_memory(server: Stdio, imports: Path, kind: str) -> None:
     (imports / "large.json").write_text(JSON[kind]())
     before = peak_kb(server)
-    (told,) = refusals(server, post_import(server, "large.json", "json"))
-    assert (told["error"], told["data"]["field"]) == ("too_large", "source")
+    (refused,) = refusals(server, post_import(server, "large.json", "json"))
+    assert (refused["error"], refused["data"]["field"]) == ("too_large", "source")
     check_unharmed(server, before)
 
 
@@ -153,8 +153,8 @@ def test_a_json_file_is_never_in_the_servers_memory(server: Stdio, imports: Path
 def test_a_csv_file_has_only_so_many_names_of_columns(server: Stdio, imports: Path, names: str, error: str) -> None:
     (imports / "wide.csv").write_text(f"{names}\n1\n")
     before = peak_kb(server)
-    (told,) = refusals(server, post_import(server, "wide.csv", "csv"))
-    assert (told["error"], told["data"]["field"]) == (error, "source")
+    (refused,) = refusals(server, post_import(server, "wide.csv", "csv"))
+    assert (refused["error"], refused["data"]["field"]) == (error, "source")
     check_unharmed(server, before)
 
 
@@ -163,8 +163,8 @@ def test_a_csv_file_with_far_more_values_than_it_is_long_is_refused(server: Stdi
     names = ",".join(f"c{number}" for number in range(3000))
     (imports / "sparse.csv").write_text(f"{names}\n" + "\n" * 400_000)
     before = peak_kb(server)
-    (told,) = refusals(server, post_import(server, "sparse.csv", "csv"))
-    assert told["error"] in ("too_large", "invalid")
+    (refused,) = refusals(server, post_import(server, "sparse.csv", "csv"))
+    assert refused["error"] in ("too_large", "invalid")
     check_unharmed(server, before)
 
 
@@ -176,8 +176,8 @@ def test_a_portal_file_whose_tables_hold_too_much_is_refused(server: Stdio, impo
     server.call("portal_export", portalUri=portal, destination="large.db", format="db")
     (imports.parent / "exports" / "large.db").rename(imports / "large.db")
     before = peak_kb(server)
-    (told,) = refusals(server, post_import(server, "large.db", "db"))
-    assert (told["error"], told["data"]["field"]) == ("too_large", "source")
+    (refused,) = refusals(server, post_import(server, "large.db", "db"))
+    assert (refused["error"], refused["data"]["field"]) == ("too_large", "source")
     check_unharmed(server, before)
 
 
@@ -229,8 +229,8 @@ def test_an_import_that_takes_too_long_ends_and_leaves_nothing(tmp_path: Path) -
         server.call("portal_write", portalUri=PORTAL, table="mine", data=[{"n": 1}])
         lines = (f'{{"a{number % 1000}": "{number}"}}' for number in range(300_000))
         (tmp_path / "imports" / "slow.json").write_text("\n".join(lines))
-        (told,) = refusals(server, post_import(server, "slow.json", "json"))
-        assert (told["error"], told["data"]["field"]) == ("timeout", "source")
+        (refused,) = refusals(server, post_import(server, "slow.json", "json"))
+        assert (refused["error"], refused["data"]["field"]) == ("timeout", "source")
         check_unharmed(server, peak_kb(server))
         assert not list((tmp_path / "portals" / "tests" / "shared" / "staging").iterdir())
     finally:

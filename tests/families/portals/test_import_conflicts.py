@@ -45,7 +45,7 @@ async def rows(client: Client, portal: str, name: str) -> list[dict[str, Any]]:
     return await query(client, f"SELECT * FROM {name} ORDER BY n", portal=portal)
 
 
-async def test_tables_that_are_there_refuse_a_db_file_unless_told(client: Client, portal: str) -> None:
+async def test_existing_tables_refuse_a_db_file_unless_on_conflict_is_given(client: Client, portal: str) -> None:
     before = await call(client, "portal_view", portalUri=portal)
     given: dict[str, Any]
     for given in ({}, {"onConflict": "refuse"}, {"onConflict": None}):
@@ -71,11 +71,15 @@ async def test_append_adds_rows_and_columns(client: Client, portal: str) -> None
 
 async def test_append_of_what_does_not_fit_changes_no_table(client: Client, app: App, portal: str) -> None:
     given = {"portalUri": portal, "source": "both.db", "format": "db", "onConflict": "append"}
-    for there, said in (({"n": "a text"}, "'n' of 'b'"), ({"id": 1, "n": 7}, "needs an 'id'")):
+    for there, message in (({"n": "a text"}, "'n' of 'b'"), ({"id": 1, "n": 7}, "needs an 'id'")):
         app.portals.delete(CALLER, portal, "b", None, confirm=True)
         put(app, "b", [there], portal)
         refused = await refusal(client, "portal_import", **given)
-        assert (refused["error"], refused["data"]["field"], said in refused["message"]) == ("invalid", "source", True)
+        assert (refused["error"], refused["data"]["field"], message in refused["message"]) == (
+            "invalid",
+            "source",
+            True,
+        )
         assert await tables(client, portal=portal) == {"b", "own"}
         assert await rows(client, portal, "b") == [there]
 
@@ -90,9 +94,7 @@ async def test_replace_puts_the_files_tables_in_place_of_those_there(client: Cli
 
 
 @pytest.mark.parametrize("name", ["b.json", "b.csv"])
-async def test_records_are_appended_unless_something_else_is_asked_for(
-    client: Client, data_dir: Path, portal: str, name: str
-) -> None:
+async def test_records_are_appended_by_default(client: Client, data_dir: Path, portal: str, name: str) -> None:
     content = {"b.json": '[{"n": 5, "text": "t"}]', "b.csv": "n,text\n5,t\n"}[name]
     (data_dir / "imports" / name).write_text(content)
     given = {"portalUri": portal, "source": name, "format": name.partition(".")[2]}

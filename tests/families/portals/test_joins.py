@@ -55,7 +55,7 @@ def test_other_namespaces_and_unknown_portals_stay_closed(app: App) -> None:
     for sql in (
         "SELECT * FROM `else/people-2`.people",
         "SELECT * FROM `else`.people",
-        "SELECT * FROM nobody.people",
+        "SELECT * FROM unknown.people",
         "SELECT * FROM system.one WHERE 'people-2' != ''",
         "SELECT * FROM `people-2`.secrets",
         "SELECT * FROM file('/etc/passwd') JOIN `people-2`.people ON 1 = 1",

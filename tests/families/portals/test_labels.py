@@ -1,4 +1,4 @@
-"""What portals are called and said to be: written, shown, exported and imported."""
+"""Names and descriptions of portals: written, shown, exported and imported."""
 
 import json
 import shutil
@@ -95,7 +95,7 @@ def test_a_new_portal_may_have_a_name_and_nothing_else(server: Stdio) -> None:
         ({"data": [], "portalDescription": "x" * 1001}, "portalDescription"),
     ],
 )
-def test_what_nobody_could_read_is_refused(server: Stdio, arguments: dict[str, Any], field: str) -> None:
+def test_unreadable_labels_are_refused(server: Stdio, arguments: dict[str, Any], field: str) -> None:
     refused = server.call("portal_write", portalUri="mem://tests/none", table="t", **arguments)
     assert (refused["error"], refused["data"]["field"]) == ("invalid", field)
     assert all(one["uri"] != "mem://tests/none" for one in server.ask("resources/list")["result"]["resources"])

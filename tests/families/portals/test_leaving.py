@@ -70,7 +70,7 @@ async def test_a_cancelled_call_stops_in_the_engine(
     assert not (data_dir / "exports" / "endless.csv").exists()
 
 
-def test_what_a_killed_server_asked_for_stops(tmp_path: Path) -> None:
+def test_statements_of_a_killed_server_stop(tmp_path: Path) -> None:
     server = start(tmp_path, "--families", "portals", "--portal-seconds", "60")
     server.call("portal_write", portalUri=PORTAL, table="t", data=[{"n": 1}])
     line = EngineLine(tmp_path / "portals" / "tests" / "shared", {"max_execution_time": 5})
@@ -83,8 +83,8 @@ def test_what_a_killed_server_asked_for_stops(tmp_path: Path) -> None:
     line.close()
 
 
-def test_many_exports_leave_room_for_reads_and_the_rest_are_refused(app: App, line: EngineLine) -> None:
-    cancelled, told = threading.Event(), []
+def test_many_exports_do_not_block_reads_and_the_rest_are_refused(app: App, line: EngineLine) -> None:
+    cancelled, refusals = threading.Event(), []
 
     def export(number: int) -> None:
         try:
@@ -92,13 +92,13 @@ def test_many_exports_leave_room_for_reads_and_the_rest_are_refused(app: App, li
                 CALLER, PORTAL, f"{number}.csv", "csv", None, ENDLESS, lambda *progress: None, cancelled
             )
         except AppError as exc:
-            told.append((cancelled.is_set(), exc.code, exc.message))
+            refusals.append((cancelled.is_set(), exc.code, exc.message))
 
     exports = [threading.Thread(target=export, args=(number,)) for number in range(40)]
     for one in exports:
         one.start()
-    eventually(lambda: len(told) == 40 - file_exports.MAX_EXPORTS and running(line) == 2)
-    assert {(error, "Try again" in message) for _, error, message in told} == {("unavailable", True)}
+    eventually(lambda: len(refusals) == 40 - file_exports.MAX_EXPORTS and running(line) == 2)
+    assert {(error, "Try again" in message) for _, error, message in refusals} == {("unavailable", True)}
     assert ask(app, "SELECT n FROM t WHERE n = 1 LIMIT 1") == [{"n": 1}]
     assert app.portals.view(CALLER, PORTAL).tables
     put(app, "t", [{"n": 2}])
@@ -106,7 +106,7 @@ def test_many_exports_leave_room_for_reads_and_the_rest_are_refused(app: App, li
     for one in exports:
         one.join(SOON)
     eventually(lambda: running(line) == 0)
-    assert len(told) == 40
+    assert len(refusals) == 40
 
 
 def _import(app: App, name: str, cancelled: threading.Event, format_: Any, table: str | None = None) -> None:
@@ -125,7 +125,9 @@ def test_of_a_cancelled_import_nothing_stays(
     cancelled = threading.Event()
 
     def load_slowly(line: EngineLine, table: str, *_: Any) -> None:
-        threading.Timer(0.5, cancelled.set).start()  # nobody can look meanwhile: who changes a portal does so alone
+        threading.Timer(
+            0.5, cancelled.set
+        ).start()  # a timer: a change locks the portal, so no query can look meanwhile
         line.run(
             f"INSERT INTO {table} (n) SELECT toInt64(sum(sipHash64(a.number, b.number))) "
             "FROM numbers(300000) AS a CROSS JOIN numbers(300000) AS b"
@@ -158,8 +160,8 @@ def test_of_a_cancelled_portal_file_nothing_stays(
     before = _shape(app)
     cancelled, real = threading.Event(), getattr(storage, step)
 
-    def leave(*asked: Any) -> Any:
-        done = real(*asked)
+    def leave(*arguments: Any) -> Any:
+        done = real(*arguments)
         cancelled.set()
         return done
 

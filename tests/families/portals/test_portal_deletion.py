@@ -78,7 +78,7 @@ def test_a_deleted_portal_is_gone_for_every_server(servers: tuple[Stdio, Stdio],
     ("arguments", "field"),
     [({}, "confirm"), ({"confirm": False}, "confirm"), ({"where": {"text": "a"}, "confirm": True}, "table")],
 )
-def test_a_portal_goes_only_if_that_is_said(
+def test_a_portal_is_deleted_only_with_confirm(
     servers: tuple[Stdio, Stdio], arguments: dict[str, Any], field: str
 ) -> None:
     write(servers[0], "a", portal="mem://tests/kept")

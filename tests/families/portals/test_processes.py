@@ -232,7 +232,7 @@ def _three(tmp_path: Path) -> tuple[list[str], list[Path]]:
     return [f"mem://tests/{name}" for name in names], [tmp_path / "portals" / "tests" / name for name in names]
 
 
-def test_of_a_users_idle_engines_the_one_unused_for_longest_makes_way(tmp_path: Path) -> None:
+def test_the_least_recently_used_idle_engine_of_a_user_ends_first(tmp_path: Path) -> None:
     portals, folders = _three(tmp_path)
     server = start(tmp_path, "--families", "portals", "--portal-engines", "2", MEMORY_MCP_PORTAL_ENGINE_IDLE="60")
     for number in (0, 1, 0):
@@ -256,12 +256,12 @@ def test_where_all_engines_of_a_user_are_busy_another_is_refused(tmp_path: Path)
     server = start(tmp_path, "--families", "portals", "--portal-engines", "1", "--portal-seconds", "60")
     server.call("portal_write", portalUri=portals[0], table="t", data=[{"n": 1}])
     sql = "SELECT sum(sipHash64(number)) FROM numbers(1000000000000)"
-    asked = server.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": portals[0], "sql": sql}})
+    request_id = server.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": portals[0], "sql": sql}})
     server.call("portal_view", portalUri=portals[0])
     arguments = {"portalUri": portals[1], "table": "t", "data": [{"n": 1}]}
     refused = server.ask("tools/call", {"name": "portal_write", "arguments": arguments})["result"]["structuredContent"]
     assert (refused["error"], refused["data"]) == ("unavailable", {"retry_after": engine_process.RETRY_AFTER_S})
-    server.send({"method": "notifications/cancelled", "params": {"requestId": asked}})
+    server.send({"method": "notifications/cancelled", "params": {"requestId": request_id}})
     server.close()
 
 
@@ -369,7 +369,7 @@ def test_a_slow_query_keeps_no_other_call_waiting(tmp_path: Path) -> None:
         slow.join()
 
 
-def test_an_engine_that_starts_clears_away_what_a_dead_one_has_left(tmp_path: Path) -> None:
+def test_an_engine_removes_leftovers_of_a_killed_one_at_start(tmp_path: Path) -> None:
     folder = tmp_path / "portal"
     line = engine_client.EngineLine(folder, {"max_execution_time": 5})
     for name in ("t", "_tmp_replace_x"):  # the second as CREATE OR REPLACE has it until it is done
@@ -397,7 +397,7 @@ def _describe_as(folder: Path, tables: Any) -> None:
     (folder / "portal.json").write_text(json.dumps({"tables": tables}))
 
 
-def test_a_refused_write_drops_no_table_that_nobody_has_noted(tmp_path: Path) -> None:
+def test_a_refused_write_drops_no_table_that_is_not_registered(tmp_path: Path) -> None:
     """As after an import that was killed between its last statement and its note."""
     chosen = settings.load({"data_dir": tmp_path, "families": "portals"}, environ={}).settings
     folder = tmp_path / "portals" / "tests" / "shared"
@@ -434,7 +434,7 @@ def test_whatever_stops_a_write_or_an_import_the_schema_is_as_it_was(
     put(app, "t", [{"n": 1}])
     before = [(table.name, table.columns) for table in app.portals.view(CALLER, PORTAL).tables]
 
-    def fail(*asked: Any) -> None:
+    def fail(*arguments: Any) -> None:
         raise error
 
     monkeypatch.setattr(storage, "insert", fail)

@@ -58,8 +58,8 @@ def test_brackets_in_texts_are_no_levels(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("imports")
-def test_an_engine_that_does_not_stop_for_who_left_goes(app: App, data_dir: Path) -> None:
-    """It listens to nobody while it infers what a file holds."""
+def test_an_engine_ends_if_it_does_not_stop_after_its_client_left(app: App, data_dir: Path) -> None:
+    """chDB cannot be stopped while it infers the columns of a file."""
     put(app, "stuck", [{"n": 1}])
     folder = data_dir / "portals" / "tests" / "shared"
     path = folder / "staging" / "deep.json"
@@ -133,7 +133,7 @@ def test_a_long_text_is_put_into_nfc_where_it_is_parted_too(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("imports")
 @pytest.mark.parametrize(
-    ("content", "format_", "said"),
+    ("content", "format_", "message"),
     [
         ("a\n18446744073709551616\n", "csv", "'a' holds a number wider than 64 bits"),
         ('{"a": 18446744073709551616}', "json", "'a' holds a number wider than 64 bits"),
@@ -150,11 +150,11 @@ def test_a_long_text_is_put_into_nfc_where_it_is_parted_too(tmp_path: Path) -> N
     ],
 )
 def test_what_would_become_another_value_is_refused(
-    app: App, table: str, content: str, format_: Format, said: str
+    app: App, table: str, content: str, format_: Format, message: str
 ) -> None:
     with pytest.raises(Invalid, match=r"^source: ") as refused:
         bring_in(app, table, content, format_)
-    assert said in refused.value.message
+    assert message in refused.value.message
 
 
 @pytest.mark.usefixtures("imports")

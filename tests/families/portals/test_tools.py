@@ -106,7 +106,7 @@ async def test_a_query_answers_with_columns_rows_and_how_long_it_took(client: Cl
     }
 
 
-async def test_a_view_tells_tables_columns_and_sizes(client: Client, table: str) -> None:
+async def test_a_view_lists_tables_columns_and_sizes(client: Client, table: str) -> None:
     portal = f"mem://tests/{table}"
     await write(client, "people", {"id": 1, "name": "Ann"}, {"id": 2, "name": None}, portal=portal)
     await write(client, "empty", {"n": 1}, portal=portal)
@@ -153,7 +153,7 @@ async def test_columns_keep_the_order_they_came_in(client: Client, table: str) -
     assert list((await query(client, f"SELECT * FROM {table}"))[0]) == names
 
 
-async def test_columns_of_one_name_are_told_apart(client: Client) -> None:
+async def test_columns_of_one_name_are_distinguished(client: Client) -> None:
     [row] = await query(client, "SELECT a.id, b.id FROM shared AS a JOIN shared AS b ON a.id = b.id WHERE a.id = 3")
     assert list(row.values()) == [3, 3]
 
@@ -169,11 +169,11 @@ async def test_a_portal_that_is_not_there_is_not_found_and_not_made(client: Clie
         "export": {"destination": "x.json", "format": "json"},
     }
     for tool, more in calls.items():
-        refused = await refusal(client, f"portal_{tool}", portalUri="mem://nobody/here", **more)
+        refused = await refusal(client, f"portal_{tool}", portalUri="mem://unknown/here", **more)
         assert refused["error"] == "not_found"
         assert refused["data"] == {"field": "portalUri"}
         assert "portal_write" in refused["message"]
-    assert not (data_dir / "portals" / "nobody").exists()
+    assert not (data_dir / "portals" / "unknown").exists()
 
 
 async def test_an_address_that_is_none_is_refused_and_says_what_one_looks_like(client: Client) -> None:
@@ -485,11 +485,11 @@ async def test_wide_numbers_and_decimals_are_texts_and_say_their_type(client: Cl
             **{"moment": "2026-01-31T10:00:00Z", "pair": [1, "a"], "none": None},
         }
     ]
-    said = {column["name"]: column["type"] for column in answer["columns"]}
-    assert (said["wide"], said["huge"], said["price"]) == ("Int64", "Int128", "Decimal(18, 2)")
+    types = {column["name"]: column["type"] for column in answer["columns"]}
+    assert (types["wide"], types["huge"], types["price"]) == ("Int64", "Int128", "Decimal(18, 2)")
 
 
-async def test_a_wide_number_read_as_text_can_be_written_and_asked_for_again(client: Client, table: str) -> None:
+async def test_a_wide_number_read_as_text_can_be_written_and_queried_again(client: Client, table: str) -> None:
     await write(client, table, {"n": 2**62 + 1})
     [text] = await values(client, f"SELECT n FROM {table}")
     await write(client, table, {"n": text})
@@ -636,8 +636,8 @@ async def test_an_answer_too_long_for_a_model_is_cut_at_a_row_and_says_so(client
 async def test_a_text_inside_of_an_object_stays_the_text_it_is(client: Client, text: str) -> None:
     written = {"id": 1, "o": {"k": text}, "l": [[text]]}
     await call(client, "portal_write", portalUri=PORTAL, table="texts", data=[written])
-    asked = "SELECT o, l FROM texts"
-    (row,) = (await call(client, "portal_query", portalUri=PORTAL, sql=asked))["rows"]
+    sql = "SELECT o, l FROM texts"
+    (row,) = (await call(client, "portal_query", portalUri=PORTAL, sql=sql))["rows"]
     assert row == {"o": {"k": text}, "l": [[text]]}
     await call(client, "portal_delete", portalUri=PORTAL, table="texts", confirm=True)
 
@@ -646,8 +646,8 @@ async def test_what_is_no_time_or_number_is_refused_not_guessed(client: Client) 
     good = {"id": 1, "at": "2026-01-01T00:00:00Z"}
     await call(client, "portal_write", portalUri=PORTAL, table="times", data=[good])
     for bad in ({"id": 2, "at": "May"}, {"id": 2, "at": "5"}, {"id": 2, "at": 1_700_000_000_000}, {"id": ""}):
-        told = await refusal(client, "portal_write", portalUri=PORTAL, table="times", data=[bad])
-        assert told["error"] == "invalid", bad
+        refused = await refusal(client, "portal_write", portalUri=PORTAL, table="times", data=[bad])
+        assert refused["error"] == "invalid", bad
     where = {"at": {"lt": 1_800_000_000_000}}
     assert (await refusal(client, "portal_delete", portalUri=PORTAL, table="times", where=where))["error"] == "invalid"
     await call(client, "portal_delete", portalUri=PORTAL, table="times", confirm=True)
@@ -676,9 +676,9 @@ async def test_a_parameter_can_be_of_any_plain_type(client: Client) -> None:
         ("Array(String)", [], []),
         ("Array(DateTime64(3))", ["2026-01-31T10:00:00Z"], ["2026-01-31T10:00:00.000Z"]),
     ]
-    asked = ", ".join(f"{{p{number}:{type_}}} AS p{number}" for number, (type_, *_) in enumerate(cases))
+    columns = ", ".join(f"{{p{number}:{type_}}} AS p{number}" for number, (type_, *_) in enumerate(cases))
     given_values = {f"p{number}": value for number, (_, value, _) in enumerate(cases)}
-    [row] = await query(client, f"SELECT {asked}", **given_values)
+    [row] = await query(client, f"SELECT {columns}", **given_values)
     assert list(row.values()) == [shown for *_, shown in cases]
 
 
@@ -688,8 +688,8 @@ async def test_a_parameter_that_does_not_fit_its_type_is_refused(client: Client)
         *(("Array(Int64)", [1, None]), ("Array(UInt8)", [256]), ("Array(Int64)", 1), ("UUID", "x"), ("Date", "x")),
     ]
     for type_, value in misfits:
-        asked = {"sql": f"SELECT {{v:{type_}}} AS v", "parameters": {"v": value}}
-        refused = await refusal(client, "portal_query", portalUri=PORTAL, **asked)
+        arguments = {"sql": f"SELECT {{v:{type_}}} AS v", "parameters": {"v": value}}
+        refused = await refusal(client, "portal_query", portalUri=PORTAL, **arguments)
         assert (refused["error"], refused["data"]["field"]) == ("invalid", "parameters")
 
 
@@ -713,7 +713,7 @@ async def test_comments_and_a_last_semicolon_do_no_harm(client: Client) -> None:
         assert await values(client, sql) == [1]
 
 
-async def test_an_error_of_the_engine_tells_nothing_of_our_insides(client: Client, data_dir: Path) -> None:
+async def test_an_error_of_the_engine_leaks_no_internals(client: Client, data_dir: Path) -> None:
     for sql in ("SELECT nothing FROM shared", "SELECT toInt64('x')", "SELECT", "SELEC 1", "SELECT * FROM", "SELECT (1"):
         refused = await refusal(client, "portal_query", portalUri=PORTAL, sql=sql)
         assert refused["error"] in ("invalid", "read_only_query")
@@ -788,10 +788,10 @@ def test_a_query_is_nested_as_deep_as_the_docs_say(app: App, sql: str) -> None:
 
 
 async def test_long_names_of_columns_do_not_make_a_long_answer(client: Client) -> None:
-    told = await refusal(
+    refused = await refusal(
         client, "portal_query", portalUri=PORTAL, sql="SELECT length({a:String})", parameters={"a": "x" * 100_000}
     )
-    assert (told["error"], "AS name" in told["message"]) == ("too_large", True)
+    assert (refused["error"], "AS name" in refused["message"]) == ("too_large", True)
     many = (
         ", ".join(f"1 AS {'x' * 900}{number}" for number in range(900)).replace(", ", ",")[:65_000].rpartition(",")[0]
     )
@@ -809,12 +809,12 @@ async def test_a_query_can_hold_thousands_of_values(client: Client) -> None:
 async def test_a_record_that_does_not_fit_is_named(client: Client, table: str) -> None:
     await write(client, table, {"s": "a", "l": [1], "n": 1})
     good = {"s": "a", "l": [1], "n": 1}
-    for bad, said in (
+    for bad, message in (
         ({"s": 5}, "'s' of record 1 does not fit its column."),
         ({"l": 5}, "'l' of record 1 does not fit its column."),
         ({"n": 1.5}, "record 1 does not fit: a value is of another type than its column."),
     ):
-        assert said in await not_written(client, table, good, {**good, **bad})
+        assert message in await not_written(client, table, good, {**good, **bad})
 
 
 async def test_an_address_with_more_than_a_portal_is_refused_where_a_portal_is_wanted(

@@ -25,8 +25,8 @@ def test_pieces_follow_each_other_and_one_that_comes_twice_counts_once(tmp_path:
     assert (tmp_path / "uploads" / "x.csv").read_bytes() == b"id,a\n1,2\n"
     with pytest.raises(Conflict, match="9 bytes are here"):
         uploads.add(tmp_path, "x.csv", 20, encoded(b"y"), max_bytes=100)
-    uploads.add(tmp_path, "x.csv", 0, encoded(b"anew"), max_bytes=100)
-    assert (tmp_path / "uploads" / "x.csv").read_bytes() == b"anew"
+    uploads.add(tmp_path, "x.csv", 0, encoded(b"again"), max_bytes=100)
+    assert (tmp_path / "uploads" / "x.csv").read_bytes() == b"again"
 
 
 def test_what_is_too_large_or_no_base64_is_refused(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_nothing_outside_the_folders_is_written_or_read(tmp_path: Path) -> None:
             uploads.read_piece(imports, destination, 0)
 
 
-def test_files_nobody_comes_back_for_are_deleted(tmp_path: Path) -> None:
+def test_abandoned_files_are_deleted(tmp_path: Path) -> None:
     uploads.add(tmp_path, "old", 0, encoded(b"1"), max_bytes=100)
     long_ago = time.time() - uploads.MAX_AGE_S - 1
     os.utime(tmp_path / "uploads" / "old", (long_ago, long_ago))
@@ -72,7 +72,7 @@ def test_only_so_many_uploads_wait_at_a_time_and_those_under_way_go_on(tmp_path:
     assert len(list((tmp_path / "uploads").iterdir())) == uploads.MAX_UPLOADS_PER_USER
 
 
-def test_uploads_that_nobody_imports_make_way_oldest_first(tmp_path: Path) -> None:
+def test_idle_uploads_are_deleted_oldest_first(tmp_path: Path) -> None:
     for number in range(uploads.MAX_UPLOADS_PER_USER):
         uploads.add(tmp_path, f"{number}.csv", 0, encoded(b"1" * 20), max_bytes=100)
     for number in (7, 3):  # refused, or left alone

@@ -73,7 +73,7 @@ async def test_several_tables_are_a_zip_with_a_file_for_each(
     assert staged(data_dir) == []
 
 
-async def test_one_table_is_a_file_unless_a_zip_is_asked_for(client: Client, data_dir: Path) -> None:
+async def test_one_table_is_a_plain_file_by_default(client: Client, data_dir: Path) -> None:
     for destination in ("alone.csv", "alone.zip"):
         made = await call(client, "portal_export", portalUri=SINGLE, destination=destination, format="csv")
         assert (made["destination"], made["tables"], made["rows"]) == (destination, ["alone"], 1)
@@ -145,7 +145,7 @@ async def test_the_files_of_a_zip_come_together_or_not_at_all(client: Client, da
 
 
 @pytest.mark.parametrize(
-    ("files", "error", "said"),
+    ("files", "error", "message"),
     [
         ({"a.txt": "x"}, "invalid", "no ending of a csv file"),
         ({"../a b.csv": "n\n1\n"}, "invalid", "no table can have the name"),
@@ -158,12 +158,12 @@ async def test_the_files_of_a_zip_come_together_or_not_at_all(client: Client, da
     ],
 )
 async def test_a_zip_that_holds_something_else_or_too_much_is_refused(
-    client: Client, data_dir: Path, files: dict[str, bytes | str], error: str, said: str
+    client: Client, data_dir: Path, files: dict[str, bytes | str], error: str, message: str
 ) -> None:
     put_zip(data_dir, files, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
     portal = "mem://tests/refused"
     refused = await refusal(client, "portal_import", portalUri=portal, source="in.zip", format="csv")
-    assert (refused["error"], refused["data"], said in refused["message"]) == (error, {"field": "source"}, True)
+    assert (refused["error"], refused["data"], message in refused["message"]) == (error, {"field": "source"}, True)
     assert (await refusal(client, "portal_view", portalUri=portal))["error"] == "not_found"
 
 

@@ -75,16 +75,16 @@ async def recent(client: Client, store: str = "s", **more: Any) -> dict[str, str
     return {memory["path"]: memory["content"] for memory in answer["memories"]}
 
 
-async def refused(client: Client, tool: str, word: str, **arguments: Any) -> str:
-    """What a call is told that must fail with this word, which the caller can mend."""
+async def refused(client: Client, tool: str, code: str, **arguments: Any) -> str:
+    """The message of a call that must fail with this code, which the caller can fix."""
     error = (await refusal(client, tool, store="s", **arguments)).error
     assert error.code == -32602
-    assert error.data["error"] == word
+    assert error.data["error"] == code
     return str(error.message)
 
 
 def register(app: App, folder: Path, name: str = "s") -> Path:
-    """Make a folder that somebody has a store."""
+    """Make an existing folder a store."""
     app.stores.register(CALLER, name, folder)
     return folder
 
@@ -109,10 +109,10 @@ def tree(folder: Path) -> dict[str, str]:
     found = {}
     for path in sorted(folder.rglob("*")):
         kind = "link" if path.is_symlink() else "folder" if path.is_dir() else "file"
-        said = str(path.readlink()).encode() if kind == "link" else path.read_bytes() if kind == "file" else b""
+        content = str(path.readlink()).encode() if kind == "link" else path.read_bytes() if kind == "file" else b""
         status = path.lstat()
         when = status.st_mtime_ns if kind == "file" else 0
-        found[str(path.relative_to(folder))] = f"{kind} {status.st_mode:o} {sha256(said).hexdigest()} {when}"
+        found[str(path.relative_to(folder))] = f"{kind} {status.st_mode:o} {sha256(content).hexdigest()} {when}"
     return found
 
 

@@ -122,10 +122,10 @@ def unreadable(name: str) -> Iterator[None]:
     """As if the file were another user's."""
     real = FolderEntry.read
 
-    def read(place: FolderEntry, most: int) -> Any:
+    def read(place: FolderEntry, max_bytes: int) -> Any:
         if place.name == name:
             raise PermissionError(errno.EACCES, "Permission denied")
-        return real(place, most)
+        return real(place, max_bytes)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FolderEntry, "read", read)
@@ -178,18 +178,18 @@ def test_of_many_long_memories_no_more_are_read_than_are_shown(app: App, elsewhe
     recent(app)
     tracemalloc.start()
     found = app.stores.recent(CALLER, "s", None, 20, include_expired=True)
-    most = tracemalloc.get_traced_memory()[1]
+    peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found.count == 1
     assert "19 more" in (found.notice or "")
-    assert most < 40 * MB
+    assert peak_bytes < 40 * MB
 
 
 # Turns
 
 
 @pytest.mark.parametrize("act", [reindex, prune])
-def test_nobody_waits_for_a_turn_while_files_are_read(
+def test_the_lock_is_free_while_files_are_read(
     app: App, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, act: Callable[[App], object]
 ) -> None:
     register(app, elsewhere)

@@ -94,7 +94,7 @@ def test_a_relative_path_is_taken_from_where_one_stands(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["add", "new", "{folder}/none"], "is not a folder"),
         (["add", "new", "{folder}/file"], "is not a folder"),
@@ -107,7 +107,7 @@ def test_a_relative_path_is_taken_from_where_one_stands(
     ],
 )
 def test_what_is_refused_leaves_with_one_and_says_why(
-    tmp_path: Path, elsewhere: Path, arguments: list[str], said: str
+    tmp_path: Path, elsewhere: Path, arguments: list[str], message: str
 ) -> None:
     write(elsewhere, "file", "x")
     run("stores", "add", "taken", str(elsewhere), data_dir=tmp_path)
@@ -115,7 +115,7 @@ def test_what_is_refused_leaves_with_one_and_says_why(
     done = run("stores", *(one.format(folder=elsewhere) for one in arguments), data_dir=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("memory-mcp: ")
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert ((tmp_path / "stores.yaml").read_text(), tree(elsewhere)) == before
 

@@ -124,7 +124,7 @@ def test_a_line_written_by_hand_is_refused_and_the_other_stores_work(
     assert answer("stores", "remove", "bad", data_dir=data_dir)["name"] == "bad"
 
 
-def test_a_line_above_another_data_directory_is_said_by_doctor(data_dir: Path, another: Path) -> None:
+def test_doctor_reports_a_store_above_another_data_directory(data_dir: Path, another: Path) -> None:
     (data_dir / "stores.yaml").write_text("above: ../home/apps\n")
     [found] = [one for one in answer("doctor", data_dir=data_dir)["findings"] if one["check"] == "store"]
     assert found["state"] == "notice"
@@ -190,7 +190,7 @@ def test_everything_in_a_data_directory_is_for_its_owner_alone(tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("usual_umask")
-def test_an_open_data_directory_is_closed_at_the_next_start_and_that_is_said_once(tmp_path: Path) -> None:
+def test_an_open_data_directory_is_closed_at_the_next_start_and_logged_once(tmp_path: Path) -> None:
     folder, vault = tmp_path / "data", tmp_path / "vault"
     vault.mkdir()
     write(vault, "shared.md")
@@ -212,8 +212,8 @@ def test_a_data_directory_that_a_person_shares_stays_open(tmp_path: Path, how: s
     folder.mkdir()
     if how == "it held files before":
         write(folder, "readme.txt")
-    is_said = "only its owner can" in started(folder, *FAMILIES)
-    assert is_said == (how == "by its marker")  # an empty folder is closed when it becomes a data directory
+    is_logged = "only its owner can" in started(folder, *FAMILIES)
+    assert is_logged == (how == "by its marker")  # an empty folder is closed when it becomes a data directory
     if how == "by its marker":
         with (folder / data_directory.MARKER).open("a") as marker:
             marker.write("shared\n")

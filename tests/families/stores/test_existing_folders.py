@@ -53,7 +53,7 @@ OTHER = {
     ".git/HEAD": "ref: refs/heads/main",
     "attachments/image.png": "\x89PNG",
     "Projects/board.canvas": "{}",
-    "index.yaml": "somebody: else\n",
+    "index.yaml": "someone: else\n",
 }
 BASIC = {
     "specs/Search Design.md": (
@@ -142,13 +142,13 @@ async def test_an_update_changes_that_very_file(client: Client, vault: Path, nam
     was = (vault / name).read_bytes().decode()
     if "{{" in was:
         return
-    said = await content(client, path)
+    content_before = await content(client, path)
     await update(client, path, tags=["new"])
     after = tree(vault)
     changed = {one for one in before.keys() | after.keys() if before.get(one) != after.get(one)}
     assert {one for one in changed if not one.endswith("index.yaml")} == {name}
     assert (vault / "index.yaml").read_text() == OTHER["index.yaml"]
-    assert await content(client, path) == said
+    assert await content(client, path) == content_before
     found = await metadata(client, path)
     assert (found["tags"], found["updated_at"]) == (["new"], NOON)
     now = (vault / name).read_bytes().decode()

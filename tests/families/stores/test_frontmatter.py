@@ -83,8 +83,8 @@ def test_a_text_taken_apart_gives_the_same_text_again(text: str) -> None:
 
 @given(st.lists(words), st.lists(words), words)
 def test_any_metadata_comes_back(tags: list[str], citations: list[str], source: str) -> None:
-    said = Metadata(NOW, NOW, tags, source, NOW, citations)
-    found = parse(frontmatter.new(said, "x")).metadata
+    metadata = Metadata(NOW, NOW, tags, source, NOW, citations)
+    found = parse(frontmatter.new(metadata, "x")).metadata
     assert (found.tags, found.source, found.citations, found.expires_at) == (tags, source, citations, NOW)
 
 
@@ -221,7 +221,7 @@ def test_tags_are_read_as_people_write_them(front: str, tags: list[str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "stamp"),
     [
         ("2026-01-31", "2026-01-31T00:00:00Z"),
         ("2026-01-31 10:00", "2026-01-31T10:00:00Z"),
@@ -238,12 +238,12 @@ def test_tags_are_read_as_people_write_them(front: str, tags: list[str]) -> None
         ("", None),
     ],
 )
-def test_times_are_read_in_utc(text: str, said: str | None) -> None:
+def test_times_are_read_in_utc(text: str, stamp: str | None) -> None:
     for name in ("updated_at", "updated", "modified"):
-        assert parse(f"---\n{name}: {text}\n---\n").metadata.updated_at == said
+        assert parse(f"---\n{name}: {text}\n---\n").metadata.updated_at == stamp
     for name in ("created_at", "created", "date"):
-        assert parse(f"---\n{name}: {text}\n---\n").metadata.created_at == said
-    last = "2026-01-31T23:59:59.999Z" if text == "2026-01-31" else said  # a day without a time ends with the day
+        assert parse(f"---\n{name}: {text}\n---\n").metadata.created_at == stamp
+    last = "2026-01-31T23:59:59.999Z" if text == "2026-01-31" else stamp  # a day without a time ends with the day
     assert parse(f"---\nexpires_at: {text}\n---\n").metadata.expires_at == last
 
 
@@ -303,8 +303,8 @@ def test_of_two_keys_alike_nothing_is_lost_silently() -> None:
 @pytest.mark.parametrize(
     ("text", "summary"),
     [
-        ("---\nsummary: said\ntitle: t\n---\nbody", "said"),
-        ("---\ndescription: told\n---\nbody", "told"),
+        ("---\nsummary: summed up\ntitle: t\n---\nbody", "summed up"),
+        ("---\ndescription: described\n---\nbody", "described"),
         ("---\ntitle: named\n---\nbody", "named"),
         ("---\ntitle:\n---\n\n\n## First  line\nsecond", "First line"),
         ("> - quoted", "quoted"),
@@ -312,7 +312,7 @@ def test_of_two_keys_alike_nothing_is_lost_silently() -> None:
         ("\n \n", ""),
     ],
 )
-def test_the_summary_is_the_first_thing_said(text: str, summary: str) -> None:
+def test_the_summary_is_the_first_description_found(text: str, summary: str) -> None:
     assert parse(text).summary == summary
 
 

@@ -148,21 +148,21 @@ async def test_an_index_that_is_no_yaml_is_set_aside(client: Client, ours: Path)
     assert await listed(client, "a") == ["a/one"]
 
 
-async def test_reindexing_makes_all_indexes_and_tells_its_progress(client: Client, app: App, elsewhere: Path) -> None:
+async def test_reindexing_writes_all_indexes_and_reports_progress(client: Client, app: App, elsewhere: Path) -> None:
     register(app, elsewhere)
     for count in range(2500):
         write(elsewhere, f"c{count % 5}/d/m{count}.md", f"memory {count}")
-    told: list[tuple[float, float | None]] = []
+    reports: list[tuple[float, float | None]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         assert message
-        told.append((progress, total))
+        reports.append((progress, total))
 
     result = await client.call_tool("reindex_store", {"store": "s"}, progress_callback=hear)
     assert result.structured_content == {"store": "s", "path": str(elsewhere), "memories": 2500, "categories": 10}
-    assert len(told) > 1
-    assert told == sorted(told)
-    assert told[-1] == (2500, 2500)
+    assert len(reports) > 1
+    assert reports == sorted(reports)
+    assert reports[-1] == (2500, 2500)
     assert len(indexes(elsewhere)) == 11
     assert len(index(elsewhere / "c3" / "d")["memories"]) == 500
     assert index(elsewhere)["subcategories"] == [f"c{count}" for count in range(5)]
@@ -171,9 +171,7 @@ async def test_reindexing_makes_all_indexes_and_tells_its_progress(client: Clien
     assert tree(elsewhere) == before
 
 
-async def test_reading_makes_no_index_in_a_folder_somebody_registered(
-    client: Client, app: App, elsewhere: Path
-) -> None:
+async def test_reading_writes_no_index_in_a_registered_folder(client: Client, app: App, elsewhere: Path) -> None:
     register(app, elsewhere)
     write(elsewhere, "a/b/one.md")
     write(elsewhere, "garbage/index.yaml", "[")
@@ -207,8 +205,8 @@ async def test_every_index_is_yaml_that_others_read(client: Client, app: App, el
     for category in indexes(elsewhere) - {"."}:
         found = index(elsewhere / category)
         assert set(found) == {"memories", "subcategories"}
-        said = {one["path"]: one["summary"] for one in found["memories"]}
-        assert said == await summaries(client, category)
+        listed = {one["path"]: one["summary"] for one in found["memories"]}
+        assert listed == await summaries(client, category)
     assert len(index(elsewhere)["subcategories"]) == 9
 
 
@@ -283,7 +281,7 @@ async def test_files_and_folders_that_come_go_and_move_are_seen_at_once(
     assert await recent(client, category="b") == {"b/three": "a/b/two.md"}
 
 
-async def test_two_files_that_change_places_are_told_apart(client: Client, ours: Path) -> None:
+async def test_two_files_that_swap_names_are_distinguished(client: Client, ours: Path) -> None:
     await add(client, "x")
     one, two = write(ours, "one.md", "111"), write(ours, "two.md", "222")
     settle(one, two)
@@ -332,7 +330,7 @@ async def test_a_long_list_goes_on_where_it_was_cut(client: Client, app: App, el
 
 
 @pytest.mark.parametrize("damage", [b"garbage" * 1000, b""])
-def test_a_damaged_cache_is_made_anew(tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_cache_is_rebuilt(tmp_path: Path, damage: bytes) -> None:
     server = Stdio.start(tmp_path)
     server.call("add_memory", store="s", path="a/one", content="1")
     server.close()

@@ -152,21 +152,21 @@ def test_moving_an_edited_memory_keeps_when_it_was_updated(server: Stdio, store:
     assert recent(server, store) == {"deep/er/c": NOON}
 
 
-# Answers that can be asked for again
+# Answers that can be requested again
 
 
 @pytest.mark.parametrize("with_all", [False, True])
 @pytest.mark.parametrize("category", [None, "", "a", "a/", "a/b", "all"])
-def test_the_category_of_an_answer_can_be_asked_for_again(
+def test_the_category_of_an_answer_can_be_requested_again(
     server: Stdio, store: str, elsewhere: Path, category: str | None, with_all: bool
 ) -> None:
     for path in ("top.md", "a/x.md", "a/b/y.md", *(["all/z.md"] if with_all else [])):
         write(elsewhere, path)
-    asked = {} if category is None else {"category": category}
+    arguments = {} if category is None else {"category": category}
     for tool in ("list_memories", "cortex_get_recent_memories"):
-        first = server.call(tool, store=store, **asked)
+        first = server.call(tool, store=store, **arguments)
         assert server.call(tool, store=store, category=first["category"]) == first
-    listed = server.call("list_memories", store=store, **asked)
+    listed = server.call("list_memories", store=store, **arguments)
     expected = {"a": ["a/x"], "a/b": ["a/b/y"], "all": ["all/z"] if with_all else ["top"]}
     assert [one["path"] for one in listed["memories"]] == expected.get((category or "").rstrip("/"), ["top"])
 

@@ -119,8 +119,8 @@ def test_of_two_servers_that_add_the_same_path_one_gets_a_conflict(tmp_path: Pat
 
     def agent(number: int) -> None:
         for count in range(EACH):
-            asked = {"store": "s", "path": f"p{count}", "content": f"by {number}"}
-            answer = servers[number].ask("tools/call", {"name": "add_memory", "arguments": asked})
+            arguments = {"store": "s", "path": f"p{count}", "content": f"by {number}"}
+            answer = servers[number].ask("tools/call", {"name": "add_memory", "arguments": arguments})
             if "result" in answer:
                 made.append((count, number))
             else:
@@ -253,7 +253,7 @@ def test_a_save_at_the_last_moment_is_kept_and_built_upon(
 
 def test_what_a_person_saves_is_never_mixed_with_what_was_there(tmp_path: Path, servers: list[Stdio]) -> None:
     """An editor that saves whole files, and agents that change tags, at the same time. That every save is kept is
-    asked by the tests with a worst moment, above and below."""
+    tested by those with a worst moment, above and below."""
     servers[0].call("add_memory", store="s", path="note", content="0")
     file = tmp_path / "stores" / "s" / "note.md"
     done, answered = threading.Event(), threading.Semaphore(0)
@@ -262,8 +262,8 @@ def test_what_a_person_saves_is_never_mixed_with_what_was_there(tmp_path: Path, 
         count = 0
         while not done.is_set():
             count += 1
-            asked = {"store": "s", "path": "note", "tags": [f"{name}{count}"]}
-            answer = server.ask("tools/call", {"name": "update_memory", "arguments": asked})
+            arguments = {"store": "s", "path": "note", "tags": [f"{name}{count}"]}
+            answer = server.ask("tools/call", {"name": "update_memory", "arguments": arguments})
             assert "result" in answer or answer["error"]["data"]["error"] == "conflict"
             answered.release()
 
@@ -298,13 +298,13 @@ def test_a_writer_that_was_killed_while_it_held_the_lock_keeps_no_other_waiting(
 def test_nothing_acknowledged_is_lost_to_kill_9(tmp_path: Path, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """Adds, updates and moves until the process dies; then every file is whole, and all that was answered is there."""
     chance = random.Random(7)
-    there: dict[str, set[str]] = {}  # what each memory may say: as acknowledged, or as asked for last
+    there: dict[str, set[str]] = {}  # what each memory may say: as acknowledged, or as requested last
     store = tmp_path / "stores" / "s"
     acknowledged = 0
     for round_ in range(ROUNDS):
         server = Stdio.start(tmp_path, *FLAGS)
         killer = kill_after(server, chance.randint(1, 60))
-        acknowledged += write_until_dead(server, round_, there)
+        acknowledged += write_until_killed(server, round_, there)
         killer.join()
         server.kill()
         for path in store.rglob("*.md"):
@@ -336,7 +336,7 @@ def leave_for_long(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(atomic_write, "ABANDONED", -60.0)
 
 
-def write_until_dead(server: Stdio, round_: int, there: dict[str, set[str]]) -> int:
+def write_until_killed(server: Stdio, round_: int, there: dict[str, set[str]]) -> int:
     """How many calls were answered. A memory that may or may not be there may also say nothing ("")."""
     answered = 0
     try:
@@ -402,7 +402,7 @@ def test_a_move_cut_short_leaves_the_memory_at_one_of_both_ends(
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_names_are_synced_if_that_is_asked_for(
+def test_names_are_synced_if_configured(
     app: App, elsewhere: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
 ) -> None:
     register(app, elsewhere)
@@ -420,7 +420,7 @@ def test_names_are_synced_if_that_is_asked_for(
 def test_a_living_writer_of_a_store_within_a_store_is_left_alone(
     app: App, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each store has turns of its own, and both write into one folder."""
+    """Each store has a lock of its own, and both write into one folder."""
     register(app, elsewhere, "outer")
     write(elsewhere, "sub/old.md")
     register(app, elsewhere / "sub", "inner")

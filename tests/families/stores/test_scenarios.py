@@ -181,10 +181,12 @@ async def test_clearing_expiry(client: Client, tmp_path: Path) -> None:
     await refused(client, "update_memory", "invalid", path="a", clear_expiry=True, expires_at=LATER)
 
 
-@pytest.mark.parametrize("asked", [{}, {"content": None}, {"tags": None, "expires_at": None}, {"clear_expiry": False}])
-async def test_an_update_of_nothing_is_refused(client: Client, asked: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "arguments", [{}, {"content": None}, {"tags": None, "expires_at": None}, {"clear_expiry": False}]
+)
+async def test_an_update_of_nothing_is_refused(client: Client, arguments: dict[str, Any]) -> None:
     await add(client, "a")
-    assert "Nothing to change" in await refused(client, "update_memory", "invalid", path="a", **asked)
+    assert "Nothing to change" in await refused(client, "update_memory", "invalid", path="a", **arguments)
 
 
 async def test_updating_citations(client: Client) -> None:
@@ -274,11 +276,11 @@ async def test_listing_all_memories(client: Client) -> None:
 
 
 async def test_filtering_expired(client: Client) -> None:
-    await add(client, "dead", expires_at=LONG_AGO)
+    await add(client, "old", expires_at=LONG_AGO)
     await add(client, "live", expires_at=LATER)
     assert await listed(client) == ["live"]
     answer = await call(client, "list_memories", store="s", include_expired=True)
-    assert [(memory["path"], memory["expired"]) for memory in answer["memories"]] == [("dead", True), ("live", False)]
+    assert [(memory["path"], memory["expired"]) for memory in answer["memories"]] == [("old", True), ("live", False)]
 
 
 async def test_response_includes_updated_at(client: Client, app: App, elsewhere: Path) -> None:
@@ -294,12 +296,12 @@ async def test_response_includes_updated_at(client: Client, app: App, elsewhere:
 
 
 async def test_pruning_expired_memories(client: Client, tmp_path: Path) -> None:
-    for path in ("dead", "c/dead", "c/d/dead"):
+    for path in ("old", "c/old", "c/d/old"):
         await add(client, path, expires_at=LONG_AGO)
     await add(client, "c/live", expires_at=LATER)
     await add(client, "plain")
     answer = await call(client, "prune_memories", store="s")
-    assert answer == {"store": "s", "pruned_count": 3, "pruned": ["c/d/dead", "c/dead", "dead"]}
+    assert answer == {"store": "s", "pruned_count": 3, "pruned": ["c/d/old", "c/old", "old"]}
     left = {str(path.relative_to(tmp_path / "stores" / "s")) for path in (tmp_path / "stores" / "s").rglob("*.md")}
     assert left == {"c/live.md", "plain.md"}
     assert index(tmp_path / "stores" / "s" / "c" / "d") == {"memories": [], "subcategories": []}
@@ -347,8 +349,8 @@ async def test_add_memory_tool_delegates_to_create_memory(client: Client, app: A
 
 async def test_get_memory_tool_delegates_to_get_memory(client: Client, app: App) -> None:
     app.stores.add(CALLER, "s", "a", "words", Metadata(citations=["c"]))
-    asked = app.stores.get(CALLER, "s", "a", include_expired=False)
-    assert await get(client, "a") == {**vars(asked), "metadata": vars(asked.metadata)}
+    memory = app.stores.get(CALLER, "s", "a", include_expired=False)
+    assert await get(client, "a") == {**vars(memory), "metadata": vars(memory.metadata)}
 
 
 async def test_domain_error_mapped_to_mcp_error(client: Client, app: App) -> None:
@@ -447,12 +449,12 @@ async def test_empty_store_or_category(client: Client, app: App, elsewhere: Path
 
 async def test_non_existent_category(client: Client) -> None:
     await add(client, "a")
-    told = [
+    errors = [
         (await refusal(client, tool, store="s", category="none")).error
         for tool in ("cortex_get_recent_memories", "list_memories")
     ]
-    assert told[0] == told[1]
-    assert (told[0].code, told[0].data) == (-32602, {"error": "not_found", "field": "category"})
+    assert errors[0] == errors[1]
+    assert (errors[0].code, errors[0].data) == (-32602, {"error": "not_found", "field": "category"})
 
 
 async def test_filtering_expired_memories(client: Client, clock: Clock) -> None:
@@ -460,15 +462,15 @@ async def test_filtering_expired_memories(client: Client, clock: Clock) -> None:
         await add(client, f"live{count}")
     clock.now += timedelta(hours=1)
     for count in range(3):
-        await add(client, f"dead{count}", expires_at=LONG_AGO)
+        await add(client, f"old{count}", expires_at=LONG_AGO)
     assert set(await recent(client, limit=3)) == {"live0", "live1", "live2"}
     assert len(await recent(client, include_expired=False)) == 3
 
 
 async def test_including_expired_memories(client: Client) -> None:
     await add(client, "live")
-    await add(client, "dead", expires_at=LONG_AGO)
-    assert set(await recent(client, include_expired=True)) == {"live", "dead"}
+    await add(client, "old", expires_at=LONG_AGO)
+    assert set(await recent(client, include_expired=True)) == {"live", "old"}
 
 
 async def test_stale_index_entries_without_updated_at(client: Client, tmp_path: Path) -> None:

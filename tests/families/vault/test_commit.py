@@ -145,7 +145,7 @@ async def own_session(client: Client) -> str:
     return next(resource.uri for resource in listed if resource.uri.startswith("memory://session/"))
 
 
-def database(app: App):  # type: ignore[no-untyped-def]  # a look behind the room's back, for what no door shows
+def database(app: App):  # type: ignore[no-untyped-def]  # direct access, for rows that no tool returns
     return app.vault._tenants.database(LOCAL_USER)
 
 

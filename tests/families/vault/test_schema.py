@@ -146,7 +146,7 @@ def test_tables_of_another_shape_are_refused_in_a_sentence(tmp_path: Path, sql: 
     before = (tmp_path / "memory.db").read_bytes()
     done = run("--data-dir", tmp_path)
     assert done.returncode == 0
-    [refused] = [said for line in done.stderr.splitlines() if (said := json.loads(line))["level"] == "error"]
+    [refused] = [entry for line in done.stderr.splitlines() if (entry := json.loads(line))["level"] == "error"]
     assert refused["message"].startswith("The family vault is unavailable. memory.db ")
     assert "Traceback" not in done.stderr
     assert before == (tmp_path / "memory.db").read_bytes()
