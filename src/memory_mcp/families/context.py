@@ -1,4 +1,4 @@
-"""What a family gets to open itself with."""
+"""The parts of the server that a family needs to open itself."""
 
 import logging
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class Context:
         return thing
 
     def before_close(self, work: Callable[[], object]) -> None:
-        """Do this at the end, before what was opened until now is closed."""
+        """Call this when the server stops, before everything opened so far is closed."""
         self.closing.callback(_attempt, work)
 
     def tenants(self, kind: DatabaseKind) -> Tenants:
@@ -77,7 +77,7 @@ def _attempt(work: Callable[[], object]) -> None:
     try:
         work()
     except Unavailable as exc:
-        log.warning("Left undone at the end: %s", exc.message)
+        log.warning("A task at shutdown failed: %s", exc.message)
 
 
 def open_database(
@@ -89,7 +89,7 @@ def open_database(
     missing: Missing = "make",
     lock: Path | None = None,
 ) -> Database:
-    """Open a file as it is, without what its family does whenever a server opens it."""
+    """Open a file without the work that its family does when a server opens it."""
     return Database(
         path,
         kind.schema,

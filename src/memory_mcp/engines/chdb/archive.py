@@ -1,7 +1,7 @@
-"""A portal in one file: a ClickHouse backup as tar, with a list of what it holds and the SHA-256 of each part.
+"""A portal in one file: a ClickHouse backup as tar, with a list of its contents and the SHA-256 of each part.
 
-RESTORE makes whatever the statements inside say, views over files of this machine included, and does not look at
-checksums. So a file is read through before it is restored.
+RESTORE runs every statement in the file, also one that makes a view over local files, and checks no checksums. So a
+file is checked completely before it is restored.
 """
 
 import io
@@ -29,9 +29,9 @@ MAX_PATH_BYTES = 4096
 CHUNK_BYTES = 1024 * 1024
 _MAX_PLAIN_BYTES = 8**11  # a size that fits into a tar header in digits
 _PATH_OR_SIZE = re.compile(rb"([1-9][0-9]{0,4}) (path|size)=([^\n]+)\n")  # a record of a pax header
-_LISTED = re.compile(r"(metadata|data)(/[A-Za-z0-9_%-][A-Za-z0-9_.%-]*)+")  # what RESTORE is given to read
+_LISTED = re.compile(r"(metadata|data)(/[A-Za-z0-9_%-][A-Za-z0-9_.%-]*)+")  # the part of the file that RESTORE reads
 _ENGINES = {"MergeTree"}
-# What a plain table's statement has. Anything else could drop, refuse or change what is written later.
+# The parts of a plain table's statement. Anything else could drop, refuse or change rows that are written later.
 _IN_STORAGE = {"type", "engine", "order_by", "primary_key", "settings"}
 _IN_COLUMNS = {"type", "columns"}
 _IN_COLUMN = {"type", "name", "data_type", "default_specifier", "default_expression", "comment"}
@@ -45,7 +45,7 @@ _NOT_IN_A_TABLE = {"Subquery", "SelectQuery", "SelectWithUnionQuery", "TableIden
 
 
 class DamagedArchive(Invalid):
-    """The file is no portal, or not as it was when it was made. The message says how."""
+    """The file is no portal, or was changed after it was made. The message says how."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ def seal(path: Path | str, about: dict[str, Any]) -> None:
 
 
 def manifest(path: Path | str) -> dict[str, Any]:
-    """What a file says it holds: its `tables` with their rows, and its `metadata`. Raises DamagedArchive unless every
-    part is as it was."""
+    """The list of contents in a file: its `tables` with their rows, and its `metadata`. Raises DamagedArchive if any
+    part was changed."""
     try:
         with Path(path).open("rb") as file:
             parts = _parts(file)
@@ -90,14 +90,14 @@ def manifest(path: Path | str) -> dict[str, Any]:
 
 
 def verify(path: Path | str) -> None:
-    """Raises DamagedArchive unless a file is a portal and every part is as it was."""
+    """Raises DamagedArchive unless a file is a portal and no part was changed."""
     manifest(path)
 
 
 def _parts(file: IO[bytes]) -> dict[str, _Part]:
-    """The parts of a file by name, as its headers say. Nothing of what they hold is read.
+    """The parts of a file by name, as its headers list them. Their contents are not read.
 
-    Raises DamagedArchive for whatever an engine does not write: sparse files, links, devices, headers for the whole
+    Raises DamagedArchive for entries that no engine writes: sparse files, links, devices, headers for the whole
     file, and a part beyond the end of the file.
     """
     length = file.seek(0, io.SEEK_END)
@@ -144,7 +144,7 @@ def _header(file: IO[bytes], offset: int) -> tarfile.TarInfo | None:
 
 
 def _extended(file: IO[bytes], entry: tarfile.TarInfo) -> dict[str, str]:
-    """What a pax header says of the next part: its path if that is long, and its size beyond 8 GiB. Nothing else."""
+    """The fields of a pax header for the next part: its path if that is long, and its size beyond 8 GiB."""
     text = file.read(entry.size) if entry.size <= MAX_PATH_BYTES else b""
     fields: dict[str, str] = {}
     place = 0
@@ -158,7 +158,7 @@ def _extended(file: IO[bytes], entry: tarfile.TarInfo) -> dict[str, str]:
 
 
 def _check_end(file: IO[bytes], parts: Mapping[str, _Part]) -> None:
-    """Raises DamagedArchive unless a file ends as those do that this program makes: with nothing but zeros, to a
+    """Raises DamagedArchive unless a file ends like the files of this program: with zeros up to the end of a tar
     record."""
     end = max((_padded(part.offset + part.size) for part in parts.values()), default=0)
     whole = -(-(end + 2 * tarfile.BLOCKSIZE) // tarfile.RECORDSIZE) * tarfile.RECORDSIZE
@@ -168,12 +168,12 @@ def _check_end(file: IO[bytes], parts: Mapping[str, _Part]) -> None:
 
 
 def _padded(size: int) -> int:
-    """Up to the next block."""
+    """The size, rounded up to the next block."""
     return -(-size // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
 
 
 def _seal(manifest: Mapping[str, Any]) -> str:
-    """Of the list itself: what it says of tables is as it was, too."""
+    """The checksum of the list itself, so that a change of its tables is noticed, too."""
     return sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
@@ -219,10 +219,10 @@ def _read(file: IO[bytes], parts: Mapping[str, _Part], name: str, max_bytes: int
 
 
 def _contents(text: bytes) -> dict[str, str]:
-    """What RESTORE will find under which name, and the part it lies in: equal ones are kept once.
+    """The part that holds each file that RESTORE will read, by name. Equal files share one part.
 
-    Raises DamagedArchive for a backup that goes on from another, that lists a name twice, of which RESTORE takes the
-    first, or that lists others than a portal of one machine does: RESTORE looks in shards/ before metadata/.
+    Raises DamagedArchive for an incremental backup, for a name that is listed twice (RESTORE uses the first), and for
+    names that a portal of one machine does not have: RESTORE looks in shards/ before metadata/.
     """
     if b"<!" in text or b"<?" in text:
         raise DamagedArchive("This portal file's list of contents is no plain XML.")
@@ -245,7 +245,7 @@ def _contents(text: bytes) -> dict[str, str]:
 
 
 def _is_plain(tree: Node) -> bool:
-    """Columns, what they are sorted by, and defaults that are values, ids or times."""
+    """Whether a table has only columns, a sort order, and defaults that are values, ids or times."""
     storage, columns = tree.get("storage") or {}, tree.get("columns_list") or {}
     declared = (columns.get("columns") or {}).get("children") or []
     settings = {change["name"] for change in (storage.get("settings") or {}).get("changes", ())}
@@ -283,6 +283,8 @@ def check_statement(name: str, tree: Node, functions: Functions) -> None:
             raise DamagedArchive(f"{name} in this portal file reads from elsewhere.")
         if kind == "Function" and key != "engine" and not functions.allow(node["name"]):
             raise DamagedArchive(f"{name} in this portal file calls {node['name']!r}.")
-        is_type = key == "data_type" or str(kind).endswith("DataType")  # a column's own, or one inside of it
+        is_type = key == "data_type" or str(kind).endswith(
+            "DataType"
+        )  # the type of a column, or a type inside that one
         if is_type and not functions.types.allow(str(node.get("name"))):
             raise DamagedArchive(f"{name} in this portal file has a column of the type {node.get('name')!r}.")

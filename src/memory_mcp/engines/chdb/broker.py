@@ -55,7 +55,7 @@ class Broker:
             if not peer.identify(wire).is_trusted():
                 return
             hello, _ = frames.receive(wire)
-            if hello["folder"] != self._folder.identity:  # the client means another folder, which has the same path now
+            if hello["folder"] != self._folder.identity:  # the client wants another folder, which has this path now
                 return
             if "op" in hello:
                 frames.send(wire, self._control(hello["op"]))
@@ -63,7 +63,7 @@ class Broker:
                 self._serve_requests(EngineClient(wire, uuid4().hex), hello["limits"])
 
     def _control(self, op: str) -> dict[str, Any]:
-        """What is answered without chDB, which may be stuck."""
+        """Answer a request that does not need chDB, which may be stuck."""
         if op == "leave":
             self._is_dismissed = True
         elif op == "leave if idle":
@@ -118,7 +118,7 @@ class Broker:
             return _failure("too much", str(exc))
         except sql_policy.QueryRefused as exc:
             return _failure("refused", str(exc))
-        except Exception as exc:  # noqa: BLE001  # whatever fails is the answer to this request, and ends no other
+        except Exception as exc:  # noqa: BLE001  # any failure is the answer to this request, and ends no other
             kind = "unfit" if error_messages.is_of_a_parameter(exc) else "engine"
             return _failure(kind, error_messages.plain_message(exc), error_messages.code(exc))
 

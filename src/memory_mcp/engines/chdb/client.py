@@ -1,4 +1,4 @@
-"""A server's line to the engine of one portal: the engine is started if none runs, and found again if it has ended."""
+"""A server's connections to the engine of one portal. If no engine runs, or it has ended, a new one is started."""
 
 import json
 import logging
@@ -45,7 +45,7 @@ LEAVE_TIMEOUT_S = 120.0  # for an engine to finish its requests and end
 
 log = logging.getLogger(__name__)
 
-# Codes of ClickHouse that say that something is too much.
+# Error codes of ClickHouse for exceeded limits.
 _TOO_LONG, _TOO_MUCH_MEMORY = {159, 160}, 241
 _TOO_MANY = {158, 307, 396}
 _TOO_MUCH = {
@@ -58,7 +58,7 @@ _FILESYSTEM_ERROR = "filesystem error"  # in messages of std::filesystem
 
 
 class EngineError(Exception):
-    """The engine would not do it."""
+    """The engine refused a statement, or failed to run it."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -66,7 +66,7 @@ class EngineError(Exception):
 
 
 class Overdue(Exception):
-    """A request is past its limit of time. It is not sent again."""
+    """A request has exceeded its time limit. It is not sent again."""
 
 
 class Interrupted(Unavailable):
@@ -76,7 +76,7 @@ class Interrupted(Unavailable):
 class EngineLine:
     """A few connections, each opened when the others are busy.
 
-    Whatever is sent may be sent twice: it must not matter. What is past its limit of time is not sent again; an engine
+    A request may be sent twice, so it must be idempotent. A request past its time limit is not sent again; an engine
     that does not end it is killed.
     """
 
@@ -94,8 +94,8 @@ class EngineLine:
         self._check: Callable[[], None] = lambda: None
 
     def until(self, cancelled: threading.Event | None) -> "EngineLine":
-        """This line for a caller who may leave: the engine then stops, and Unavailable is raised. For what changes
-        nothing, or can be undone on the line itself."""
+        """This line for a caller that may cancel: the engine then stops, and Unavailable is raised. Only for statements
+        that change nothing, or can be undone on the line itself."""
         line = copy(self)
         line._cancelled = cancelled
         return line
@@ -111,7 +111,7 @@ class EngineLine:
         self, sql: str, parameters: dict[str, Any], attached: dict[str, str] | None = None, field: str = "sql"
     ) -> dict[str, Any]:
         """A query of a caller, if the SQL policy allows it. `attached` are other portals' databases, by their names in
-        it; `field` is the argument that is to blame."""
+        it; `field` is the argument that errors name."""
         request = {"op": "query", "sql": sql, "parameters": parameters, "attached": attached or {}}
         with self._acquire(self._queries, MAX_WAIT_S):
             answer: dict[str, Any] = json.loads(self._ask(request, self._limits["max_execution_time"], field=field))
@@ -122,7 +122,7 @@ class EngineLine:
         return self._state({"op": "run", "sql": sql, "parameters": parameters or {}}, data)
 
     def run_once(self, sql: str, data: bytes = b"", parameters: dict[str, Any] | None = None) -> None:
-        """A statement that must not be sent again unseen. Raises Interrupted if the engine ends meanwhile."""
+        """A statement that must not be sent twice. Raises Interrupted if the engine ends meanwhile."""
         self._state({"op": "run", "sql": sql, "parameters": parameters or {}}, data, once=True)
 
     def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
@@ -130,7 +130,7 @@ class EngineLine:
         return [json.loads(line) for line in lines]
 
     def run_afresh(self, sql: str, made: str | None = None) -> bytes:
-        """A statement of our own, on a connection of its own. `made` is what it makes in staging."""
+        """A statement of our own, on a connection of its own. `made` is the file it makes in staging."""
         return self._state({"op": "run afresh", "sql": sql, "made": made})
 
     def export(self, sql: str, path: Path, format_: str, max_bytes: int, field: str = "query") -> int:
@@ -143,18 +143,18 @@ class EngineLine:
             return int(self._ask(request, MAX_EXPORT_S + MAX_COUNT_S, field=field))
 
     def check_archive(self, name: str) -> None:
-        """Raises archive.Damaged unless a staged portal file makes plain tables only."""
+        """Raises archive.DamagedArchive unless a staged portal file makes plain tables only."""
         self._state({"op": "check archive", "name": name})
 
     def check_restored(self, database: str) -> None:
-        """Raises archive.Damaged unless what was restored from a portal file are plain tables only."""
+        """Raises archive.DamagedArchive unless a restored portal file has plain tables only."""
         self._state({"op": "check restored", "database": database})
 
     def close(self) -> None:
         self._drop_free()
 
     def dismiss(self, timeout_s: float = LEAVE_TIMEOUT_S) -> None:
-        """Have the engine leave, if one has the portal open. Raises Unavailable if it does not within `timeout_s`."""
+        """End the engine, if one has the portal open. Raises Unavailable if it does not end within `timeout_s`."""
         self.close()
         deadline, is_requested = time.monotonic() + timeout_s, False
         while is_running(self._folder):
@@ -203,7 +203,7 @@ class EngineLine:
     def _answer(
         self, header: dict[str, Any], timeout_s: int, data: bytes, *, once: bool = False
     ) -> tuple[dict[str, Any], bytes]:
-        """Raises Overdue for a request whose time is over."""
+        """Raises Overdue for a request past its time limit."""
         for _ in range(MAX_ATTEMPTS):
             with ExitStack() as closing:
                 identity = frames.folder_identity(self._folder)
@@ -216,14 +216,14 @@ class EngineLine:
                 except OSError as exc:  # it has ended
                     self._drop_free()
                     if once:
-                        raise Interrupted("The engine of this portal went away. Try again.") from exc
+                        raise Interrupted("The engine of this portal ended. Try again.") from exc
                     if time.monotonic() > deadline:
                         raise Overdue from exc
                 else:
                     closing.pop_all()
                     self._free.append((identity, wire))
                     return answer
-        raise Unavailable("The engine of this portal does not stay up. Look at the log; nothing was changed.")
+        raise Unavailable("The engine of this portal ends again and again. Look at the log; nothing was changed.")
 
     def _exchange(
         self, wire: socket.socket, deadline: float, header: dict[str, Any], data: bytes

@@ -1,4 +1,4 @@
-"""Connections to chDB: one that runs statements, and one that can only read what the SQL policy lets through."""
+"""Connections to chDB: one that runs statements, and one that can only read, within the SQL policy."""
 
 import json
 import time
@@ -8,13 +8,13 @@ from typing import Any, Self
 from memory_mcp.engines.chdb import sql_policy
 from memory_mcp.engines.chdb.parameters import encoded, literal, prepared
 
-CHDB_ERRORS = (RuntimeError, ValueError)  # of chDB itself, and of what it gives where that is no text or no JSON
-MAX_RESULT_BYTES = 4 * 1024 * 1024  # of the rows a query gives, as JSON; answers to callers are far smaller
+CHDB_ERRORS = (RuntimeError, ValueError)  # errors of chDB itself, and of results that are no text or no JSON
+MAX_RESULT_BYTES = 4 * 1024 * 1024  # of the rows of a result, as JSON; answers to callers are far smaller
 
 
 class ChdbConnection:
-    """One connection to the engine. It is opened again after a failure: chDB puts what a query had written when it
-    failed before the answer of the next."""
+    """One connection to the engine. It is opened again after a failure: chDB would put the partial output of the failed
+    query before the answer to the next one."""
 
     def __init__(self, open_: Callable[[], Any]) -> None:
         self._open = open_
@@ -41,7 +41,7 @@ class ChdbConnection:
 
 
 class Reader:
-    """A connection that can only read, and only what the SQL policy lets through."""
+    """A connection that can only read, and runs only queries that the SQL policy allows."""
 
     def __init__(self, connection: ChdbConnection, vet: Callable[[str, Mapping[str, str]], sql_policy.Vetted]) -> None:
         self._connection = connection

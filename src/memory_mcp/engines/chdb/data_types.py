@@ -1,7 +1,7 @@
 """Which data types a query may name and a portal file's table may have: those that hold values.
 
-States of aggregate functions are not among them. The engine believes what such a state says of itself, so one that was
-made up can keep it busy for ever, or worse.
+States of aggregate functions are not among them. The engine does not check the contents of such a state, so a
+forged one can keep it busy for ever, or worse.
 """
 
 import re
@@ -20,7 +20,7 @@ _ALLOWED = {
     *("Point", "Ring", "LineString", "MultiLineString", "MultiPoint", "Polygon", "MultiPolygon", "Geometry", "QBit"),
 }
 _STATES = ("aggregatefunction", "simpleaggregatefunction")
-# What the text of a type consists of. No escapes outside of texts: `Aggregate\x46unction` is a name to the engine, too.
+# The tokens of a type's text. No escapes outside of texts: `Aggregate\x46unction` is a name to the engine, too.
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<word>[A-Za-z_][A-Za-z0-9_]*)
@@ -43,7 +43,7 @@ class DataTypes:
 
     @classmethod
     def listed(cls, rows: Iterable[dict[str, Any]]) -> "DataTypes":
-        """From what system.data_type_families says."""
+        """From the rows of system.data_type_families."""
         allowed = [row for row in rows if (row["alias_to"] or row["name"]) in _ALLOWED]
         return cls(
             exact={row["name"] for row in allowed},

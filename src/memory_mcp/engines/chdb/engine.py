@@ -43,13 +43,13 @@ class Engine:
         self._address = f"{folder / 'db'}?config-file={HERE / 'config.xml'}&backups.allowed_path={folder / 'staging'}"
         self._owner = ChdbConnection(self._as_owner)
         self._writing = threading.Lock()
-        self._writer: EngineClient | None = None  # for whom, if that is a statement that stops
+        self._writer: EngineClient | None = None  # the client, for a statement that stops when it leaves
         self._inspector = Inspector(ChdbConnection(self._as_owner))
         self._clean()
         self._vetting = QueryVetting(self._inspector)
 
     def _clean(self) -> None:
-        """Remove what servers and engines that stopped have left unfinished."""
+        """Remove unfinished tables and files of stopped servers and engines."""
         attached = f"SELECT name FROM system.databases WHERE startsWith(name, '{ATTACHED_PREFIX}')"
         for name in self._inspector.read(attached).split():
             self._owner.run(f"DROP DATABASE IF EXISTS {name} SYNC", {})
@@ -86,7 +86,7 @@ class Engine:
     def run_on_new_connection(self, client: EngineClient, sql: str, made: str | None, *, stops: bool) -> bytes:
         """A statement that needs a connection of its own: BACKUP and RESTORE after others fail on theirs.
 
-        `made` is what it makes in staging. `stops` is whether it does when its client leaves.
+        `made` is the file it makes in staging. `stops`: whether the statement stops when its client leaves.
         """
         with (
             ChdbConnection(partial(self._connect, client.tag if stops else "")) as connection,
@@ -98,7 +98,7 @@ class Engine:
 
     @contextmanager
     def _staging(self, client: EngineClient, path: str | None) -> Iterator[None]:
-        """A file in staging, which may be left of an earlier attempt. It is removed if the block fails, or if the
+        """A file in staging, which an earlier attempt may have left. It is removed if the block fails, or if the
         client has left."""
         client.check_waiting()
         if path is None:
@@ -129,7 +129,7 @@ class Engine:
         return Reader(ChdbConnection(partial(self._as_reader, limits, tag)), self._vetting.vet)
 
     def stop(self, client: EngineClient) -> bool:
-        """Stop the statements of a client that has left. Whether there were any."""
+        """Stop the statements of a client that has left. Returns whether there were any."""
         sql = "KILL QUERY WHERE Settings['log_comment'] = {tag:String} ASYNC"
         return bool(self._inspector.read(sql, tag=client.tag))
 
@@ -159,7 +159,7 @@ class Engine:
         return connection
 
     def export(self, client: EngineClient, sql: str, path: str, format_: str, limits: dict[str, int]) -> bytes:
-        """Write what a caller's query gives to a file of ours, within these limits. How many rows that was."""
+        """Write the result of a caller's query to a file of ours, within these limits. Returns the number of rows."""
         with self._staging(client, path):
             reader = self.reader(
                 {
@@ -186,7 +186,7 @@ class Engine:
         return b""
 
     def check_restored(self, database: str) -> bytes:
-        """Raises archive.DamagedArchive unless what RESTORE has made of a file are plain tables only."""
+        """Raises archive.DamagedArchive unless RESTORE has made plain tables only."""
         kind = "SELECT engine FROM system.databases WHERE name = {name:String}"
         if self._inspector.read(kind, name=database) != "Atomic\n":
             raise archive.DamagedArchive("This portal file makes no plain database.")
@@ -204,7 +204,7 @@ class Engine:
         # {"a.b": 1} is not {"a": {"b": 1}}. And answers are small: threads to write them take longer than they save.
         connection.query(
             "SET json_type_escape_dots_in_keys = 1, output_format_parallel_formatting = 0, "
-            # Trees of queries, and what the engine makes of them, are longer than the queries themselves.
+            # Syntax trees, and the queries that the engine writes from them, are longer than the queries themselves.
             f"max_query_size = {MAX_TREE_BYTES}, max_threads = {MAX_THREADS}, log_comment = {literal(tag)}"
         )
         return connection

@@ -1,4 +1,4 @@
-"""What the engine says is wrong, in words for the caller: without its insides, and with what to do."""
+"""Error messages of the engine, reworded for the caller: without internals, and with a hint what to do."""
 
 import re
 
@@ -8,7 +8,7 @@ TOO_DEEP = (
 )
 TOO_LONG = "The query is too long. Give long lists as a parameter, like {names:Array(String)}, or ask in parts."
 
-# Where in a query, or in the engine, it went wrong: the caller knows the query, and does not need the rest.
+# Where in a query, or in the engine, the error occurred: the caller knows the query, and does not need the rest.
 _WHERE = re.compile(
     r"[:.,]? (?:\(?[Ii]n scope |\(?In query |[Ww]hile executing|[Ww]hile processing|Stack trace|There was an error on)"
     r".*",
@@ -82,7 +82,7 @@ _COLUMN = re.compile(r"while reading the value of key ([^)]+)\)|Column \d+,\s+na
 
 
 def plain_message(exc: Exception) -> str:
-    """What the engine says is wrong, without where in it that happened."""
+    """The engine's error message, without the location in the engine."""
     text = str(exc).rsplit("DB::Exception:", 1)[-1]
     text = _ASIDE.sub("", _FILE.sub("", text))
     text = " ".join(_WHERE.sub("", text.split("\n")[0]).split())
@@ -106,7 +106,7 @@ def is_of_a_parameter(exc: Exception) -> bool:
 
 
 def misfit(message: str, first: int) -> str:
-    """Which record does not fit, if the engine says so. `first` is what the first one is called."""
+    """Which record does not fit, if the engine names it. `first` is the number of the first record."""
     row, column = _ROW.search(message), _COLUMN.search(message)
     if row is None:
         return f"a record does not fit. {message}".strip()

@@ -1,4 +1,4 @@
-"""Messages between a server and an engine process: a JSON header, and bytes that go with it."""
+"""Messages between a server and an engine process: a JSON header and a binary payload."""
 
 import json
 import os
@@ -7,14 +7,14 @@ import struct
 from pathlib import Path
 from typing import Any
 
-LOCK = ".broker.lock"  # in a portal's folder: held by its engine, and names that one's socket and process
+LOCK = ".broker.lock"  # lock file in a portal's folder: its engine holds it, and writes its socket and process id to it
 UNFINISHED_COPY = "_copy_"  # prefix of the names of tables that are being rewritten
-GRACE_S = 2.0  # that a request may take beyond its limit before its engine is ended
+GRACE_S = 2.0  # beyond the time limit of a request, before its engine is ended
 _LENGTHS = struct.Struct(">IQ")  # of the header and of the bytes
 
 
 def folder_identity(folder: int | Path) -> list[int] | None:
-    """Which folder lies at a path, or is open: device and inode. None if there is none.
+    """Device and inode of the folder at a path, or of an open one. None if there is none.
 
     An engine has its folder open, so no other folder gets its inode while the engine runs.
     """

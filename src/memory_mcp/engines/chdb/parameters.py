@@ -1,4 +1,4 @@
-"""Values as chDB takes them for `{name:Type}`: it parses what it is given as escaped TSV."""
+"""Values for the query parameters of chDB, `{name:Type}`, which it parses as escaped TSV."""
 
 import math
 import re
@@ -16,7 +16,7 @@ _DIGITS = re.compile(r"[+-]?\d+")
 
 
 class Unfit(ValueError):
-    """The value is none of its type: the engine would bend it. The message says which."""
+    """The value does not fit its type, and the engine would silently change it. The message names it."""
 
 
 _ESCAPED = {
@@ -45,16 +45,16 @@ def encoded(value: Any) -> str:
 
 
 def prepared(name: str, value: Any, kind: str) -> Any:
-    """A value for a parameter of a type, times as the engine reads them. Raises Unfit for one the engine would bend."""
+    """A value for a parameter of a type, times as the engine reads them. Raises Unfit for one that would change."""
     if not fits(value, kind):
         raise Unfit(f"The value of {name!r} does not fit {kind}.")
     return _with_moments(value, kind)
 
 
 def fits(value: Any, kind: str) -> bool:
-    """Whether a value is not one that the engine silently makes another of: it wraps whole numbers that are too wide
-    and rounds them in fractions, reads null in a list and an empty text as zero, takes nan for a number, finds a time
-    in almost anything and moves it to the nearest that its type has."""
+    """Whether the engine stores a value unchanged. It silently wraps whole numbers that are too wide and rounds them in
+    fractions, reads null in a list and an empty text as zero, accepts nan as a number, parses almost anything as a time
+    and moves it to the nearest one that the type has."""
     if kind.startswith("Nullable("):
         return value is None or fits(value, kind[9:-1])
     if kind.startswith("Array(") and isinstance(value, list):
@@ -81,7 +81,7 @@ def fits(value: Any, kind: str) -> bool:
 
 
 def would_round(value: int) -> bool:
-    """Whether a fraction of 64 bits holds another whole number than this."""
+    """Whether a fraction of 64 bits cannot represent this whole number exactly."""
     return abs(value) > EXACT and (value.bit_length() > _MAX_FRACTION_BITS or int(float(value)) != value)
 
 
@@ -99,7 +99,7 @@ def _is_fraction(value: Any) -> bool:
 
 
 def _is_moment_of(text: str, kind: str) -> bool:
-    """Whether a text is a date or time that there is, and that a type has."""
+    """Whether a text is a valid date or time within the range of a type."""
     if not _ISO.fullmatch(text):
         return False
     try:
@@ -135,7 +135,7 @@ def _with_moments(value: Any, kind: str) -> Any:
 
 
 def _moment(text: str, kind: str) -> str:
-    """A time that names its zone, in the zone and to the digit that a type has. Others are handed through."""
+    """A time that names its zone, in the zone and to the digit that a type has. Others are returned unchanged."""
     type_ = _MOMENT.match(kind)
     try:
         found = datetime.fromisoformat(text)
@@ -151,7 +151,7 @@ def _moment(text: str, kind: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text as it stands in SQL."""
+    """A text as an SQL literal."""
     return _literal(text)
 
 

@@ -30,7 +30,7 @@ class PortalFolderHandle:
 
 
 def acquire_lock(folder: Path) -> int | None:
-    """The lock of a portal, which goes with the process; None if another process has the portal open."""
+    """The lock of a portal, freed when the process ends; None if another process has the portal open."""
     lock = os.open(folder / frames.LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not lock_handle(lock, LEAVE_GRACE_S, poll_interval_s=POLL_INTERVAL_S / 4):
         return None
@@ -39,7 +39,7 @@ def acquire_lock(folder: Path) -> int | None:
 
 
 def bind(folder: Path) -> socket.socket:
-    """A socket in the portal's folder, or, if its address were too long, in one that no other user can enter."""
+    """A socket in the portal's folder, or, if its path is too long, in a folder that no other user can enter."""
     path = folder / "engine.sock"
     if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
         name = sha256(os.fsencode(folder.resolve())).hexdigest()[:24]
@@ -51,7 +51,7 @@ def bind(folder: Path) -> socket.socket:
 
 
 def _runtime_folder() -> Path:
-    """This user's alone. Where another user has made one by that name, one with a random name takes its place."""
+    """A folder for this user alone. If another user has created one by that name, it gets a random name."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     is_usable = runtime and len(runtime) < 50 and os.access(runtime, os.W_OK)
     base = Path(runtime if is_usable else "/tmp")  # noqa: S108  # TMPDIR may be long, and is the engine's own
@@ -65,5 +65,5 @@ def _runtime_folder() -> Path:
 
 
 def unlink(bound: socket.socket) -> None:
-    with suppress(OSError):  # it may lie where the sandbox lets nothing be removed
+    with suppress(OSError):  # the sandbox may forbid to remove it
         Path(bound.getsockname()).unlink()

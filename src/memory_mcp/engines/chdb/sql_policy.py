@@ -28,9 +28,9 @@ _SAFE_OTHERS = {
     *("variantElement", "variantType", "getSubcolumn", "currentDatabase", "version", "isDecimalOverflow"),
     *("defaultValueOfArgumentType", "throwIf", "caseWithExpression"),
 }
-# What the parser makes of syntax; the engine lists no such functions.
+# Functions that the parser makes from operators; the engine does not list them.
 _SYNTAX = {"lambda", "exists", "grouping", "untuple", "array", "tuple", "not", "cast", "interval"}
-# In a safe category, and still not wanted: they read models, or pass names of functions on.
+# In a safe category, but refused: they read models, or call functions by name.
 _UNWANTED = {
     *("formatRow", "formatRowNoNewline", "detectLanguage", "detectLanguageMixed", "detectLanguageUnknown"),
     *("detectCharset", "detectProgrammingLanguage", "detectTonality", "stem", "lemmatize", "synonyms", "flameGraph"),
@@ -67,15 +67,15 @@ _PARAMETER = re.compile(
     r"Array\((String|U?Int\d+|Float\d+|UUID|Date|DateTime(64\(\d\))?)\)|Map\(String, ?String\))\)?$"
 )
 _STATE = re.compile("aggregatefunction", re.IGNORECASE)
-_STATES = ("State", "Merge", "MergeState", "SimpleState")  # combinators that carry raw states about
-DATABASE = "portal"  # what every portal's is called
-ATTACHED_PREFIX = "lent_"  # what the names of other portals' databases start with; users.xml lets readers in
+_STATES = ("State", "Merge", "MergeState", "SimpleState")  # combinators that expose raw states
+DATABASE = "portal"  # the name of every portal's database
+ATTACHED_PREFIX = "lent_"  # prefix of the names of other portals' databases; users.xml allows readers in
 MAX_QUERY_CHARS = 65_536  # characters of a query
 
 
 @dataclass(frozen=True)
 class Vetted:
-    """A query that may run, as the engine writes it down, and the types of its parameters."""
+    """A query that may run, as the engine formats it, and the types of its parameters."""
 
     text: str
     parameters: Mapping[str, str]
@@ -91,7 +91,7 @@ class TooMuch(Exception):
 
 @dataclass(frozen=True)
 class Functions:
-    """What the engine can compute, and which of it is harmless."""
+    """The functions of the engine, and which of them are harmless."""
 
     known: Set[str]  # lower case
     safe: Set[str]
@@ -99,7 +99,7 @@ class Functions:
     aggregates: Set[str]
     combinators: tuple[str, ...]
     in_operators: Set[str]  # lower case
-    meant: Mapping[str, str]  # what other names stand for, lower case
+    meant: Mapping[str, str]  # the function that an alias stands for, lower case
     types: DataTypes
 
     @classmethod
@@ -110,7 +110,7 @@ class Functions:
         table_functions: Iterable[str],
         types: DataTypes,
     ) -> "Functions":
-        """From what system.functions and its like say."""
+        """From the rows of system.functions and similar tables."""
         rows = list(rows)
         by_name = {row["name"]: row for row in rows}
         safe = [(row, by_name.get(row["alias_to"], row)) for row in rows]
@@ -225,8 +225,8 @@ class _Inspection:
         self._check_names(name, arguments, is_table=is_table)
 
     def _check_names(self, function: str, arguments: list[Node], *, is_table: bool) -> None:
-        """Types and aggregate functions that are named in texts: such a text is written out, and means what is allowed.
-        One that is computed, or comes in a parameter, can mean anything."""
+        """Types and aggregate functions that are named in texts: such a text must be a literal, and name
+        something allowed. One that is computed, or comes in a parameter, could name anything."""
         plain = function.lower()
         plain = self.functions.meant.get(plain, plain)
         if is_table:
@@ -245,7 +245,7 @@ class _Inspection:
                 raise QueryRefused(f"{function}: the {kind} {text!r} is not possible here.")
 
     def _check_structure(self, function: str, arguments: list[Node]) -> None:
-        """The first argument of values(…) may be a text that names columns and their types. It is written out."""
+        """The first argument of values(…) may be a text that names columns and their types. It must be a literal."""
         first = arguments[0] if arguments else {}
         if (structure := _text(first)) is not None:
             if not self._is_structure(structure):
@@ -321,7 +321,7 @@ def renamed(node: Any, databases: Mapping[str, str], tables: Mapping[str, Set[st
 
 
 def _text(node: Node) -> str | None:
-    """The text that a node is, written out; None for anything else."""
+    """The text of a node that is a literal; None for anything else."""
     value = node.get("value") if node.get("type") == "Literal" else None
     return str(value["value"]) if isinstance(value, dict) and value.get("field_type") == "String" else None
 
@@ -331,7 +331,7 @@ def _parts(node: Node) -> list[str]:
 
 
 def nodes_of(node: Any, key: str = "") -> Iterable[tuple[Node, str]]:
-    """Every node of a tree with the name under which it hangs, but not the values of literals."""
+    """Every node of a tree with its key in the parent, but not the values of literals."""
     if isinstance(node, dict):
         if "field_type" in node and "type" not in node:
             return

@@ -21,7 +21,7 @@ class Inspector:
         self._lock = threading.Lock()
 
     def read(self, sql: str, /, **parameters: str) -> str:
-        """What a statement of ours gives, as text."""
+        """The result of a statement of ours, as text."""
         format_ = "" if " FORMAT " in sql else " FORMAT TSVRaw"
         with self._lock:
             return self._connection.run(sql + format_, parameters).decode()
@@ -55,7 +55,7 @@ class QueryVetting:
         self._vetted.clear()
 
     def vet(self, sql: str, attached: Mapping[str, str]) -> sql_policy.Vetted:
-        """A query as the engine itself would write it down, once it is known to be harmless. Raises
+        """A query as the engine itself formats it, once it is known to be harmless. Raises
         sql_policy.QueryRefused.
 
         `attached` are the databases of other portals that it may read, by the names that it uses for them.
@@ -81,7 +81,7 @@ class QueryVetting:
             _check_length(exc)
             raise
         text = text.removesuffix("\n")
-        if (again := self._inspector.parse(text)) != tree:  # what is written down is run, so it is checked, too
+        if (again := self._inspector.parse(text)) != tree:  # the formatted query is what runs, so it is checked, too
             sql_policy.check(again, self.functions, tables)
         return sql_policy.Vetted(text, sql_policy.parameters(again))
 
@@ -100,6 +100,6 @@ def _functions(inspector: Inspector) -> sql_policy.Functions:
 
 
 def _check_length(exc: Exception) -> None:
-    """Raises sql_policy.TooMuch if what the engine says is that a query is too long or too deep."""
+    """Raises sql_policy.TooMuch if the engine reports that a query is too long or too deep."""
     if (message := error_messages.plain_message(exc)) in (error_messages.TOO_DEEP, error_messages.TOO_LONG):
         raise sql_policy.TooMuch(message) from exc

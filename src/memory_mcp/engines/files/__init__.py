@@ -1,1 +1,1 @@
-"""Files: taking turns, whole writes, and folders nothing can lead out of."""
+"""Files: locks, atomic writes, and folders that no path can leave."""

@@ -88,10 +88,11 @@ def sync(path: Path) -> None:
 
 
 def remove_unfinished(folder: FolderEntry, now: float) -> None:
-    """Remove what a crash left. A young one may be a living writer's, whose turn is another: folders lie in folders."""
+    """Remove unfinished files of crashed writers. A recent one is kept: its writer may still run, with the
+    lock of another folder."""
     for name in os.listdir(folder.here):
         if name.startswith(".") and name.endswith(UNFINISHED):
-            with suppress(OSError):  # gone by now
+            with suppress(OSError):  # it is removed by now
                 part = folder.beside(name)
                 found = part.status()
                 if max(found.st_mtime, found.st_ctime) < now - ABANDONED:
@@ -122,16 +123,16 @@ def _keep_permissions(target: FolderEntry, fd: int) -> None:
 
 
 def _rename_to_new(part: FolderEntry, target: FolderEntry) -> None:
-    if rename_to_new(part, target) or _linked(part, target):
+    if rename_to_new(part, target) or _link(part, target):
         return
-    with suppress(FileNotFoundError):  # all that is left: look, then rename
+    with suppress(FileNotFoundError):  # the last resort: check, then rename
         target.status()
         raise FileExistsError(target.name)
     part.rename(target)
 
 
-def _linked(part: FolderEntry, target: FolderEntry) -> bool:
-    """False, and nothing is done, where there are no links. Raises FileExistsError if the name is taken."""
+def _link(part: FolderEntry, target: FolderEntry) -> bool:
+    """False, and nothing is done, without hard links. Raises FileExistsError if the name is taken."""
     try:
         os.link(part.path, target.path, src_dir_fd=part.fd, dst_dir_fd=target.fd)
     except NotImplementedError:

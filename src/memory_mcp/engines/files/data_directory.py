@@ -88,8 +88,8 @@ def make_private_folder(folder: Path) -> None:
 
 
 def _holds_other_files(folder: Path) -> bool:
-    """Whether a folder that becomes a data directory held anything before, beside our lock and settings, and what
-    another implementation of the specifications of vault and graph keeps there."""
+    """Whether a folder that becomes a data directory held other files before than our lock and settings, and
+    the files of another implementation of the vault and graph specifications."""
     ours = {"in-use.lock", "config.toml", "stores.yaml", "stores.yaml.lock", "projects", "archive"}
     adopted = ("memory.db", "_meta.db")
     return any(name not in ours and not name.startswith(adopted) for name in os.listdir(folder))
@@ -127,9 +127,9 @@ def _make_private(folder: Path, tenants: list[Path]) -> None:
 
 
 def _close_to_others(path: Path) -> bool:
-    """Remove the permissions of group and others. Whether there were any.
+    """Remove the permissions of group and others. Returns whether there were any.
 
-    Symlinks, and what belongs to another user, stay as they are."""
+    Symlinks and files of other users stay as they are."""
     with suppress(OSError):
         found = path.lstat()
         kind_is_ours = stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)

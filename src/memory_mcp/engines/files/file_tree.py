@@ -14,13 +14,13 @@ from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.engines.files.staging import PREFIX
 
 MARKDOWN = ".md"
-UNSETTLED = 50_000_000  # nanoseconds after its last change in which a file may change again without a trace in its time
+UNSETTLED = 50_000_000  # nanoseconds after a change in which a second one may leave the file's time as it is
 Signature = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What could not be copied, and why."""
+    """A file that could not be copied, and why."""
 
     path: str
     why: str
@@ -32,15 +32,15 @@ class Tree:
 
     folder: Path
     copy: Path
-    name: str  # what its files' names in the archive start with
+    name: str  # prefix of its files' names in the archive
     markdown_only: bool
     hidden: bool = True  # whether names that start with a dot are copied, too
     left_out: list[LeftOut] = field(default_factory=list)
     _copied: dict[str, Signature] = field(default_factory=dict)
 
     def follow(self) -> None:
-        """Bring the copy in line with the folder. The second time only what has changed is read: that is fast, and
-        done while the folder is locked, so that the copy is the folder at that moment."""
+        """Update the copy. The second time only changed files are read: that is fast, and is done while the folder is
+        locked, so that the copy shows the folder at one moment."""
         found = dict(self._walk(self.folder, ""))
         for path in self._copied.keys() - found.keys():
             (self.copy / path).unlink(missing_ok=True)
@@ -67,7 +67,7 @@ class Tree:
             ):
                 shutil.copyfileobj(reading, writing)
             os.utime(target, ns=(found.st_mtime_ns, found.st_mtime_ns))
-        except FileNotFoundError:  # gone by now
+        except FileNotFoundError:  # it is removed by now
             return False
         except (OSError, UnicodeEncodeError) as exc:
             why = exc.strerror if isinstance(exc, OSError) else None
@@ -77,10 +77,10 @@ class Tree:
         return True
 
     def _walk(self, folder: Path, way: str) -> Iterator[tuple[str, Signature]]:
-        """Every regular file, and of which time, size and identity it is. Symlinks are not followed."""
+        """Every regular file with its time, size and identity. Symlinks are not followed."""
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError:  # gone by now, or not ours to read
+        except OSError:  # it is removed by now, or may not be read
             return
         for entry in entries:
             is_hidden = entry.name.startswith(".")

@@ -1,6 +1,6 @@
-"""Renaming in one step: two names change places, or a name is used only if it is free.
+"""Atomic renames: exchange two files, or use a name only if it is free.
 
-Linux can do both at once (renameat2). Elsewhere they say that they cannot.
+Linux has both (renameat2). Elsewhere these functions return False.
 """
 
 import ctypes
@@ -16,16 +16,16 @@ _NO_REPLACE, _EXCHANGE = 1, 2
 
 
 def exchange(one: FolderEntry, other: FolderEntry) -> bool:
-    """False, and nothing is done, where the system or its disk cannot. Raises FileNotFoundError if one is missing."""
-    return _renamed(one, other, _EXCHANGE)
+    """False, and nothing is done, where the system or disk cannot. Raises FileNotFoundError if one is missing."""
+    return _rename(one, other, _EXCHANGE)
 
 
 def rename_to_new(one: FolderEntry, other: FolderEntry) -> bool:
-    """False, and nothing is done, where the system or its disk cannot. Raises FileExistsError if the name is taken."""
-    return _renamed(one, other, _NO_REPLACE)
+    """False, and nothing is done, where the system or disk cannot. Raises FileExistsError if the name is taken."""
+    return _rename(one, other, _NO_REPLACE)
 
 
-def _renamed(one: FolderEntry, other: FolderEntry, how: int) -> bool:
+def _rename(one: FolderEntry, other: FolderEntry, how: int) -> bool:
     renameat2 = _renameat2()
     if renameat2 is None or one.fd is None or other.fd is None:
         return False

@@ -1,7 +1,7 @@
-"""A folder that nothing leads out of: no `..`, and no symlink, not even one swapped in while we look.
+"""A folder that no path can leave: not by `..`, nor by a symlink, not even one that is created meanwhile.
 
-Each step goes from an open folder to the next and never follows a symlink unseen; one that stays inside is followed by
-hand. Windows cannot open relative to a folder: there each folder is resolved and checked before use.
+Each step goes from an open folder to the next and never follows a symlink unchecked; one that stays inside is resolved
+here. Windows cannot open relative to a folder: there each folder is resolved and checked before use.
 """
 
 import errno
@@ -15,19 +15,19 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 HAS_DIR_FD = os.open in os.supports_dir_fd
-MAX_SYMLINKS = 40  # followed on one way
+MAX_SYMLINKS = 40  # followed on one path
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _FILE = (
     os.O_RDONLY
     | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # a pipe must not keep us waiting
+    | getattr(os, "O_NONBLOCK", 0)  # opening a pipe must not block
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
 
 
 class Outside(OSError):
-    """The way leads out of the folder."""
+    """The path leads out of the folder."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class FolderEntry:
             os.close(fd)
 
     def status(self) -> os.stat_result:
-        """Of the entry itself, were it a symlink."""
+        """Of the entry itself, also if it is a symlink."""
         return os.stat(self.path, dir_fd=self.fd, follow_symlinks=False)
 
     def file_status(self) -> os.stat_result:
@@ -82,7 +82,7 @@ class FolderEntry:
 
     @contextmanager
     def opened(self) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-        """A regular file, to be read, and what it is."""
+        """A regular file, open for reading, and its status."""
         fd = os.open(self.path, _FILE, dir_fd=self.fd)
         try:
             found = os.fstat(fd)
@@ -94,13 +94,13 @@ class FolderEntry:
             os.close(fd)
 
     def read(self, max_bytes: int) -> tuple[bytes, os.stat_result]:
-        """Up to `max_bytes` bytes of a regular file and what it was when they were read."""
+        """Up to `max_bytes` bytes of a regular file, and its status when they were read."""
         with self.opened() as (file, found):
             # A buffer of `max_bytes` bytes is made only for a file that needs one.
             return file.read() if found.st_size < max_bytes else file.read(max_bytes), found
 
     def mode_of_new(self, usual: int) -> int:
-        """What is made in a folder that only its owner may read is for the owner alone."""
+        """The mode of a new file: for its owner alone if the folder is."""
         found = os.stat(self.here)
         return usual if found.st_mode & 0o077 else usual & 0o700
 
@@ -111,7 +111,7 @@ class FolderEntry:
         os.replace(self.path, target.path, src_dir_fd=self.fd, dst_dir_fd=target.fd)
 
     def sync_folder(self) -> None:
-        """See to it that a name made or removed here survives a power cut."""
+        """Make a created or removed name survive a power cut."""
         if self.fd is not None:
             os.fsync(self.fd)
 
@@ -128,17 +128,17 @@ class Root:
 
     @contextmanager
     def folder(self, parts: Sequence[str], *, make: bool = False, mode: int = 0o777) -> Iterator[FolderEntry]:
-        """The open folder at the end of a way, as a place without a name; `make` makes what is missing of it.
+        """The open folder at a path, as an entry without a name. With `make`, missing folders are created.
 
-        Raises FileNotFoundError or NotADirectoryError, and Outside if the way leads out.
+        Raises FileNotFoundError or NotADirectoryError, and Outside if the path leads out.
         """
         making = mode if make else None
         with ExitStack() as opened:
-            yield self._checked(parts, making) if not HAS_DIR_FD else self._walked(parts, making, opened)
+            yield self._checked(parts, making) if not HAS_DIR_FD else self._walk(parts, making, opened)
 
     @contextmanager
     def place(self, parts: Sequence[str], *, make: bool = False) -> Iterator[FolderEntry]:
-        """Where the last part is or would be: a symlink there that stays inside is followed."""
+        """The entry at a path, which may not exist yet. A symlink there that stays inside is followed."""
         if not HAS_DIR_FD:
             real = self._resolved(self._checked(parts[:-1], 0o777 if make else None).folder / parts[-1])
             yield FolderEntry(None, real.parent, real.name)
@@ -148,22 +148,22 @@ class Root:
                 raise _no_file("..")
             with self.folder(parts[:-1], make=make) as folder:
                 target = folder.beside(parts[-1])
-                led = self._led(parts[:-1], target)
+                led = self._link_target(parts[:-1], target)
                 if led is None:
                     yield target
                     return
                 parts = led
         raise OSError(errno.ELOOP, "too many symlinks", parts[-1])
 
-    def _led(self, folder: Sequence[str], target: FolderEntry) -> Sequence[str] | None:
-        """The way a symlink goes on; None if there is none."""
+    def _link_target(self, folder: Sequence[str], target: FolderEntry) -> Sequence[str] | None:
+        """The path that a symlink leads to; None if the entry is no symlink."""
         link = _link(target.path, target.fd)
         if link is None:
             return None
-        from_top, led = self._ahead(link)
+        from_top, led = self._target_parts(link)
         return [*([] if from_top else folder), *led]
 
-    def _walked(self, parts: Sequence[str], making: int | None, opened: ExitStack) -> FolderEntry:
+    def _walk(self, parts: Sequence[str], making: int | None, opened: ExitStack) -> FolderEntry:
         stack = [_open_folder(self.path, None)]
         opened.callback(_close, stack)
         way: list[str] = []
@@ -188,7 +188,7 @@ class Root:
                 link = _link(part, stack[-1])
                 if link is None or links > MAX_SYMLINKS:
                     raise
-                from_top, led = self._ahead(link)
+                from_top, led = self._target_parts(link)
                 if from_top:
                     _close(stack, keep=1)
                     way = []
@@ -200,8 +200,8 @@ class Root:
                 raise _outside()
         return FolderEntry(stack[-1], self.path.joinpath(*way), "")
 
-    def _ahead(self, link: str) -> tuple[bool, Sequence[str]]:
-        """Whether the way a symlink shows begins at the top of this folder, and its parts, `..` among them."""
+    def _target_parts(self, link: str) -> tuple[bool, Sequence[str]]:
+        """Whether the target of a symlink begins at the top of this folder, and its parts, which may contain `..`."""
         target = PurePosixPath(link)
         if not target.is_absolute():
             return False, target.parts

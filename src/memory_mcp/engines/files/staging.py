@@ -1,4 +1,4 @@
-"""A folder for what is being made. It does not stay, and what a killed process left of one goes with the next."""
+"""A temporary folder for unfinished files. It is deleted at the end; one of a killed process is deleted by the next."""
 
 import secrets
 import shutil
@@ -28,7 +28,7 @@ def staging(parent: Path) -> Iterator[Path]:
 
 
 def abandoned(parent: Path) -> list[Path]:
-    """Those whose process is gone."""
+    """Staging folders of processes that have ended."""
     return [path for path in parent.glob(f"{PREFIX}*") if is_free(path)]
 
 

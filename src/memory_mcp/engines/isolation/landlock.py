@@ -1,6 +1,6 @@
-"""Landlock: what this process may open from now on, held by the Linux kernel. Elsewhere it does nothing.
+"""Landlock: the Linux kernel limits which paths this process may open. Elsewhere this does nothing.
 
-`restrict` works on the calling thread and those it starts later, so it comes first of all.
+`restrict` works on the calling thread and those it starts later, so it must be called first.
 """
 
 import ctypes
@@ -33,7 +33,7 @@ def version() -> int:
 
 
 def restrict(readable: Iterable[Path], writable: Iterable[Path], *, network: bool = False) -> bool:
-    """From now on only these, and all below them; no TCP unless `network`. False if the system cannot do that."""
+    """Limit this process to these paths and all below; no TCP unless `network`. False if the system cannot do it."""
     known = version()
     if not known:
         return False

@@ -1,4 +1,4 @@
-"""What the operating system keeps a process from, as far as it can: files, and the network."""
+"""Limits of a process that the operating system enforces where it can: files and the network."""
 
 import sys
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ _NETWORK_FILES = ("/etc", "/usr/share", "/usr/local/share", "/run/systemd/resolv
 
 
 def restrict_files(readable: Iterable[Path], writable: Iterable[Path], *, network: bool = False) -> None:
-    """From now on this process can open these paths only, and read what Python needs to run. No TCP without
+    """Limit this process to these paths, and read what Python needs to run. No TCP without
     `network`."""
     python = (sys.prefix, sys.base_prefix, *filter(None, sys.path))
     more = _NETWORK_FILES if network else ()

@@ -44,7 +44,7 @@ _ARCHITECTURES: dict[str, tuple[int, set[int]]] = {
 
 
 def is_possible() -> bool:
-    """Whether this kernel and architecture have it."""
+    """Whether this kernel and architecture have seccomp filters."""
     if sys.platform != "linux" or platform.machine() not in _ARCHITECTURES:
         return False
     # There is no program at that address: EFAULT where the kernel knows filters, EINVAL or ENOSYS where it does not.
@@ -52,7 +52,7 @@ def is_possible() -> bool:
 
 
 def restrict() -> bool:
-    """From now on those calls fail with EPERM. False if the system cannot do that."""
+    """Make those calls fail with EPERM. False if the system cannot do that."""
     if not is_possible():
         return False
     program = _program(*_ARCHITECTURES[platform.machine()])

@@ -1,4 +1,4 @@
-"""The server's side: start a child process, call functions of this program in it, and stop it whatever happens.
+"""The server's side: start a child process, call functions of this program in it, and stop it in every case.
 
 Requests and answers are lines of JSON. Nothing that comes from the child is executed or unpickled.
 """

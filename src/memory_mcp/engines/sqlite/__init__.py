@@ -1,4 +1,4 @@
-"""The SQLite driver: connections, transactions, write turns, migrations. Knows no tables."""
+"""The SQLite driver: connections, transactions, write locks, migrations. Knows no tables."""
 
 from memory_mcp.engines.sqlite.database import Database, Read, Write
 

@@ -9,19 +9,19 @@ from typing import Literal
 
 import apsw
 
-BUSY = 5000  # milliseconds to wait for a program that does not take turns
+BUSY_TIMEOUT_MS = 5000  # milliseconds to wait for a program that does not use our lock
 Durability = Literal["full", "normal"]
 
 
 def connect(path: Path, durability: Durability) -> apsw.Connection:
-    connection = apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READWRITE)  # it never makes the file
-    connection.set_busy_timeout(BUSY)
+    connection = apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READWRITE)  # it never creates the file
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     # One plan for each statement: otherwise SQLite looks at the bound values, and compiles many of them at every call.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.pragma("synchronous", durability)
     connection.pragma("foreign_keys", "on")
     connection.pragma("cache_size", -64000)
-    connection.pragma("secure_delete", "on")  # what was deleted is overwritten, not only unlinked
+    connection.pragma("secure_delete", "on")  # deleted rows are overwritten, not only unlinked
     return connection
 
 

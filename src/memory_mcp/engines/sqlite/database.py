@@ -14,7 +14,7 @@ from memory_mcp.clock import Clock, precise_stamp, stamp, utc_now
 from memory_mcp.engines.files.atomic_write import sync
 from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLock
 from memory_mcp.engines.sqlite import migrations, sibling_files
-from memory_mcp.engines.sqlite.connections import BUSY, Durability, connect, leave_wal, transaction
+from memory_mcp.engines.sqlite.connections import BUSY_TIMEOUT_MS, Durability, connect, leave_wal, transaction
 from memory_mcp.errors import Invalid, NotFound, Unavailable, Unusable
 
 Row = tuple[Any, ...]
@@ -25,7 +25,7 @@ MAX_IDLE_READERS = 8  # readers kept for the next call: each holds pages of the 
 
 @dataclass(frozen=True)
 class Read:
-    """One consistent view of the file: what others commit meanwhile is not seen. `now` is when it was opened."""
+    """One consistent view of the file: later commits of others are not seen. `now` is when it was opened."""
 
     connection: apsw.Connection
     now: datetime
@@ -61,7 +61,7 @@ class Write(Read):
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """A part that fails by itself: what the block wrote is undone if it raises, and the rest may go on.
+        """A savepoint: the writes of the block are undone if it raises, and the transaction may go on.
 
         Raises Invalid for values that the file does not take.
         """
@@ -69,11 +69,11 @@ class Write(Read):
             with self.connection:  # a savepoint
                 yield
         except (apsw.SQLError, apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, OverflowError) as exc:
-            raise Invalid("The database does not take it.") from exc
+            raise Invalid("The database does not accept this value.") from exc
 
 
 class _File:
-    """The connections to one file on disk. A file of the same name that took its place is another."""
+    """The connections to one file on disk. A file that replaces it has a _File of its own."""
 
     def __init__(self, path: Path, durability: Durability, generation: int) -> None:
         self.generation = generation
@@ -116,7 +116,7 @@ class _File:
                 if keep:
                     self._idle.append(connection)
             if not keep:
-                self._let_go(connection)
+                self._release(connection)
 
     def close(self) -> None:
         with self._guard:
@@ -125,9 +125,9 @@ class _File:
             self._closed = True
             connections, self._idle = [*self._idle, self.writer], []
         for connection in connections:
-            self._let_go(connection)
+            self._release(connection)
 
-    def _let_go(self, connection: apsw.Connection) -> None:
+    def _release(self, connection: apsw.Connection) -> None:
         if not self._lies_there():
             leave_wal(connection)
         connection.close()
@@ -151,7 +151,7 @@ class Database:
         missing: Missing = "make",
         lock: Path | None = None,
     ) -> None:
-        """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable saying why not.
+        """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable with the reason.
 
         With `missing` "refuse", a missing file is never made: NotFound is raised. "make once" makes it now and refuses
         later. `lock` is the file that writers lock; by default, it lies beside this one.
@@ -184,7 +184,7 @@ class Database:
         """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the lock is not
         free within `timeout_s`."""
         with translate_errors(self.path), self._hold_file(timeout_s) as file:
-            file.writer.set_busy_timeout(min(BUSY, int(timeout_s * 1000)))
+            file.writer.set_busy_timeout(min(BUSY_TIMEOUT_MS, int(timeout_s * 1000)))
             with transaction(file.writer):
                 yield Write(file.writer, self._clock(), file.generation)
             if not file.is_in_place():  # checked while holding the lock: later, another thread may have closed it
@@ -199,7 +199,7 @@ class Database:
                 if file.is_in_place():
                     yield file
                     return
-        raise Unavailable(f"{self.path.name} is being moved about. Try again.")
+        raise Unavailable(f"{self.path.name} is being moved again and again. Try again.")
 
     def move(self, target: Path) -> None:
         """Move the file elsewhere with everything that was written to it, while no process writes. This object is of
@@ -312,8 +312,8 @@ def _identities(path: Path) -> str:
 def make_ready(path: Path, known: str) -> None:
     """Make the file if it is missing, and see that the WAL beside it is its own.
 
-    SQLite plays any WAL it finds into a file of that name. So one that belonged to a file that was removed or replaced
-    since it was last opened (`known`) is set aside. A folder copied as a whole has other identities throughout, and
+    SQLite applies any WAL it finds to a file of that name. So the WAL of a file that was removed or replaced since it
+    was last opened (`known`) is renamed. A folder copied as a whole has other identities throughout, and
     keeps its WAL. The file is made here so that only its owner can read it; its WAL takes the same mode.
     """
     wal = str(_identity(sibling_files.wal(path)))
@@ -335,7 +335,7 @@ def _fold_wal(connection: apsw.Connection) -> None:
 
 
 def _copy(path: Path, target: Path) -> None:
-    """All of it or nothing, and on the disk."""
+    """Copy a file atomically and durably."""
     part = target.with_name(target.name + ".part")
     with path.open("rb") as source, part.open("wb") as copy:
         part.chmod(0o600)
@@ -346,7 +346,7 @@ def _copy(path: Path, target: Path) -> None:
 
 
 def _gone() -> NotFound:
-    return NotFound("What was asked for has been moved or deleted meanwhile.")
+    return NotFound("The file was moved or deleted meanwhile.")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ LOCKS = "locks"  # the folder with the locks of files in subfolders
 class DatabaseKind:
     """Files of one schema: one for each user, one for all, or one for each thing that a user has."""
 
-    name: str  # what the manifest of a backup calls it
+    name: str  # its name in the manifest of a backup
     schema: Schema
     file: str  # its name in a user's folder and in a backup; of several in `folders`, how each name ends
     folders: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class DatabaseKind:
     is_at_db_path: bool = False  # the setting db_path says where the local user's is
     is_indexed: Callable[[Read], bool] | None = None  # whether its indexes of words hold everything
     rebuild_index: Callable[[Write], None] | None = None  # fill its indexes of words, which are empty
-    on_open: Callable[[Database], None] | None = None  # done each time that a server opens a file
+    on_open: Callable[[Database], None] | None = None  # called each time that a server opens a file
 
     def paths(self, folder: Path) -> list[Path]:
         """Where its files are in a user's folder. A single one may be missing."""
@@ -36,7 +36,7 @@ class DatabaseKind:
         return [path for path in found if is_id(path.name.removesuffix(self.file))]
 
     def lock(self, folder: Path, path: Path) -> Path:
-        """Where the writers of one of its files in a user's folder wait."""
+        """The lock file for writers of one of its files in a user's folder."""
         if not self.folders:
             return path.with_name(f"{path.name}.lock")
         return folder / LOCKS / f"{path.name.removesuffix(self.file)}.lock"

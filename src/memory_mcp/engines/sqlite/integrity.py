@@ -15,19 +15,19 @@ from memory_mcp.engines.sqlite.database import make_ready, translate_errors
 from memory_mcp.engines.sqlite.migrations import Schema
 from memory_mcp.errors import AppError, Unavailable, Unusable
 
-MAX_PROBLEMS = 5  # of what is wrong with one file
+MAX_PROBLEMS = 5  # reported for one file
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a file, in words."""
+    """A problem of a file, as a message."""
 
     message: str
     index: str | None = None  # the index of words to be rebuilt, if that is all
 
 
 def check_copy(path: Path, schema: Schema) -> str | None:
-    """What is wrong with a file that no other process uses, after a quick check; None if nothing is."""
+    """The problem of a file that no other process uses, after a quick check; None if it has none."""
     try:
         with closing(apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
             if wrong := _is_of_another_kind(connection, schema):
@@ -39,10 +39,10 @@ def check_copy(path: Path, schema: Schema) -> str | None:
 
 
 def faults(path: Path, schema: Schema, lock_path: Path) -> Iterator[Fault]:
-    """All that is wrong with a file that others may be using. Nothing is changed."""
+    """All problems of a file that others may be using. Nothing is changed."""
     lock = FileLock(lock_path)
     try:
-        connection = _connected(path, lock)
+        connection = _connect(path, lock)
     except AppError as exc:
         yield Fault(f"it cannot be opened ({exc.message})")
         return
@@ -60,7 +60,7 @@ def faults(path: Path, schema: Schema, lock_path: Path) -> Iterator[Fault]:
         for table, column, *_ in connection.execute("PRAGMA foreign_key_check").fetchall()[:MAX_PROBLEMS]:
             yield Fault(f"row {column} of {table} refers to something that is not there")
         reported = {_named(text, indexes) for text in damaged}
-        with lock.acquire():  # the check is spelt as a write
+        with lock.acquire():  # SQLite runs this check as a write
             wrong_ones = {index: _wrong_with(connection, index) for index in indexes if index not in reported}
         for index, wrong in wrong_ones.items():
             if wrong:
@@ -121,12 +121,12 @@ def _wrong_with(connection: apsw.Connection, index: str) -> str | None:
 def is_current(path: Path, schema: Schema, lock_path: Path) -> bool:
     """Whether a file can be opened without changing it: it has the schema of this program. Raises Unavailable for one
     that cannot be read, or whose lock is not free in time."""
-    with translate_errors(path), closing(_connected(path, FileLock(lock_path))) as connection:
+    with translate_errors(path), closing(_connect(path, FileLock(lock_path))) as connection:
         return migrations.is_current(connection, schema)
 
 
-def _connected(path: Path, lock: FileLock) -> apsw.Connection:
-    """While holding the lock, so that no other file's WAL is played into it."""
+def _connect(path: Path, lock: FileLock) -> apsw.Connection:
+    """While holding the lock, so that no other file's WAL is applied to it."""
     with translate_errors(path):
         lock.path.parent.mkdir(mode=0o700, exist_ok=True)
         with lock.acquire():
@@ -148,5 +148,5 @@ def _is_of_another_kind(connection: apsw.Connection, schema: Schema) -> str | No
 
 
 def _named(text: str, indexes: Iterable[str]) -> str | None:
-    """Which index of words a complaint is about."""
+    """Which index of words an error message names."""
     return next((index for index in indexes if re.search(rf"\b{index}\b", text)), None)

@@ -22,7 +22,7 @@ class Migration:
 
 @dataclass(frozen=True)
 class Schema:
-    """What a kind of file holds. Its application id stands in the header of every file of the kind."""
+    """The tables of a kind of file. Its application id is in the header of every file of the kind."""
 
     application_id: int
     migrations: tuple[Migration, ...]

@@ -239,8 +239,11 @@ class Vault:
     def _blended(
         self, tx: Read, caller: Caller, question: MemoryQuery, lexical: dict[int, float], vector: tuple[float, ...]
     ) -> dict[int, float]:
-        """Words and vectors together. What only the vector finds is in the running, unless it points away."""
-        from memory_mcp.search.vectors import unit, unpack  # NumPy: only who brings vectors pays for it
+        """Words and vectors together. A memory that only its vector finds counts, unless its cosine is negative."""
+        from memory_mcp.search.vectors import (
+            unit,
+            unpack,
+        )  # NumPy is slow to import: only searches with vectors need it
 
         tagged = storage.ids_with_tags(tx, question.tags) if question.tags else None
         followed = self._followed.setdefault(caller.user, VectorCache())
@@ -273,7 +276,7 @@ def _by_words(tx: Read, session: Session, question: MemoryQuery, place: Place) -
 
 
 def _newest(tx: Read, session: Session, question: MemoryQuery, places: list[Place]) -> list[MemoryHit]:
-    """Every memory that has the tags, the one last written first. Nothing was filters, so all are as relevant."""
+    """Every memory that has the tags, the one last written first. There is no query, so all are equally relevant."""
     found = [
         (updated, place, id_)
         for place in places
@@ -284,7 +287,7 @@ def _newest(tx: Read, session: Session, question: MemoryQuery, places: list[Plac
 
 
 def _hits(tx: Read, ranked: list[tuple[Place, int, float]]) -> list[MemoryHit]:
-    """What was found, in the order given."""
+    """The found memories, in the order given."""
     relevances: dict[Place, dict[int, float]] = {}
     for place, id_, relevance in ranked:
         relevances.setdefault(place, {})[id_] = relevance

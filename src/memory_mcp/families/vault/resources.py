@@ -45,7 +45,7 @@ def list_page(call: Call[Vault], position: str | None, limit: int) -> ResourcePa
 
 
 def read(call: Call[Vault], uri: str) -> Document:
-    """Raises NotFound for whatever is not there, another session's memories included."""
+    """Raises NotFound for unknown addresses, and for the memories of other sessions."""
     address, _, query = uri.partition("?")
     if address == VAULT_URI:
         wanted = _range(query)

@@ -1,4 +1,4 @@
-"""The index of words and tags: kept up to date, also with what other programs write."""
+"""The index of words and tags: kept up to date, also when other programs write to the file."""
 
 import unicodedata
 
@@ -32,7 +32,7 @@ def add_to_index(tx: Write, id_: int, memory: NewMemory) -> None:
 
 
 def index_written(tx: Write, id_: int, memory: NewMemory) -> None:
-    """Index a memory that this transaction wrote: the mark that its triggers left goes."""
+    """Index a memory that this transaction wrote: the mark that its triggers left is removed."""
     add_to_index(tx, id_, memory)
     tx.all(f"DELETE FROM {memory.scope}_unindexed WHERE memory_id = :id", {"id": id_})
 
@@ -43,7 +43,7 @@ def has_changes(tx: Read) -> bool:
 
 
 def index_changes(tx: Write) -> None:
-    """Bring words, tags and vectors up to date with the memories that the triggers have written down."""
+    """Bring words, tags and vectors up to date with the memories that the triggers have recorded."""
     for place in PLACES:
         if tx.one(f"SELECT 1 FROM {place}_unindexed LIMIT 1"):
             _drop_changed(tx, place)

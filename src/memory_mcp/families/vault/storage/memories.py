@@ -71,7 +71,7 @@ def _upsert_session(tx: Write, values: dict[str, Any]) -> int:
 
 def prune(tx: Write, place: Place, session_id: str, wanted: Pruning) -> list[str]:
     """Delete what matches every filter, in the index too, and return the keys."""
-    index_changes(tx)  # the filter by tags must see what another program wrote
+    index_changes(tx)  # the filter by tags must see the writes of other programs
     conditions = [OWN[place], tagged(place, wanted.tags)]
     if wanted.key is not None:
         conditions.append("key = :key")
@@ -166,7 +166,7 @@ def last_written(tx: Read, limit: int) -> list[tuple[str, str]]:
 
 def versions(tx: Read) -> dict[str, str]:
     """By key, something that changes whenever the memory does."""
-    # Times are to the second: one of this very second may change again within it, so what it says counts.
+    # Times are to the second: a memory written in this second may change again within it, so its content counts.
     rows = tx.all(
         """
         SELECT key, id || ' ' || updated_at
@@ -213,7 +213,7 @@ def everything(tx: Read) -> Iterator[tuple[Memory, bytes | None]]:
 
 
 def add(tx: Write, memory: NewMemory, created_at: str, updated_at: str) -> bool:
-    """Keep a memory with the times it has. False, and nothing is changed, if its key is taken."""
+    """Add a memory with its times. False, and nothing is changed, if its key is taken."""
     rows = tx.all(
         """
         INSERT INTO vault_memories (key, content, tags, embedding, created_at, updated_at)

@@ -19,7 +19,7 @@ MAX_ROWS_FETCHED = 10_000  # memories that hold a term; beyond, SQLite counts th
 class WordIndex:
     """The indexes of one place as search/word_search.py queries them: the caller's own memories with all of some tags.
 
-    It lives for one search, and remembers who holds a term that it has counted: to name them costs no more.
+    It lives for one search, and caches which memories hold a term once it has counted them.
     """
 
     tx: Read
@@ -78,7 +78,7 @@ class WordIndex:
         return dict(rows)
 
     def containing(self, text: str, limit: int) -> dict[int, float]:
-        """The newest ones."""
+        """The newest memories that contain the text."""
         rows = self.tx.all(
             f"""
             SELECT id, 1.0 FROM {self.place}_memories
