@@ -49,7 +49,7 @@ def slow_process(app: App) -> Callable[[], None]:
 
     def put() -> None:
         with slow._db.write() as tx:
-            slow._put(tx, seen, read)
+            slow._store(tx, seen, read)
 
     return put
 
@@ -68,7 +68,7 @@ def just_after(patch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) ->
 
 
 @pytest.mark.parametrize("look", [recent, listed])
-@pytest.mark.parametrize("moment", ["_read_changed", "_read_and_put"])
+@pytest.mark.parametrize("moment", ["_read_changed", "_read_and_store"])
 @pytest.mark.parametrize("is_settled", [True, False])
 def test_what_a_slower_process_saw_before_hides_no_memory(
     app: App,

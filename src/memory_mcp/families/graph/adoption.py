@@ -28,9 +28,9 @@ def adopt_registry(connection: apsw.Connection) -> None:
 
 
 def adopt_project(connection: apsw.Connection) -> None:
-    """Correct texts, and merge what is there more than once. Nothing is deleted: rows are marked as deleted at most.
+    """Correct texts, and merge duplicates. No row is deleted: duplicates are only marked as deleted.
 
-    The specification's full-text tables and triggers go; the migration that follows makes and fills them.
+    The specification's full-text tables and triggers are dropped; the next migration creates and fills them.
     """
     for table in ("entities", "observations"):
         for event in ("ai", "ad", "au"):
@@ -47,7 +47,7 @@ def adopt_project(connection: apsw.Connection) -> None:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it if it is taken."""
+    """The name, with a number appended if it is taken."""
     numbered = (f"{name}-{number}" for number in range(2, len(taken) + 3))
     return name if name not in taken else next(one for one in numbered if one not in taken)
 
@@ -94,14 +94,14 @@ def _merge_entities(connection: apsw.Connection) -> None:
 
 
 def _delete_with_their_entities(connection: apsw.Connection) -> None:
-    """What belongs to a deleted entity is deleted with it, as the specification says."""
+    """Delete observations and relations of deleted entities, as the specification says."""
     deleted = "(SELECT id FROM entities WHERE deleted_at IS NOT NULL)"
     for table, column in (("observations", "entity_id"), ("relations", "from_entity"), ("relations", "to_entity")):
         connection.execute(f"UPDATE {table} SET deleted_at = {_NOW} WHERE deleted_at IS NULL AND {column} IN {deleted}")
 
 
 def _delete_repeated(connection: apsw.Connection, table: str, same: str) -> None:
-    """Of active rows that say the same the oldest stays."""
+    """Mark active rows as deleted that repeat an older one."""
     connection.execute(
         f"""
         UPDATE {table} SET deleted_at = {_NOW} WHERE rowid IN (

@@ -1,4 +1,4 @@
-"""Answers within a model's means: as much as fits into one, and what to call for the rest."""
+"""Answers within the size limit for a model: as much as fits into one, and what to call for the rest."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from memory_mcp.families.graph.model import (
 )
 
 ANSWER = TOKEN_BUDGET * 3  # bytes of JSON: with so many ids and dates, three are a token of o200k_base
-FOR_ENTITIES = int(ANSWER * 0.7)  # the rest, and what they leave, is for relations
+FOR_ENTITIES = int(ANSWER * 0.7)  # the rest, and unused bytes, are for relations
 MAX_RELATIONS = 1000  # more than fit into one answer
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ def with_advice(created: Created, not_stored: list[NotStored]) -> Created:
 
 
 def written(answer: A) -> A:
-    """An answer to a write that a model can take. What is left out of it is done all the same."""
+    """The answer to a write, cut to the size limit for a model. The items left out are written, too."""
     lists = [field.name for field in fields(answer) if isinstance(getattr(answer, field.name), list)]
     items = [(name, one) for name in lists for one in getattr(answer, name)]
     kept, are_all = _fitting(items, ANSWER)

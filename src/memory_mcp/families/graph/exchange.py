@@ -21,9 +21,9 @@ def lines(items: Iterable[Entity | Relation]) -> Iterator[str]:
 
 
 def read(lines: Iterable[bytes]) -> Iterator[tuple[int, NewEntity | NamedRelation | Invalid]]:
-    """What stands in each line of such a file, by its number: an entity, a relation, or why it is neither.
+    """The content of each line of such a file, by its number: an entity, a relation, or why it is neither.
 
-    Empty lines are passed over, and empty observations left out, which say nothing.
+    Empty lines and empty observations are skipped.
     """
     for number, line in enumerate(lines, start=1):
         text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
@@ -40,7 +40,7 @@ def _record(line: bytes) -> NewEntity | NamedRelation:
         if found["type"] == "entity":
             return _entity(found)
         if found["type"] == "relation":
-            return _tie(found)
+            return _relation(found)
     except (ValueError, KeyError, TypeError, RecursionError) as exc:
         raise _neither() from exc
     raise _neither()
@@ -58,20 +58,20 @@ def _entity(found: dict[str, Any]) -> NewEntity:
     return NewEntity(_text("the name", found["name"], 512), _text("the entityType", found["entityType"], 128), contents)
 
 
-def _tie(found: dict[str, Any]) -> NamedRelation:
+def _relation(found: dict[str, Any]) -> NamedRelation:
     source, target = (_text(f"`{end}`", found[end], 512) for end in ("from", "to"))
     return NamedRelation(source, target, _text("the relationType", found["relationType"], 128))
 
 
 def _text(what: str, value: Any, max_chars: int) -> str:
-    """As the tools take it: not empty, not too long, in NFC, without halves of surrogate pairs."""
+    """A text as the tools accept it: not empty, not too long, in NFC, without halves of surrogate pairs."""
     if not isinstance(value, str):
         raise TypeError
     text = unicodedata.normalize("NFC", value)
     if not text:
         raise Invalid(f"{what} is empty.")
     if len(text) > max_chars:
-        raise Invalid(f"{what} has {len(text):,} characters, and {max_chars:,} are the most.")
+        raise Invalid(f"{what} has {len(text):,} characters, and the limit is {max_chars:,}.")
     try:
         text.encode()
     except UnicodeEncodeError as exc:

@@ -14,8 +14,8 @@ from memory_mcp.families.graph.model import Status
 from memory_mcp.families.graph.schema import PROJECT
 
 PROJECTS, ARCHIVE, LOCKS = "projects", "archive", "locks"
-DELETED = ".deleted"  # what the name of a mark ends with
-PART = ".db.part"  # what the name of a copy ends with that is not whole yet
+DELETED = ".deleted"  # suffix of the name of a mark file
+PART = ".db.part"  # suffix of the name of an incomplete copy
 MAX_OPEN_FILES = 32  # projects' files; each takes five of the few that a process may have open
 CLOSE_TIMEOUT_S = 0.05  # for a write to finish in a file that is to be closed
 
@@ -38,7 +38,7 @@ class GraphFolder:
         return self.folder / LOCKS / f"{project_id}.lock"
 
     def mark(self, project_id: str) -> Path:
-        """What says that a project is being deleted."""
+        """The file that marks a project as being deleted."""
         return self.folder / LOCKS / f"{project_id}{DELETED}"
 
     def file(self, project_id: str, status: Status) -> Path:
@@ -46,18 +46,18 @@ class GraphFolder:
 
 
 class OpenFiles:
-    """The projects' files this process uses. At most MAX_OPEN_FILES are open: beyond, the one that was not used for
-    longest is closed, and opens by itself when it is used again."""
+    """The projects' files this process uses. At most MAX_OPEN_FILES are open: beyond, the least recently used is closed
+    and opens by itself when it is used again."""
 
     def __init__(self, open_file: OpenFile) -> None:
         self._open_file = open_file
         self._guard = threading.Lock()
         self._opening: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
         self._known: dict[Path, Database] = {}
-        self._open: dict[Path, Database] = {}  # those of them that are open, the one last used at the end
+        self._open: dict[Path, Database] = {}  # the open ones, the last used at the end
 
     def all(self) -> list[Database]:
-        """Those that are open."""
+        """The open files."""
         with self._guard:
             return list(self._open.values())
 
@@ -99,17 +99,17 @@ class OpenFiles:
 
 
 def heal(place: GraphFolder) -> None:
-    """Bring registry and files together where a crash left them apart.
+    """Repair differences between the registry and the files after a crash.
 
-    The registry's lock is held, so that an unfinished change of a running process is not taken for a crash.
+    The registry's lock is held, so that an unfinished change of a running process is not mistaken for a crash.
     """
     with place.registry.write() as tx:
         _adopt_files(tx, place)
         known = storage.projects(tx, None)
         for project in known:
             here, there = place.file(project.id, project.status), place.file(project.id, _other(project.status))
-            if here.exists() and there.exists():  # it was copied, and not moved any more
-                if storage.is_of_kind(there, PROJECT.application_id):  # else another program put it there
+            if here.exists() and there.exists():  # the move stopped after the copy
+                if storage.is_of_kind(there, PROJECT.application_id):  # otherwise another program put it there
                     _remove(there)
             elif there.exists():
                 storage.set_status(tx, project.id, _other(project.status), place.relative(there))
@@ -121,7 +121,7 @@ def heal(place: GraphFolder) -> None:
 def _adopt_files(tx: Write, place: GraphFolder) -> None:
     """Move files of another implementation to where ours are: its ids may be no UUIDs, its paths others than we expect.
 
-    A new id follows from the old one, so that a start that was killed in the middle goes on where it was.
+    A new id follows from the old one, so that a start that was killed in the middle continues where it stopped.
     """
     paths = storage.recorded_paths(tx)
     for project in storage.projects(tx, None):
@@ -145,9 +145,9 @@ def _find(place: GraphFolder, id_: str, recorded: str) -> Path | None:
 
 
 def _clear(place: GraphFolder, known: Set[str]) -> None:
-    """Remove what crashes left of projects that were being deleted, made or moved. Nothing of another program's."""
+    """Remove leftovers of crashes while projects were deleted, created or moved. Files of other programs stay."""
     for id_ in _ids(place.folder / LOCKS, DELETED):
-        if id_ not in known:  # else the registry could not be written
+        if id_ not in known:  # otherwise the registry could not be written
             for folder in (PROJECTS, ARCHIVE):
                 _remove(place.folder / folder / f"{id_}.db")
             place.lock(id_).unlink(missing_ok=True)

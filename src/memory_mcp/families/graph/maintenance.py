@@ -60,7 +60,7 @@ def _file_of(project: str, files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _import(graph: Graph, source: ImportFolder) -> None:
-    """Entities, observations and relations are known by their content."""
+    """Entities, observations and relations are identified by their content."""
     about = {str(fields.get("file", fields.get("name"))): fields for _, fields in source.lines(FOLDER, PROJECTS)}
     known = {project.name: project for project in graph.every_project(source.caller)}
     for path in sorted((source.path / FOLDER).glob("*.jsonl")):
@@ -113,7 +113,7 @@ def _read(path: Path) -> tuple[list[NewEntity], list[NamedRelation]]:
 
 
 def _check(inspection: Inspection) -> Iterator[Finding]:
-    """The projects of the registry and the files there are. What a crash left is mended when a graph is next opened."""
+    """Compare the projects of the registry with the files. Leftovers of a crash are repaired when a graph is opened."""
     for tenant in inspection.tenants:
         [registry] = tenant.files(REGISTRY_FILE)
         try:

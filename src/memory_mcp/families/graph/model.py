@@ -44,8 +44,8 @@ class Imported:
     entities: int
     observations: int
     relations: int
-    known: int  # entities and relations that were there already
-    dangling: int  # relations whose ends are no known entities
+    known: int  # entities and relations that existed already
+    dangling: int  # relations between unknown entities
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class GraphView:
 
     nodes: list[tuple[str, str]]  # name and type, the best connected first
     edges: list[tuple[str, str, str]]  # from, to, type
-    total: int  # entities there are
+    total: int  # number of all entities
 
 
 def ref_of(project: str, entity: str) -> str:
@@ -62,7 +62,7 @@ def ref_of(project: str, entity: str) -> str:
     return f"graph:{quote(project, safe='')}/{quote(entity, safe='')}"
 
 
-# Answers go over the wire as they stand: their fields are the spec's.
+# Answers are sent as they are: their fields are the specification's.
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class KnownObservation:
-    """One that is there already."""
+    """An observation that exists already."""
 
     entity_name: str
     content: str

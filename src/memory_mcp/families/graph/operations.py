@@ -126,7 +126,7 @@ class Graph(ProjectOperations):
         return DeletedCount(count)
 
     def search(self, caller: Caller, session: Session, project: str | None, query: str, limit: int) -> Nodes:
-        """The entities that match best by their names, types and observations, with what they are related to."""
+        """The entities that match best by their names, types and observations, with their relations."""
         if not query:
             raise Invalid("Give words to look for.", hint="read_graph reads everything.", field="query")
         with self._reading(caller, session, project) as tx:
@@ -190,7 +190,7 @@ class Graph(ProjectOperations):
             return GraphView([(name, kind) for _, name, kind in found], edges, storage.entity_count(tx))
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
-        """Entities of active projects; those of any project may be among them, so each is looked at."""
+        """The entities last written, in all active projects."""
         found = []
         for project in self._active(caller):
             with self._reading(caller, None, project.name) as tx:
@@ -227,8 +227,8 @@ class Graph(ProjectOperations):
     ) -> Imported:
         """Add a graph to a project, which is made if it is missing: all of it, or nothing.
 
-        What is known already stays as it is. A relation whose ends are unknown is left out and counted. With `any_name`
-        the project may have a name that is no slug, as one had that another program made.
+        Known entities and relations stay as they are. A relation whose ends are unknown is left out and counted. With
+        `any_name` the name of the project may be no slug: other programs allow more.
         """
         place = self._folder(caller.user)
         with place.registry.write() as registry:
@@ -266,8 +266,8 @@ class Graph(ProjectOperations):
         archived: bool = False,
         any_name: bool = False,
     ) -> Imported:
-        """What add_graph would say, without writing anything. An archived project, which add_graph refuses, is refused
-        too, unless `archived`."""
+        """The answer that add_graph would give, without writing anything. An archived project, which add_graph refuses, is
+        refused too, unless `archived`."""
         with self._folder(caller.user).registry.read() as registry:
             there = storage.project(registry, project)
         if there is None:
@@ -294,7 +294,7 @@ def _reading_indexed(db: Database) -> AbstractContextManager[Read]:
 
 
 def _not_stored(tx: Read, skipped: Sequence[NewEntity]) -> list[NotStored]:
-    """What was given for entities that exist, and is new."""
+    """The new observations that were given for existing entities."""
     ids = storage.ids_of(tx, {one.name for one in skipped})
     given: dict[str, list[str]] = {}
     for one in skipped:

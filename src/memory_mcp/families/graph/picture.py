@@ -1,4 +1,4 @@
-"""A graph as an SVG a person can look at."""
+"""A graph as an SVG picture."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from memory_mcp.families.graph.model import Entity, Relation
 
-MAX_ENTITIES = 400  # entities in one picture: more is a blot
+MAX_ENTITIES = 400  # entities in one picture: more are not legible
 SIZE = 1200
 MARGIN = 80
 PALETTE = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#edc948", "#9c755f", "#ff9da7", "#79706e")
@@ -22,7 +22,7 @@ Point = tuple[float, float]
 
 def svg(title: str, entities: Sequence[Entity], relations: Sequence[Relation]) -> str:
     """Entities as dots, coloured by type and as large as they are well connected; relations as arrows."""
-    points = _laid_out(entities, relations)
+    points = _layout(entities, relations)
     degrees = _degrees(relations)
     kinds = {kind: PALETTE[number % len(PALETTE)] for number, kind in enumerate(_kinds(entities))}
     root = ElementTree.Element("svg", xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {SIZE} {SIZE}", role="img")
@@ -38,12 +38,12 @@ def svg(title: str, entities: Sequence[Entity], relations: Sequence[Relation]) -
 
 
 def best_connected(entities: Sequence[Entity], relations: Sequence[Relation]) -> list[Entity]:
-    """The entities worth a place in the picture."""
+    """The entities that the picture shows."""
     degrees = _degrees(relations)
     return sorted(entities, key=lambda entity: -degrees.get(entity.name, 0))[:MAX_ENTITIES]
 
 
-def _laid_out(entities: Sequence[Entity], relations: Sequence[Relation]) -> dict[str, Point]:
+def _layout(entities: Sequence[Entity], relations: Sequence[Relation]) -> dict[str, Point]:
     import networkx  # takes a while to import, and only pictures need it
 
     graph = networkx.Graph()

@@ -22,7 +22,7 @@ CHOOSE_PROJECT = "Use switch_project to select one. Or name it in the call: `pro
 
 
 class ProjectOperations:
-    """What can be done with projects as a whole."""
+    """Operations on whole projects."""
 
     def __init__(self, registries: Tenants, open_file: OpenFile, sessions: Sessions) -> None:
         self._registries = registries
@@ -98,15 +98,17 @@ class ProjectOperations:
         with place.registry.write() as tx:
             project = _existing(tx, name)
             storage.remove_project(tx, project.id)
-            # From here on whatever fails is finished at the next start: a project with a mark is being deleted.
+            # If a step fails from here on, the next start finishes it: a project with a mark is being deleted.
             mark = place.mark(project.id)
             mark.parent.mkdir(mode=0o700, exist_ok=True)
             mark.touch()
         try:
-            with suppress(NotFound):  # a lost file is gone already
+            with suppress(NotFound):  # the file is lost already
                 self._detach(place, project.id, project.status).remove()
         except Unavailable:
-            return ProjectNews(None, f"{name!r} is deleted. Its file is in use or damaged, and goes at the next start.")
+            return ProjectNews(
+                None, f"{name!r} is deleted. Its file is in use or damaged, and is removed at the next start."
+            )
         for left in (place.lock(project.id), mark):
             left.unlink(missing_ok=True)
         return ProjectNews(None, f"{name!r} is deleted, with all its data.")
@@ -114,7 +116,7 @@ class ProjectOperations:
     def _move(self, caller: Caller, name: str, before: Status, after: Status) -> Project:
         """Move a project's file, and record that in the registry.
 
-        The registry's lock is held while the file is copied, so that no other process takes an unfinished move for a
+        The registry's lock is held while the file is copied, so that no other process mistakes an unfinished move for a
         crash. So while a large file is copied, no project of this user can be created, switched to, moved or deleted.
         Entities can be read and written meanwhile.
         """
@@ -144,7 +146,7 @@ class ProjectOperations:
         return db
 
     def _project(self, caller: Caller, session: Session | None, name: str | None) -> Database:
-        """The file of the project named, or of the session's active one."""
+        """The file of the named project, or of the session's active one."""
         place = self._folder(caller.user)
         project = None
         with place.registry.read() as tx:
@@ -160,7 +162,7 @@ class ProjectOperations:
         return self._files.get(place.file(project.id, "active"), place.lock(project.id))
 
     def _folder(self, user: str) -> GraphFolder:
-        """Where a user's projects lie, after the traces of a crash have been repaired."""
+        """Where a user's projects lie, after a crash has been repaired."""
         place = GraphFolder(self._registries.database(user), self._registries.folder(user))
         if user not in self._healed:
             with self._healing:

@@ -12,7 +12,7 @@ PROJECT = migrations.load(_HERE / "project", 0x4D4D4347, adopt=adoption.adopt_pr
 
 
 def index_when_opened(db: Database) -> None:
-    """Index what another program wrote into a project's file, so that it is found like everything else."""
+    """Index the rows that another program wrote into a project's file, so that searches find them."""
     with db.read() as tx:
         if storage.is_indexed(tx):
             return

@@ -1,4 +1,4 @@
-"""What a store holds, without reading every file: a cache, brought in line with the folder at each query."""
+"""The contents of a store, without reading every file: a cache that each query brings up to date with the folder."""
 
 import secrets
 from collections.abc import Iterable, Iterator
@@ -33,14 +33,14 @@ class Catalogue:
         self._key = str(folder.store.folder)
 
     def category(self, parts: Parts) -> tuple[Listing, list[MemorySummary]]:
-        """What lies in one category, and its memories. Raises NotFound."""
+        """The entries of one category, and its memories. Raises NotFound."""
         listing = self._folder.listing(parts)
         with self._db.read() as tx:
             if _is_as_it_was(listing, storage.fingerprint(tx, self._key, listing.path)):
                 return listing, storage.in_folder(tx, self._key, listing.path)
         read = self._read_changed(listing)
         with self._db.write() as tx:
-            self._put(tx, listing, read)
+            self._store(tx, listing, read)
             return listing, storage.in_folder(tx, self._key, listing.path)
 
     def recent(self, parts: Parts, limit: int, expired_by: datetime | None) -> list[MemorySummary]:
@@ -64,7 +64,7 @@ class Catalogue:
             return storage.count(tx, self._key, expired_by)
 
     def refresh(self, report_progress: ReportProgress) -> tuple[list[Listing], int]:
-        """Read every file, whatever its time says. The folders there are, the top first, and how many memories."""
+        """Read every file, also if its time is unchanged. Returns the folders, the top first, and how many memories."""
         with self._below((), report_progress, afresh=True) as (tx, listings):
             count = storage.count(tx, self._key)
         with self._db.write() as writing:
@@ -72,7 +72,7 @@ class Catalogue:
         return listings, count
 
     def updated_at(self, parts: Parts, text: str, file: frontmatter.File, signature: Signature) -> str | None:
-        """When a file that was just read was updated. Nothing is written down."""
+        """When a file that was just read was updated. Nothing is stored."""
         content = content_of(text, file)
         with self._db.read() as tx:
             before = storage.content(tx, self._key, "/".join(parts), parts[-1] + SUFFIX)
@@ -95,31 +95,31 @@ class Catalogue:
             if is_known:
                 yield tx, listings
         if not is_known:
-            marks = {one.path: one.fingerprint for one in listings} | self._read_and_put(
+            marks = {one.path: one.fingerprint for one in listings} | self._read_and_store(
                 changed, report_progress, afresh=afresh
             )
             with self._db.write() as writing:
-                self._put_again(writing, parts, listings, marks)
+                self._store_again(writing, parts, listings, marks)
                 yield writing, listings
 
-    def _read_and_put(self, changed: list[Listing], report_progress: ReportProgress, *, afresh: bool) -> Marks:
-        """Some folders at a time, so that other writers are not kept waiting."""
+    def _read_and_store(self, changed: list[Listing], report_progress: ReportProgress, *, afresh: bool) -> Marks:
+        """Read and store a few folders at a time, so that other writers do not wait long."""
         marks: Marks = {}
         done, total = 0, sum(len(listing.files) for listing in changed)
         for some in _batches(changed):
             read = [(listing, self._read_changed(listing, afresh=afresh)) for listing in some]
             with self._db.write() as tx:
-                marks |= {listing.path: self._put(tx, listing, files) for listing, files in read}
+                marks |= {listing.path: self._store(tx, listing, files) for listing, files in read}
             done += sum(len(listing.files) for listing in some)
             report_progress("files read", done, total)
         return marks
 
-    def _put_again(self, tx: Write, parts: Parts, listings: list[Listing], marks: Marks) -> None:
-        """Put in what another process has put in meanwhile as it saw it, which may have been before we looked."""
+    def _store_again(self, tx: Write, parts: Parts, listings: list[Listing], marks: Marks) -> None:
+        """Store folders again that another process has stored meanwhile: it may have read them before we did."""
         known = storage.fingerprints(tx, self._key, "/".join(parts))
         for listing in listings:
             if known.get(listing.path) != marks[listing.path]:
-                self._put(tx, listing, {})
+                self._store(tx, listing, {})
         storage.keep_folders(tx, self._key, "/".join(parts), (listing.path for listing in listings))
 
     def _read_changed(self, listing: Listing, *, afresh: bool = False) -> ReadFiles:
@@ -136,18 +136,18 @@ class Catalogue:
         read: ReadFiles = dict.fromkeys(files)
         if not read:
             return read
-        with suppress(NotFound):  # the folder is gone by now
+        with suppress(NotFound):  # the folder is deleted by now
             for file, text, signature in self._folder.texts(listing, list(read)):
                 path = paths.nfc("/".join((*listing.folder, file.removesuffix(SUFFIX))))
                 parsed = frontmatter.parse(text)
                 read[file] = ReadFile(signature, summed(path, parsed), content_of(text, parsed))
         return read
 
-    def _put(self, tx: Write, listing: Listing, read: ReadFiles) -> str:
-        """Make the cache agree with a folder, and say with which fingerprint.
+    def _store(self, tx: Write, listing: Listing, read: ReadFiles) -> str:
+        """Bring the cache up to date with a folder, and return the folder's fingerprint.
 
-        What was read is put in. Another process may have put in the other files meanwhile as they were before: such are
-        read now. A file that cannot be read is forgotten, and its folder looked at again next time.
+        The read files are stored. Another process may have stored an older state of the other files meanwhile: such are
+        read now. A file that cannot be read is removed from the cache, and its folder is read again next time.
         """
         read = read | self._read(listing, [file for file in self._changed(tx, listing) if file not in read])
         is_whole = all(one and one.signature == listing.files[file] for file, one in read.items())
@@ -187,7 +187,7 @@ def summed(path: str, file: frontmatter.File) -> MemorySummary:
 
 
 def content_of(text: str, file: frontmatter.File) -> Content:
-    """Whatever its line ends, which git changes in a checkout on Windows."""
+    """The content regardless of line ends, which git changes in a checkout on Windows."""
     digest = blake2b(text.replace("\r\n", "\n").encode(errors="surrogatepass"), digest_size=16).digest()
     return Content(digest, file.metadata.updated_at)
 

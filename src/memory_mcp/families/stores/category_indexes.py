@@ -25,7 +25,7 @@ DEPENDENCIES = frozenset({"node_modules"})  # folders of other people's files, w
 
 
 class CategoryIndexes:
-    """An index is a cache: that it cannot be written does not undo what was done."""
+    """An index is a cache: if it cannot be written, the change of the memory stays."""
 
     def __init__(self, access: StoreAccess) -> None:
         self._access = access
@@ -63,14 +63,14 @@ class CategoryIndexes:
     def _try_write(self, caller: Caller, folder: StoreFolder, parts: Parts) -> bool:
         try:
             self._write(caller, folder, parts)
-        except NotFound:  # the category is gone by now
+        except NotFound:  # the category is deleted by now
             return True
         except AppError:
             return False
         return True
 
     def update(self, caller: Caller, folder: StoreFolder, parts: Parts, *, is_new: bool = False) -> None:
-        """Bring the index of a category in line, and those above it if it may be new."""
+        """Update the index of a category, and those above it if the category may be new."""
         for depth in range(len(parts), -1 if is_new else len(parts) - 1, -1):
             with suppress(AppError):
                 self._write(caller, folder, parts[:depth])
@@ -104,7 +104,7 @@ def lock_briefly(folder: StoreFolder) -> Iterator[None]:
 
 
 def _is_wrong(there: str | None, text: str) -> TypeGuard[str]:
-    """Whether an index.yaml is ours to write and does not say this."""
+    """Whether an index.yaml is ours and has another text than this."""
     return there is not None and there != text and index_files.author(there) != "other"
 
 

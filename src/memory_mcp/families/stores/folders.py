@@ -1,4 +1,4 @@
-"""The files of a store: reading, writing and looking through them, and never anything outside of its folder."""
+"""The files of a store: reading, writing and listing them, and never anything outside of its folder."""
 
 import errno
 import os
@@ -80,10 +80,10 @@ class StoreFolder:
                     raise taken(parts, "path") from None
                 return _signature(place.status())
 
-    # Files that move in, by the names they have on disk
+    # Imported files, by the names they have on disk
 
     def content(self, parts: Parts) -> bytes:
-        """What a file holds; of a very large one, the beginning. Raises NotFound."""
+        """The content of a file; of a very large one, the beginning. Raises NotFound."""
         with self._translate_errors(parts), self._root.place(self._spelt(parts)) as place:
             return place.read(MAX_FILE_BYTES + 1)[0]
 
@@ -169,19 +169,19 @@ class StoreFolder:
             return _listing(folder, parts)
 
     def listings(self, parts: Parts) -> Iterator[Listing]:
-        """A category's folder and all below it. Symlinks are not followed: what they lead to is listed where it is."""
+        """A category's folder and all below it. Symlinks are not followed: their targets are listed where they are."""
         with self._translate_errors(parts, "category"), self._folder(parts) as folder:
             yield from _below(folder, parts)
 
     def texts(self, listing: Listing, files: Iterable[str]) -> Iterator[tuple[str, str, Signature]]:
-        """Files of a folder, each with its text. Those that are gone by now, or cannot be read, are left out."""
+        """Files of a folder, each with its text. Those that are deleted by now, or cannot be read, are left out."""
         with self._translate_errors(listing.folder, "category"), self._folder(listing.folder) as folder:
             for file in files:
                 with suppress(OSError, Invalid):
                     yield file, *_text(folder.beside(file), (*listing.folder, file))
 
     def index(self, parts: Parts) -> str | None:
-        """The text of a category's index.yaml, empty if it has none. None for what is no file: it is left alone."""
+        """The text of a category's index.yaml, empty if it has none. None if it is no regular file."""
         with self._translate_errors(parts, "category"), self._folder(parts) as folder:
             place = folder.beside(INDEX)
             try:
@@ -193,7 +193,7 @@ class StoreFolder:
             return _text(place, (*parts, INDEX), MAX_INDEX_BYTES)[0]
 
     def write_index(self, parts: Parts, text: str, *, keep_old: bool) -> None:
-        """Write a category's index.yaml; `keep_old` sets the former file aside."""
+        """Write a category's index.yaml; `keep_old` renames the former file."""
         with self._translate_errors(parts, "category"), self._folder(parts) as folder:
             place = folder.beside(INDEX)
             if keep_old:
@@ -224,7 +224,7 @@ class StoreFolder:
             yield folder.beside(found[-1])
 
     def _spelt(self, parts: Parts) -> Parts:
-        """A way as its names are spelt on disk, where macOS may have put accents apart."""
+        """A path as its names are spelt on disk: macOS may store accents as separate characters."""
         if all(part.isascii() for part in parts):
             return parts
         way: Parts = ()
@@ -236,7 +236,7 @@ class StoreFolder:
         return way
 
     def _check_clashes(self, parts: Parts, field: str, moving: Parts | None = None) -> None:
-        """Raises Conflict if the way to a new memory differs from what is there in upper and lower case only."""
+        """Raises Conflict if the path of a new memory differs from an existing one in upper and lower case only."""
         way: Parts = ()
         for part in self._spelt(parts[:-1]):
             if not self._siblings_allow(way, part, field):
@@ -246,7 +246,7 @@ class StoreFolder:
         self._siblings_allow(way, parts[-1] + SUFFIX, field, leaving)
 
     def _siblings_allow(self, way: Parts, name: str, field: str, leaving: Set[str] = frozenset()) -> bool:
-        """False if there is no such folder yet, and so nothing to clash with."""
+        """False if the folder does not exist yet, so that nothing can clash."""
         try:
             with self._root.folder(way) as folder:
                 if not _is_there(folder.beside(name)):
@@ -267,14 +267,14 @@ class StoreFolder:
 
     @contextmanager
     def _translate_errors(self, parts: Parts = (), what: str = "memory", field: str | None = None) -> Iterator[None]:
-        """Say in words what the file system says in numbers, and which argument is to blame."""
+        """Translate errors of the file system, and name the argument that caused them."""
         name = "/".join(parts)
         try:
             yield
         except FileNotFoundError as exc:
             if not self.store.is_ours and not self.store.folder.is_dir():
                 raise Unavailable(
-                    f"The folder of the store {self.store.name!r} is not there. Bring it back, or unregister the store "
+                    f"The folder of the store {self.store.name!r} is missing. Bring it back, or unregister the store "
                     f"with `memory-mcp stores remove {self.store.name}`."
                 ) from exc
             raise missing(self.store.name, name, what, field) from exc
@@ -303,7 +303,7 @@ def _below(folder: FolderEntry, parts: Parts) -> Iterator[Listing]:
     yield listing
     if len(parts) < MAX_LEVELS:
         for name in listing.folders:
-            with suppress(OSError), folder.child(name) as child:  # gone by now, or not ours to read
+            with suppress(OSError), folder.child(name) as child:  # deleted by now, or not readable
                 yield from _below(child, (*parts, paths.nfc(name)))
 
 
@@ -311,14 +311,14 @@ def _listing(folder: FolderEntry, parts: Parts) -> Listing:
     # A further change within the same tick of the clock would not show in a file's time.
     files, folders, settled_by = {}, [], time.time_ns() - SETTLED
     with os.scandir(folder.here) as entries:
-        for entry in entries:  # as little as can be: this is what a large store waits for
+        for entry in entries:  # kept short: a large store spends its time here
             name = entry.name
             if name.startswith(".") or not _is_text(name):
                 continue
             if name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
                 try:
                     status = entry.stat(follow_symlinks=False)
-                except OSError:  # gone by now
+                except OSError:  # deleted by now
                     continue
                 if status.st_size > MAX_FILE_BYTES:
                     continue
@@ -330,7 +330,7 @@ def _listing(folder: FolderEntry, parts: Parts) -> Listing:
 
 
 def _is_data_directory(folder: FolderEntry, name: str) -> bool:
-    """Whether a folder in this one is a data directory, whose files are not a store's. Also if it is gone by now."""
+    """Whether a folder in this one is a data directory, whose files are not a store's. Also if it is deleted by now."""
     try:
         with folder.child(name) as child:
             return is_data_directory(child)

@@ -12,7 +12,7 @@ from memory_mcp.families.stores import yaml_text
 from memory_mcp.families.stores.model import Metadata
 
 _SPLIT = re.compile(r"\A(\ufeff?---[ \t]*(\r?\n))((?:.*\n)*?)(---[ \t]*(?:\r?\n|\Z))")
-# Under which names other programs keep the same: Obsidian's plugins, basic-memory, static site generators.
+# Names of the same fields in other programs: Obsidian's plugins, basic-memory, static site generators.
 _CREATED = ("created_at", "created", "date")
 _UPDATED = ("updated_at", "updated", "modified")
 _SUMMARY = ("summary", "description", "title")
@@ -21,7 +21,7 @@ MAX_SUMMARY_CHARS = 120
 
 @dataclass(frozen=True)
 class File:
-    """A file's text, taken apart. Joined again, the parts give the same text."""
+    """The parts of a file's text. Joined, they give the same text."""
 
     opening: str  # the first line of dashes; empty without front matter
     front: str
@@ -58,7 +58,7 @@ class File:
 
 
 def parse(text: str) -> File:
-    """Any text is a memory. What looks like front matter and is not a YAML mapping is part of the body."""
+    """Any text is a memory. Front matter that is not a YAML mapping is part of the body."""
     found = _SPLIT.match(text)
     fields = _fields(found[3]) if found else None
     if found is None or fields is None:
@@ -87,7 +87,7 @@ def _values(metadata: Metadata) -> dict[str, Any]:
 def rewritten(file: File, values: Mapping[str, Any], content: str | None) -> str:
     """The text with these front matter values and this content instead: all else stays as it is.
 
-    None as a value removes its key. Raises Conflict for front matter that nothing can be put into.
+    None as a value removes its key. Raises Conflict for front matter that cannot be changed.
     """
     if file.is_broken:
         raise _broken()
@@ -103,7 +103,9 @@ def rewritten(file: File, values: Mapping[str, Any], content: str | None) -> str
         body = file.body if file.opening else f"{end}{file.body}"
     else:
         lead = re.match(r"(?:\r?\n)?", file.body)[0] if file.opening else end  # type: ignore[index]  # it matches
-        if content.startswith(("\r", "\n")):  # else its own first line end would be taken for the blank line above it
+        if content.startswith(
+            ("\r", "\n")
+        ):  # otherwise its own first line end would be taken for the blank line above it
             lead = lead or end
         text = content.rstrip("\r\n")
         body = lead + (re.sub(r"\r?\n", end, text) if end == "\r\n" else text) + end
@@ -111,7 +113,7 @@ def rewritten(file: File, values: Mapping[str, Any], content: str | None) -> str
 
 
 def dated(text: str, changed_at: str) -> str:
-    """The text of a file that moves in, with when it was changed if it does not say itself; else as it stands."""
+    """The text of an imported file, with the time of its last change added if it states none."""
     file = parse(text)
     metadata = file.metadata
     given = {"created_at": metadata.created_at, "updated_at": metadata.updated_at}
@@ -125,7 +127,7 @@ def dated(text: str, changed_at: str) -> str:
 
 
 def says_the_same(here: str, text: str) -> bool:
-    """Whether a memory is this file of another program, apart from the times that moving in has added."""
+    """Whether a memory is this file of another program, apart from the times that the import has added."""
     if here == text:
         return True
     one, other = parse(here), parse(text)
@@ -135,7 +137,7 @@ def says_the_same(here: str, text: str) -> bool:
 
 
 def _broken() -> Conflict:
-    return Conflict("The front matter of this file is not YAML that can be changed. Mend the file by hand first.")
+    return Conflict("The front matter of this file is not YAML that can be changed. Fix the file by hand first.")
 
 
 def _moment(fields: Mapping[str, Any], names: tuple[str, ...], read: Callable[[str], datetime] = instant) -> str | None:

@@ -1,4 +1,4 @@
-"""index.yaml: what a category holds, for people and other programs. We never read our own: files are the truth."""
+"""index.yaml: the contents of a category, for people and other programs. This server never reads its own."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -32,8 +32,8 @@ def is_ours(text: str) -> bool:
 
 
 def author(text: str) -> Literal["ours", "other", "unknown"]:
-    """Whose an index.yaml is: a blank one and one of this shape are ours, one about something else is left alone, one
-    that is no YAML is set aside."""
+    """Whose an index.yaml is: a blank one and one of this shape are ours, one about something else is left
+    unchanged, one that is no YAML is renamed."""
     if is_ours(text) or not text.strip():
         return "ours"
     try:

@@ -1,4 +1,4 @@
-"""What stores hold: categories, recent memories, texts for search."""
+"""The contents of stores: categories, recent memories, texts for search."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -72,7 +72,7 @@ class StoreListings:
 
     def _whole(self, folder: StoreFolder, latest: Iterable[MemorySummary]) -> Iterator[RecentMemory]:
         for one in latest:
-            with suppress(AppError):  # gone by now, grown too large, or not ours to read
+            with suppress(AppError):  # deleted by now, grown too large, or not readable
                 content = frontmatter.parse(folder.read(tuple(one.path.split("/")))[0]).content
                 yield RecentMemory(one.path, content, one.updated_at, one.token_estimate, one.tags)
 
@@ -88,7 +88,7 @@ class StoreListings:
             yield self._access.query(caller, folder, lambda catalogue: catalogue.count(now))
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
-        """Files of every store whose folder is there."""
+        """The files last written, of every store whose folder exists."""
         found = []
         for folder in self._access.existing(caller):
             name = folder.store.name
@@ -104,7 +104,7 @@ class StoreListings:
     def _texts(folder: StoreFolder, found: Sequence[str]) -> Iterator[Text | None]:
         for path in found:
             text = None
-            with suppress(AppError):  # gone by now, grown too large, or not ours to read
+            with suppress(AppError):  # deleted by now, grown too large, or not readable
                 file = frontmatter.parse(folder.read(tuple(path.split("/")))[0])
                 text = Text(ref_of(folder.store.name, path), path, file.content, tuple(file.metadata.tags))
             yield text

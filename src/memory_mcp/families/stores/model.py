@@ -15,7 +15,7 @@ Parts = tuple[str, ...]
 
 
 Arrival = Literal["new", "same", "other"]
-"""What is at the path of a file that moves in: nothing yet, the same memory, or another one."""
+"""Whether the path of an imported file has nothing yet, the same memory, or another one."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class IncomingFile:
     path: str  # in the store, as the file is called there
     content: bytes
     changed_ns: int  # when it was last changed, in nanoseconds since 1970
-    is_foreign: bool  # another program's, UTF-8: its name must do on every system, and it says itself how old it is
+    is_foreign: bool  # another program's, UTF-8: its name must work on every system, and its text states its age
 
 
 def ref_of(store: str, path: str) -> str:
@@ -40,11 +40,11 @@ class Store:
     name: str
     path: str  # as stores.yaml has it
     folder: Path
-    is_ours: bool  # it lies in the data directory
+    is_ours: bool  # whether it is in the data directory
 
 
 Signature = tuple[int, int, int]
-"""What of a file changes when the file does: its time in nanoseconds, its size, its inode."""
+"""Identifies one state of a file: its time in nanoseconds, its size, its inode."""
 
 UNSETTLED: Signature = (0, 0, 0)
 """Of a file that changed just now, and may change again without a trace in its time."""
@@ -52,7 +52,7 @@ UNSETTLED: Signature = (0, 0, 0)
 
 @dataclass(frozen=True)
 class Listing:
-    """What lies in one folder of a store."""
+    """The entries of one folder of a store."""
 
     folder: Parts
     files: dict[str, Signature]  # markdown files, by their names on disk
@@ -67,13 +67,13 @@ class Listing:
         """The same as long as nothing in the folder has changed. None if that cannot be known."""
         if UNSETTLED in self.files.values():
             return None
-        # Version 0 has no references: what is equal gives the same bytes. Half of what repr takes.
+        # Version 0 has no references, so equal values give the same bytes. It takes half the time of repr.
         return sha256(marshal.dumps((sorted(self.files.items()), self.folders), 0)).hexdigest()
 
 
 @dataclass(frozen=True)
 class FileChange:
-    """What an update is to change. None leaves a field as it is."""
+    """The fields that an update changes. None leaves a field as it is."""
 
     content: str | None = None
     tags: list[str] | None = None
@@ -84,7 +84,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class MemorySummary:
-    """What the index knows of a memory."""
+    """The fields of a memory that the index has."""
 
     path: str
     token_estimate: int
@@ -101,7 +101,7 @@ def is_over(expires_at: str | None, now: datetime) -> bool:
 
 @dataclass(frozen=True)
 class Content:
-    """What is known of a file's content, to find out when it was changed."""
+    """Identifies a file's content, to find out when it was changed."""
 
     digest: bytes
     stated_at: str | None  # updated_at of its front matter
@@ -133,14 +133,14 @@ class Content:
 
 @dataclass(frozen=True)
 class ReadFile:
-    """What was read of a file, and what the file was then."""
+    """The parsed contents of a file, and its signature at that time."""
 
     signature: Signature
     summed: MemorySummary
     content: Content
 
 
-# Answers go over the wire as they stand.
+# Answers are sent as they are.
 
 
 @dataclass(frozen=True)

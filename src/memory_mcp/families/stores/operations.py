@@ -59,7 +59,7 @@ class Stores(StoreListings):
         return self._access.registry(caller).all()
 
     def register(self, caller: Caller, name: str, folder: Path) -> Store:
-        """Make a folder that is there a store. Nothing in it is changed.
+        """Make an existing folder a store. Nothing in it is changed.
 
         Raises Invalid for a folder that is, holds or lies in a data directory of this server or of another one.
         """
@@ -95,7 +95,7 @@ class Stores(StoreListings):
         return Added(store, path, created=True)
 
     def get(self, caller: Caller, store: str, path: str, *, include_expired: bool) -> Memory:
-        """Raises NotFound; with the code `expired` for a memory whose time is over."""
+        """Raises NotFound; with the code `expired` for an expired memory."""
         folder = self._access.open(caller, store)
         parts = paths.parsed(path)
         text, seen = folder.read(parts)
@@ -106,9 +106,9 @@ class Stores(StoreListings):
         return Memory(store, path, file.content, replace(file.metadata, updated_at=updated_at))
 
     def update(self, caller: Caller, store: str, path: str, change: FileChange, *, was: str | None = None) -> Updated:
-        """Change what is given and leave all else as it is. Without a difference the file is not touched.
+        """Change the given fields and leave the others. Without a difference the file is not touched.
 
-        Raises Conflict with the code `changed` if `was` is given and its content is another by now.
+        Raises Conflict with the code `changed` if `was` is given and the content is another by now.
         """
         if change == FileChange():
             raise Invalid("Nothing to change: give content, tags, expires_at, clear_expiry or citations.")
@@ -146,7 +146,7 @@ class Stores(StoreListings):
         return text, seen
 
     def _changed(self, text: str, change: FileChange) -> str | None:
-        """The text as it is to be; None if it is so already."""
+        """The new text; None if nothing changes."""
         file = frontmatter.parse(text)
         before = file.metadata
         values: dict[str, Any] = {
@@ -197,7 +197,7 @@ class Stores(StoreListings):
 
     @staticmethod
     def may_be_added(path: str) -> bool:
-        """Whether a new file may have this path: one that is there may be called as its system allows."""
+        """Whether a new file may have this path: an existing one may have any name that its system allows."""
         try:
             paths.check_new(paths.parsed(path))
         except Invalid:
@@ -220,7 +220,7 @@ class Stores(StoreListings):
         return self._indexes.rebuild(caller, store, report_progress)
 
     def prune(self, caller: Caller, store: str) -> Pruned:
-        """Delete every memory whose time is over. What cannot be deleted keeps nothing else from it."""
+        """Delete every expired memory. If one cannot be deleted, the others still are."""
         folder = self._access.open(caller, store)
         if folder.is_missing():
             return Pruned(store, 0, [])
@@ -244,18 +244,18 @@ class Stores(StoreListings):
 
     @staticmethod
     def _prune_if_expired(folder: StoreFolder, parts: Parts, now: datetime) -> bool:
-        """Delete a memory if its file still says that its time is over."""
-        with suppress(AppError):  # gone by now, grown too large, or not ours to read or delete
+        """Delete a memory if its file still says that it has expired."""
+        with suppress(AppError):  # deleted by now, grown too large, or may not be read or deleted
             if is_over(frontmatter.parse(folder.read(parts)[0]).metadata.expires_at, now):
                 folder.remove(parts)
                 return True
         return False
 
     def import_file(self, caller: Caller, store: str, file: IncomingFile, *, dry_run: bool) -> Arrival:
-        """Keep a file that comes from elsewhere, with the time it was last changed. The store is made if it is missing.
+        """Import a file with the time it was last changed. A missing store is created.
 
-        A file that is at this path already stays as it is. The indexes are not brought in line: call `reindex` after
-        the last one. A dry run says the same, and writes nothing. Raises Invalid for a file too large to be read again.
+        An existing file at this path stays as it is. The indexes are not updated: call `reindex` after the last file.
+        A dry run gives the same answer, and writes nothing. Raises Invalid for a file too large to be read again.
         """
         parts = paths.parsed(file.path)
         if file.is_foreign:
@@ -271,7 +271,7 @@ class Stores(StoreListings):
         return arrival
 
     def _known_folder(self, caller: Caller, store: str) -> StoreFolder | None:
-        """None for a store that is not there yet, or was never written to."""
+        """None for a store that does not exist yet, or was never written to."""
         known = {one.name: one for one in self._access.registry(caller).all()}
         if store not in known:
             paths.check_store(store)
@@ -296,7 +296,7 @@ def _no_store(folder: Path, data_dir: Path) -> Invalid:
 
 
 def _arrival(folder: StoreFolder, parts: Parts, file: IncomingFile) -> Arrival:
-    """How a file that comes fits in: it is new, or there is the same or another at its path."""
+    """Whether an imported file is new, or its path has the same or another memory."""
     try:
         here = folder.content(parts)
     except NotFound:

@@ -1,4 +1,4 @@
-"""What memories, categories and stores may be called."""
+"""Names that memories, categories and stores may have."""
 
 import os
 import re
@@ -11,12 +11,12 @@ from memory_mcp.names import hidden_character
 
 STORE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_NAME_CHARS = 120  # characters
-MAX_NAME_BYTES = 200  # with .md and what a temporary name adds, under the 255 of every file system
+MAX_NAME_BYTES = 200  # with .md and the suffix of a temporary name, under the 255 of every file system
 MAX_PATH_CHARS = 240
 MAX_PATH_PARTS = 16
 IS_WINDOWS = os.name == "nt"  # elsewhere a file may well be called C:\\x
 
-# What Windows keeps for devices, whatever follows the first dot.
+# Names that Windows reserves for devices, with any extension.
 _DEVICES = {
     "CON",
     "PRN",

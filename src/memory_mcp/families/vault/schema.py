@@ -1,4 +1,4 @@
-"""The vault's file: its migrations, and what is done when it is opened."""
+"""The vault's file: its migrations, and the work that is done when it is opened."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x
 
 
 def index_when_opened(db: Database) -> None:
-    """Index what another program wrote into the file, so that it is found like everything else."""
+    """Index the rows that another program wrote into the file, so that searches find them."""
     with db.read() as tx:
         if storage.is_indexed(tx):
             return

@@ -62,7 +62,7 @@ def lacking(tx: Read, entity_id: str, contents: Iterable[str]) -> list[str]:
 
 
 def touch(tx: Write, entity_ids: Iterable[str]) -> None:
-    """Something about these entities has changed."""
+    """Set the time of change of these entities to now."""
     tx.all(
         "UPDATE entities SET updated_at = :now WHERE id IN (SELECT value FROM json_each(:ids)) AND updated_at <> :now",
         {"ids": to_json(list(entity_ids)), "now": tx.stamp},
@@ -82,7 +82,7 @@ def ids_of(tx: Read, names: Iterable[str]) -> dict[str, str]:
 
 
 def delete_entities(tx: Write, ids: Iterable[str]) -> None:
-    """Softly, with their observations and relations."""
+    """Mark entities as deleted, with their observations and relations."""
     values = {"ids": to_json(list(ids)), "now": tx.stamp}
     chosen = "(SELECT value FROM json_each(:ids))"
     tx.all(f"UPDATE entities SET deleted_at = :now, updated_at = :now WHERE id IN {chosen}", values)

@@ -1,4 +1,4 @@
-"""The index of words: kept up to date, also with what other programs write."""
+"""The index of words: kept up to date, also when other programs write to the file."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -37,12 +37,12 @@ def has_changes(tx: Read) -> bool:
 
 
 def clear_changes(tx: Write) -> None:
-    """For a transaction that began with index_changes and has indexed all that it added: nothing is left to do."""
+    """Delete the triggers' records, in a transaction that began with index_changes and indexed all that it added."""
     tx.all("DELETE FROM unindexed")
 
 
 def index_changes(tx: Write) -> None:
-    """Bring the words index up to date with what the triggers have written down."""
+    """Bring the words index up to date with the changes that the triggers have recorded."""
     if not has_changes(tx):
         return
     # With an entity its observations come and go. The plus keeps SQLite from looking through every entity.
@@ -85,8 +85,8 @@ def _index_changed(tx: Write) -> None:
 
 
 def correct_texts(connection: apsw.Connection, table: str, columns: Iterable[str], where: str = "TRUE") -> None:
-    """Bring texts that another program wrote into UTF-8 and NFC, as everything is that a tool writes. A row that would
-    equal another one then stays as it is."""
+    """Bring texts that another program wrote into UTF-8 and NFC, as the tools write them. A row that would then equal
+    another one stays as it is."""
     for column in columns:
         rows: Iterable[Any] = connection.execute(
             f"SELECT rowid, CAST({column} AS BLOB), typeof({column}) FROM {table} WHERE {where}"
@@ -145,7 +145,7 @@ def is_indexed(tx: Read) -> bool:
 
 
 def clear_index(tx: Write) -> None:
-    """Nothing counts as indexed."""
+    """Mark every row as not indexed."""
     tx.all("DELETE FROM indexed")
 
 

@@ -19,7 +19,7 @@ MAX_INLINE_RELATIONS = 50  # relations
 
 @dataclass(frozen=True)
 class PagedEntity:
-    """An entity, where it stands among all, and the relations that start at it."""
+    """An entity, its position among all, and the relations that start at it."""
 
     position: int
     entity: Entity

@@ -9,7 +9,7 @@ from memory_mcp.engines.sqlite.connections import sqlite_name
 
 
 def is_blank(path: Path, application_id: int) -> bool:
-    """Whether a file is a project's, and never held anything. One that cannot be read may be anything."""
+    """Whether a file is a project's and empty. False for one that cannot be read."""
     try:
         with closing(apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
             if not connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchall():
@@ -21,7 +21,7 @@ def is_blank(path: Path, application_id: int) -> bool:
 
 
 def is_of_kind(path: Path, application_id: int) -> bool:
-    """Whether a file was made or migrated by this program. One that cannot be read may be anything."""
+    """Whether a file was made or migrated by this program. False for one that cannot be read."""
     try:
         with closing(apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
             return bool(connection.pragma("application_id") == application_id)

@@ -44,7 +44,7 @@ def set_status(tx: Write, id_: str, status: Status, path: str) -> None:
 
 
 def recorded_paths(tx: Read) -> dict[str, str]:
-    """Where the registry says that each project's file is, by its id."""
+    """The path of each project's file in the registry, by its id."""
     return dict(tx.all("SELECT id, db_path FROM projects"))
 
 

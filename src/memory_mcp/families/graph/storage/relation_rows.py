@@ -13,7 +13,7 @@ from memory_mcp.families.graph.storage.expressions import to_json, utc
 
 
 def add_relation(tx: Write, source_id: str, target_id: str, tie: NamedRelation) -> Relation | None:
-    """None if it is there."""
+    """None if it exists."""
     id_ = str(uuid4())
     rows = tx.all(
         """
