@@ -1150,7 +1150,7 @@ def test_addresses_are_refused_unless_switched_on(app: App) -> None:
             "2001:0:808:808:0:0:f5ff:fffe",
         ),  # Teredo: server, then client
         *("::ffff:100.64.0.1", "::ffff:169.254.169.254", "::ffff:0.0.0.0"),
-        # What no host out in the web has.
+        # Addresses that no public host has.
         *("fec0::1", "2001:db8::1", "2001:2::1", "2001:10::1", "2001:20::1", "100::1", "3fff::1", "5f00::1"),
         *("4000::1", "8000::1", "::2", "fd00:ec2::254", "ff0e::1", "192.88.99.1", "192.0.0.8", "233.252.0.1"),
     ],
@@ -1236,7 +1236,7 @@ def test_a_file_is_fetched_and_redirects_are_looked_at_again(
     downloads.fetch(f"{web}/file.json", target, 100)
     assert target.read_bytes() == b'{"n": 1}'
     downloads.fetch(f"{web}/inside", target, 100)
-    with pytest.raises(Invalid, match="not out in the web"):
+    with pytest.raises(Invalid, match="not public"):
         downloads.fetch(f"{web}/away", target, 100)
     with pytest.raises(Invalid, match="on and on"):
         downloads.fetch(f"{web}/round", target, 100)

@@ -266,8 +266,8 @@ class Graph(ProjectOperations):
         archived: bool = False,
         any_name: bool = False,
     ) -> Imported:
-        """The answer that add_graph would give, without writing anything. An archived project, which add_graph refuses, is
-        refused too, unless `archived`."""
+        """The answer that add_graph would give, without writing anything. An archived project is refused, as add_graph
+        does, unless `archived`."""
         with self._folder(caller.user).registry.read() as registry:
             there = storage.project(registry, project)
         if there is None:

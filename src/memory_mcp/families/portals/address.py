@@ -37,7 +37,7 @@ class RowRange:
 
 
 def parsed(uri: str, field: str = "portalUri") -> Address:
-    """Raises Invalid saying what an address looks like."""
+    """Raises Invalid with the form of an address."""
     try:
         parts = urlsplit(uri)
     except ValueError:  # half a bracket

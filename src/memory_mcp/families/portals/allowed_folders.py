@@ -70,7 +70,7 @@ def _check_free(place: FolderEntry) -> None:
 
 
 def _copy_over(made: Path, place: FolderEntry) -> None:
-    """To another disk: beside the place first, so that no process sees half of it."""
+    """Copy to another disk: under a temporary name first, so that no process sees half of the file."""
     part = place.beside(f".{secrets.token_hex(6)}{atomic_write.UNFINISHED}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     fd = os.open(part.path, flags, 0o600, dir_fd=part.fd)

@@ -28,7 +28,7 @@ class Deleted:
     portalUri: str  # noqa: N815
     deleted: int
     table: Annotated[str | None, LEFT_OUT] = None
-    portal: Annotated[bool | None, LEFT_OUT] = None  # true if it is gone as a whole
+    portal: Annotated[bool | None, LEFT_OUT] = None  # true if the whole table or portal was deleted
 
 
 @dataclass(frozen=True)
@@ -37,5 +37,5 @@ class View:
     viewerUri: str  # noqa: N815
     tables: list[Table]
     stats: Stats
-    name: Annotated[str | None, LEFT_OUT] = None  # what people call it, if they do
+    name: Annotated[str | None, LEFT_OUT] = None  # its name for people, if it has one
     description: Annotated[str | None, LEFT_OUT] = None

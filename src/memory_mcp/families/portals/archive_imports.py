@@ -47,7 +47,7 @@ def import_archive(target: ImportTarget, source: SourceFile, only: str | None) -
         about = _labels_of_file(stopping)
         check_not_cancelled(source.cancelled)
         target.put_in_place(staged)
-        with suppress(EngineError):  # the tables are in their places: they count
+        with suppress(EngineError):  # the tables have their names: they count
             target.set_missing_labels(about)
         return list(chosen), count
     except archive.DamagedArchive as exc:
@@ -59,7 +59,7 @@ def import_archive(target: ImportTarget, source: SourceFile, only: str | None) -
 
 
 def _labels_of_file(line: EngineLine) -> dict[str, str]:
-    """What a restored portal is called, as its metadata say; nothing if another program wrote them in its own way, or
+    """The name and description in the metadata of a restored portal; empty if another program wrote them differently or
     left them out."""
     try:
         return storage.foreign_metadata(line, RESTORED, LABEL_KEYS, MAX_DESCRIPTION_CHARS)
@@ -101,7 +101,10 @@ def restore_archive(line: EngineLine, worker: WorkerProcess, path: Path) -> int:
 def _check_table(line: EngineLine, table: str, columns: Mapping[str, str], known: Table | None) -> None:
     """Raises Invalid for a table that cannot be imported whole. Call it before anything is changed."""
     if not TABLE.fullmatch(table) or not all(map(COLUMN.fullmatch, columns)):
-        raise Invalid(f"source: a table cannot be called {table!r}, or a column as one in it is.", field="source")
+        raise Invalid(
+            f"source: a table cannot be called {table!r}, or one of its columns has a name that no column can have.",
+            field="source",
+        )
     if not storage.is_whole(line, table, RESTORED):
         raise Invalid(f"source: the table {table!r} in this portal file is damaged.", field="source")
     for name, kind in columns.items():

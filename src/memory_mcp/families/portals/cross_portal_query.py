@@ -14,7 +14,7 @@ from memory_mcp.families.portals.folders import EngineLines, PortalFolder
 
 @contextmanager
 def attach(lines: EngineLines, to: PortalFolder, others: Sequence[PortalFolder]) -> Iterator[dict[str, str]]:
-    """Under which name the engine of one portal sees each of the others, by what a query calls it."""
+    """The database name of each other portal in the engine of one portal, by its name in a query."""
     with ExitStack() as attached:
         yield {
             other.address.portal: attached.enter_context(_attach(lines.get(other), other.path, lines.get(to), to.path))
@@ -24,7 +24,7 @@ def attach(lines: EngineLines, to: PortalFolder, others: Sequence[PortalFolder])
 
 @contextmanager
 def _attach(source: EngineLine, source_folder: Path, target: EngineLine, target_folder: Path) -> Iterator[str]:
-    """A backup into a folder is made of links, and can be read as it lies."""
+    """Attach a backup of a portal. A backup into a folder consists of hard links, and can be read without RESTORE."""
     name = f"{ATTACHED_PREFIX}{uuid4().hex}"
     made, moved = source_folder / "staging" / name, target_folder / "staging" / name
     try:

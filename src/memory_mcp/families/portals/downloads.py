@@ -1,4 +1,4 @@
-"""Files from the web, for who has switched that on: never from this machine or its network."""
+"""Files from the web, if a setting allows it: never from this machine or its network."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SECONDS = 30.0  # without a byte
 MAX_FETCH_S = 600.0
 MAX_REDIRECTS = 5
 _PLAIN = {"Accept-Encoding": "identity"}  # a small answer must not become a large file
-# Whatever else there is, is not public: loopback, private, link-local, multicast, IPv4-compatible, SIIT, and what IANA
-# has not given out yet.
+# All other addresses are not public: loopback, private, link-local, multicast, IPv4-compatible, SIIT, and those that
+# IANA has not assigned yet.
 _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # IPv4 addresses as NAT64 writes them
 _NOT_OF_HOSTS = tuple(
@@ -56,11 +56,11 @@ def fetch(url: str, target: Path | str, max_bytes: int) -> None:
                     return
     except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as exc:
         raise Unavailable("source: the address does not give the file. Check it, or try again later.") from exc
-    raise Invalid("source: the address leads on and on. Give the last one.", field="source")
+    raise Invalid("source: the address redirects too often. Give the last one.", field="source")
 
 
 def _pinned(url: str) -> tuple[str, dict[str, str], dict[str, str]]:
-    """The same address by number: what was looked at is what is connected to."""
+    """The same URL with the IP address that was checked, so that no other is connected to."""
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme.lower() == "https" else 80)
@@ -80,20 +80,18 @@ def _named(url: str, host: str) -> str:
 
 
 def _public_address(host: str, port: int) -> str:
-    """Raises Invalid unless every address of a host is out in the web."""
+    """Raises Invalid unless every address of a host is public."""
     try:
         found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     except (OSError, UnicodeError) as exc:
         raise Invalid(f"source: the host {host!r} is not known. Check the address.", field="source") from exc
     if not found or not all(_is_public(address) for address in found):
-        raise Invalid(
-            "source: this address is not out in the web. Put the file into the imports folder.", field="source"
-        )
+        raise Invalid("source: this address is not public. Put the file into the imports folder.", field="source")
     return found[0]
 
 
 def _is_public(address: str) -> bool:
-    """Whether an address is out in the web. Those that hold one of IPv4 are as public as that one."""
+    """Whether an address is public. One that contains an IPv4 address is as public as that one."""
     number = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(number, ipaddress.IPv4Address):
         return _is_public_v4(number)
@@ -113,7 +111,7 @@ def _is_public_v4(number: ipaddress.IPv4Address) -> bool:
 
 def _save(answer: httpx2.Response, target: Path, max_bytes: int, deadline: float) -> None:
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise Invalid("source: the address gives a packed file. Give one that is not.", field="source")
+        raise Invalid("source: the address gives a compressed file. Give one that is not.", field="source")
     size = 0
     with target.open("wb") as file:
         for chunk in answer.iter_raw():

@@ -17,7 +17,7 @@ from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.errors import Invalid
 from memory_mcp.families.portals import uploads
 
-UNFINISHED = "export-"  # what the names of exports in staging start with
+UNFINISHED = "export-"  # prefix of the names of exports in staging
 MAX_ENTRIES = 10_000  # files and folders
 MIN_ENTRY_BYTES = 4096  # a smaller file counts as this
 RECOUNT_INTERVAL_S = 1.0  # between two counts of the unfinished exports of other calls
@@ -108,7 +108,7 @@ def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     for top, folders, files in os.walk(folder, topdown=False):
         for name in (*files, *folders):
             path = Path(top) / name
-            with suppress(OSError):  # gone by now
+            with suppress(OSError):  # deleted by now
                 yield path, path.lstat()
 
 

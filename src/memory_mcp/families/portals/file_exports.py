@@ -172,7 +172,7 @@ class FileExports:
         max_bytes: float,
         cancelled: threading.Event | None = None,
     ) -> list[Table]:
-        """A whole portal in a sealed file, as it is at one moment. What tables it holds."""
+        """A whole portal in a sealed file, as it is at one moment. Returns its tables."""
         size = sum(table.bytes for table in storage.tables(line))
         with archive_worker(path, size, cancelled) as worker:
             worker.start()  # it gets ready while the engine writes
@@ -184,7 +184,7 @@ class FileExports:
     def _back_up(
         self, folder: PortalFolder, line: EngineLine, path: Path, max_bytes: float, cancelled: threading.Event | None
     ) -> tuple[list[Table], dict[str, str]]:
-        """Have the engine write a portal to a file. What tables it holds, and what is noted of it."""
+        """Write a portal to a file, in the engine. Returns its tables and its metadata."""
         try:
             with folder.existing_write_lock():
                 check_not_cancelled(cancelled)
@@ -202,7 +202,7 @@ class FileExports:
         return tables, about
 
     def back_up(self, folder: PortalFolder, target: Path) -> list[Table]:
-        """Write a whole portal to a new file, as it is at one moment, while servers go on. What tables it holds."""
+        """Write a whole portal to a new file, as it is at one moment, while servers go on. Returns its tables."""
         line = self._registry.line(folder)
         with staged_file(folder, ENDINGS["db"]) as path:
             tables = self._write_archive(folder, line, path, math.inf)
@@ -210,7 +210,7 @@ class FileExports:
         return tables
 
     def export_to(self, folder: PortalFolder, table: str, target: Path, format_: Format) -> int:
-        """Write a whole table to a new file. How many rows that was."""
+        """Write a whole table to a new file. Returns the number of rows."""
         line = self._registry.line(folder)
         with staged_file(folder, ENDINGS[format_]) as path:
             _, rows = self._export_table(line, path, target.name, format_, table, None, self._max_export_bytes)
@@ -256,7 +256,7 @@ def _ending_in_zip(destination: str, format_: Format) -> str:
 
 
 def _engine_format(destination: str, format_: Format) -> str:
-    """What the engine calls the format of an export to a file of this name."""
+    """The engine's name for the format of an export to a file of this name."""
     if format_ == "json":
         return "lines" if _has_lines(destination, format_) else "json"
     return storage.FORMATS[format_]

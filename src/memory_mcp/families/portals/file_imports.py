@@ -62,7 +62,7 @@ class FileImports:
         cancelled: threading.Event | None = None,
         on_conflict: OnConflict | None = None,
     ) -> Imported:
-        """Add what a file holds: all of it, or nothing. A missing portal or table is created; `on_conflict` says what
+        """Import a file: all of it, or nothing. A missing portal or table is created; `on_conflict` says what
         to do with tables that exist. If the caller leaves before the rows are moved to their table, nothing is
         imported."""
         folder = self._registry.folders(caller).get(addresses.portal(uri))
@@ -163,7 +163,7 @@ class FileImports:
         return count
 
     def receive(self, caller: Caller, name: str, offset: int, data: str) -> Received:
-        """Add a piece to a file that comes in. Raises Conflict if it does not follow what is there."""
+        """Add a piece to an upload. Raises Conflict if it does not follow the pieces received so far."""
         return uploads.add(self._folders.imports(caller)[0], name, offset, data, self._limits.file_bytes)
 
 

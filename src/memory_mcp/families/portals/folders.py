@@ -1,4 +1,4 @@
-"""Where portals lie, which of their engines this server talks to, and what is known of them without one."""
+"""The folders of portals, the connections to their engines, and their descriptions, which need no engine."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ from memory_mcp.families.portals.address import NAME, Address
 from memory_mcp.families.portals.model import Column, Described, Labels, Table
 
 PORTALS = "portals"
-DESCRIPTION = "portal.json"  # what the portal holds, so that listing it does not start its engine
+DESCRIPTION = "portal.json"  # the tables of the portal, so that listing it does not start its engine
 WRITE_LOCK = ".write.lock"
 DELETED_PREFIX = ".deleted-"  # of the names of folders that are being deleted
 MAX_LOCK_TRIES = 10  # each time that another process deletes the portal, the lock goes with it
@@ -91,11 +91,11 @@ class PortalFolder:
             renamed.parent.rmdir()
 
     def describe(self, tables: Sequence[Table]) -> None:
-        """Note what the portal holds."""
+        """Write the description of the portal's tables."""
         self._write({"tables": [asdict(table) for table in tables], **asdict(self.labels())}, durable=False)
 
     def label(self, labels: Labels) -> None:
-        """Note the portal's name and description."""
+        """Write the portal's name and description."""
         self._write({**self._read(), **asdict(labels)}, durable=False)
 
     def labels(self) -> Labels:
@@ -105,13 +105,13 @@ class PortalFolder:
     def distrust(self) -> None:
         """Tables are about to change: until they are described again, only the engine knows them.
 
-        On the disk when this returns: a description from before must not come back after a power cut.
+        This is on the disk when it returns: an old description must not come back after a power cut.
         """
         if self.exists():
             self.announce()
 
     def announce(self) -> None:
-        """Note that the portal exists, whatever it holds. On the disk when this returns."""
+        """Record that the portal exists, with any tables. It is on the disk when this returns."""
         self._write({"tables": None, **asdict(self.labels())}, durable=True)
 
     def _write(self, noted: dict[str, Any], *, durable: bool) -> None:
@@ -155,7 +155,7 @@ class PortalFolders:
         )
 
     def remove_leftovers(self) -> None:
-        """Delete what is left of portals whose deletion was interrupted."""
+        """Finish interrupted deletions of portals."""
         for path in find(self._folder, f"*/{DELETED_PREFIX}*"):
             wait_until_ended(path)
             remove_folder(path)

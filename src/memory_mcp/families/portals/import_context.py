@@ -1,4 +1,4 @@
-"""What an import works on: the file that it reads, and the portal that the file's tables go to."""
+"""The source and the target of an import: a file, and the portal that gets its tables."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from memory_mcp.families.portals.model import Format, OnConflict
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file that is being imported, with the process that inspects it and what the import may use."""
+    """A file that is being imported, with the process that inspects it and the import's limits."""
 
     path: Path  # in staging
     format: Format
@@ -29,7 +29,7 @@ class SourceFile:
     cancelled: threading.Event | None
 
     def limited_line(self, line: EngineLine) -> EngineLine:
-        """For statements on the file and what came of it: they stop at a limit, and when the caller leaves."""
+        """For statements on the file and its staged tables: they stop at a limit, and when the caller leaves."""
         size = self.path.stat().st_size
         return line.until(self.cancelled).within(lambda: self.budget.engine_limits(size), self._check_time)
 
@@ -63,7 +63,7 @@ class ImportTarget:
     is_unfinished: Callable[[], bool]  # whether staged tables still have to get their names
 
     def check_conflicts(self, names: Iterable[str], known: Iterable[str]) -> None:
-        """Raises Conflict if tables exist and the caller has not said what to do with them."""
+        """Raises Conflict if tables exist and the caller has not given `on_conflict`."""
         there = sorted({*names} & {*known})
         if there and self.on_conflict == "refuse":
             raise Conflict(

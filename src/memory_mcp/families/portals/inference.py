@@ -1,4 +1,4 @@
-"""Which type a new column gets, from the values it is to hold. The rule is in docs/portals.md."""
+"""The type of a new column, from its values. The rule is in docs/portals.md."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ _TAKEN: dict[str, tuple[type, ...]] = {
 }
 KEY = "id"  # the column a table is sorted by, if there is one
 
-# The table the specification describes; what else records hold is added to it.
+# The table of the specification; further fields of records become columns.
 WELL_KNOWN = {
     "messages": (
         NewColumn("id", "UUID", "generateUUIDv4()"),
@@ -52,7 +52,7 @@ def _column(name: str, values: Sequence[Any]) -> NewColumn:
 
 
 class ColumnValues:
-    """What a column holds, as far as its records are known."""
+    """The values of a column that have been read so far."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -88,7 +88,7 @@ class ColumnValues:
             self._would_round = self._would_round or any(map(would_round, values))
 
     def column(self, name: str, field: str) -> NewColumn:
-        """A new one for these values. Raises Invalid, blaming `field`, if none fits them all."""
+        """A new one for these values. Raises Invalid, naming `field`, if none fits them all."""
         kind = self._type(name, field)
         may_be_missing = not kind.startswith(("Array", "JSON")) and (name != KEY or self.has_null)
         return NewColumn(name, f"Nullable({kind})" if may_be_missing else kind)
@@ -132,9 +132,9 @@ class ColumnValues:
 
 
 def first_unfit(values: Sequence[Any], kind: str) -> int | None:
-    """Where the first value is that the engine would bend to fit a column; null is none."""
+    """The index of the first value that the engine would change to fit a column; null never is."""
     if not re.search(r"Int|Date|Float|Array\(", kind):
-        return None  # nothing else is bent
+        return None  # nothing else is changed
     there = [value for value in values if value is not None]
     if all(fits(value, kind) for value in _deciding_values(there, kind)):
         return None

@@ -1,6 +1,6 @@
-"""What a foreign file of texts holds, found out before the engine reads it.
+"""The contents of a foreign text file, inspected before the engine reads it.
 
-These functions are called in a worker process (workers/), so they take and give JSON values, and paths as texts.
+These functions are called in a worker process (engines/isolation): they take and return JSON values; paths are texts.
 """
 
 import csv
@@ -94,7 +94,7 @@ def inspect_json(
 
 
 def map_columns(found: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
-    """Which column of a table each of a file's goes to. A mapping names those that are called otherwise."""
+    """Which column of a table each of a file's goes to. A mapping renames columns of the file."""
     if unknown := [name for name in mapping if name not in found]:
         there = ", ".join(found[:MAX_NAMES_SHOWN])
         raise Invalid(f"mapping: the file has no column {unknown[0]!r}. It has: {there}.", field="mapping")

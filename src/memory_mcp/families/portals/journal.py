@@ -1,4 +1,4 @@
-"""The last step of an import: staged tables get their names in a portal, all of them, whatever dies meanwhile.
+"""The last step of an import: staged tables get their names in a portal, all of them, even if a process ends meanwhile.
 
 The engine can rename one table in one step, not several. So a file in the portal's folder lists them before the first
 one is renamed, and stays until the last one is. The next call that opens the portal and finds the file finishes the
@@ -32,7 +32,7 @@ def exists(folder: PortalFolder) -> bool:
 
 
 def write(folder: PortalFolder, tables: Sequence[StagedTable]) -> None:
-    """Begin to rename these tables. On the disk when this returns."""
+    """Begin to rename these tables. The journal is on the disk when this returns."""
     content = json.dumps({"tables": [asdict(table) for table in tables]}).encode()
     with Root(folder.path).folder(()) as place:
         atomic_write.write(place.beside(JOURNAL), content, durable=True)

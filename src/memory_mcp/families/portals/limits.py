@@ -1,4 +1,4 @@
-"""How much an import may take."""
+"""Limits of an import."""
 
 import math
 import time
@@ -9,7 +9,7 @@ from memory_mcp.engines.files import compressed
 
 @dataclass(frozen=True)
 class ImportLimits:
-    """What one import may use, by the settings."""
+    """The limits of one import, from the settings."""
 
     file_bytes: int
     rows: int
@@ -23,7 +23,7 @@ class ImportLimits:
 
 @dataclass(frozen=True)
 class ImportBudget:
-    """What is left for one import."""
+    """The rest of one import's limits."""
 
     limits: ImportLimits
     deadline: float  # by time.monotonic()
@@ -32,7 +32,7 @@ class ImportBudget:
         return max(0.0, self.deadline - time.monotonic())
 
     def without(self, rows: int, expanded_bytes: int) -> "ImportBudget":
-        """What is left for the next file of the same import."""
+        """The rest for the next file of the same import."""
         limits = replace(
             self.limits,
             rows=max(1, self.limits.rows - rows),  # the engine takes 0 for no limit

@@ -54,7 +54,7 @@ def _export_portal(portals: Portals, portal: PortalFolder, target: ExportFolder)
 
 
 def _import(portals: Portals, source: ImportFolder) -> None:
-    """A portal is known by its address."""
+    """A portal is identified by its address."""
     there = {portal.address for portal in portals.all(source.caller)}
     for path in sorted((source.path / PORTALS).glob("*/*.db")):
         with source.one(source.shown(path)):

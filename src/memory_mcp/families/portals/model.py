@@ -5,16 +5,20 @@ Format = Literal["json", "csv", "parquet", "db"]
 OnConflict = Literal["refuse", "append", "replace"]
 Record = dict[str, Any]
 
-METADATA = "_mcp_metadata"  # the table that says what a portal is
+METADATA = "_mcp_metadata"  # the table with a portal's metadata
 MAX_NAME_CHARS = 120  # of a portal's name for people
 MAX_DESCRIPTION_CHARS = 1000
-LABEL_KEYS = ("mcp.portal.id", "mcp.portal.name", "mcp.portal.description")  # what says how a portal is called
+LABEL_KEYS = (
+    "mcp.portal.id",
+    "mcp.portal.name",
+    "mcp.portal.description",
+)  # the keys of a portal's name and description
 VIEWER = "ui://memory/viewer"
 
 
 @dataclass(frozen=True)
 class NewColumn:
-    """A column that records ask for."""
+    """A column that records need."""
 
     name: str
     type: str
@@ -23,7 +27,7 @@ class NewColumn:
 
 @dataclass(frozen=True)
 class FileSize:
-    """What a file holds, as it says itself."""
+    """The size of a file's contents, as the file states it."""
 
     columns: int
     rows: int
@@ -32,13 +36,13 @@ class FileSize:
 
 @dataclass(frozen=True)
 class Labels:
-    """What people call a portal and say about it; empty where they do not."""
+    """A portal's name and description for people; empty if it has none."""
 
     name: str = ""
     description: str = ""
 
 
-# Answers go over the wire as they stand: their fields are the spec's.
+# Answers are sent as they are: their fields are the specification's.
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Received:
-    """How much of a file has come in."""
+    """How much of an upload has been received."""
 
     source: str  # for portal_import
     bytes: int
@@ -111,7 +115,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a file on its way out."""
+    """A piece of a download."""
 
     data: str  # base64
     offset: int
@@ -121,7 +125,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Described:
-    """What is known of a portal without opening it."""
+    """The description of a portal, which needs no engine."""
 
     namespace: str
     portal: str

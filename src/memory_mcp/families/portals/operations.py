@@ -143,7 +143,7 @@ class Portals:
     def _write_changing(
         self, caller: Caller, folder: PortalFolder, line: EngineLine, table: str, records: Sequence[Record]
     ) -> None:
-        """Write what needs a table or columns that are not in the description: the engine may have them."""
+        """Write records that need a table or columns that the description lacks: the engine may have them."""
         known = find_table(storage.tables(line), table)
         wanted = inference.wanted_columns(records, table, known)
         with self._registry.changing(caller, folder, line):
@@ -154,7 +154,7 @@ class Portals:
     def _insert(
         self, line: EngineLine, table: str, known: Table | None, wanted: Sequence[NewColumn], records: Sequence[Record]
     ) -> None:
-        """Into a table that is known or made, with the columns that are wanted. Refused, it is as it was."""
+        """Insert into a table, created with the needed columns. If the records are refused, nothing is changed."""
         types = {column.name: column.type for column in (*(known.columns if known else ()), *wanted)}
         self._check_fit(line, table, types, records)
         if not types:
@@ -166,7 +166,7 @@ class Portals:
             raise Invalid(f"data: {error_messages.misfit(str(exc), 0)} Nothing was written.", field="data") from exc
 
     def _check_fit(self, line: EngineLine, table: str, types: Mapping[str, str], records: Sequence[Record]) -> None:
-        """Raises Invalid for what the engine would bend into something else."""
+        """Raises Invalid for values that the engine would change."""
         for name, kind in types.items():
             number = inference.first_unfit([record.get(name) for record in records], kind)
             if number is not None:
@@ -272,12 +272,12 @@ class Portals:
                 return known.rows
 
     def _report_deletion(self, caller: Caller, address: Address) -> None:
-        """Have copies of what was deleted deleted, too. If that fails, it is logged, and the deletion still counts."""
+        """Delete copies of the deleted rows, too. If that fails, it is logged, and the deletion still counts."""
         for callback in self.on_delete:
             try:
                 callback(caller, address)
             except AppError as exc:
-                log.warning("Copies of what was deleted from %s are still stored: %s", address.portal_uri, exc.message)
+                log.warning("Copies of rows deleted from %s are still stored: %s", address.portal_uri, exc.message)
 
     def _delete_where(self, line: EngineLine, table: Table, where: Mapping[str, Any]) -> int:
         _check_where(table, where)
@@ -305,7 +305,7 @@ class Portals:
         return View(address.portal_uri, VIEWER, tables, stats(folder, tables), name, description)
 
     def faults(self, folder: PortalFolder) -> list[str]:
-        """What is wrong with a portal, in words. Its engine reads all of it."""
+        """The problems of a portal, as messages. Its engine reads all of it."""
         try:
             line = self._registry.line(folder)
             tables = storage.tables(line)
@@ -318,18 +318,18 @@ class Portals:
         return faults
 
     def describe_again(self, folder: PortalFolder) -> None:
-        """Describe what a portal holds, as its engine says."""
+        """Write the description of a portal again, from its engine."""
         line = self._registry.line(folder)
         with folder.write_lock():
             folder.describe(storage.tables(line))
             folder.label(labels_in(storage.metadata(line)))
 
     def dismiss(self, folder: PortalFolder) -> None:
-        """Have the engine of a portal leave, so that its folder can be moved. Raises Unavailable."""
+        """End the engine of a portal, so that its folder can be moved. Raises Unavailable."""
         self._lines.get(folder).dismiss()
 
     def remove_leftovers(self, users: Iterable[str]) -> None:
-        """Delete what is left of portals whose deletion was interrupted. What cannot be deleted is logged."""
+        """Finish interrupted deletions of portals. Failures are logged."""
         for user in users:
             try:
                 PortalFolders(self._registry.folder_of(user)).remove_leftovers()
@@ -343,7 +343,7 @@ class Portals:
         """Every portal."""
         found = []
         for folder in self.all(caller):
-            with suppress(OSError):  # it is gone by now
+            with suppress(OSError):  # it is deleted by now
                 uri = folder.address.portal_uri
                 found.append(LastWrite(uri, uri, precise_stamp(folder.written_at())))
         return found

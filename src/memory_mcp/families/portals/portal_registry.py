@@ -1,4 +1,4 @@
-"""What every operation needs: a caller's portals, their engines, and what is noted of their tables."""
+"""Shared by all operations: a caller's portals, their engines, and the records of their tables."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -49,7 +49,7 @@ class PortalRegistry:
         return line
 
     def put_in_place(self, folder: PortalFolder, line: EngineLine, tables: Sequence[StagedTable]) -> None:
-        """Give staged tables their names: all of them, even if this process or the engine dies meanwhile. The caller
+        """Give staged tables their names: all of them, even if this process or the engine ends meanwhile. The caller
         holds the portal's lock."""
         journal.write(folder, tables)
         try:
@@ -107,14 +107,14 @@ class PortalRegistry:
 
     @contextmanager
     def changing(self, caller: Caller, folder: PortalFolder, line: EngineLine) -> Iterator[None]:
-        """Tables and columns may come and go in here. Whatever happens, no old description is believed after it."""
+        """A block that may create or drop tables and columns. The old description is never used after it."""
         before, existed = folder.described(), folder.exists()
         folder.distrust()
         try:
             yield
         except AppError:
             if existed:
-                with suppress(AppError, EngineError):  # the next one asks the engine
+                with suppress(AppError, EngineError):  # the next call reads from the engine
                     folder.describe(storage.tables(line))
             raise
         tables = storage.tables(line)

@@ -1,4 +1,4 @@
-"""The result of a query, as a model can take it: limits, readable values, unique names."""
+"""The result of a query, for a model: limits, readable values, unique names."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ Meta = Sequence[Mapping[str, str]]
 
 
 def result(found: Mapping[str, Any], max_rows: int) -> Result:
-    """What the engine has found. Raises Invalid for columns or values that no reader of JSON can take."""
+    """The result of the engine. Raises Invalid for columns or values that JSON readers refuse."""
     meta: Meta = found["meta"]
     _check_columns(meta)
     columns = [ResultColumn(name, one["type"]) for name, one in zip(_unique(meta), meta, strict=True)]
@@ -54,7 +54,7 @@ def _too_large(message: str) -> Invalid:
 
 
 def fitting(rows: Sequence[Record]) -> list[Record]:
-    """As many rows as a model can take; none if the first alone is too long."""
+    """As many rows as fit the size limit for a model; none if the first alone is too long."""
     shown = within_budget(rows, _size)
     return shown if shown and _size(shown[0]) <= TOKEN_BUDGET * BYTES_PER_TOKEN else []
 
@@ -66,7 +66,7 @@ def _size(shown: Any) -> int:
 def readable(value: Any, kind: str, field: str, level: int = 0) -> Any:
     """Whole numbers that not every reader of JSON keeps become texts; the engine writes 1e18 as a whole number too.
 
-    Raises Invalid, blaming `field`, for a value that is nested too deep.
+    Raises Invalid, naming `field`, for a value that is nested too deep.
     """
     if level >= MAX_VALUE_LEVELS and isinstance(value, (list, dict)):
         raise nested_too_deep(field)

@@ -1,4 +1,4 @@
-"""mem://namespace/portal: what a portal holds; mem://namespace/portal/table: its rows."""
+"""mem://namespace/portal: the tables of a portal; mem://namespace/portal/table: its rows."""
 
 import json
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def _listed(folder: PortalFolder) -> Listed:
 
 
 def read(call: Call[Portals], uri: str) -> Document:
-    """Raises NotFound for a portal or table that is not there."""
+    """Raises NotFound for a portal or table that does not exist."""
     if uri == VIEWER:
         return Document(uri, VIEWER_PAGE.read_text(encoding="utf-8"), VIEWER_MIME, VIEWER_META)
     try:
@@ -73,7 +73,7 @@ def read(call: Call[Portals], uri: str) -> Document:
     rows, is_cut = call.operations.page(call.caller, address, replace(page, limit=limit + 1))
     shown = fitting(rows[:limit])
     meta: dict[str, Any] = {"memory": {"rows": len(shown), "offset": page.offset}}
-    if is_cut or len(shown) < len(rows):  # a row that is too long alone is passed over
+    if is_cut or len(shown) < len(rows):  # a row that is too long alone is skipped
         meta["memory"]["next_offset"] = page.offset + max(len(shown), 1)
     return Document(uri, json.dumps(shown, ensure_ascii=False), "application/json", meta)
 
@@ -88,7 +88,7 @@ def watched(call: Call[Portals], uri: str) -> str | None:
 
 
 def complete(call: Call[Portals], name: str, value: str) -> list[str]:
-    """Namespaces and portals that there are."""
+    """The names of existing namespaces and portals."""
     if name not in ("namespace", "portal"):
         return []
     found = {getattr(folder.address, name) for folder in call.operations.all(call.caller)}

@@ -60,7 +60,7 @@ def group_name(address: Address) -> str:
 def groups(portals: Portals, caller: Caller) -> Iterator[Group]:
     for folder in portals.all(caller):
         texts = PortalTexts(portals, caller, folder)
-        with suppress(FileNotFoundError):  # gone by now
+        with suppress(FileNotFoundError):  # deleted by now
             yield Group(group_name(folder.address), texts.versions, texts.texts, folder.version())
 
 

@@ -32,7 +32,7 @@ _DYNAMIC_TYPE = re.compile(r"\b(?:Dynamic|JSON|Object)\b", re.IGNORECASE)  # eac
 
 
 def back_up(line: EngineLine, path: str) -> None:
-    """The whole portal as one file, without what was deleted from it."""
+    """The whole portal as one file, without deleted rows."""
     with_deleted = (
         "SELECT DISTINCT table FROM system.parts WHERE database = 'portal' AND active AND has_lightweight_delete"
     )
@@ -97,7 +97,7 @@ def _from_json(name: str, kind: str) -> str:
 
 
 def restored_size(line: EngineLine, database: str) -> FileSize:
-    """What a restored portal's tables hold, as their parts say."""
+    """The size of a restored portal's tables, as their parts state it."""
     (row,) = line.rows(
         f"""
         SELECT 0 AS columns, toUInt64(sum(rows)) AS rows, toUInt64(sum(data_uncompressed_bytes)) AS bytes
@@ -116,7 +116,7 @@ def is_whole(line: EngineLine, table: str, database: str = DATABASE) -> bool:
 
 @contextmanager
 def adopt_restored(line: EngineLine, database: str, table: str) -> Iterator[None]:
-    """A restored table becomes one of the portal's, and goes again if the block fails."""
+    """Make a restored table one of the portal's; it is removed again if the block fails."""
     try:
         move_restored(line, database, table, table)
         yield

@@ -1,4 +1,4 @@
-"""Which rows a caller means."""
+"""The rows that a caller selects."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -1,6 +1,6 @@
 """Parts of statements that all modules share."""
 
-# A record that does not fit is refused: nothing is bent, nothing is dropped, and none of its batch stays.
+# A record that does not fit is refused with its whole batch: no value is changed or dropped.
 STRICT_SETTINGS = {
     "input_format_skip_unknown_fields": 0,
     "input_format_json_read_numbers_as_strings": 0,

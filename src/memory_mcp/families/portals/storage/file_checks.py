@@ -1,4 +1,4 @@
-"""What does not fit in a file that is to be imported, and where it is."""
+"""Values of an imported file that do not fit their columns, and their records."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ def _file_source(path: str, format_: str, columns: Mapping[str, str]) -> str:
 
 
 def too_wide(line: EngineLine, path: str, columns: Mapping[str, str], names: Iterable[str]) -> str | None:
-    """One of a CSV file's columns that holds whole numbers only, and some that no type for them holds."""
+    """One of a CSV file's columns that holds whole numbers only, and some too wide for every type."""
     fractions = [name for name in names if columns[name] == "Nullable(Float64)"]
     return _first_true(
         line, _file_source(path, "csv", columns), dict.fromkeys(fractions, f"countIf(NOT {_IS_WHOLE}) = 0")
@@ -47,7 +47,7 @@ def too_wide(line: EngineLine, path: str, columns: Mapping[str, str], names: Ite
 
 
 def rounded(line: EngineLine, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
-    """One of a CSV file's columns with a whole number that is another as a fraction."""
+    """One of a CSV file's columns with a whole number that a fraction would round."""
     loses = (
         f"countIf({_IS_WHOLE} AND (length({{}}) > 70 OR toInt256OrNull({{}}) <> toInt256(toFloat64OrZero({{}})))) > 0"
     )

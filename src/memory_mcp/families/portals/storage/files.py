@@ -28,7 +28,7 @@ def file_columns(line: EngineLine, path: str, format_: str) -> dict[str, str]:
 
 
 def parquet_metadata(line: EngineLine, path: str) -> FileSize:
-    """What a Parquet file says of itself."""
+    """The size of a Parquet file, as its metadata state it."""
     (row,) = line.rows(
         "SELECT num_columns AS columns, num_rows AS rows, total_uncompressed_size AS bytes "
         f"FROM file({literal(path)}, 'ParquetMetadata') SETTINGS output_format_json_quote_64bit_integers = 0"

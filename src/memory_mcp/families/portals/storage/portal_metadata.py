@@ -1,4 +1,4 @@
-"""The table that says what a portal is."""
+"""The table with a portal's metadata."""
 
 from collections.abc import Mapping, Sequence
 
