@@ -127,7 +127,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class KnownObservation:
-    """An observation that exists already."""
+    """One that is there already."""
 
     entity_name: str
     content: str

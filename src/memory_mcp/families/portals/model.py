@@ -107,7 +107,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Received:
-    """How much of an upload has been received."""
+    """How much of a file has come in."""
 
     source: str  # for portal_import
     bytes: int
@@ -115,7 +115,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of a download."""
+    """A part of a file on its way out."""
 
     data: str  # base64
     offset: int
