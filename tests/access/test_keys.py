@@ -28,7 +28,7 @@ def word(keys: Keys, raw: str | None) -> str:
     return caught.value.code
 
 
-def test_a_key_has_the_shape_of_the_contract_and_opens(db: Database, clock: Clock) -> None:
+def test_a_key_has_the_format_of_the_contract_and_works(db: Database, clock: Clock) -> None:
     keys = Keys(db, Audit(db), clock)
     issued = keys.create(name="laptop")
 
@@ -38,7 +38,7 @@ def test_a_key_has_the_shape_of_the_contract_and_opens(db: Database, clock: Cloc
     assert keys.check(issued.raw).id == issued.key.id
 
 
-def test_the_raw_key_is_kept_nowhere(db: Database, clock: Clock, tmp_path: Path) -> None:
+def test_the_raw_key_is_stored_nowhere(db: Database, clock: Clock, tmp_path: Path) -> None:
     keys = Keys(db, Audit(db), clock)
     issued = keys.create(name="laptop")
     keys.check(issued.raw)
@@ -48,7 +48,7 @@ def test_the_raw_key_is_kept_nowhere(db: Database, clock: Clock, tmp_path: Path)
     assert issued.key.secret_hash.startswith("$2b$")
 
 
-def test_what_opens_nothing_says_why(db: Database, clock: Clock) -> None:
+def test_refused_keys_say_why(db: Database, clock: Clock) -> None:
     keys = Keys(db, Audit(db), clock)
     issued = keys.create(name="a", expires_at=stamp(clock.now + timedelta(hours=1)))
 
@@ -75,7 +75,7 @@ def test_a_revocation_reaches_other_processes(db: Database, clock: Clock, monkey
         here.revoke(issued.key.id)
 
 
-def test_a_known_key_costs_no_bcrypt(db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_key_needs_no_bcrypt(db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = Keys(db, Audit(db), clock)
     issued = keys.create(name="a")
     keys.check(issued.raw)
@@ -87,9 +87,7 @@ def test_a_known_key_costs_no_bcrypt(db: Database, clock: Clock, monkeypatch: py
     keys.check(issued.raw)
 
 
-def test_many_requests_with_a_new_key_hash_it_once_and_it_is_known_from_then_on(
-    db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_requests_hash_a_new_key_once(db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = Keys(db, Audit(db), clock)
     raw = keys.create(name="k").raw
     hashed: list[bytes] = []

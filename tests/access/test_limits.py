@@ -40,7 +40,7 @@ def opened(folder: Path) -> Iterator[Database]:
         database.close()
 
 
-def test_a_burst_of_the_whole_limit_passes_and_the_next_must_wait(live: Database, seconds: Seconds) -> None:
+def test_a_burst_up_to_the_limit_passes_and_the_next_is_refused(live: Database, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     remaining = [limits.take("ann", LIMIT).remaining for _ in range(LIMIT)]
     assert remaining == [5, 4, 3, 2, 1, 0]
@@ -52,9 +52,7 @@ def test_a_burst_of_the_whole_limit_passes_and_the_next_must_wait(live: Database
     assert spent.reset_after == pytest.approx(WINDOW)
 
 
-def test_a_caller_who_waits_as_long_as_the_answer_says_is_let_through_and_no_sooner(
-    live: Database, seconds: Seconds
-) -> None:
+def test_retry_after_is_exact(live: Database, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     for _ in range(LIMIT):
         limits.take("ann", LIMIT)
@@ -66,7 +64,7 @@ def test_a_caller_who_waits_as_long_as_the_answer_says_is_let_through_and_no_soo
     assert limits.take("ann", LIMIT).is_spent
 
 
-def test_a_refused_request_counts_for_nothing(live: Database, seconds: Seconds) -> None:
+def test_a_refused_request_is_not_counted(live: Database, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     for _ in range(LIMIT + 50):
         limits.take("ann", LIMIT)
@@ -74,7 +72,7 @@ def test_a_refused_request_counts_for_nothing(live: Database, seconds: Seconds) 
     assert not limits.take("ann", LIMIT).is_spent
 
 
-def test_after_a_whole_window_all_of_it_is_there_again(live: Database, seconds: Seconds) -> None:
+def test_after_a_window_the_full_limit_is_available(live: Database, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     for _ in range(LIMIT):
         limits.take("ann", LIMIT)
@@ -82,7 +80,7 @@ def test_after_a_whole_window_all_of_it_is_there_again(live: Database, seconds: 
     assert [limits.take("ann", LIMIT).is_spent for _ in range(LIMIT + 1)] == [False] * LIMIT + [True]
 
 
-def test_one_does_not_use_up_what_is_anothers(live: Database, seconds: Seconds) -> None:
+def test_limits_are_separate_per_user(live: Database, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     for _ in range(LIMIT):
         limits.take("ann", LIMIT)
@@ -108,9 +106,7 @@ def test_two_processes_count_together(tmp_path: Path, seconds: Seconds) -> None:
     assert sum(let_through) == 20
 
 
-def test_a_clock_that_is_set_back_keeps_no_caller_out_for_longer_than_a_window(
-    live: Database, seconds: Seconds
-) -> None:
+def test_a_clock_set_back_delays_callers_no_longer_than_a_window(live: Database, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     for _ in range(LIMIT):
         limits.take("ann", LIMIT)
@@ -120,7 +116,7 @@ def test_a_clock_that_is_set_back_keeps_no_caller_out_for_longer_than_a_window(
     assert not limits.take("ann", LIMIT).is_spent
 
 
-def test_tidying_forgets_whoever_has_all_of_it_again_and_nobody_else(live: Database, seconds: Seconds) -> None:
+def test_only_rows_with_a_full_allowance_are_deleted(live: Database, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     limits.take("old", LIMIT)
     seconds.now += EVERY + 1
@@ -138,11 +134,9 @@ def test_tidying_forgets_whoever_has_all_of_it_again_and_nobody_else(live: Datab
     pauses=st.lists(st.one_of(st.just(0.0), st.floats(0, 5), st.floats(0, 90)), min_size=1, max_size=120),
     window=st.floats(0.001, 200),
 )
-def test_no_window_holds_more_than_the_limit_and_what_comes_back_in_it(
-    limit: int, pauses: list[float], window: float
-) -> None:
+def test_no_window_exceeds_the_limit_and_its_refill(limit: int, pauses: list[float], window: float) -> None:
     """However requests fall: in any stretch of time at most the whole limit at once, and one more for each
-    sixtieth-of-a-minute share that passes meanwhile. And whoever keeps to an even pace is never refused."""
+    sixtieth-of-a-minute share that passes meanwhile. And a client that keeps an even pace is never refused."""
     seconds = Seconds()
     passed: list[float] = []
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as db:

@@ -43,7 +43,7 @@ def test_a_link_signs_in_once(sign_ins: SignIns) -> None:
     refused(lambda: sign_ins.sign_in_by_link(token, HOME))
 
 
-def test_two_links_do_not_spoil_each_other(sign_ins: SignIns, users: Users) -> None:
+def test_two_links_work_independently(sign_ins: SignIns, users: Users) -> None:
     ann = users.add("ann").id
     first, second, hers = (sign_ins.create_link_token(user) for user in (LOCAL_USER, LOCAL_USER, ann))
     assert sign_ins.user_of(sign_ins.sign_in_by_link(second, HOME)).id == LOCAL_USER
@@ -72,7 +72,7 @@ def test_a_cookie_lasts_thirty_days_and_until_signing_out(sign_ins: SignIns, clo
     refused(lambda: sign_ins.user_of("\ud800"))
 
 
-def test_neither_token_nor_cookie_nor_password_is_kept(sign_ins: SignIns, db: Database) -> None:
+def test_tokens_cookies_and_passwords_are_not_stored(sign_ins: SignIns, db: Database) -> None:
     waiting, used = sign_ins.create_link_token(LOCAL_USER), sign_ins.create_link_token(LOCAL_USER)
     sign_ins.set_password(LOCAL_USER, PASSWORD)
     cookie = sign_ins.sign_in_by_password("local", PASSWORD, HOME)
@@ -81,19 +81,19 @@ def test_neither_token_nor_cookie_nor_password_is_kept(sign_ins: SignIns, db: Da
         assert secret.encode() not in files
 
 
-def test_a_password_signs_in_whatever_the_case_of_the_name(sign_ins: SignIns, users: Users) -> None:
+def test_sign_in_ignores_the_case_of_the_name(sign_ins: SignIns, users: Users) -> None:
     ann = users.add("Ann").id
     sign_ins.set_password(ann, PASSWORD)
     for name in ("Ann", "ann", "ANN"):
         assert sign_ins.user_of(sign_ins.sign_in_by_password(name, PASSWORD, HOME)).id == ann
 
 
-def test_a_wrong_name_and_a_wrong_password_look_alike(sign_ins: SignIns, users: Users) -> None:
+def test_a_wrong_name_and_a_wrong_password_get_the_same_error(sign_ins: SignIns, users: Users) -> None:
     users.add("bob")  # has no password
     sign_ins.set_password(LOCAL_USER, PASSWORD)
     answers = {
         refused(lambda: sign_ins.sign_in_by_password("local", "wrong password", HOME)),
-        refused(lambda: sign_ins.sign_in_by_password("nobody", PASSWORD, HOME)),
+        refused(lambda: sign_ins.sign_in_by_password("stranger", PASSWORD, HOME)),
         refused(lambda: sign_ins.sign_in_by_password("bob", "", HOME)),
         refused(lambda: sign_ins.sign_in_by_password("", "", HOME)),
         refused(lambda: sign_ins.sign_in_by_password("local", "", HOME)),
@@ -101,9 +101,7 @@ def test_a_wrong_name_and_a_wrong_password_look_alike(sign_ins: SignIns, users: 
     assert len(answers) == 1
 
 
-def test_nobody_takes_as_long_to_refuse_as_somebody(
-    sign_ins: SignIns, users: Users, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_names_take_as_long_to_refuse(sign_ins: SignIns, users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each costs one bcrypt of the same strength."""
     import bcrypt
 
@@ -117,7 +115,7 @@ def test_nobody_takes_as_long_to_refuse_as_somebody(
         return check(password, b"$2b$04$" + hashed[7:])
 
     monkeypatch.setattr(bcrypt, "checkpw", watched)
-    for name in ("local", "nobody"):
+    for name in ("local", "stranger"):
         refused(lambda name=name: sign_ins.sign_in_by_password(name, "wrong password", HOME))  # type: ignore[misc]
     assert strengths == [b"$2b$12$"] * 2
 
@@ -130,14 +128,14 @@ def test_a_password_too_short_or_too_long_is_refused(sign_ins: SignIns, password
 
 
 @pytest.mark.parametrize("password", ["x" * 10, "x" * 72, "ü" * 36, "with a \0 inside", "  spaces  count  "])
-def test_every_other_password_works_and_only_it_does(sign_ins: SignIns, password: str) -> None:
+def test_any_valid_password_works_and_no_other(sign_ins: SignIns, password: str) -> None:
     sign_ins.set_password(LOCAL_USER, password)
     sign_ins.sign_in_by_password("local", password, HOME)
     refused(lambda: sign_ins.sign_in_by_password("local", password + "x", HOME))
     refused(lambda: sign_ins.sign_in_by_password("local", password[:-1], HOME))
 
 
-def test_a_new_password_signs_everybody_out_and_spoils_old_links(sign_ins: SignIns, users: Users) -> None:
+def test_a_new_password_ends_all_sign_ins_and_links(sign_ins: SignIns, users: Users) -> None:
     ann = users.add("ann").id
     hers = sign_ins.sign_in_by_link(sign_ins.create_link_token(ann), HOME)
     cookie, link = (
@@ -174,7 +172,7 @@ def test_attempts_are_limited_for_an_address(sign_ins: SignIns, clock: Clock) ->
     refused(lambda: sign_ins.sign_in_by_link("guess", HOME))
 
 
-def test_attempts_are_limited_for_a_name_from_wherever(sign_ins: SignIns, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attempts_are_limited_for_a_name_from_all_addresses(sign_ins: SignIns, monkeypatch: pytest.MonkeyPatch) -> None:
     sign_ins.set_password(LOCAL_USER, PASSWORD)
     monkeypatch.setattr(module, "MAX_ATTEMPTS_PER_NAME", 6)  # each costs a bcrypt
     for number in range(6):
@@ -188,15 +186,15 @@ def test_signing_in_and_a_new_password_are_in_the_audit_log(sign_ins: SignIns, d
     sign_ins.set_password(LOCAL_USER, PASSWORD)
     sign_ins.sign_in_by_password("local", PASSWORD, "192.0.2.7")
     sign_ins.sign_in_by_link(sign_ins.create_link_token(LOCAL_USER), None)
-    said = [(entry.event.action, entry.event.ip, entry.event.details) for entry in Audit(db).of(LOCAL_USER, None, 10)]
-    assert said == [
+    events = [(entry.event.action, entry.event.ip, entry.event.details) for entry in Audit(db).of(LOCAL_USER, None, 10)]
+    assert events == [
         ("signed_in", None, {"by": "link"}),
         ("signed_in", "192.0.2.7", {"by": "password"}),
         ("password_set", None, {}),
     ]
 
 
-def test_a_first_link_is_wanted_until_somebody_could_sign_in(sign_ins: SignIns, users: Users) -> None:
+def test_a_first_link_is_printed_until_the_local_user_can_sign_in(sign_ins: SignIns, users: Users) -> None:
     assert not sign_ins.is_set_up()
     sign_ins.sign_in_by_link(sign_ins.create_link_token(users.add("ann").id), HOME)
     assert not sign_ins.is_set_up()

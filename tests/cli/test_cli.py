@@ -41,7 +41,7 @@ def test_help_names_the_verbs_and_serving() -> None:
         ["keys", "create", "--name", "a", "--families", "poems"],
     ],
 )
-def test_bad_usage_leaves_with_two(tmp_path: Path, arguments: list[str]) -> None:
+def test_bad_usage_exits_with_two(tmp_path: Path, arguments: list[str]) -> None:
     done = run(*arguments, MEMORY_MCP_DATA_DIR=str(tmp_path))
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
@@ -50,7 +50,7 @@ def test_bad_usage_leaves_with_two(tmp_path: Path, arguments: list[str]) -> None
 @pytest.mark.parametrize(
     "arguments", [["--families", "poems"], ["keys", "revoke", "nope"], ["keys", "create", "--name", ""]]
 )
-def test_what_is_refused_leaves_with_one_and_says_why(tmp_path: Path, arguments: list[str]) -> None:
+def test_errors_exit_with_one_and_say_why(tmp_path: Path, arguments: list[str]) -> None:
     done = run(*arguments, MEMORY_MCP_DATA_DIR=str(tmp_path))
     assert done.returncode == 1
     assert done.stderr.startswith("memory-mcp: ")
@@ -58,7 +58,7 @@ def test_what_is_refused_leaves_with_one_and_says_why(tmp_path: Path, arguments:
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "file/inside"])
-def test_a_data_directory_that_cannot_be_made_is_explained(tmp_path: Path, name: str) -> None:
+def test_a_data_directory_that_cannot_be_created_is_explained(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("in the way")
     done = run("--data-dir", str(tmp_path / name))
     assert done.returncode in (1, 2)
@@ -97,7 +97,7 @@ def test_a_data_directory_that_cannot_be_used_is_explained(tmp_path: Path) -> No
     assert "data directory" in done.stderr
 
 
-def test_a_damaged_vault_does_not_keep_anyone_from_revoking_a_key(tmp_path: Path) -> None:
+def test_a_key_can_be_revoked_while_the_vault_is_damaged(tmp_path: Path) -> None:
     where = ["--data-dir", str(tmp_path)]
     made = json.loads(run("keys", "create", "--name", "lost", "--json", *where).stdout)
     (tmp_path / "memory.db").write_bytes(b"no database, and long enough to be taken for one" * 50)

@@ -25,8 +25,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def run(home: Path, *arguments: str, said: str = "") -> subprocess.CompletedProcess[str]:
-    return processes.run("connect", *arguments, stdin=said, env=own(home), cwd=home)
+def run(home: Path, *arguments: str, output: str = "") -> subprocess.CompletedProcess[str]:
+    return processes.run("connect", *arguments, stdin=output, env=own(home), cwd=home)
 
 
 def own(home: Path) -> dict[str, str]:
@@ -35,7 +35,7 @@ def own(home: Path) -> dict[str, str]:
     return kept | {"HOME": str(home), "COLUMNS": "200", "TERM": "xterm"}
 
 
-def told(home: Path, *arguments: str) -> dict[str, Any]:
+def run_json(home: Path, *arguments: str) -> dict[str, Any]:
     done = run(home, *arguments, "--json")
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -43,7 +43,7 @@ def told(home: Path, *arguments: str) -> dict[str, Any]:
 
 
 def test_the_entry_it_writes_starts_a_server(home: Path, tmp_path: Path) -> None:
-    written = told(home, "cursor", "--yes", "--data-dir", str(tmp_path / "data"))
+    written = run_json(home, "cursor", "--yes", "--data-dir", str(tmp_path / "data"))
     assert written["written"]
     entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["memory"]
     assert Path(entry["command"]).is_absolute()
@@ -66,7 +66,7 @@ def test_it_shows_the_change_and_writes_nothing_without_a_yes(home: Path) -> Non
 
 
 @pytest.mark.parametrize(("answer", "is_written"), [("y\n", True), ("n\n", False)])
-def test_on_a_terminal_it_asks_and_has_colours(home: Path, answer: str, is_written: bool) -> None:
+def test_a_terminal_gets_a_prompt_and_colours(home: Path, answer: str, is_written: bool) -> None:
     ours, theirs = pty.openpty()
     process = Process(["connect", "zed"], stdin=theirs, stdout=theirs, env=own(home), cwd=home)
     os.close(theirs)
@@ -86,20 +86,20 @@ def test_on_a_terminal_it_asks_and_has_colours(home: Path, answer: str, is_writt
     assert (home / ".config" / "zed" / "settings.json").exists() == is_written
 
 
-def test_a_second_time_there_is_nothing_to_do_and_undo_puts_back(home: Path) -> None:
+def test_connecting_twice_changes_nothing_and_undo_restores(home: Path) -> None:
     file = home / ".gemini" / "settings.json"
     file.parent.mkdir()
     file.write_text('{\n    // mine\n    "theme": "Dracula",\n}\n')
-    assert told(home, "gemini-cli", "--yes")["changed"]
+    assert run_json(home, "gemini-cli", "--yes")["changed"]
     again = run(home, "gemini-cli")
     assert (again.returncode, again.stdout.split(":")[0]) == (0, "Nothing to do")
-    assert told(home, "gemini-cli", "--undo", "--yes")["written"]
+    assert run_json(home, "gemini-cli", "--undo", "--yes")["written"]
     assert file.read_text() == '{\n    // mine\n    "theme": "Dracula",\n}\n'
     assert "Nothing to do" in run(home, "gemini-cli", "--undo").stdout
 
 
 def test_http_takes_the_key_from_stdin_and_shows_it_nowhere(home: Path) -> None:
-    done = run(home, "windsurf", "--http", "http://127.0.0.1:8765", "--key", "-", "--yes", said=KEY + "\n")
+    done = run(home, "windsurf", "--http", "http://127.0.0.1:8765", "--key", "-", "--yes", output=KEY + "\n")
     assert done.returncode == 0, done.stderr
     assert KEY not in done.stdout
     entry = json.loads((home / ".codeium" / "windsurf" / "mcp_config.json").read_text())["mcpServers"]["memory"]
@@ -107,8 +107,8 @@ def test_http_takes_the_key_from_stdin_and_shows_it_nowhere(home: Path) -> None:
 
 
 def test_without_a_client_it_lists_them(home: Path) -> None:
-    told(home, "vscode", "--project", "--yes")
-    listed = {client["client"]: client for client in told(home)["clients"]}
+    run_json(home, "vscode", "--project", "--yes")
+    listed = {client["client"]: client for client in run_json(home)["clients"]}
     assert list(listed) == list(CLIENTS)
     assert {name for name, client in listed.items() if client["connected"]} == {"vscode"}
     assert listed["vscode"]["project_names"] == ["memory"]
@@ -129,14 +129,14 @@ def test_without_a_client_it_lists_them(home: Path) -> None:
         ["cursor", "--json"],
     ],
 )
-def test_bad_usage_leaves_with_two(home: Path, arguments: list[str]) -> None:
+def test_bad_usage_exits_with_two(home: Path, arguments: list[str]) -> None:
     done = run(home, *arguments)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert list(home.iterdir()) == []
 
 
-def test_what_is_refused_leaves_with_one_and_says_what_to_do(home: Path) -> None:
+def test_errors_exit_with_one_and_say_what_to_do(home: Path) -> None:
     (home / ".claude.json").write_text("{")
     done = run(home, "claude-code", "--yes")
     assert done.returncode == 1

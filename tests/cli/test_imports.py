@@ -31,8 +31,8 @@ def test_an_import_reports_and_a_second_one_adds_nothing(tmp_path: Path) -> None
     report = json.loads(first.stdout)
     assert (report["read"], report["imported"], report["into"]) == (3, 3, "moved")
     assert json.loads(again.stdout)["skipped"] == 3
-    said = run("import", "mem0", str(MEM0), "--data-dir", str(tmp_path), "--namespace", "moved")
-    assert said.stdout == "3 read; 0 imported into the namespace 'moved'.\n3 were imported before.\n"
+    done = run("import", "mem0", str(MEM0), "--data-dir", str(tmp_path), "--namespace", "moved")
+    assert done.stdout == "3 read; 0 imported into the namespace 'moved'.\n3 were imported before.\n"
 
 
 def test_a_dry_run_writes_nothing_at_all(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_dry_run_writes_nothing_at_all(tmp_path: Path) -> None:
         run("import", "mem0", str(MEM0), "--data-dir", str(data))
 
 
-def test_what_is_refused_is_told_with_its_place_and_leaves_with_one(tmp_path: Path) -> None:
+def test_refused_records_are_reported_and_exit_with_one(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(GRAPH.read_text(encoding="utf-8") + "\nno json\n", encoding="utf-8")
     done = run("import", "server-memory", str(tmp_path / "in.jsonl"), "--data-dir", str(tmp_path / "data"))
     assert done.returncode == 1
@@ -62,7 +62,7 @@ def test_what_is_refused_is_told_with_its_place_and_leaves_with_one(tmp_path: Pa
     assert done.stderr == "  line 5: It is neither an entity nor a relation of server-memory's format.\n"
 
 
-def test_a_wrong_file_leaves_with_one_and_says_what_to_give(tmp_path: Path) -> None:
+def test_a_wrong_file_exits_with_one_and_says_what_to_give(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing.json", GRAPH):
         done = run("import", "mem0", str(path), "--data-dir", str(tmp_path / "data"))
         assert done.returncode == 1
@@ -81,14 +81,14 @@ def test_a_wrong_file_leaves_with_one_and_says_what_to_give(tmp_path: Path) -> N
         ["import", "basic-memory", "x", "--namespace", "n"],
     ],
 )
-def test_bad_usage_leaves_with_two(tmp_path: Path, arguments: list[str]) -> None:
+def test_bad_usage_exits_with_two(tmp_path: Path, arguments: list[str]) -> None:
     done = run(*arguments, MEMORY_MCP_DATA_DIR=str(tmp_path))
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("option", ["--namespace", "--store", "--project"])
-def test_places_that_cannot_be_are_refused(tmp_path: Path, option: str) -> None:
+def test_invalid_destinations_are_refused(tmp_path: Path, option: str) -> None:
     format_, path = {
         "--namespace": ("mem0", MEM0),
         "--store": ("anthropic-memory", FIXTURES / "anthropic-memory"),
@@ -107,17 +107,17 @@ def test_an_export_moves_from_one_user_to_another(tmp_path: Path, monkeypatch: p
         assert run("import", format_, str(path), "--user", "bob", *into).returncode == 0
     assert json.loads(run("import", "mem0", str(MEM0), "--dry-run", "--json", *into).stdout)["imported"] == 3
     run("export", str(tmp_path / "out"), "--user", "bob", *into)
-    assert run("import", "memory-mcp", str(tmp_path / "out"), "--user", "nobody", *into).returncode == 1
+    assert run("import", "memory-mcp", str(tmp_path / "out"), "--user", "stranger", *into).returncode == 1
 
-    told = []
+    progress = []
 
     @contextmanager
     def show_progress(as_json: bool) -> Iterator[object]:
-        yield lambda *work: told.append(work)
+        yield lambda *work: progress.append(work)
 
     monkeypatch.setattr(imports, "show_progress", show_progress)
     with pytest.raises(SystemExit) as left:
         command_line(["import", "memory-mcp", str(tmp_path / "out"), *into])
     assert not left.value.code
-    assert {what for what, _, _ in told} > {"vault", "notes", "graph"}  # a bar moves
+    assert {what for what, _, _ in progress} > {"vault", "notes", "graph"}  # a bar moves
     assert json.loads(run("import", "mem0", str(MEM0), "--dry-run", "--json", *into).stdout)["skipped"] == 3

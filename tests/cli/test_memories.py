@@ -22,7 +22,7 @@ def run(data_dir: Path, *arguments: str, text: str | None = None, **env: str) ->
     return processes.run(*arguments, "--data-dir", data_dir, stdin=text or "", env=env)
 
 
-def told(data_dir: Path, *arguments: str, **more: Any) -> dict[str, Any]:
+def run_json(data_dir: Path, *arguments: str, **more: Any) -> dict[str, Any]:
     done = run(data_dir, *arguments, "--json", **more)
     assert done.returncode == 0, done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)
@@ -32,7 +32,7 @@ def told(data_dir: Path, *arguments: str, **more: Any) -> dict[str, Any]:
 def found(data_dir: Path, *arguments: str) -> list[str]:
     """The refs, when everything has been indexed."""
     for _ in range(20):
-        answer = told(data_dir, "search", *arguments)
+        answer = run_json(data_dir, "search", *arguments)
         if not answer["incomplete"]:
             return [hit["ref"] for hit in answer["hits"]]
     raise AssertionError(answer)
@@ -53,10 +53,10 @@ def left_with(*arguments: str) -> object:
     return left.value.code
 
 
-def test_what_is_added_is_found_and_shown(tmp_path: Path) -> None:
-    note = told(tmp_path, "add", TEAPOT, "--tags", "money, family", "--title", "Savings", "--namespace", "home")
-    key = told(tmp_path, "add", "--family", "vault", "--key", "tea pot", text=TEAPOT)
-    file = told(tmp_path, "add", TEAPOT, "--family", "stores", "--store", "diary", "--path", "days/may")
+def test_added_memories_are_found_and_shown(tmp_path: Path) -> None:
+    note = run_json(tmp_path, "add", TEAPOT, "--tags", "money, family", "--title", "Savings", "--namespace", "home")
+    key = run_json(tmp_path, "add", "--family", "vault", "--key", "tea pot", text=TEAPOT)
+    file = run_json(tmp_path, "add", TEAPOT, "--family", "stores", "--store", "diary", "--path", "days/may")
     assert (note["family"], key, file) == (
         "notes",
         {"family": "vault", "ref": "memory://vault/tea%20pot"},
@@ -68,9 +68,9 @@ def test_what_is_added_is_found_and_shown(tmp_path: Path) -> None:
     assert found(tmp_path, "teapot", "--families", "vault", "--limit", "1") == [key["ref"]]
     for ref in (*refs, note["ref"].rpartition("/")[2]):
         assert run(tmp_path, "show", ref).stdout == f"{TEAPOT}\n"
-    shown = told(tmp_path, "show", note["ref"])
+    shown = run_json(tmp_path, "show", note["ref"])
     assert (shown["title"], shown["namespace"], set(shown["tags"]) >= {"money", "family"}) == ("Savings", "home", True)
-    assert told(tmp_path, "show", file["ref"])["metadata"]["tags"] == []
+    assert run_json(tmp_path, "show", file["ref"])["metadata"]["tags"] == []
 
 
 def test_search_prints_for_people_too(tmp_path: Path) -> None:
@@ -97,16 +97,16 @@ def test_entities_and_rows_are_shown_as_json(tmp_path: Path) -> None:
     assert set(found(tmp_path, "teapot")) == refs
     for ref in refs:
         assert TEAPOT in json.dumps(json.loads(run(tmp_path, "show", ref).stdout), ensure_ascii=False)
-    counts = told(tmp_path, "stats")["families"]
+    counts = run_json(tmp_path, "stats")["families"]
     assert counts["graph"] == {"projects": 1, "entities": 1}
     assert (counts["portals"]["portals"], counts["portals"]["tables"], counts["portals"]["rows"]) == (1, 1, 1)
 
 
 def test_stats_count_every_family(tmp_path: Path) -> None:
-    told(tmp_path, "add", TEAPOT)
-    told(tmp_path, "add", TEAPOT, "--family", "vault", "--key", "k")
-    told(tmp_path, "add", TEAPOT, "--family", "stores", "--store", "s", "--path", "a")
-    answer = told(tmp_path, "stats")
+    run_json(tmp_path, "add", TEAPOT)
+    run_json(tmp_path, "add", TEAPOT, "--family", "vault", "--key", "k")
+    run_json(tmp_path, "add", TEAPOT, "--family", "stores", "--store", "s", "--path", "a")
+    answer = run_json(tmp_path, "stats")
     assert answer["data_dir"] == str(tmp_path)
     assert answer["families"]["vault"] == {"memories": 1}
     assert answer["families"]["notes"] == {"notes": 1, "namespaces": 1, "embedded": 0, "waiting": 1}
@@ -128,7 +128,7 @@ def test_stats_count_every_family(tmp_path: Path) -> None:
         "",
     ],
 )
-def test_a_ref_that_opens_nothing_is_explained(here: Path, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_ref_is_explained(here: Path, ref: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert left_with("show", ref) == 1
     assert capsys.readouterr().err.startswith("memory-mcp: ")
 
@@ -148,13 +148,11 @@ def test_a_ref_that_opens_nothing_is_explained(here: Path, ref: str, capsys: pyt
         ["show"],
     ],
 )
-def test_bad_usage_leaves_with_two(here: Path, arguments: list[str]) -> None:
+def test_bad_usage_exits_with_two(here: Path, arguments: list[str]) -> None:
     assert left_with(*arguments) == 2
 
 
-def test_search_prints_what_is_to_be_noticed(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_prints_notices(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recall, "recall", lambda *_: Recalled([], [], [], "3 more did not fit."))
     assert not left_with("search", "teapot")
     assert capsys.readouterr() == ("Nothing matches.\n", "3 more did not fit.\n")

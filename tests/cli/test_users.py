@@ -35,18 +35,18 @@ def test_users_are_added_listed_and_removed_with_their_keys(tmp_path: Path) -> N
     assert made(tmp_path, "keys", "list") == {"keys": []}
 
 
-def test_a_name_that_is_taken_or_makes_no_sense_is_refused(tmp_path: Path) -> None:
+def test_taken_and_invalid_names_are_refused(tmp_path: Path) -> None:
     made(tmp_path, "users", "add", "ann")
     for name in ("ann", "ANN", "local", "a b", "../x", "", "x" * 65):
         done = run(tmp_path, "users", "add", name)
         assert done.returncode == 1, name
         assert done.stderr.startswith("memory-mcp: ")
     assert run(tmp_path, "users", "remove", "local").returncode == 1
-    assert run(tmp_path, "users", "remove", "nobody").returncode == 1
-    assert run(tmp_path, "keys", "create", "--name", "x", "--user", "nobody").returncode == 1
+    assert run(tmp_path, "users", "remove", "stranger").returncode == 1
+    assert run(tmp_path, "keys", "create", "--name", "x", "--user", "stranger").returncode == 1
 
 
-def test_a_removed_users_memories_stay_unless_they_are_to_go(tmp_path: Path) -> None:
+def test_a_removed_users_data_stays_without_delete_data(tmp_path: Path) -> None:
     made(tmp_path, "users", "add", "ann")
     with http_server(tmp_path) as server:
         key_of(server, "ann").modern_call("commit_memory", scope="vault", key="k", content="hers")
@@ -60,7 +60,7 @@ def test_a_removed_users_memories_stay_unless_they_are_to_go(tmp_path: Path) -> 
     assert removed["data"] is None
 
 
-def test_a_keys_namespace_is_where_notes_go_that_name_none(tmp_path: Path) -> None:
+def test_a_keys_namespace_is_the_default_for_notes(tmp_path: Path) -> None:
     with http_server(tmp_path, "--embedder", "none") as server:
         work = key_of(server, "local", "--namespace", "work")
         assert work.modern_call("memory_create", content="a note")["namespace"] == "work"

@@ -58,7 +58,7 @@ def test_a_settings_file_full_of_comments_gets_nothing_but_our_lines() -> None:
         '{\n  "mcpServers":\n  {\n    "other": {}\n  }\n}\n',
     ],
 )
-def test_what_was_put_in_can_be_taken_out_to_the_byte(text: str) -> None:
+def test_remove_undoes_put_to_the_byte(text: str) -> None:
     new = jsonc.put(text, PATH, OURS)
     assert jsonc.value(new)["mcpServers"]["memory"] == OURS
     assert ("\r\n" in new) == ("\r\n" in text)
@@ -67,7 +67,7 @@ def test_what_was_put_in_can_be_taken_out_to_the_byte(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "{}", "{}\n", "// only a comment\n", "{ // empty\n}", '{"a": 1}'])
-def test_sections_that_are_missing_are_made(text: str) -> None:
+def test_missing_sections_are_added(text: str) -> None:
     new = jsonc.put(text, PATH, OURS)
     assert jsonc.value(new) == jsonc.value(text) | {"mcpServers": {"memory": OURS}}
     assert text.strip("{} \n") in new
@@ -76,7 +76,7 @@ def test_sections_that_are_missing_are_made(text: str) -> None:
 
 @pytest.mark.parametrize("place", ["first", "middle", "last", "only"])
 @pytest.mark.parametrize("layout", ["lines", "one line", "trailing comma"])
-def test_an_entry_leaves_from_any_place(place: str, layout: str) -> None:
+def test_an_entry_is_removed_at_any_position(place: str, layout: str) -> None:
     others = {"first": ["b", "c"], "middle": ["a", "c"], "last": ["a", "b"], "only": []}[place]
     names = sorted([*others, {"first": "a", "middle": "b", "last": "c", "only": "a"}[place]])
     [ours] = set(names) - set(others)
@@ -89,12 +89,12 @@ def test_an_entry_leaves_from_any_place(place: str, layout: str) -> None:
     assert "  \n" not in left
 
 
-def test_what_is_not_there_cannot_be_taken_out() -> None:
+def test_removing_a_missing_entry_changes_nothing() -> None:
     for text in ("", "{}", '{"mcpServers": {"other": {}}}'):
         assert jsonc.remove(text, PATH) == text
 
 
-def test_a_value_is_replaced_where_it_stands() -> None:
+def test_a_value_is_replaced_in_place() -> None:
     text = '{\n  "mcpServers": {\n    // ours\n    "memory": {"command": "old"}, // yes\n    "z": {}\n  }\n}'
     new = jsonc.put(text, (*PATH, "command"), "new")
     assert new == text.replace('"old"', '"new"')
@@ -104,7 +104,7 @@ def test_a_value_is_replaced_where_it_stands() -> None:
     "text",
     ["{", "[]", "null", '{"a": }', '{"a": 1 "b": 2}', "{'a': 1}", "{,}", '{"a": 1} {"b": 2}', "/* open", "[" * 100_000],
 )
-def test_what_is_broken_is_said_to_be(text: str) -> None:
+def test_malformed_texts_are_refused(text: str) -> None:
     with pytest.raises(Broken):
         jsonc.value(text)
 
@@ -125,24 +125,24 @@ _values = st.recursive(
 
 @st.composite
 def _documents(draw: Any) -> tuple[str, dict[str, Any]]:
-    said = draw(st.dictionaries(_names, _values, max_size=3))
+    parsed = draw(st.dictionaries(_names, _values, max_size=3))
     if draw(st.booleans()):
-        said["mcpServers"] = draw(st.dictionaries(_names, _values, max_size=3))
+        parsed["mcpServers"] = draw(st.dictionaries(_names, _values, max_size=3))
     else:
-        said.pop("mcpServers", None)
-    text = json.dumps(said, indent=draw(st.sampled_from([None, 2, "\t"])), ensure_ascii=draw(st.booleans()))
+        parsed.pop("mcpServers", None)
+    text = json.dumps(parsed, indent=draw(st.sampled_from([None, 2, "\t"])), ensure_ascii=draw(st.booleans()))
     if draw(st.booleans()):
         text = re.sub(r"(?<=[\]}0-9a-z\"])\n(?=[ \t]*[}\]])", ", // trailing\n", text)
-    return text.replace("\n", draw(st.sampled_from(["\n", "\r\n", " /* c */\n", " // c\n"]))), said
+    return text.replace("\n", draw(st.sampled_from(["\n", "\r\n", " /* c */\n", " // c\n"]))), parsed
 
 
 @given(_documents())
-def test_whatever_is_there_still_is(document: tuple[str, dict[str, Any]]) -> None:
-    text, said = document
-    assert jsonc.value(text) == said
+def test_all_other_values_stay(document: tuple[str, dict[str, Any]]) -> None:
+    text, parsed = document
+    assert jsonc.value(text) == parsed
     new = jsonc.put(text, PATH, OURS)
-    assert jsonc.value(new) == said | {"mcpServers": said.get("mcpServers", {}) | {"memory": OURS}}
+    assert jsonc.value(new) == parsed | {"mcpServers": parsed.get("mcpServers", {}) | {"memory": OURS}}
     for comment in ("// c", "/* c */", "// trailing"):
-        assert "memory" in said.get("mcpServers", {}) or new.count(comment) >= text.count(comment)
-    left = {name: entry for name, entry in said.get("mcpServers", {}).items() if name != "memory"}
-    assert jsonc.value(jsonc.remove(new, PATH)) == said | {"mcpServers": left}
+        assert "memory" in parsed.get("mcpServers", {}) or new.count(comment) >= text.count(comment)
+    left = {name: entry for name, entry in parsed.get("mcpServers", {}).items() if name != "memory"}
+    assert jsonc.value(jsonc.remove(new, PATH)) == parsed | {"mcpServers": left}

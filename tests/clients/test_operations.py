@@ -43,7 +43,7 @@ def cursor() -> ClientProgram:
     return CLIENTS["cursor"]
 
 
-def said(file: Path) -> dict[str, Any]:
+def parse(file: Path) -> dict[str, Any]:
     text = file.read_text(encoding="utf-8-sig")
     return toml.value(text) if file.suffix == ".toml" else jsonc.value(text)
 
@@ -70,35 +70,35 @@ def files_of(client: ClientProgram) -> list[str]:
     ]
 
 
-def test_every_client_is_connected_and_disconnected_to_the_byte(
+def test_connect_and_undo_restore_every_clients_file_to_the_byte(
     connections: ClientConfigurations, client: ClientProgram, machine: Machine
 ) -> None:
     for way in (OURS, RUNNING, Http("https://memory.example.com/mcp")):
         for text in files_of(client):
             file = made(client, machine, text)
-            before = said(file)
+            before = parse(file)
             assert connections.apply(connections.plan(client, way))
-            entry = said(file)[client.section]["memory"]
+            entry = parse(file)[client.section]["memory"]
             assert entry == client.entry(way)
-            assert said(file) == before | {client.section: before.get(client.section, {}) | {"memory": entry}}
+            assert parse(file) == before | {client.section: before.get(client.section, {}) | {"memory": entry}}
             assert not connections.plan(client, way).is_change
             connections.apply(connections.plan_undo(client))
             assert file.read_bytes() == text.encode()
             assert not connections.plan_undo(client).is_change
 
 
-def test_a_file_and_folders_that_are_missing_are_made_and_go_again(
+def test_missing_files_and_folders_are_created_and_deleted_again(
     connections: ClientConfigurations, client: ClientProgram, machine: Machine
 ) -> None:
     file = client.file(machine)
     assert connections.apply(connections.plan(client, OURS)) is None
-    assert said(file) == {client.section: {"memory": client.entry(OURS)}}
+    assert parse(file) == {client.section: {"memory": client.entry(OURS)}}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     connections.apply(connections.plan_undo(client))
     assert list(machine.home.iterdir()) == []
 
 
-def test_what_a_person_changed_since_stays_when_it_is_undone(
+def test_undo_keeps_later_changes_of_the_user(
     connections: ClientConfigurations, client: ClientProgram, machine: Machine
 ) -> None:
     file = client.file(machine)
@@ -108,21 +108,21 @@ def test_what_a_person_changed_since_stays_when_it_is_undone(
     comment = "# a comment\n" if file.suffix == ".toml" else "// a comment\n"
     file.write_text(comment + text)
     connections.apply(connections.plan_undo(client))
-    assert said(file) == {client.section: {"theirs": {"command": "x"}}}
+    assert parse(file) == {client.section: {"theirs": {"command": "x"}}}
     assert file.read_text().startswith(comment)
 
 
-def test_an_empty_file_of_ours_goes_even_if_it_was_touched(
+def test_an_empty_file_of_ours_is_deleted(
     connections: ClientConfigurations, cursor: ClientProgram, machine: Machine
 ) -> None:
     connections.apply(connections.plan(cursor, OURS))
     file = cursor.file(machine)
-    file.write_text(json.dumps(said(file), indent=8))
+    file.write_text(json.dumps(parse(file), indent=8))
     connections.apply(connections.plan_undo(cursor))
     assert not file.exists()
 
 
-def test_switching_from_stdio_to_http_keeps_what_the_person_added(
+def test_switching_from_stdio_to_http_keeps_the_users_fields(
     connections: ClientConfigurations, client: ClientProgram, machine: Machine
 ) -> None:
     file = client.file(machine)
@@ -130,14 +130,14 @@ def test_switching_from_stdio_to_http_keeps_what_the_person_added(
     editor: Any = toml if file.suffix == ".toml" else jsonc
     file.write_text(editor.put(file.read_text(), (client.section, "memory", "disabled"), True))
     connections.apply(connections.plan(client, RUNNING))
-    assert said(file)[client.section]["memory"] == client.entry(RUNNING) | {"disabled": True}
+    assert parse(file)[client.section]["memory"] == client.entry(RUNNING) | {"disabled": True}
     connections.apply(connections.plan(client, OURS))
-    assert said(file)[client.section]["memory"] == client.entry(OURS) | {"disabled": True}
+    assert parse(file)[client.section]["memory"] == client.entry(OURS) | {"disabled": True}
     connections.apply(connections.plan_undo(client))
-    assert not file.exists() or client.section not in said(file)
+    assert not file.exists() or client.section not in parse(file)
 
 
-def test_another_server_of_that_name_is_not_touched_unless_asked(
+def test_another_server_of_that_name_is_kept_without_replace(
     connections: ClientConfigurations, cursor: ClientProgram, machine: Machine
 ) -> None:
     text = json.dumps({"mcpServers": {"memory": SERVER_MEMORY}, "a": 1}, indent=2)
@@ -152,22 +152,20 @@ def test_another_server_of_that_name_is_not_touched_unless_asked(
     connections.apply(connections.plan(cursor, OURS, replacing=True))
     file.write_text(file.read_text().replace('"a": 1', '"a": 2'))
     connections.apply(connections.plan_undo(cursor))
-    assert said(file) == {"mcpServers": {"memory": SERVER_MEMORY}, "a": 2}
+    assert parse(file) == {"mcpServers": {"memory": SERVER_MEMORY}, "a": 2}
 
 
-def test_two_names_stand_side_by_side(
-    connections: ClientConfigurations, cursor: ClientProgram, machine: Machine
-) -> None:
+def test_two_names_can_coexist(connections: ClientConfigurations, cursor: ClientProgram, machine: Machine) -> None:
     connections.apply(connections.plan(cursor, OURS, "work"))
     connections.apply(connections.plan(cursor, RUNNING, "home"))
     [status] = [status for status in connections.all() if status.client is cursor]
     assert status.names == ("work", "home")
     connections.apply(connections.plan_undo(cursor, "work"))
-    assert list(said(cursor.file(machine))["mcpServers"]) == ["home"]
+    assert list(parse(cursor.file(machine))["mcpServers"]) == ["home"]
     connections.apply(connections.plan_undo(cursor, "home"))
 
 
-def test_our_entry_is_known_without_a_record(
+def test_our_entry_is_recognized_without_a_record(
     connections: ClientConfigurations, client: ClientProgram, machine: Machine
 ) -> None:
     for way in (OURS, RUNNING, Stdio("C:\\tools\\memory-mcp.exe"), Stdio("python3", ("-m", "memory_mcp"))):
@@ -176,7 +174,7 @@ def test_our_entry_is_known_without_a_record(
         if file.suffix == ".json":
             file.write_text(json.dumps(section))
         connections.apply(connections.plan_undo(client))
-        assert "memory" not in said(file).get(client.section, {})
+        assert "memory" not in parse(file).get(client.section, {})
 
 
 BROKEN = {
@@ -188,7 +186,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN)
-def test_a_broken_file_is_left_alone_and_the_person_told_what_to_add(
+def test_a_malformed_file_is_not_changed_and_the_error_shows_what_to_add(
     connections: ClientConfigurations, cursor: ClientProgram, machine: Machine, text: str | bytes
 ) -> None:
     file = made(cursor, machine, text)
@@ -204,7 +202,7 @@ def test_a_broken_file_is_left_alone_and_the_person_told_what_to_add(
     assert status.problem
 
 
-def test_a_name_that_stands_twice_is_not_half_removed(
+def test_a_duplicate_name_is_not_half_removed(
     connections: ClientConfigurations, cursor: ClientProgram, machine: Machine
 ) -> None:
     entry = '"memory": {"command": "/x/memory-mcp"}'
@@ -213,7 +211,7 @@ def test_a_name_that_stands_twice_is_not_half_removed(
         connections.plan_undo(cursor)
 
 
-def test_a_broken_toml_is_left_alone(connections: ClientConfigurations, machine: Machine) -> None:
+def test_a_malformed_toml_is_not_changed(connections: ClientConfigurations, machine: Machine) -> None:
     file = made(CLIENTS["codex"], machine, "model = \n")
     with pytest.raises(Invalid, match=r"line 1[\s\S]*\[mcp_servers.memory\]"):
         connections.plan(CLIENTS["codex"], OURS)
@@ -238,7 +236,7 @@ def test_a_read_only_file_stays_as_it_is(
     assert file.read_text() == "{}"
 
 
-def test_a_write_that_failed_does_not_spoil_the_undoing_of_the_one_before(
+def test_a_failed_write_keeps_the_record_of_the_one_before(
     connections: ClientConfigurations, cursor: ClientProgram, machine: Machine
 ) -> None:
     file = made(cursor, machine, "{ }")
@@ -263,7 +261,7 @@ def test_a_symlinked_file_is_followed_and_keeps_its_permissions(
     file.symlink_to(os.path.relpath(real, file.parent))
     copy = connections.apply(connections.plan(cursor, OURS))
     assert file.is_symlink()
-    assert said(real)["mcpServers"]["memory"] == cursor.entry(OURS)
+    assert parse(real)["mcpServers"]["memory"] == cursor.entry(OURS)
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
     assert copy is not None
     assert copy.read_text() == "{}"
@@ -273,7 +271,7 @@ def test_a_symlinked_file_is_followed_and_keeps_its_permissions(
     assert real.read_text() == "{}"
 
 
-def test_symlinks_in_a_circle_are_explained(
+def test_a_loop_of_symlinks_is_explained(
     connections: ClientConfigurations, cursor: ClientProgram, machine: Machine
 ) -> None:
     file = cursor.file(machine)
@@ -295,7 +293,7 @@ def _change(file: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [_change, Path.unlink], ids=["changed", "removed"])
-def test_who_writes_in_between_wins(
+def test_a_concurrent_change_wins(
     connections: ClientConfigurations, cursor: ClientProgram, machine: Machine, change: Callable[[Path], None]
 ) -> None:
     file = made(cursor, machine, "{}")
@@ -317,7 +315,7 @@ def test_a_file_that_appears_in_between_is_not_overwritten(
     assert file.read_text() == '{"theirs": 1}'
 
 
-def test_a_lost_copy_costs_no_more_than_the_layout(
+def test_without_the_copy_undo_restores_all_but_the_layout(
     connections: ClientConfigurations, cursor: ClientProgram, machine: Machine, tmp_path: Path
 ) -> None:
     file = made(cursor, machine, '{"a": 1}')
@@ -325,7 +323,7 @@ def test_a_lost_copy_costs_no_more_than_the_layout(
     assert copy is not None
     copy.unlink()
     connections.apply(connections.plan_undo(cursor))
-    assert said(file) == {"a": 1}
+    assert parse(file) == {"a": 1}
 
 
 def test_keys_are_not_shown(connections: ClientConfigurations, client: ClientProgram) -> None:
@@ -341,14 +339,14 @@ def test_a_project_has_its_own_file(connections: ClientConfigurations, client: C
         return
     plan: Plan = connections.plan(client, OURS, in_project=True)
     connections.apply(plan)
-    assert said(machine.here / client.project_file)[client.section]["memory"] == client.entry(OURS)
+    assert parse(machine.here / client.project_file)[client.section]["memory"] == client.entry(OURS)
     [status] = [status for status in connections.all() if status.client is client]
     assert (status.names, status.project_names) == ((), ("memory",))
     connections.apply(connections.plan_undo(client, in_project=True))
     assert list(machine.here.iterdir()) == []
 
 
-def test_the_list_tells_who_is_installed_and_connected_and_what_is_wrong(
+def test_the_list_shows_installed_and_connected_clients_and_problems(
     connections: ClientConfigurations, machine: Machine, tmp_path: Path
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -385,7 +383,7 @@ LINUX = MACOS | {
 
 
 @pytest.mark.parametrize(("system", "files"), [("windows", WINDOWS), ("macos", MACOS), ("linux", LINUX)])
-def test_each_system_has_its_own_places(system: System, files: dict[str, str]) -> None:
+def test_each_system_has_its_own_paths(system: System, files: dict[str, str]) -> None:
     home = Path("/home/ann")
     machine = Machine(system, home, home, {})
     assert {id_: client.file(machine) for id_, client in CLIENTS.items()} == {
@@ -409,7 +407,7 @@ def test_variables_move_the_files(tmp_path: Path) -> None:
     assert files["gemini-cli"] == "/gemini/.gemini/settings.json"
 
 
-def test_the_packaged_claude_desktop_of_windows_has_a_place_of_its_own(tmp_path: Path) -> None:
+def test_the_packaged_claude_desktop_of_windows_has_its_own_folder(tmp_path: Path) -> None:
     local = tmp_path / "Local"
     packaged = local / "Packages" / "Claude_pzs8sxrjxfjjc"
     packaged.mkdir(parents=True)

@@ -34,7 +34,7 @@ trust_level = "trusted"
         '[mcp_servers.a]\ncommand="x"\n[z]\n[mcp_servers.b]\ncommand="q" # y\n',
     ],
 )
-def test_what_was_put_in_can_be_taken_out_to_the_byte(text: str) -> None:
+def test_remove_undoes_put_to_the_byte(text: str) -> None:
     new = toml.put(text, PATH, OURS)
     assert toml.value(new) == toml.value(text) | {
         "mcp_servers": toml.value(text).get("mcp_servers", {}) | {"memory": OURS}
@@ -47,7 +47,7 @@ def test_our_table_comes_last_with_the_line_ends_of_the_file() -> None:
     assert "\n" not in toml.put(CODEX.replace("\n", "\r\n"), PATH, OURS).replace("\r\n", "")
 
 
-def test_a_field_of_ours_is_changed_where_it_stands() -> None:
+def test_a_field_is_changed_in_place() -> None:
     text = CODEX + '\n[mcp_servers.memory]\n# by me\ncommand = "old" # why\nstartup_timeout_sec = 30\n'
     new = toml.put(text, (*PATH, "command"), "new")
     assert new == text.replace('"old"', '"new"')
@@ -55,7 +55,7 @@ def test_a_field_of_ours_is_changed_where_it_stands() -> None:
 
 
 @pytest.mark.parametrize("text", ["a = \n", "[a\n", "a = 1\na = 2\n"])
-def test_what_is_broken_is_said_to_be(text: str) -> None:
+def test_malformed_texts_are_refused(text: str) -> None:
     with pytest.raises(Broken, match=r"line \d"):
         toml.value(text)
 

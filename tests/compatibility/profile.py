@@ -90,7 +90,7 @@ def run(port: int, data_dir: str) -> None:
             families={fixtures.name: fixtures, **product.families},
             opened={**product.opened, fixtures.name: OpenFamily(fixtures, None)},
         )
-        listening = http_server.bound(chosen)
+        listening = http_server.bind(chosen)
         sys.stdout.write(startup_message.text(chosen, listening.getsockname()[1], None, None))
         sys.stdout.flush()
         server = http.HttpServer(app, FixtureServer(app))

@@ -138,21 +138,21 @@ class Fuzz:
             return common[name]
         return self.fitting(schema)
 
-    def _text(self, longest: int) -> str:
+    def _text(self, max_chars: int) -> str:
         if self._random.random() < 0.5:
-            return self._random.choice(TEXTS)[:longest]
+            return self._random.choice(TEXTS)[:max_chars]
         return "".join(self._random.choices(string.ascii_lowercase, k=self._random.randrange(1, 9)))
 
     # Messages
 
     def request(self) -> Message:
         """A request as a client sends it."""
-        method, params = self._random.choice(self._asking())()
+        method, params = self._random.choice(self._requests())()
         if self._modern:
             params = params | {"_meta": modern_meta()}
         return {"jsonrpc": "2.0", "id": self._random.randrange(1, 10**6), "method": method, "params": params}
 
-    def _asking(self) -> Sequence[Callable[[], tuple[str, Message]]]:
+    def _requests(self) -> Sequence[Callable[[], tuple[str, Message]]]:
         def text() -> str:
             return self._random.choice(TEXTS)
 
@@ -317,6 +317,8 @@ def _modern_headers(body: bytes) -> dict[str, str]:
         name = params.get("name") or params.get("uri")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {"MCP-Protocol-Version": MODERN}
-    said = {"Mcp-Method": method, "Mcp-Name": name}
-    fit = {key: text for key, text in said.items() if isinstance(text, str) and text.isascii() and text.isprintable()}
+    headers = {"Mcp-Method": method, "Mcp-Name": name}
+    fit = {
+        key: text for key, text in headers.items() if isinstance(text, str) and text.isascii() and text.isprintable()
+    }
     return {"MCP-Protocol-Version": MODERN, **fit}

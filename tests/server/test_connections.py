@@ -1,4 +1,4 @@
-"""Connections that send little, slowly or nothing, without a key, keep nobody else out."""
+"""Connections that send little, slowly or nothing, without a key, do not lock out others."""
 
 import logging
 import resource
@@ -59,20 +59,20 @@ def head(server: Http, *, with_key: bool) -> bytes:
     return f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n{key}{accept}Content-Length: 100\r\n\r\n".encode()
 
 
-def test_a_connection_that_sends_nothing_or_half_a_header_is_closed(server: Http) -> None:
+def test_silent_and_half_open_connections_are_closed(server: Http) -> None:
     with connect(server) as silent, connect(server) as half:
         half.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0")
         assert rest_of(silent) == b""
         assert rest_of(half).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_header_that_comes_byte_by_byte_is_not_waited_for(server: Http) -> None:
+def test_slow_headers_time_out(server: Http) -> None:
     with connect(server) as slow:
         assert trickle(slow, b"GET /healthz HTTP/1.1\r\nX: ").startswith(b"HTTP/1.1 408 ")
 
 
 @pytest.mark.parametrize("with_key", [False, True])
-def test_a_body_that_comes_byte_by_byte_is_not_waited_for(server: Http, with_key: bool) -> None:
+def test_slow_bodies_time_out(server: Http, with_key: bool) -> None:
     with connect(server) as slow:
         answer = trickle(slow, head(server, with_key=with_key))
         assert answer.startswith(b"HTTP/1.1 408 " if with_key else b"HTTP/1.1 401 ")
@@ -99,7 +99,7 @@ def trickle(connection: socket.socket, first: bytes) -> bytes:
     pytest.fail("the server still waits")
 
 
-def test_a_whole_body_is_taken_also_in_parts(server: Http) -> None:
+def test_a_body_in_parts_is_accepted(server: Http) -> None:
     body = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'.ljust(100)
     with connect(server) as connection:
         connection.sendall(head(server, with_key=True) + body[:50])
@@ -107,7 +107,7 @@ def test_a_whole_body_is_taken_also_in_parts(server: Http) -> None:
         assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_body_that_follows_another_request_is_not_waited_for(server: Http) -> None:
+def test_a_slow_pipelined_body_times_out(server: Http) -> None:
     with connect(server) as slow:
         slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + SIGNING_IN)
         received = rest_of(slow)
@@ -115,7 +115,7 @@ def test_a_body_that_follows_another_request_is_not_waited_for(server: Http) -> 
         assert b"HTTP/1.1 408 " in received
 
 
-def test_a_client_that_does_not_read_its_answers_is_left(server: Http) -> None:
+def test_a_client_that_reads_no_answers_is_disconnected(server: Http) -> None:
     with connect_unread(server) as unread:
         unread.settimeout(20)
         with pytest.raises(ConnectionError):
@@ -123,7 +123,7 @@ def test_a_client_that_does_not_read_its_answers_is_left(server: Http) -> None:
                 unread.sendall(ASSET)
 
 
-def test_half_sent_bodies_make_way_for_others_of_their_address(server: Http) -> None:
+def test_half_sent_bodies_are_evicted_for_others_of_their_address(server: Http) -> None:
     with ExitStack() as held:
         slow = [held.enter_context(connect(server)) for _ in range(MAX_CONNECTIONS)]
         for connection in slow:
@@ -146,8 +146,8 @@ def connect_unread(server: Http) -> socket.socket:
     return connection
 
 
-def test_only_those_who_are_signed_in_send_long_bodies(server: Http) -> None:
-    """Nobody else makes the server keep megabytes for each connection."""
+def test_only_signed_in_users_send_long_bodies(server: Http) -> None:
+    """Signed-out visitors cannot make the server hold megabytes for each connection."""
     long = b"x" * 3_000_000
     for path, status in (("/api/sign-out", 401), ("/api/tools/memory_create", 401), ("/api/sign-in", 413)):
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4000000\r\n\r\n".encode()
@@ -156,7 +156,7 @@ def test_only_those_who_are_signed_in_send_long_bodies(server: Http) -> None:
             assert connection.recv(12) == b"HTTP/1.1 %d" % status, path
 
 
-def test_connections_without_a_request_make_way_for_others_of_their_address(server: Http) -> None:
+def test_idle_connections_are_evicted_for_others_of_their_address(server: Http) -> None:
     with ExitStack() as held:
         silent = held.enter_context(connect(server))
         for _ in range(2 * MAX_CONNECTIONS):
@@ -167,7 +167,7 @@ def test_connections_without_a_request_make_way_for_others_of_their_address(serv
         assert rest_of(silent) == b""
 
 
-def test_connections_that_have_shown_a_key_do_not_count(server: Http) -> None:
+def test_authenticated_connections_do_not_count_for_the_address(server: Http) -> None:
     call = head(server, with_key=True).replace(b"POST /mcp ", b"GET /mcp ").replace(b"Content-Length: 100\r\n", b"")
     with ExitStack() as held:
         for _ in range(2 * MAX_CONNECTIONS):
@@ -176,7 +176,7 @@ def test_connections_that_have_shown_a_key_do_not_count(server: Http) -> None:
             assert connection.recv(12) == b"HTTP/1.1 400"  # no session, but a key
 
 
-def test_a_flood_from_many_addresses_neither_ends_the_files_nor_fills_the_log(server: Http) -> None:
+def test_a_flood_from_many_addresses_exhausts_neither_files_nor_log(server: Http) -> None:
     assert f"process_max_fds {MAX_FILES}.0" in server.client.get("/metrics").text  # as many as the system allows
     log = server.data_dir.parent / "log"
     before = log.stat().st_size
@@ -202,7 +202,7 @@ def test_proxies_have_no_limit() -> None:
     assert [connections.open(Open(), "192.0.2.1") for _ in range(2)] == [True, False]
 
 
-def test_a_connection_makes_way_when_it_closes_or_shows_a_key() -> None:
+def test_closing_or_authenticating_frees_a_connection() -> None:
     connections = Connections(max_per_address=1, max_total=3)
     first, second, third = Open(), Open(), Open()
     assert connections.open(first, OTHER)
@@ -223,7 +223,7 @@ class Idle:
         self.is_evicted = True
 
 
-def test_a_user_has_a_limit_and_loses_what_is_idle_first() -> None:
+def test_a_user_at_the_limit_loses_idle_connections_first() -> None:
     connections = Connections(max_per_address=10, max_total=100, max_per_user=2)
     idle, busy, newest = Idle(), Open(), Open()
     for connection in (busy, idle, newest):
@@ -249,7 +249,7 @@ def test_addresses_of_one_ipv6_network_count_as_one() -> None:
     assert mapped == [True, True, True]
 
 
-def test_when_all_have_too_many_the_owner_of_the_most_loses_one() -> None:
+def test_at_the_total_limit_the_biggest_owner_loses_one() -> None:
     connections = Connections(max_per_address=10, max_total=4)
     few, many = Idle(), [Idle() for _ in range(3)]
     for connection, address in ((few, OTHER), *((one, ATTACKER) for one in many)):
@@ -259,7 +259,7 @@ def test_when_all_have_too_many_the_owner_of_the_most_loses_one() -> None:
     assert [one.is_evicted for one in (few, *many)] == [False, True, False, False]
 
 
-def test_a_line_that_repeats_is_left_out_and_counted() -> None:
+def test_repeated_log_lines_are_counted_instead() -> None:
     now = 0.0
     filter_ = RepeatFilter(lambda: now)
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from memory_mcp.server.rest.downloads import Handed
+from memory_mcp.server.rest.downloads import TemporaryFileResponse
 from tests.server.test_rest import COOKIE, Person, cli, signed_in
 from tests.waiting import eventually
 from tests.wire import Http, http_server
@@ -80,7 +80,7 @@ def test_a_download_can_be_imported_elsewhere(server: Http, me: Person, ann: Per
     assert (line["action"], line["client"], line["ip"]) == ("export_downloaded", "web app", "127.0.0.1")
 
 
-def test_a_zip_that_was_packed_again_with_its_folder_is_taken_in_too(me: Person, tmp_path: Path) -> None:
+def test_a_repacked_zip_with_its_folder_is_imported(me: Person, tmp_path: Path) -> None:
     with zipfile.ZipFile(downloaded(me, "export", tmp_path)) as archive:
         archive.extractall(tmp_path / "again" / "my memories")
     again = tmp_path / "again.zip"
@@ -117,7 +117,7 @@ def test_a_backup_of_the_whole_server_is_restored(server: Http, me: Person, ann:
 
 
 @pytest.mark.parametrize("what", ["export", "backup"])
-def test_only_whoever_is_signed_in_on_our_own_pages_gets_anything(server: Http, me: Person, what: str) -> None:
+def test_downloads_need_a_sign_in_and_our_own_origin(server: Http, me: Person, what: str) -> None:
     assert server.client.post(f"/api/{what}").status_code == 401
     assert server.client.post(f"/api/{what}", headers=server.headers()).status_code == 401  # a key is no person
     for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
@@ -125,7 +125,7 @@ def test_only_whoever_is_signed_in_on_our_own_pages_gets_anything(server: Http, 
     assert me.ask("GET", f"/api/{what}").status_code == 405  # a link leads to no download
 
 
-def test_where_nobody_signs_in_there_is_no_backup_and_only_the_families_that_are_on(tmp_path: Path) -> None:
+def test_without_sign_ins_there_is_no_backup_and_only_served_families(tmp_path: Path) -> None:
     with http_server(tmp_path, "--auth", "none", "--families", "vault", "--embedder", "none") as server:
         refused = server.client.post("/api/backup")
         assert (refused.status_code, refused.json()["error"]) == (403, "scope_required")
@@ -133,7 +133,7 @@ def test_where_nobody_signs_in_there_is_no_backup_and_only_the_families_that_are
             assert set(archive.namelist()) == {"README.md", "export.json", "vault.jsonl"}
 
 
-def test_one_at_a_time_and_nothing_stays_when_the_browser_goes(server: Http, me: Person, ann: Person) -> None:
+def test_one_download_at_a_time_and_a_disconnect_leaves_no_file(server: Http, me: Person, ann: Person) -> None:
     large = server.data_dir / "stores" / "default" / "large.bin"
     large.write_bytes(os.urandom(40_000_000))  # more than fits on the way
     headers = {"Cookie": f"{COOKIE}={me.cookie}"}
@@ -150,7 +150,7 @@ def test_one_at_a_time_and_nothing_stays_when_the_browser_goes(server: Http, me:
     assert me.ask("POST", "/api/export").status_code == 200
 
 
-def test_who_leaves_while_it_is_made_leaves_nothing(server: Http, me: Person) -> None:
+def test_a_disconnect_while_the_file_is_written_leaves_no_file(server: Http, me: Person) -> None:
     folder = server.data_dir / "stores" / "default" / "many"
     folder.mkdir(exist_ok=True)
     for number in range(1500):
@@ -162,17 +162,17 @@ def test_who_leaves_while_it_is_made_leaves_nothing(server: Http, me: Person) ->
     eventually(lambda: me.ask("POST", "/api/export", timeout=60).status_code == 200)
 
 
-def test_what_cannot_be_sent_is_put_away_all_the_same(tmp_path: Path) -> None:
-    put_away: list[bool] = []
-    gone = Handed(tmp_path / "gone.zip", "gone.zip", {}, lambda: put_away.append(True))
+def test_a_file_that_cannot_be_sent_is_deleted(tmp_path: Path) -> None:
+    deleted: list[bool] = []
+    gone = TemporaryFileResponse(tmp_path / "gone.zip", "gone.zip", {}, lambda: deleted.append(True))
 
     async def silence() -> Message:
         await anyio.sleep_forever()
         raise AssertionError
 
     async def send(message: Message) -> None:
-        """Nobody listens."""
+        """A send that no client reads."""
 
     with pytest.raises(RuntimeError, match="does not exist"):
         anyio.run(gone, {"type": "http", "method": "POST", "headers": []}, silence, send)
-    assert put_away == [True]
+    assert deleted == [True]

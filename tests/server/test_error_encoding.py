@@ -85,14 +85,14 @@ def test_every_error_has_its_codes_on_the_wire() -> None:
         assert error_encoding.wire_codes(kind("x", code="expired")).http == status
 
 
-def test_models_get_the_hint_and_people_theirs() -> None:
+def test_models_and_people_get_their_own_hints() -> None:
     error = NotFound("No such store.", hint="add_memory makes it.", people_hint="Run `memory-mcp stores add`.")
     assert error_encoding.rpc_error(error).error.message == "No such store. add_memory makes it."
     assert b"No such store. Run `memory-mcp stores add`." in error_encoding.problem(error).body
     assert b"add_memory" not in error_encoding.problem(error).body
 
 
-def test_only_the_log_and_the_owner_learn_which_file_is_damaged(caplog: pytest.LogCaptureFixture) -> None:
+def test_only_the_log_and_the_owner_see_which_file_is_damaged(caplog: pytest.LogCaptureFixture) -> None:
     error = Unusable("/srv/memory/notes.db is damaged.")
     for sent in (error_encoding.problem(error).body, error_encoding.refusal(error).body):
         assert b"/srv" not in sent
@@ -124,7 +124,7 @@ def me(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
         yield signed_in(server, server.link)
 
 
-def test_rest_names_no_tool_in_what_it_refuses(me: Person, tools: dict[str, Tool], names_mcp: re.Pattern[str]) -> None:
+def test_rest_errors_name_no_tool(me: Person, tools: dict[str, Tool], names_mcp: re.Pattern[str]) -> None:
     refused = {}
     for name, tool in tools.items():
         fields = {field.alias or own: field for own, field in tool.arguments.model_fields.items()}
@@ -170,7 +170,7 @@ def test_rest_names_no_tool_in_what_it_refuses(me: Person, tools: dict[str, Tool
         ("users", "remove", "none", "--yes"),
     ],
 )
-def test_the_command_line_names_no_tool_in_what_it_refuses(
+def test_command_line_errors_name_no_tool(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     names_mcp: re.Pattern[str],

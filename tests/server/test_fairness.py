@@ -32,7 +32,7 @@ T = TypeVar("T")
 # The mechanism
 
 
-async def test_a_user_and_a_family_have_their_share_and_the_others_theirs() -> None:
+async def test_users_and_families_have_their_shares() -> None:
     slots = Slots(16, Shares(), 0.001)
     for _ in range(4):
         await slots.acquire("eve", "portals")
@@ -54,7 +54,7 @@ async def test_a_user_and_a_family_have_their_share_and_the_others_theirs() -> N
     assert slots.waiting == 0
 
 
-async def test_free_threads_go_round_among_the_users_who_wait() -> None:
+async def test_free_threads_go_round_robin_to_waiting_users() -> None:
     slots = Slots(2, Shares(user=1.0, user_family=1.0, family=1.0), 60)
     await slots.acquire("eve", "notes")
     await slots.acquire("eve", "notes")
@@ -72,7 +72,7 @@ async def test_free_threads_go_round_among_the_users_who_wait() -> None:
     assert order == ["eve", "ann", "bob", "eve", "eve"]
 
 
-async def test_a_call_that_is_given_up_leaves_the_queue_and_one_that_began_keeps_its_thread() -> None:
+async def test_a_cancelled_call_leaves_the_queue_but_keeps_its_thread_once_begun() -> None:
     workers = Workers("test", 2, shares=Shares(user=0.5, user_family=0.5, family=1.0))
     began, let_go = threading.Event(), threading.Event()
 
@@ -152,7 +152,7 @@ def first_done(under_way: list[Future[T]], count: int) -> list[T]:
     return [one.result() for one in islice(as_completed(under_way), count)]
 
 
-def test_one_user_who_blocks_threads_blocks_no_other_and_gets_a_retry_after(server: Http, eve: Http) -> None:
+def test_a_user_who_blocks_threads_gets_retry_after_and_blocks_no_other(server: Http, eve: Http) -> None:
     def attack(number: int) -> dict[str, Any]:
         with httpx.Client(base_url=server.url, timeout=60) as client:
             return replace(eve, client=client).modern("tools/call", commit(f"attack-{number}"))
@@ -203,7 +203,7 @@ def raw_post(server: Http, who: Http, message: dict[str, Any], headers: dict[str
 
 
 @pytest.mark.parametrize("era", ["handshake", "modern", "cancelled"])
-def test_a_call_whose_client_hangs_up_leaves_the_queue(server: Http, eve: Http, era: str) -> None:
+def test_a_call_leaves_the_queue_when_its_client_disconnects(server: Http, eve: Http, era: str) -> None:
     params: dict[str, Any] = commit(f"hung-up-{era}")
     headers = {}
     session = eve.handshake()

@@ -38,8 +38,8 @@ INSIDES = re.compile(
 )
 
 
-def indiscretions(said: str, data_dir: Path) -> list[str]:
-    return INSIDES.findall(said) + ([str(data_dir)] if str(data_dir) in said else [])
+def indiscretions(text: str, data_dir: Path) -> list[str]:
+    return INSIDES.findall(text) + ([str(data_dir)] if str(data_dir) in text else [])
 
 
 def failures(log: str) -> list[str]:
@@ -65,14 +65,14 @@ class Client:
             with self.server.client.stream(
                 sent.method, sent.path, headers=_wire(sent.headers), content=sent.body
             ) as answer:
-                said = _read(sent, answer)
+                text = _read(sent, answer)
         except httpx.LocalProtocolError:  # the client's own library does not send this
             return 400, ""
         if "mcp-session-id" in answer.headers:
             self._leave(answer.headers["mcp-session-id"])
         if sent.method == "DELETE":
             self.session = None
-        return answer.status_code, said
+        return answer.status_code, text
 
     def _leave(self, session: str) -> None:
         """One that a bad request has opened."""
@@ -88,42 +88,42 @@ def _read(sent: Sent, answer: httpx.Response) -> str:
     """All of it, or what a stream that stays open begins with."""
     if sent.method == "GET" and answer.headers.get("content-type", "").startswith("text/event-stream"):
         return ""
-    said = ""
+    text = ""
     for some in answer.iter_text():
-        said += some
-        assert not some.startswith(": ping"), (sent, said)  # it has been silent for long, and would be for ever
-        if "notifications/subscriptions/acknowledged" in said:
+        text += some
+        assert not some.startswith(": ping"), (sent, text)  # it has been silent for long, and would be for ever
+        if "notifications/subscriptions/acknowledged" in text:
             break
-    return said
+    return text
 
 
 def raw_answer(server: Http, sent: bytes) -> str:
     address = httpx.URL(server.url)
-    said = b""
+    text = b""
     with socket.create_connection((address.host, address.port or 80), timeout=20) as line, suppress(ConnectionError):
         line.sendall(sent)
         line.shutdown(socket.SHUT_WR)
         while some := line.recv(65536):
-            said += some
-    return said.decode("latin-1")
+            text += some
+    return text.decode("latin-1")
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_over_http_nothing_breaks_it(tmp_path: Path, era: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_random_http_requests_do_not_break_it(tmp_path: Path, era: str, capfd: pytest.CaptureFixture[str]) -> None:
     with http_server(tmp_path, "--embedder", "none") as server:
         tools = server.modern("tools/list")["result"]["tools"]
         fuzz = Fuzz(SEED, tools, modern=era != "legacy")
         client = Client(server, modern=era != "legacy")
         for number in range(MESSAGES // 2):
             sent = fuzz.sent(client.headers())
-            status, said = client.send(sent)
-            assert status < 500, (number, sent, said)
-            assert indiscretions(said, tmp_path) == [], (number, sent, said)
+            status, text = client.send(sent)
+            assert status < 500, (number, sent, text)
+            assert indiscretions(text, tmp_path) == [], (number, sent, text)
         for number in range(MESSAGES // 50):
             raw = fuzz.raw()
-            said = raw_answer(server, raw)
-            assert not said.startswith("HTTP/1.1 5"), (number, raw, said)
-            assert indiscretions(said, tmp_path) == [], (number, raw, said)
+            text = raw_answer(server, raw)
+            assert not text.startswith("HTTP/1.1 5"), (number, raw, text)
+            assert indiscretions(text, tmp_path) == [], (number, raw, text)
         assert server.process.poll() is None
         assert server.client.get("/healthz").json()["status"] == "ok"
         assert server.modern_call("commit_memory", scope="vault", key="after all", content="c")["committed"]
@@ -136,7 +136,7 @@ class Pipe:
 
     process: Process
     modern: bool
-    said: "queue.Queue[bytes]" = field(default_factory=queue.Queue)
+    lines: "queue.Queue[bytes]" = field(default_factory=queue.Queue)
 
     def write(self, line: bytes) -> None:
         stdin = cast(io.TextIOWrapper, self.process.stdin).buffer
@@ -150,14 +150,14 @@ class Pipe:
     def until(self, id_: str) -> Iterator[str]:
         """Every line up to the answer to this request."""
         while True:
-            line = self.said.get(timeout=20).decode()
+            line = self.lines.get(timeout=20).decode()
             yield line
             if json.loads(line).get("id") == id_:
                 return
 
     def listen(self) -> None:
         for line in cast(IO[bytes], cast(io.TextIOWrapper, self.process.stdout).buffer):
-            self.said.put(line)
+            self.lines.put(line)
 
 
 @contextmanager
@@ -179,7 +179,7 @@ def stdio_server(data_dir: Path, *, modern: bool) -> Iterator[Pipe]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_over_stdio_nothing_breaks_it(tmp_path: Path, era: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_random_stdio_messages_do_not_break_it(tmp_path: Path, era: str, capfd: pytest.CaptureFixture[str]) -> None:
     with stdio_server(tmp_path, modern=era != "legacy") as server:
         server.request("tools", "tools/list", {})
         *_, listed = server.until("tools")
@@ -189,9 +189,9 @@ def test_over_stdio_nothing_breaks_it(tmp_path: Path, era: str, capfd: pytest.Ca
             for body in sent:
                 server.write(body)
             server.request(f"still there {number}", "prompts/list", {})
-            for said in server.until(f"still there {number}"):
-                assert json.loads(said)["jsonrpc"] == "2.0"
-                assert indiscretions(said, tmp_path) == [], (sent, said)
+            for text in server.until(f"still there {number}"):
+                assert json.loads(text)["jsonrpc"] == "2.0"
+                assert indiscretions(text, tmp_path) == [], (sent, text)
         cast(IO[bytes], server.process.stdin).close()
         assert server.process.wait(timeout=20) == 0
     assert failures(capfd.readouterr().err) == []

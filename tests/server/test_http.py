@@ -23,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
         yield running
 
 
-def test_the_first_start_prints_what_to_open_and_a_key_and_the_second_does_not(tmp_path: Path) -> None:
+def test_only_the_first_start_prints_a_link_and_a_key(tmp_path: Path) -> None:
     with http_server(tmp_path) as first:
         assert first.key is not None
         assert f"Open     {first.url}/" in first.printed
@@ -60,16 +60,16 @@ def test_host_and_origin_are_checked_on_every_route(server: Http, route: str) ->
         *("http://[::1", "http://127.0.0.1#"),
     ],
 )
-def test_an_origin_no_browser_sends_is_none_of_ours(server: Http, origin: str) -> None:
+def test_malformed_origins_are_refused(server: Http, origin: str) -> None:
     raw = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nOrigin: %s\r\n\r\n" % origin.encode()
     assert raw_answer(server, raw).startswith(b"HTTP/1.1 403 ")
 
 
-def test_a_host_with_a_port_that_does_not_exist_is_none_of_ours(server: Http) -> None:
+def test_hosts_with_invalid_ports_are_refused(server: Http) -> None:
     assert server.client.get("/healthz", headers={"Host": "127.0.0.1:99999"}).status_code == 421
 
 
-def test_metrics_are_for_no_page_of_another_origin(server: Http) -> None:
+def test_metrics_are_refused_to_other_origins(server: Http) -> None:
     own = server.client.get("/metrics", headers={"Origin": server.url})
     assert (own.status_code, "access-control-allow-origin" in own.headers) == (200, False)
     for headers in ({"Origin": "http://localhost:3000"}, {"Sec-Fetch-Site": "same-site"}):
@@ -82,7 +82,7 @@ def test_metrics_are_for_no_page_of_another_origin(server: Http) -> None:
     assert mcp.headers["access-control-allow-origin"] == "http://localhost:3000"
 
 
-def test_a_stream_that_asks_for_missed_events_begins_with_what_comes_next(server: Http) -> None:
+def test_a_resumed_stream_starts_with_the_next_event(server: Http) -> None:
     headers = server.headers(**{"mcp-session-id": server.handshake(), "Last-Event-ID": "42"})
     with server.client.stream("GET", "/mcp", headers=headers) as stream:
         assert stream.status_code == 200
@@ -108,7 +108,7 @@ def raw_answer(server: Http, sent: bytes) -> bytes:
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-def test_names_in_lists_stay_on_their_line(server: Http) -> None:
+def test_names_in_lists_stay_on_one_line(server: Http) -> None:
     server.modern_call("commit_memory", scope="vault", key="one line", content="c")
     key = "two\nlines\u202eturned"  # no such name is taken any more: this one is older, or another program's
     connection = apsw.Connection(str(server.data_dir / "memory.db"))
@@ -135,9 +135,7 @@ def test_names_in_lists_stay_on_their_line(server: Http) -> None:
         ({"Authorization": "Bearer mmcp_aaaaaaaaaaaa_" + "x" * 43}, "invalid_token"),
     ],
 )
-def test_without_a_key_that_opens_nothing_is_reached(
-    server: Http, route: str, header: dict[str, str], word: str
-) -> None:
+def test_without_a_valid_key_nothing_is_reached(server: Http, route: str, header: dict[str, str], word: str) -> None:
     for method in ("GET", "POST", "OPTIONS"):
         answer = server.client.request(method, route, headers=header)
         assert answer.status_code == 401
@@ -151,7 +149,7 @@ def keys(data_dir: Path, *arguments: str) -> dict[str, Any]:
     return answer
 
 
-def test_a_key_revoked_elsewhere_stops_within_a_second(server: Http) -> None:
+def test_a_key_revoked_by_another_process_stops_within_a_second(server: Http) -> None:
     made = keys(server.data_dir, "create", "--name", "short")
     bearer = {"Authorization": f"Bearer {made['key']}"}
     assert server.client.get("/mcp", headers=bearer).status_code != 401
@@ -181,7 +179,7 @@ def test_both_eras_share_one_memory(server: Http) -> None:
     assert server.modern_call("search_memories", query="handshake")["results"][0]["key"] == "from the old"
 
 
-def test_another_keys_session_cannot_be_ridden_on(server: Http) -> None:
+def test_a_session_cannot_be_used_with_another_key(server: Http) -> None:
     session = server.handshake()
     key = keys(server.data_dir, "create", "--name", "other")["key"]
 
@@ -221,7 +219,7 @@ def events_of(stream: httpx.Response) -> Iterator[tuple[str, str]]:
             yield event, line.removeprefix("data: ")
 
 
-def test_every_listener_in_every_era_hears_of_a_change(server: Http) -> None:
+def test_listeners_of_every_era_are_notified_of_a_change(server: Http) -> None:
     session = server.handshake()
     uri = "memory://vault/watched"
     server.legacy(session, "resources/subscribe", {"uri": uri})
@@ -252,7 +250,7 @@ def test_every_listener_in_every_era_hears_of_a_change(server: Http) -> None:
             assert any(message["params"].get("uri") == uri for message in heard if "params" in message)
 
 
-def test_a_user_has_so_many_listen_streams_and_the_oldest_ends_first(tmp_path: Path) -> None:
+def test_beyond_the_limit_of_streams_the_oldest_ends(tmp_path: Path) -> None:
     with http_server(tmp_path, "--embedder", "none", "--max-user-streams", "2") as server, ExitStack() as opened:
         headers = server.headers(**server.modern_headers("subscriptions/listen", {}))
         params = {"notifications": {"resourcesListChanged": True}, "_meta": modern_meta()}
@@ -269,9 +267,7 @@ def test_a_user_has_so_many_listen_streams_and_the_oldest_ends_first(tmp_path: P
             assert "list_changed" in next(open_still)[1]
 
 
-def test_it_stops_by_itself_with_streams_open_and_clears_sessions(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_it_stops_with_open_streams_and_ends_sessions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with http_server(tmp_path) as server:
         session = server.handshake()
         arguments = {"scope": "session", "key": "k", "content": "c"}
@@ -300,11 +296,11 @@ def test_it_stops_by_itself_with_streams_open_and_clears_sessions(
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        (["--host", "0.0.0.0"], "nobody has made a key"),
+        (["--host", "0.0.0.0"], "no key has been created"),
         (["--host", "0.0.0.0", "--auth", "none"], "loopback only"),
     ],
 )
-def test_other_machines_are_not_let_in_by_accident(tmp_path: Path, flags: list[str], complaint: str) -> None:
+def test_other_machines_get_no_access_by_accident(tmp_path: Path, flags: list[str], complaint: str) -> None:
     done = run("--transport", "http", "--port", "0", "--data-dir", tmp_path, *flags)
 
     assert done.returncode == 1
@@ -312,7 +308,7 @@ def test_other_machines_are_not_let_in_by_accident(tmp_path: Path, flags: list[s
     assert "Traceback" not in done.stderr
 
 
-def test_a_taken_port_is_explained(tmp_path: Path) -> None:
+def test_a_port_in_use_is_explained(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = run("--transport", "http", "--port", port, "--data-dir", tmp_path)
@@ -322,13 +318,13 @@ def test_a_taken_port_is_explained(tmp_path: Path) -> None:
     assert "mmcp_" not in done.stdout
 
 
-def test_without_auth_no_key_is_asked_for_on_loopback(tmp_path: Path) -> None:
+def test_without_auth_loopback_needs_no_key(tmp_path: Path) -> None:
     with http_server(tmp_path, "--auth", "none") as server:
         assert server.key is None
         assert server.modern_call("commit_memory", scope="vault", key="k", content="c")["committed"]
 
 
-def test_a_body_too_large_or_broken_is_refused_without_a_trace(server: Http) -> None:
+def test_large_and_malformed_bodies_are_refused_without_details(server: Http) -> None:
     headers = server.headers(**{"Content-Type": "application/json"})
     for body in (b"{", b"\xff\xfe", b"[" * 100_000, b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"\\ud800"}'):
         answer = server.client.post("/mcp", content=body, headers=headers)

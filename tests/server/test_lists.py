@@ -33,7 +33,7 @@ def me(server: Http) -> Person:
     call(person, "commit_memory", scope="vault", key="tea", content="Darjeeling")
     call(person, "add_memory", store="default", path="people/bob", content="Bob leads.")
     call(person, "create_project", name="house")
-    call(person, "create_entities", project="house", entities=[{"name": "Hall", "entity_type": "room"}])
+    call(person, "create_entities", project="house", entities=[{"name": "Hall", "entity_type": "place"}])
     call(person, "portal_write", portalUri="mem://tests/shop", table="orders", data=[{"id": 1}])
     return person
 
@@ -41,8 +41,8 @@ def me(server: Http) -> Person:
 def call(person: Person, tool: str, **arguments: object) -> dict[str, Any]:
     answer = person.ask("POST", f"/api/tools/{tool}", json=arguments)
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    data: dict[str, Any] = answer.json()
+    return data
 
 
 def titles(person: Person, query: str = "") -> list[str]:
@@ -70,7 +70,7 @@ def titles(person: Person, query: str = "") -> list[str]:
         ("q=words&folder=plans", [5]),
     ],
 )
-def test_notes_are_listed_by_what_is_known_of_them(me: Person, query: str, expected: list[int]) -> None:
+def test_notes_are_listed_by_filter(me: Person, query: str, expected: list[int]) -> None:
     assert titles(me, query) == [f"Note {number}" for number in expected]
 
 
@@ -93,12 +93,12 @@ def test_pages_follow_one_another(me: Person, query: str) -> None:
     assert seen == titles(me, query)
 
 
-@pytest.mark.parametrize("query", ["after=x", "limit=0", "since=soon", "source=nobody", "min_importance=2"])
-def test_what_cannot_be_meant_is_refused(me: Person, query: str) -> None:
+@pytest.mark.parametrize("query", ["after=x", "limit=0", "since=soon", "source=stranger", "min_importance=2"])
+def test_bad_queries_are_refused(me: Person, query: str) -> None:
     assert me.ask("GET", f"/api/notes?{query}").status_code == 422
 
 
-def test_what_was_written_last_is_told_of_every_family_and_of_nobody_else(server: Http, me: Person) -> None:
+def test_recent_writes_show_every_family_and_no_other_user(server: Http, me: Person) -> None:
     found = me.ask("GET", "/api/recent?limit=100").json()
     assert {one["family"] for one in found["writes"]} == {"notes", "vault", "stores", "graph", "portals"}
     assert found["incomplete"] == []
@@ -135,7 +135,7 @@ def kept(me: Person, address: str) -> dict[str, str]:
     return {"data": was["data"], "changed_ns": was["changed_ns"]}
 
 
-def test_a_file_of_a_store_is_put_back_as_it_was_and_never_over_another(server: Http, me: Person) -> None:
+def test_a_deleted_store_file_is_restored_and_overwrites_nothing(server: Http, me: Person) -> None:
     place, file = "/api/stores/default/file", server.data_dir / "stores" / "default" / "people" / "eve.md"
     file.write_bytes("---\ncolour: grün\n---\n\nEve\r\n".encode())
     before, changed = file.read_bytes(), file.stat().st_mtime_ns
@@ -154,7 +154,7 @@ def test_a_file_of_a_store_is_put_back_as_it_was_and_never_over_another(server: 
     assert nobodys.status_code == 404
 
 
-def test_a_file_that_is_not_utf_8_comes_back_byte_for_byte(server: Http, me: Person) -> None:
+def test_a_file_that_is_not_utf_8_is_restored_byte_for_byte(server: Http, me: Person) -> None:
     place, file = "/api/stores/default/file", server.data_dir / "stores" / "default" / "people" / "latin.md"
     file.write_bytes("Zoë".encode("latin-1"))
     was = kept(me, f"{place}?path=people/latin")
@@ -163,7 +163,7 @@ def test_a_file_that_is_not_utf_8_comes_back_byte_for_byte(server: Http, me: Per
     assert file.read_bytes() == "Zoë".encode("latin-1")
 
 
-def test_what_is_no_file_of_a_store_is_not_put_back(server: Http, me: Person) -> None:
+def test_only_store_files_are_restored(server: Http, me: Person) -> None:
     place = "/api/stores/default/file"
     half = r'{"path": "%s", "data": "%s", "changed_ns": "1"}'
     for path, data in ((r"people/\ud800", "YQ=="), ("people/half", r"\ud800"), ("people/half", "no base64")):
@@ -172,19 +172,19 @@ def test_what_is_no_file_of_a_store_is_not_put_back(server: Http, me: Person) ->
     assert me.ask("POST", place, json={"path": "C:\\x", "data": "YQ==", "changed_ns": "1"}).status_code == 422
 
 
-def test_a_file_whose_name_or_size_keeps_it_from_coming_back_says_so(server: Http, me: Person) -> None:
+def test_files_that_cannot_be_restored_say_so(server: Http, me: Person) -> None:
     folder = server.data_dir / "stores" / "default"
     (folder / f"{'n' * 130}.md").write_text("named elsewhere", encoding="utf-8")
     (folder / "long.md").write_text("x" * 4_000_000, encoding="utf-8")
     (folder / "plain.md").write_text("x", encoding="utf-8")
-    told = {
+    comes_back = {
         path: me.ask("GET", "/api/stores/default/file", params={"path": path}).json()["comes_back"]
         for path in ("n" * 130, "long", "plain")
     }
-    assert told == {"n" * 130: False, "long": False, "plain": True}
+    assert comes_back == {"n" * 130: False, "long": False, "plain": True}
 
 
-def test_an_edit_never_goes_over_what_somebody_else_wrote_meanwhile(server: Http, me: Person) -> None:
+def test_an_edit_does_not_overwrite_a_concurrent_change(server: Http, me: Person) -> None:
     place = "/api/stores/default/edit"
     call(me, "add_memory", store="default", path="people/kim", content="One")
     was = call(me, "get_memory", store="default", path="people/kim")["content"]

@@ -69,7 +69,7 @@ def sign_in(api: Any, cookies: Iterator[str]) -> None:
             case.cookies[COOKIE] = data
 
 
-def test_whoever_is_signed_in_gets_what_the_document_promises(server: Http, api: Any) -> None:
+def test_signed_in_answers_match_the_document(server: Http, api: Any) -> None:
     with open_access(load({"data_dir": server.data_dir}, environ={}).settings) as access:
         sign_ins = access.sign_ins
         host = server.url.removeprefix("http://")
@@ -89,7 +89,7 @@ def test_whoever_is_signed_in_gets_what_the_document_promises(server: Http, api:
     assert succeeded >= plain - {"POST /api/sign-in", "GET /api/open"}
 
 
-def test_whoever_is_not_signed_in_is_refused_as_the_document_says(api: Any) -> None:
+def test_signed_out_refusals_match_the_document(api: Any) -> None:
     assert run(api, examples=1) == (set(), [])
 
 

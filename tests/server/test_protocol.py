@@ -1,4 +1,4 @@
-"""What the door does for every family, shown with a family made for the purpose."""
+"""The protocol for every family, with a family made for these tests."""
 
 import json
 import logging
@@ -37,7 +37,7 @@ def workshop() -> Family[None]:
     family = Family[None](
         name="workshop",
         open=lambda context: None,
-        purpose="trying the door",
+        purpose="tests of the server",
         errors="tool-result",
         uri_prefixes=("workshop://",),
         prompts=(
@@ -53,19 +53,19 @@ def workshop() -> Family[None]:
     )
 
     @family.tool(Nothing, answers=Done, title="Step", needs=Scope.READ)
-    def step(call: Call[None], asked: Nothing) -> Done:
+    def step(call: Call[None], arguments: Nothing) -> Done:
         """Report progress three times."""
         for number in range(3):
             call.progress(f"step {number + 1}", number + 1, 3)
         return Done(3)
 
     @family.tool(Nothing, answers=Done, title="Refuse", needs=Scope.WRITE)
-    def refuse(call: Call[None], asked: Nothing) -> Done:
+    def refuse(call: Call[None], arguments: Nothing) -> Done:
         """Refuse."""
         raise Conflict("Taken. Choose another.", name="x")
 
     @family.tool(Nothing, answers=Done, title="Break", needs=Scope.WRITE)
-    def fall_apart(call: Call[None], asked: Nothing) -> Done:
+    def fall_apart(call: Call[None], arguments: Nothing) -> Done:
         """Have a bug."""
         raise RuntimeError("/home/someone/secret.db")
 
@@ -92,12 +92,12 @@ async def test_progress_reaches_the_client(client: Client) -> None:
     assert heard == [(1, 3, "step 1"), (2, 3, "step 2"), (3, 3, "step 3")]
 
 
-async def test_a_cancelled_call_is_told_so(app: App, workshop: Family[None], era: str) -> None:
+async def test_a_cancelled_call_sees_the_cancellation(app: App, workshop: Family[None], era: str) -> None:
     started, noticed = threading.Event(), threading.Event()
 
     @workshop.tool(Nothing, answers=Done, title="Wait", needs=Scope.READ)
-    def wait(call: Call[None], asked: Nothing) -> Done:
-        """Wait until somebody cancels."""
+    def wait(call: Call[None], arguments: Nothing) -> Done:
+        """Wait until the call is cancelled."""
         started.set()
         if call.cancelled.wait(10):
             noticed.set()
@@ -111,16 +111,16 @@ async def test_a_cancelled_call_is_told_so(app: App, workshop: Family[None], era
     assert await anyio.to_thread.run_sync(noticed.wait, 10)
 
 
-async def test_an_error_of_a_family_with_tool_results_is_one(client: Client) -> None:
+async def test_errors_of_families_with_tool_results_are_tool_results(client: Client) -> None:
     result = await client.call_tool("refuse", {})
 
-    told = {"error": "conflict", "message": "Taken. Choose another.", "data": {"name": "x"}}
+    expected = {"error": "conflict", "message": "Taken. Choose another.", "data": {"name": "x"}}
     assert result.is_error
-    assert result.structured_content == told
-    assert json.loads(result.content[0].text) == told  # type: ignore[union-attr]
+    assert result.structured_content == expected
+    assert json.loads(result.content[0].text) == expected  # type: ignore[union-attr]
 
 
-async def test_arguments_that_do_not_fit_answer_as_the_familys_errors_do(client: Client) -> None:
+async def test_bad_arguments_use_the_error_format_of_the_family(client: Client) -> None:
     result = await client.call_tool("step", {"colour": "red"})
 
     assert result.is_error
@@ -129,7 +129,7 @@ async def test_arguments_that_do_not_fit_answer_as_the_familys_errors_do(client:
     assert result.structured_content["data"] == {"field": "colour"}
 
 
-async def test_a_bug_is_logged_whole_and_told_to_nobody(
+async def test_a_bug_is_logged_in_full_and_hidden_from_clients(
     client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> None:
@@ -140,13 +140,13 @@ async def test_a_bug_is_logged_whole_and_told_to_nobody(
     with caplog.at_level(logging.ERROR):
         result = await client.call_tool("fall_apart", {})
         assert result.is_error
-        with pytest.raises(MCPError) as told:
+        with pytest.raises(MCPError) as called:
             await client.call_tool("commit_memory", {"scope": "vault", "key": "k", "content": "c"})
         with pytest.raises(MCPError) as listed:
             await client.list_resources()
-    assert told.value.error.code == listed.value.error.code == -32603
-    assert told.value.error.data == listed.value.error.data == {"error": "unavailable"}
-    assert "secret" not in f"{result.content}{told.value.error.message}{listed.value.error.message}"
+    assert called.value.error.code == listed.value.error.code == -32603
+    assert called.value.error.data == listed.value.error.data == {"error": "unavailable"}
+    assert "secret" not in f"{result.content}{called.value.error.message}{listed.value.error.message}"
     assert caplog.text.count("secret.db") >= 3
 
 
@@ -169,14 +169,14 @@ async def test_prompts_are_listed_written_and_completed(client: Client) -> None:
 @pytest.mark.parametrize(
     ("given", "field"), [({}, "what"), ({"what": " "}, "what"), ({"what": "x", "size": "y"}, "size")]
 )
-async def test_prompt_arguments_that_do_not_fit_are_refused(client: Client, given: dict[str, str], field: str) -> None:
+async def test_bad_prompt_arguments_are_refused(client: Client, given: dict[str, str], field: str) -> None:
     with pytest.raises(MCPError) as caught:
         await client.get_prompt("build", given)
     assert caught.value.error.code == -32602
     assert caught.value.error.data == {"error": "invalid", "field": field}
 
 
-async def test_an_unknown_tool_prompt_or_method_is_an_error_of_the_protocol(client: Client) -> None:
+async def test_unknown_tools_prompts_and_methods_are_protocol_errors(client: Client) -> None:
     with pytest.raises(MCPError) as tool:
         await client.call_tool("no_such_tool", {})
     with pytest.raises(MCPError) as prompt:

@@ -12,7 +12,7 @@ class Clock:
         return self.now
 
 
-def test_refusals_beyond_a_burst_wait_for_each_other() -> None:
+def test_refusals_beyond_a_burst_are_delayed() -> None:
     clock = Clock()
     refusals = RefusalPace(clock)
     delays = [refusals.delay_s("192.0.2.1") for _ in range(pace.BURST + 3)]

@@ -32,7 +32,7 @@ def cli(data_dir: Path, *arguments: str, given: str = "") -> dict[str, Any]:
 
 @dataclass
 class Person:
-    """Somebody signed in, at a server."""
+    """A signed-in user of a server."""
 
     server: Http
     cookie: str
@@ -59,8 +59,8 @@ class Person:
         found: list[dict[str, Any]] = answer.json()["sessions"]
         return found
 
-    def new_key(self, **asked: Any) -> dict[str, Any]:
-        answer = self.ask("POST", "/api/mcp/keys", json={"name": "made", **asked})
+    def new_key(self, **fields: Any) -> dict[str, Any]:
+        answer = self.ask("POST", "/api/mcp/keys", json={"name": "made", **fields})
         assert answer.status_code == 201, answer.text
         made: dict[str, Any] = answer.json()
         return made
@@ -105,7 +105,7 @@ def ann(server: Http) -> Person:
 # Signing in
 
 
-def test_the_printed_link_signs_in_once_and_the_cookie_is_guarded(tmp_path: Path) -> None:
+def test_the_printed_link_signs_in_once_with_a_protected_cookie(tmp_path: Path) -> None:
     with http_server(tmp_path) as server:
         for ahead in ({"method": "HEAD"}, {"method": "GET", "headers": {"Sec-Purpose": "prefetch"}}):
             looked = server.client.request(url=server.link, **ahead)
@@ -136,17 +136,17 @@ def test_the_form_signs_in_and_says_what_is_wrong(tmp_path: Path) -> None:
         assert (form.status_code, 'type="password"' in form.text) == (200, True)
         assert "form-action 'self'" in form.headers["content-security-policy"]
         wrong = server.client.post("/sign-in", data={"name": "local", "password": "<b>wrong"})
-        nobody = server.client.post("/sign-in", data={"name": "nobody", "password": PASSWORD})
-        assert (wrong.status_code, wrong.text) == (401, nobody.text)
+        unknown = server.client.post("/sign-in", data={"name": "stranger", "password": PASSWORD})
+        assert (wrong.status_code, wrong.text) == (401, unknown.text)
         assert "role=alert" in wrong.text
         assert server.client.post("/sign-in", content=b"x" * 1_000_000).status_code == 413
         right = server.client.post("/sign-in", data={"name": "LOCAL", "password": PASSWORD})
         assert right.status_code == 303
         assert server.client.get("/api/me").status_code == 200
         server.client.cookies.clear()
-        asked = server.client.post("/api/sign-in", json={"name": "local", "password": PASSWORD})
-        assert asked.json()["name"] == "local"
-        assert "httponly" in asked.headers["set-cookie"].lower()
+        answer = server.client.post("/api/sign-in", json={"name": "local", "password": PASSWORD})
+        assert answer.json()["name"] == "local"
+        assert "httponly" in answer.headers["set-cookie"].lower()
         limited = refusal(server, "/sign-in", data={"name": "local", "password": "x"})
         assert 1 <= int(limited.headers["retry-after"]) <= 6
         limited = refusal(server, "/api/sign-in", json={"name": "local", "password": PASSWORD})
@@ -280,7 +280,7 @@ def test_each_answer_has_its_shape(server: Http, me: Person) -> None:
     assert me.ask("GET", "/api/mcp/audit?limit=1000").json()["next"] is None
 
 
-def test_a_key_is_shown_once_opens_and_is_revoked(server: Http, me: Person) -> None:
+def test_a_key_is_shown_once_works_and_is_revoked(server: Http, me: Person) -> None:
     made = me.new_key(
         name="laptop", namespace="work", scopes=["write_memory", "read_memory"], families=["notes"], expires="90d"
     )
@@ -303,11 +303,11 @@ def test_a_key_is_shown_once_opens_and_is_revoked(server: Http, me: Person) -> N
     refused = server.client.post("/mcp", headers=client.headers())
     assert (refused.status_code, refused.json()["error"]) == (401, "revoked")
     assert me.ask("DELETE", f"/api/mcp/keys/{made['id']}").status_code == 404
-    said = {entry["action"] for entry in me.audit() if made["id"] in (entry["key_id"], entry["details"].get("id"))}
-    assert said == {"key_created", "key_used", "key_revoked"}
+    actions = {entry["action"] for entry in me.audit() if made["id"] in (entry["key_id"], entry["details"].get("id"))}
+    assert actions == {"key_created", "key_used", "key_revoked"}
 
 
-def test_what_is_anothers_answers_as_what_is_missing(server: Http, me: Person, ann: Person) -> None:
+def test_other_users_data_is_not_found(server: Http, me: Person, ann: Person) -> None:
     key = me.new_key()
     replace(server, key=key["key"]).modern("tools/list")
     session = next(session for session in me.sessions() if session["key_id"] == key["id"])
@@ -421,7 +421,7 @@ def test_a_key_from_before_that_rule_finds_what_it_writes(server: Http, me: Pers
 
 
 @pytest.mark.parametrize("by", ["rest", "the command line", "its time"])
-def test_the_streams_of_a_key_end_when_it_does_and_no_others(server: Http, me: Person, by: str) -> None:
+def test_only_the_streams_of_a_revoked_key_end(server: Http, me: Person, by: str) -> None:
     made = me.new_key()
     client = replace(server, key=made["key"])
     streams = [open_stream(client) for open_stream in STREAMS]
@@ -493,7 +493,7 @@ def test_every_kind_of_client_is_listed_on_every_server_and_can_be_disconnected_
     assert me.ask("DELETE", f"/api/mcp/sessions/{sessions['legacy']['id']}").status_code == 404
 
 
-def test_who_was_disconnected_has_lost_the_session_and_may_come_back(server: Http, me: Person) -> None:
+def test_a_disconnected_client_loses_its_session_and_may_reconnect(server: Http, me: Person) -> None:
     made = me.new_key()
     client = replace(server, key=made["key"])
 
@@ -527,7 +527,7 @@ def test_who_was_disconnected_has_lost_the_session_and_may_come_back(server: Htt
 # Limits
 
 
-def test_two_servers_together_let_through_what_the_plan_allows(tmp_path: Path) -> None:
+def test_two_servers_share_the_limit_of_a_plan(tmp_path: Path) -> None:
     flags = ("--rate-limits", "--families", "vault")
     with http_server(tmp_path, *flags) as one, http_server(tmp_path, *flags) as two:
         both = [one, replace(two, key=one.key)]
@@ -596,18 +596,18 @@ def test_metrics_count_calls_by_tool_and_outcome_and_are_open_here_only(server: 
     assert keyed.status_code == 200
 
 
-def test_metrics_want_a_key_of_the_local_user(server: Http, ann: Person) -> None:
+def test_metrics_need_a_key_of_the_local_user(server: Http, ann: Person) -> None:
     hers = replace(server, key=ann.new_key()["key"])
     refused = server.client.get("/metrics", headers=hers.headers(**{"X-Forwarded-For": "192.0.2.7"}))
     assert (refused.status_code, refused.json()["error"]) == (403, "scope_required")
 
 
-def test_behind_a_proxy_its_word_counts_and_nobody_elses(tmp_path: Path) -> None:
+def test_only_the_proxys_forwarded_headers_count(tmp_path: Path) -> None:
     url = ("--public-url", "https://memory.example.com", "--families", "vault")
     forwarded = {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https", "Host": "memory.example.com"}
     with http_server(tmp_path, *url, "--forwarded-allow-ips", "127.0.0.1") as server:
         assert "https://memory.example.com/sign-in?token=" in server.printed
-        assert server.client.get("/metrics").status_code == 401  # with a public address nobody is near
+        assert server.client.get("/metrics").status_code == 401  # a public address needs a key everywhere
         token = re.search(r"token=(\S+)", server.printed)
         assert token is not None
         answer = server.client.get(f"/sign-in?token={token[1]}", headers=forwarded)
@@ -632,7 +632,7 @@ def test_behind_a_proxy_its_word_counts_and_nobody_elses(tmp_path: Path) -> None
         assert [session["ip"] for session in person.sessions()] == ["127.0.0.1"]
 
 
-def test_a_cookie_opens_the_origin_it_was_made_for_alone(server: Http, other: Http, me: Person) -> None:
+def test_a_cookie_works_for_its_origin_only(server: Http, other: Http, me: Person) -> None:
     name, port = server.url.removeprefix("http://").split(":")
     assert me.ask("GET", "/api/me", headers={"Host": f"{name}:{port}"}).status_code == 200
     for host in (f"localhost:{port}", f"{name}:{int(port) - 1}", name):
@@ -644,7 +644,7 @@ def test_a_cookie_opens_the_origin_it_was_made_for_alone(server: Http, other: Ht
 # The audit log
 
 
-def test_every_tool_that_deletes_leaves_a_line(tmp_path: Path) -> None:
+def test_every_tool_that_deletes_is_audited(tmp_path: Path) -> None:
     with http_server(tmp_path, "--embedder", "none") as server:
         me = signed_in(server, server.link)
         call = server.modern_call
@@ -715,7 +715,7 @@ def test_a_session_chosen_in_the_web_app_stays_chosen(me: Person) -> None:
     assert [hit["key"] for hit in found["results"]] == ["s"]
 
 
-def test_without_keys_a_person_may_do_what_scopes_say_and_no_more(tmp_path: Path) -> None:
+def test_without_keys_scopes_limit_the_web_app(tmp_path: Path) -> None:
     with http_server(tmp_path, "--auth", "none", "--scopes", "read-only", "--families", "vault") as server:
         refused = server.client.post("/api/tools/commit_memory", json={"scope": "vault", "key": "k", "content": "c"})
         assert (refused.status_code, refused.json()["error"]) == (403, "scope_required")
@@ -724,7 +724,7 @@ def test_without_keys_a_person_may_do_what_scopes_say_and_no_more(tmp_path: Path
 
 
 @pytest.mark.parametrize("flag", ["--public-url=https://memory.example.com", "--allowed-hosts=memory.example.com"])
-def test_no_keys_and_reached_from_elsewhere_do_not_go_together(tmp_path: Path, flag: str) -> None:
+def test_auth_none_is_refused_for_public_addresses(tmp_path: Path, flag: str) -> None:
     refused = run("--transport", "http", "--port", "0", "--auth", "none", flag, "--data-dir", tmp_path)
     assert (refused.returncode, "--auth none works on loopback only" in refused.stderr) == (1, True)
 
@@ -760,7 +760,7 @@ def test_a_page_receives_its_own_changes_until_the_user_is_signed_out(server: Ht
     assert ended.wait(10)
 
 
-def test_a_link_that_another_page_leads_to_asks_first(server: Http) -> None:
+def test_a_link_from_another_site_needs_a_confirmation(server: Http) -> None:
     link = cli(server.data_dir, "users", "link")["link"]
     assert ":8765/" not in link  # it is where a server really runs
     led = httpx.get(link, headers={"Sec-Fetch-Site": "cross-site"})
@@ -770,7 +770,7 @@ def test_a_link_that_another_page_leads_to_asks_first(server: Http) -> None:
     assert (confirmed.status_code, COOKIE in confirmed.cookies) == (303, True)
 
 
-def test_lines_of_the_audit_log_say_nothing_about_others(me: Person, ann: Person) -> None:
+def test_audit_ids_reveal_nothing_about_other_users(me: Person, ann: Person) -> None:
     ids = [entry["id"] for entry in ann.audit()]
     assert ids == list(range(len(ids), 0, -1))
     me.new_key(name="in between")

@@ -39,7 +39,7 @@ def kept_keys(data_dir: Path) -> set[str]:
     return keys
 
 
-def test_over_http_a_write_that_waits_for_ever_does_not_keep_the_server(tmp_path: Path) -> None:
+def test_over_http_a_blocked_write_does_not_delay_the_shutdown(tmp_path: Path) -> None:
     with http_server(tmp_path, "--embedder", "none") as server:
         server.modern_call("commit_memory", scope="vault", key="acknowledged", content="c")
         with locked(tmp_path / "memory.db"), ThreadPoolExecutor(1) as pool:
@@ -57,7 +57,7 @@ def _post_quietly(url: str, headers: dict[str, str], session: str) -> None:
         httpx.post(f"{url}/mcp", json=message, headers=headers | {"mcp-session-id": session}, timeout=60)
 
 
-def test_over_http_a_read_that_is_stuck_does_not_keep_the_server(tmp_path: Path) -> None:
+def test_over_http_a_blocked_read_does_not_delay_the_shutdown(tmp_path: Path) -> None:
     with running_service() as service:
         flags = ["--embedder", "ollama", "--ollama-host", service.url]
         with http_server(tmp_path, *flags) as server, ThreadPoolExecutor(1) as pool:
@@ -75,7 +75,7 @@ def test_over_http_a_read_that_is_stuck_does_not_keep_the_server(tmp_path: Path)
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "end of input"])
-def test_over_stdio_a_write_that_waits_for_ever_does_not_keep_the_server(tmp_path: Path, end: str) -> None:
+def test_over_stdio_a_blocked_write_does_not_delay_the_shutdown(tmp_path: Path, end: str) -> None:
     server = Stdio.start(tmp_path, "--embedder", "none")
     server.call("commit_memory", scope="vault", key="acknowledged", content="c")
     with locked(tmp_path / "memory.db"):

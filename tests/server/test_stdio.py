@@ -21,7 +21,7 @@ DISABLED = "semantic search disabled"
 PIPE_BYTES = 65_536
 
 
-def test_a_first_minute_over_the_raw_wire(tmp_path: Path) -> None:
+def test_a_first_conversation_over_raw_stdio(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path)
     server.call("commit_memory", scope="vault", key="greeting", content="hello wörld 🎉")
 
@@ -50,7 +50,7 @@ def test_requests_before_the_end_of_input_are_answered(tmp_path: Path) -> None:
     assert {json.loads(line).get("id") for line in done.stdout.splitlines()} >= {1, 2}
 
 
-def test_the_process_is_the_session_where_requests_stand_alone(tmp_path: Path) -> None:
+def test_without_a_handshake_the_process_is_the_session(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path, hello=False)
 
     def call(tool: str, **arguments: Any) -> Any:
@@ -94,7 +94,7 @@ def test_a_line_that_is_no_json_is_answered(tmp_path: Path, line: str, id_: int 
 
 
 @pytest.mark.parametrize("depth", [900, 1_000, 3_000, 50_000])
-def test_deep_nesting_is_refused_and_survived(tmp_path: Path, depth: int) -> None:
+def test_deep_nesting_is_refused(tmp_path: Path, depth: int) -> None:
     server = Stdio.start(tmp_path)
     assert server.process.stdin is not None
     for method in ("ping", "tools/call", "nothing"):
@@ -119,7 +119,7 @@ def test_a_line_too_long_is_answered_and_the_next_one_served(tmp_path: Path) -> 
     server.close()
 
 
-def test_a_client_that_stops_listening_ends_it_quietly(tmp_path: Path) -> None:
+def test_a_client_that_stops_reading_ends_it_quietly(tmp_path: Path) -> None:
     with (tmp_path / "stderr").open("w+") as errors:
         server = Stdio.start(tmp_path, stderr=errors)
         assert server.process.stdout is not None
@@ -133,7 +133,7 @@ def test_a_client_that_stops_listening_ends_it_quietly(tmp_path: Path) -> None:
 
 
 def unread(data_dir: Path) -> Stdio:
-    """A server with a pipe full of answers that nobody has read."""
+    """A server with a pipe full of answers that no client has read."""
     server = Stdio.start(data_dir, env=environment(MEMORY_MCP_SESSION_ID="mine"))
     server.call("commit_memory", scope="session", key="k", content="c")
     server.call("commit_memory", scope="vault", key="k", content="x" * 200_000)
@@ -142,7 +142,7 @@ def unread(data_dir: Path) -> Stdio:
     return server
 
 
-def test_a_client_that_leaves_with_answers_unread_is_given_up(tmp_path: Path) -> None:
+def test_unread_answers_do_not_delay_the_end(tmp_path: Path) -> None:
     server = unread(tmp_path)
     assert server.process.stdin is not None
     server.process.stdin.close()
@@ -168,11 +168,11 @@ def unread_bytes(server: Stdio) -> int:
 
 def test_a_client_that_reads_late_gets_every_answer(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path)
-    asked = 300
-    sending = threading.Thread(target=lambda: [server.post("tools/list") for _ in range(asked)])
+    count = 300
+    sending = threading.Thread(target=lambda: [server.post("tools/list") for _ in range(count)])
     sending.start()
     eventually(lambda: unread_bytes(server) > PIPE_BYTES - 4096)  # the server can write no more
-    assert sum("result" in server.receive() for _ in range(asked)) == asked
+    assert sum("result" in server.receive() for _ in range(count)) == count
     sending.join()
     server.close()
 
@@ -220,7 +220,7 @@ def test_a_vector_with_nan_on_the_wire_is_refused(tmp_path: Path) -> None:
     server.close()
 
 
-def test_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
+def test_utf8_in_every_locale(tmp_path: Path) -> None:
     env = environment(LC_ALL="C", LANG="C", PYTHONIOENCODING="ascii", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     server = Stdio.start(tmp_path / "données", env=env, is_fresh=True)
     server.call("commit_memory", scope="vault", key="ключ", content="数据 🎉")
@@ -230,7 +230,7 @@ def test_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_at_once_and_clears_its_session(
+def test_a_signal_ends_it_and_its_session(
     tmp_path: Path, number: signal.Signals, capfd: pytest.CaptureFixture[str]
 ) -> None:
     server = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="mine"))
@@ -243,7 +243,7 @@ def test_a_signal_ends_it_at_once_and_clears_its_session(
     assert sessions_left(tmp_path) == []
 
 
-def test_it_ends_when_its_parent_dies_even_if_stdin_stays_open(tmp_path: Path) -> None:
+def test_it_ends_with_its_parent_even_if_stdin_stays_open(tmp_path: Path) -> None:
     script = f"""
 import subprocess, sys
 server = subprocess.Popen({[*COMMAND, "--data-dir", str(tmp_path)]!r}, stdin=sys.stdin, stdout=sys.stdout)
@@ -309,7 +309,7 @@ def ticks(pid: int) -> int:
         ("read-write", ["commit_memory", "search_memories", "prune_memory", "set_session_id"]),
     ],
 )
-def test_scopes_narrow_what_is_listed_and_what_is_allowed(tmp_path: Path, scopes: str, tools: list[str]) -> None:
+def test_scopes_limit_listed_and_allowed_tools(tmp_path: Path, scopes: str, tools: list[str]) -> None:
     server = Stdio.start(tmp_path, "--families", "vault", "--scopes", scopes)
     listed = [tool["name"] for tool in server.ask("tools/list")["result"]["tools"]]
     assert listed == tools
@@ -326,7 +326,7 @@ def sessions_left(data_dir: Path) -> list[str]:
     return [str(session_id) for (session_id,) in connection.execute("SELECT session_id FROM session_memories")]
 
 
-def test_calls_sent_without_waiting_work_in_the_project_switched_to_before_them(tmp_path: Path) -> None:
+def test_pipelined_calls_use_the_project_switched_to_before_them(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path)
     for name in ("one", "two"):
         server.call("create_project", name=name)

@@ -32,21 +32,21 @@ def there(tmp_path: Path) -> Iterator[Http]:
         yield running
 
 
-def told(person: Person, verb: str, **body: Any) -> dict[str, Any]:
+def post(person: Person, verb: str, **body: Any) -> dict[str, Any]:
     answer = person.ask("POST", f"/api/mcp/sync/{verb}", json=body)
     assert answer.status_code == 200, answer.text
-    said: dict[str, Any] = answer.json()
-    return said
+    data: dict[str, Any] = answer.json()
+    return data
 
 
 def status(person: Person) -> dict[str, Any]:
-    said: dict[str, Any] = person.ask("GET", "/api/mcp/sync/status").json()
-    return said
+    data: dict[str, Any] = person.ask("GET", "/api/mcp/sync/status").json()
+    return data
 
 
 def linked(server: Http, hub: Hub, **more: Any) -> Person:
     person = signed_in(server, server.link)
-    told(person, "link", url=hub.url, key=hub.key(), **more)
+    post(person, "link", url=hub.url, key=hub.key(), **more)
     return person
 
 
@@ -55,16 +55,16 @@ def contents(server: Http) -> list[str]:
     return sorted(memory["title"] for memory in found)
 
 
-def test_what_is_written_on_one_server_is_soon_on_the_other(hub: Hub, here: Http, there: Http) -> None:
+def test_a_write_on_one_server_reaches_the_other(hub: Hub, here: Http, there: Http) -> None:
     both = linked(here, hub), linked(there, hub)
     for person in both:
-        told(person, "enable", namespace="shared")
+        post(person, "enable", namespace="shared")
     here.modern_call("memory_create", content="from here", namespace="shared")
     there.modern_call("memory_create", content="from there", namespace="shared")
-    here.modern_call("memory_create", content="for nobody else")
+    here.modern_call("memory_create", content="for no other server")
     for server in (here, there):
         eventually(lambda at=server: contents(at) == ["from here", "from there"])  # type: ignore[misc]
-    assert there.modern_call("memory_search", query="nobody")["memories"] == []
+    assert there.modern_call("memory_search", query="other server")["memories"] == []
     [arrived] = there.modern_call("memory_search", query="here", namespace="shared")["memories"]
     assert there.modern_call("memory_get", id=arrived["id"])["source"] == "sync"
     shown = eventually(lambda: next((one for one in status(both[0])["namespaces"] if not one["outbox"]), None))
@@ -74,29 +74,29 @@ def test_what_is_written_on_one_server_is_soon_on_the_other(hub: Hub, here: Http
 
 def test_a_disabled_namespace_waits(hub: Hub, here: Http) -> None:
     person = linked(here, hub)
-    told(person, "enable", namespace="waiting")
-    assert not told(person, "disable", namespace="waiting")["namespaces"][0]["enabled"]
+    post(person, "enable", namespace="waiting")
+    assert not post(person, "disable", namespace="waiting")["namespaces"][0]["enabled"]
     here.modern_call("memory_create", content="later", namespace="waiting")
-    assert told(person, "now")["pushed"] == 0
+    assert post(person, "now")["pushed"] == 0
     assert status(person)["namespaces"][0]["outbox"] == 1
-    told(person, "enable", namespace="waiting")
+    post(person, "enable", namespace="waiting")
     eventually(lambda: status(person)["namespaces"][0]["outbox"] == 0)
 
 
 def test_resync_and_clear_state_lose_nothing(hub: Hub, here: Http) -> None:
     person = linked(here, hub)
-    told(person, "enable", namespace="again")
+    post(person, "enable", namespace="again")
     here.modern_call("memory_create", content="kept", namespace="again")
     eventually(lambda: status(person)["namespaces"][0]["outbox"] == 0)
-    assert told(person, "resync", namespace="again")["namespaces"][0]["outbox"] == 1
+    assert post(person, "resync", namespace="again")["namespaces"][0]["outbox"] == 1
     eventually(lambda: status(person)["namespaces"][0]["outbox"] == 0)
-    assert told(person, "clear-state", namespace="again")["namespaces"] == []
+    assert post(person, "clear-state", namespace="again")["namespaces"] == []
     assert here.modern_call("memory_recent", namespace="again")["memories"][0]["title"] == "kept"
     refused = person.ask("POST", "/api/mcp/sync/resync", json={"namespace": "again"})
     assert (refused.status_code, refused.json()["error"]) == (404, "not_found")
 
 
-def test_a_hub_that_is_none_is_noticed_when_it_is_linked(hub: Hub, here: Http) -> None:
+def test_linking_refuses_a_server_that_is_no_hub(hub: Hub, here: Http) -> None:
     person = signed_in(here, here.link)
     for body, code in (
         ({"url": "http://127.0.0.1:9", "key": "x"}, 503),
@@ -124,12 +124,12 @@ def test_without_notes_there_is_nothing_to_sync(tmp_path: Path) -> None:
 
 def test_a_secret_is_shown_once(hub: Hub, here: Http, there: Http) -> None:
     person = signed_in(here, here.link)
-    made = told(person, "link", url=hub.url, key=hub.key(), encrypt=True)
+    made = post(person, "link", url=hub.url, key=hub.key(), encrypt=True)
     assert made["secret"].startswith("mms_")
     assert made["secret"] not in str(status(person))
     assert status(person)["encrypted"]
     other = signed_in(there, there.link)
-    assert told(other, "link", url=hub.url, key=hub.key(), secret=made["secret"])["secret"] is None
+    assert post(other, "link", url=hub.url, key=hub.key(), secret=made["secret"])["secret"] is None
 
 
 def test_only_the_owner_chooses_a_hub(hub: Hub, here: Http) -> None:
@@ -140,9 +140,9 @@ def test_only_the_owner_chooses_a_hub(hub: Hub, here: Http) -> None:
     assert not status(ann)["linked"]
 
 
-def test_metrics_tell_how_far_behind_it_is(hub: Hub, here: Http) -> None:
+def test_metrics_show_the_sync_lag(hub: Hub, here: Http) -> None:
     person = linked(here, hub)
-    told(person, "enable", namespace="measured")
+    post(person, "enable", namespace="measured")
     eventually(lambda: status(person)["synced_at"])
     text = here.client.get("/metrics").text
     assert "memory_mcp_sync_outbox 0.0" in text

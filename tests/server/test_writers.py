@@ -50,7 +50,7 @@ def secret_note(server: Http) -> str:
     return str(kept["id"])
 
 
-def test_updating_a_note_shows_what_was_sent_and_nothing_that_was_there(server: Http, writer: Http) -> None:
+def test_an_update_without_read_scope_shows_only_the_sent_fields(server: Http, writer: Http) -> None:
     note = secret_note(server)
     for sent in ({"importance": 0.9}, {"add_tags": ["new"]}, {"metadata_patch": {"a": 1}}, {"title": "mine"}):
         answer = raw(writer, "memory_update", id=note, **sent)
@@ -60,8 +60,8 @@ def test_updating_a_note_shows_what_was_sent_and_nothing_that_was_there(server: 
     assert raw(server, "memory_update", id=note, importance=0.1)["structuredContent"]["content"] == f"{SECRET} content"
 
 
-def test_no_other_tool_shows_it_either(server: Http, writer: Http) -> None:
-    """Each tool that does not need the right to read, on things that somebody else keeps."""
+def test_no_tool_without_read_scope_shows_stored_content(server: Http, writer: Http) -> None:
+    """Each tool that does not need the right to read, on data of another user."""
     note, other = secret_note(server), secret_note(server)
     server.modern_call("commit_memory", scope="vault", key="k", content=SECRET, tags=[SECRET])
     server.modern_call("add_memory", store="s", path="a/b", content=SECRET, tags=[SECRET])
@@ -107,7 +107,7 @@ def test_no_other_tool_shows_it_either(server: Http, writer: Http) -> None:
     assert writing - elsewhere == {tool for tool, _ in calls}
 
 
-def test_whoever_may_read_gets_the_whole_answer(server: Http) -> None:
+def test_with_read_scope_the_answer_is_complete(server: Http) -> None:
     offered = {tool["name"]: tool for tool in server.modern("tools/list")["result"]["tools"]}
     note = raw(server, "memory_update", id=secret_note(server), importance=0.2)["structuredContent"]
     assert set(offered["memory_update"]["outputSchema"]["required"]) <= set(note)

@@ -38,14 +38,14 @@ def is_open(who: Http, session: str) -> bool:
     return answer.status_code == 200
 
 
-def test_a_user_at_the_limit_loses_the_longest_idle_session_and_no_other_user_does(server: Http) -> None:
+def test_a_user_at_the_limit_loses_the_oldest_idle_session(server: Http) -> None:
     eve, ann = user(server, "eve"), user(server, "ann")
     mine = [server.handshake() for _ in range(2)]
     first, second, third = (eve.handshake() for _ in range(3))
     assert is_open(eve, first)  # from now on the second is the longest idle
     fourth = eve.handshake()
     assert [is_open(eve, session) for session in (second, first, third, fourth)] == [False, True, True, True]
-    # All users together are at the limit now: whoever has the most makes way, the longest idle first.
+    # All users together are at the limit now: the user with the most loses one, the longest idle first.
     hers = ann.handshake()
     assert [is_open(eve, session) for session in (first, third, fourth)] == [False, True, True]
     assert all(is_open(server, session) for session in mine)

@@ -24,7 +24,7 @@ class Process:
         self.db = Database(folder / "live.db", live_db.SCHEMA, backups=folder, clock=clock)
         self.servers = Servers(folder / "servers")
         self.ended: list[str] = []
-        self.asked = 0
+        self.requests = 0
         self.clients = Clients(
             self.db,
             self.servers,
@@ -34,11 +34,11 @@ class Process:
         )
 
     def _ask(self) -> None:
-        self.asked += 1
+        self.requests += 1
 
     def call(self, connection: Connection, hang_up: Callable[[], object] = lambda: None, **more: Any) -> None:
         def meet(now: str) -> Client:
-            told = {"name": "Claude", "version": "1", "ip": "192.0.2.7", "transport": "streamable-http"} | more
+            described = {"name": "Claude", "version": "1", "ip": "192.0.2.7", "transport": "streamable-http"} | more
             return Client(
                 id=connection.id,
                 user=connection.user,
@@ -46,7 +46,7 @@ class Process:
                 protocol_version=MODERN,
                 started_at=now,
                 last_call_at=now,
-                **told,
+                **described,
             )
 
         self.clients.count_call(connection, meet, hang_up)
@@ -77,7 +77,7 @@ def ids(process: Process, user: str = "ann") -> list[str]:
     return [client.id for client in process.clients.of(user)]
 
 
-def test_each_server_lists_the_clients_of_all_and_nobody_elses(process: Start, clock: Clock) -> None:
+def test_each_server_lists_all_clients_of_a_user(process: Start, clock: Clock) -> None:
     one, other = process(), process()
     here, there, his = Connection("ann", "s"), Connection("ann", "s"), Connection("bob", "s")
     one.call(here)
@@ -90,10 +90,10 @@ def test_each_server_lists_the_clients_of_all_and_nobody_elses(process: Start, c
     assert ids(one, "bob") == [his.id]
     one.clients.flush()
     assert ids(other) == [here.id, there.id]
-    assert ids(other, "nobody") == []
+    assert ids(other, "stranger") == []
 
 
-def test_calls_are_counted_and_what_a_client_tells_anew_is_shown(process: Start, clock: Clock) -> None:
+def test_calls_are_counted_and_changed_client_info_is_shown(process: Start, clock: Clock) -> None:
     one, other = process(), process()
     connection = Connection("ann", "s")
     began = stamp(clock.now)
@@ -102,13 +102,13 @@ def test_calls_are_counted_and_what_a_client_tells_anew_is_shown(process: Start,
     clock.now = clock.now.replace(minute=5)
     one.call(connection, ip="192.0.2.8", version="2")
     one.call(connection, ip="192.0.2.8", version="2")
-    for asked in (one, other):
-        (client,) = asked.clients.of("ann")
+    for server in (one, other):
+        (client,) = server.clients.of("ann")
         assert (client.started_at, client.last_call_at, client.calls) == (began, stamp(clock.now), 3)
         assert (client.ip, client.version) == ("192.0.2.8", "2")
 
 
-def test_who_has_left_is_not_listed(process: Start) -> None:
+def test_disconnected_clients_are_not_listed(process: Start) -> None:
     one, other = process(), process()
     connection = Connection("ann", "s")
     one.call(connection)
@@ -118,15 +118,15 @@ def test_who_has_left_is_not_listed(process: Start) -> None:
     assert ids(other) == ids(one) == []
 
 
-def test_the_clients_of_a_dead_server_vanish_at_once_and_its_traces_later(process: Start, tmp_path: Path) -> None:
-    dead, living, starting = process(), process(), process()
+def test_clients_of_a_killed_server_are_hidden_at_once_and_deleted_later(process: Start, tmp_path: Path) -> None:
+    killed, living, starting = process(), process(), process()
     connection, mine = Connection("ann", "s"), Connection("ann", "s")
-    dead.call(connection)
+    killed.call(connection)
     living.call(mine)
     assert set(ids(living)) == {mine.id}
-    dead.clients.flush()
+    killed.clients.flush()
     assert set(ids(living)) == {connection.id, mine.id}
-    dead.die()
+    killed.die()
     assert ids(living) == [mine.id]
     with pytest.raises(NotFound):
         living.clients.disconnect("ann", connection.id)
@@ -139,7 +139,7 @@ def test_the_clients_of_a_dead_server_vanish_at_once_and_its_traces_later(proces
     assert locks == {living.servers.this, starting.servers.this}
 
 
-def test_a_server_that_stops_takes_its_clients_along(process: Start, tmp_path: Path) -> None:
+def test_a_stopping_server_deletes_its_clients(process: Start, tmp_path: Path) -> None:
     one, other = process(), process()
     one.call(Connection("ann", "s"))
     one.clients.flush()
@@ -149,7 +149,7 @@ def test_a_server_that_stops_takes_its_clients_along(process: Start, tmp_path: P
     assert list((tmp_path / "servers").iterdir()) == []
 
 
-def test_hanging_up_here_ends_streams_and_sessions_at_once(process: Start) -> None:
+def test_disconnecting_a_local_client_ends_its_streams_and_sessions(process: Start) -> None:
     one = process()
     connection = Connection("ann", "s")
     hung_up: list[bool] = []
@@ -158,10 +158,10 @@ def test_hanging_up_here_ends_streams_and_sessions_at_once(process: Start) -> No
     assert hung_up == [True]  # closed before, so that a stream that is just being opened knows
     assert one.ended == [connection.id]
     assert ids(one) == []
-    assert one.asked == 0
+    assert one.requests == 0
 
 
-def test_hanging_up_on_a_client_of_another_server(process: Start) -> None:
+def test_disconnecting_a_client_of_another_server(process: Start) -> None:
     one, other = process(), process()
     wanted, unwanted = Connection("ann", "s"), Connection("ann", "s")
     hung_up: list[str] = []
@@ -169,7 +169,7 @@ def test_hanging_up_on_a_client_of_another_server(process: Start) -> None:
         one.call(connection, lambda id_=connection.id: hung_up.append(id_))  # type: ignore[misc]
     one.clients.flush()
     other.clients.disconnect("ann", unwanted.id)
-    assert (hung_up, other.asked) == ([], 1)
+    assert (hung_up, other.requests) == ([], 1)
     one.clients.disconnect_unwanted()
     assert hung_up == one.ended == [unwanted.id]
     assert ids(other) == [wanted.id]
@@ -177,7 +177,7 @@ def test_hanging_up_on_a_client_of_another_server(process: Start) -> None:
     assert hung_up == [unwanted.id]
 
 
-def test_anothers_client_cannot_be_told_from_a_missing_one(process: Start) -> None:
+def test_other_users_clients_are_not_found(process: Start) -> None:
     one = process()
     connection = Connection("ann", "s")
     one.call(connection)
@@ -191,7 +191,7 @@ def test_anothers_client_cannot_be_told_from_a_missing_one(process: Start) -> No
 
 
 def test_a_check_and_a_start_at_the_same_time_leave_the_starting_server_alive(tmp_path: Path) -> None:
-    """The one that looks for the dead may hold the lock of one that is just showing itself, and remove its file."""
+    """The cleanup may hold the lock of a server that just registers, and delete its lock file."""
     import threading
 
     folder, stop = tmp_path / "servers", threading.Event()
@@ -226,7 +226,7 @@ def listed(data_dir: Path) -> list[tuple[Any, ...]]:
         connection.close()
 
 
-def test_stdio_clients_of_both_eras_are_listed_until_they_leave(tmp_path: Path) -> None:
+def test_stdio_clients_of_both_eras_are_listed_until_they_disconnect(tmp_path: Path) -> None:
     old = Stdio.start(tmp_path, hello=False)
     old.ask("initialize", HELLO | {"clientInfo": {"name": "old", "version": "1"}})
     old.ask("tools/list")
@@ -249,10 +249,10 @@ def test_a_signal_leaves_nothing_behind(tmp_path: Path) -> None:
     server.kill()
 
 
-def test_what_kill_9_leaves_goes_with_the_next_server_that_is_used(tmp_path: Path) -> None:
-    dead = Stdio.start(tmp_path)
+def test_the_next_server_cleans_up_after_kill_9(tmp_path: Path) -> None:
+    killed = Stdio.start(tmp_path)
     eventually(lambda: len(listed(tmp_path)) == 1)
-    dead.kill()
+    killed.kill()
     left = {path.name for path in (tmp_path / "servers").iterdir()}
     assert left
     following = Stdio.start(tmp_path)
@@ -261,17 +261,17 @@ def test_what_kill_9_leaves_goes_with_the_next_server_that_is_used(tmp_path: Pat
     following.close()
 
 
-def test_a_server_killed_by_another_process_is_not_what_a_disconnection_does(
+def test_a_disconnect_sends_no_signal_to_processes(
     tmp_path: Path, process: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Process ids of another container mean somebody else here: nobody is sent a signal."""
+    """Process ids of another container are other processes here: no process is sent a signal."""
     stdio = Stdio.start(tmp_path)
     eventually(lambda: len(listed(tmp_path)) == 1)
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("a signal was sent"))
     visitor = process()
     (client,) = visitor.clients.of("local")
     visitor.clients.disconnect("local", client.id)
-    stdio.ask("tools/list")  # nobody could ask it to look, but it does so after the next call
+    stdio.ask("tools/list")  # no request reached it, but it checks after the next call
     assert stdio.process.wait(timeout=10) == 0
     assert ids(visitor, "local") == []
     stdio.kill()

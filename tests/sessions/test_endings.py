@@ -30,7 +30,7 @@ def remember(server: Stdio, key: str = "k") -> None:
     server.call("commit_memory", scope="session", key=key, content="c")
 
 
-def test_a_session_goes_with_its_connection(tmp_path: Path) -> None:
+def test_a_session_ends_with_its_connection(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path, env=MINE)
     remember(server)
     server.call("commit_memory", scope="vault", key="stays", content="c")
@@ -43,7 +43,7 @@ def test_a_session_goes_with_its_connection(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["close", "kill"])
-def test_a_session_that_shall_persist_does(tmp_path: Path, ending: str) -> None:
+def test_persistent_sessions_stay(tmp_path: Path, ending: str) -> None:
     persisting = {**MINE, "MEMORY_MCP_SESSION_PERSIST": "true"}
     server = Stdio.start(tmp_path, env=persisting)
     remember(server)
@@ -56,7 +56,7 @@ def test_a_session_that_shall_persist_does(tmp_path: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["close", "kill"])
-def test_what_a_session_without_a_name_keeps_is_deleted_in_time(tmp_path: Path, ending: str) -> None:
+def test_data_of_unnamed_persistent_sessions_expires(tmp_path: Path, ending: str) -> None:
     persisting = environment(MEMORY_MCP_SESSION_PERSIST="true", MEMORY_MCP_SESSION_PERSIST_DAYS="7")
     server = Stdio.start(tmp_path, "--families", "vault", env=persisting)
     remember(server, "old")
@@ -86,21 +86,21 @@ def test_what_a_session_without_a_name_keeps_is_deleted_in_time(tmp_path: Path, 
 
 
 def test_a_starting_server_deletes_stale_sessions_and_no_others(tmp_path: Path) -> None:
-    dead = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="dead"))
+    killed = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="killed"))
     living = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="living"))
-    remember(dead)
+    remember(killed)
     remember(living)
-    dead.kill()
+    killed.kill()
 
-    starting = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="dead"))
-    assert starting.read("memory://session/dead") == []
+    starting = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="killed"))
+    assert starting.read("memory://session/killed") == []
     assert len(living.read("memory://session/living")) == 1
     starting.close()
     living.close()
     assert list((tmp_path / "servers").iterdir()) == []
 
 
-def test_a_session_two_processes_share_lives_until_both_are_gone(tmp_path: Path) -> None:
+def test_a_shared_session_lasts_until_both_processes_end(tmp_path: Path) -> None:
     one, two = Stdio.start(tmp_path, env=MINE), Stdio.start(tmp_path, env=MINE)
     remember(one, "from one")
     remember(two, "from two")
@@ -111,7 +111,7 @@ def test_a_session_two_processes_share_lives_until_both_are_gone(tmp_path: Path)
     assert scratch(tmp_path) == []
 
 
-def test_a_session_lasts_while_anyone_uses_it_also_without_writing(tmp_path: Path) -> None:
+def test_a_session_lasts_while_a_reader_uses_it(tmp_path: Path) -> None:
     writer, reader = Stdio.start(tmp_path, env=MINE), Stdio.start(tmp_path)
     remember(writer)
     reader.call("set_session_id", session_id="mine")
@@ -122,7 +122,7 @@ def test_a_session_lasts_while_anyone_uses_it_also_without_writing(tmp_path: Pat
     assert scratch(tmp_path) == []
 
 
-def test_over_http_a_delete_ends_it(tmp_path: Path) -> None:
+def test_over_http_delete_ends_a_session(tmp_path: Path) -> None:
     with http_server(tmp_path) as server:
         session = server.handshake({"name": "c", "version": "1", "extra": {"sessionId": "mine"}})
         arguments = {"scope": "session", "key": "k", "content": "c"}
@@ -132,7 +132,7 @@ def test_over_http_a_delete_ends_it(tmp_path: Path) -> None:
         eventually(lambda: not scratch(tmp_path))
 
 
-def test_where_requests_stand_alone_an_idle_session_ends(tmp_path: Path) -> None:
+def test_without_a_handshake_an_idle_session_ends(tmp_path: Path) -> None:
     with http_server(tmp_path, "--session-idle", "1") as server:
         named = {"memory-mcp/sessionId": "mine"}
         server.modern_call("commit_memory", named, scope="session", key="k", content="c")
@@ -142,7 +142,7 @@ def test_where_requests_stand_alone_an_idle_session_ends(tmp_path: Path) -> None
         assert scratch(tmp_path) == ["again"]
 
 
-def test_any_request_shows_that_a_client_is_there(tmp_path: Path) -> None:
+def test_any_request_keeps_a_session_in_use(tmp_path: Path) -> None:
     with http_server(tmp_path, "--session-idle", "2") as server:
         for name in ("mine", "idle"):
             named = {"memory-mcp/sessionId": name}
@@ -156,7 +156,7 @@ def test_any_request_shows_that_a_client_is_there(tmp_path: Path) -> None:
         assert scratch(tmp_path) == ["mine"]
 
 
-def test_holds_survive_the_removal_of_the_file_they_stand_in(tmp_path: Path) -> None:
+def test_holds_survive_the_deletion_of_their_file(tmp_path: Path) -> None:
     living, visitor = Stdio.start(tmp_path, env=MINE), Stdio.start(tmp_path, env=MINE)
     remember(living)
     for name in ("server.db", "server.db-wal", "server.db-shm"):
@@ -171,10 +171,10 @@ def test_holds_survive_the_removal_of_the_file_they_stand_in(tmp_path: Path) -> 
     assert scratch(tmp_path) == []
 
 
-def test_a_missing_folder_of_lock_files_stops_no_server(tmp_path: Path) -> None:
-    dead = Stdio.start(tmp_path, env=MINE)
-    remember(dead)
-    dead.kill()
+def test_a_missing_lock_folder_does_not_stop_a_server(tmp_path: Path) -> None:
+    killed = Stdio.start(tmp_path, env=MINE)
+    remember(killed)
+    killed.kill()
     shutil.rmtree(tmp_path / "servers")
 
     Stdio.start(tmp_path).close()
@@ -200,7 +200,7 @@ def test_many_sessions_end_fast(tmp_path: Path, capfd: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(("served", "other"), [("vault", "_meta.db"), ("graph", "memory.db")])
-def test_a_family_that_was_never_used_gets_no_file_at_the_end(tmp_path: Path, served: str, other: str) -> None:
+def test_ending_sessions_creates_no_files_of_unused_families(tmp_path: Path, served: str, other: str) -> None:
     server = Stdio.start(tmp_path, "--families", served, env=MINE)
     if served == "vault":
         remember(server)
@@ -211,7 +211,9 @@ def test_a_family_that_was_never_used_gets_no_file_at_the_end(tmp_path: Path, se
 
 
 @pytest.mark.parametrize(("served", "other"), [("vault", "_meta.db"), ("graph", "memory.db")])
-def test_a_broken_file_of_another_family_keeps_no_session_from_ending(tmp_path: Path, served: str, other: str) -> None:
+def test_a_damaged_file_of_one_family_does_not_prevent_sessions_from_ending(
+    tmp_path: Path, served: str, other: str
+) -> None:
     (tmp_path / other).write_text("no database " * 100, encoding="utf-8")
     server = Stdio.start(tmp_path, "--families", served, env=MINE)
     if served == "vault":
@@ -227,13 +229,13 @@ def test_a_broken_file_of_another_family_keeps_no_session_from_ending(tmp_path: 
     connection.close()
 
 
-def test_a_busy_family_is_tried_again_and_a_broken_one_is_not(app: App) -> None:
-    asked: list[str] = []
+def test_a_busy_family_is_retried_and_a_damaged_one_is_not(app: App) -> None:
+    called: list[str] = []
     trouble: dict[str, Exception] = {"broken": Unusable("It is damaged."), "busy": Unavailable("It is busy.")}
 
     def forgetting(name: str) -> Callable[[str, Sequence[str]], None]:
         def forget(user: str, session_ids: Sequence[str]) -> None:
-            asked.append(name)
+            called.append(name)
             if name in trouble:
                 raise trouble[name]
 
@@ -246,8 +248,8 @@ def test_a_busy_family_is_tried_again_and_a_broken_one_is_not(app: App) -> None:
         pass
     with pytest.raises(Unavailable, match="busy"):
         app.sessions.close(connection)
-    assert asked == ["broken", "fine", "busy"]
+    assert called == ["broken", "fine", "busy"]
     del trouble["busy"]
     app.sessions.end_idle()
     app.sessions.end_idle()  # nothing is left to do
-    assert asked == ["broken", "fine", "busy"] * 2
+    assert called == ["broken", "fine", "busy"] * 2

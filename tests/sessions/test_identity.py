@@ -15,7 +15,7 @@ def session_of(server: Stdio, **meta: Any) -> str:
     return str(next(r["uri"] for r in listed if r["uri"].startswith("memory://session/"))).rsplit("/", 1)[1]
 
 
-def test_first_found_wins_on_stdio(tmp_path: Path) -> None:
+def test_session_id_precedence_on_stdio(tmp_path: Path) -> None:
     announced = HELLO | {"clientInfo": {"name": "c", "version": "1", "extra": {"sessionId": "announced"}}}
     server = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="environment"), hello=False)
     server.ask("initialize", announced)
@@ -30,13 +30,13 @@ def test_first_found_wins_on_stdio(tmp_path: Path) -> None:
     server.close()
 
 
-def test_the_environment_names_it_where_the_client_does_not(tmp_path: Path) -> None:
+def test_the_environment_sets_the_default_session(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SESSION_ID="environment"))
     assert session_of(server) == "environment"
     server.close()
 
 
-def test_without_any_name_each_connection_has_its_own(tmp_path: Path) -> None:
+def test_unnamed_connections_have_separate_sessions(tmp_path: Path) -> None:
     one, two = Stdio.start(tmp_path), Stdio.start(tmp_path)
     assert session_of(one) != session_of(two)
     assert session_of(one) == session_of(one)
@@ -45,7 +45,7 @@ def test_without_any_name_each_connection_has_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", [5, "x" * 129, ["a"]])
-def test_a_session_id_that_is_none_is_refused(tmp_path: Path, bad: object) -> None:
+def test_invalid_session_ids_are_refused(tmp_path: Path, bad: object) -> None:
     server = Stdio.start(tmp_path)
     answer = server.ask("resources/list", {"_meta": {"memory-mcp/sessionId": bad}})
     assert answer["error"]["code"] == -32602
@@ -53,7 +53,7 @@ def test_a_session_id_that_is_none_is_refused(tmp_path: Path, bad: object) -> No
     server.close()
 
 
-def test_over_http_the_handshake_announces_it_and_later_each_request(tmp_path: Path) -> None:
+def test_over_http_the_handshake_or_each_request_names_the_session(tmp_path: Path) -> None:
     with http_server(tmp_path) as server:
         info = {"name": "claude-agent", "version": "1.0", "extra": {"sessionId": "sess_abc123"}}
         session = server.handshake(info)
@@ -70,7 +70,7 @@ def test_over_http_the_handshake_announces_it_and_later_each_request(tmp_path: P
         assert server.modern_call("search_memories", query="kept", scope="session")["total_searched"] == 0
 
 
-def test_key_and_client_name_stand_for_a_session_where_requests_stand_alone(tmp_path: Path) -> None:
+def test_without_a_handshake_key_and_client_name_are_the_session(tmp_path: Path) -> None:
     with http_server(tmp_path) as server:
         server.modern_call("commit_memory", scope="session", key="k", content="kept")
         other = {"io.modelcontextprotocol/clientInfo": {"name": "another", "version": "1"}}
@@ -81,7 +81,7 @@ def test_key_and_client_name_stand_for_a_session_where_requests_stand_alone(tmp_
         assert server.modern_call("search_memories", query="kept", scope="session")["total_searched"] == 0
 
 
-def test_where_requests_stand_alone_what_one_agent_chose_does_not_move_another(tmp_path: Path) -> None:
+def test_without_a_handshake_a_chosen_session_affects_no_other_agent(tmp_path: Path) -> None:
     with http_server(tmp_path) as server:
         named = {"memory-mcp/sessionId": "B"}
         server.modern_call("commit_memory", named, scope="session", key="k", content="of B")

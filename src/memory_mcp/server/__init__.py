@@ -1,1 +1,1 @@
-"""Doors: how clients come in. The only code that knows the MCP SDK or HTTP."""
+"""The servers: MCP over stdio and HTTP, REST, the web app and the hub. The only code that uses the MCP SDK or HTTP."""

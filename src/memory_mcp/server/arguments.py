@@ -1,4 +1,4 @@
-"""Arguments as they come over the wire: bounded, normalised, then fitted to the tool's model."""
+"""Arguments of calls: bounded, normalised, then validated by the tool's model."""
 
 import math
 import unicodedata
@@ -22,8 +22,8 @@ def parse(tool: Tool, given: Mapping[str, Any] | None) -> Arguments:
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
         field = shorten(".".join(map(str, first["loc"])))
-        said = "Input should be an object" if first["type"] == "model_type" else first["msg"]
-        raise Invalid(f"{field}: {said}.", field=field) from exc
+        message = "Input should be an object" if first["type"] == "model_type" else first["msg"]
+        raise Invalid(f"{field}: {message}.", field=field) from exc
 
 
 def parse_prompt(prompt: Prompt, given: Mapping[str, str] | None) -> dict[str, str]:
@@ -33,12 +33,12 @@ def parse_prompt(prompt: Prompt, given: Mapping[str, str] | None) -> dict[str, s
         raise Invalid(f"{shorten(name)}: this prompt takes no such argument.", field=name)
     for argument in prompt.arguments:
         if argument.required and not texts.get(argument.name, "").strip():
-            raise Invalid(f"{argument.name}: this prompt cannot do without it.", field=argument.name)
+            raise Invalid(f"{argument.name}: this prompt requires it.", field=argument.name)
     return texts
 
 
 def _cleaned(value: Any, field: str, depth: int) -> Any:
-    """Text in NFC, numbers that are numbers. A list of numbers is handed through: a vector has thousands of items."""
+    """Text in NFC, and only finite numbers. A list of numbers is not checked: a vector has thousands of items."""
     if isinstance(value, str):
         return _text(value, field)
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""In which order the calls of one connection run: side by side, save those that change what later ones mean."""
+"""The order of the calls of one connection: concurrent, except those that change the meaning of later ones."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,8 +13,8 @@ class CallOrder:
         self._under_way: dict[asyncio.Event, bool] = {}  # set when done; whether it steers
 
     @asynccontextmanager
-    async def turn(self, *, steers: bool) -> AsyncIterator[None]:
-        """Enter in the order of arrival: nothing is awaited before the place in the line is taken."""
+    async def enter(self, *, steers: bool) -> AsyncIterator[None]:
+        """Enter in the order of arrival: the call is queued before anything is awaited."""
         before = [done for done, is_steering in self._under_way.items() if steers or is_steering]
         done = asyncio.Event()
         self._under_way[done] = steers

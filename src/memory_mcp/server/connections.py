@@ -1,5 +1,5 @@
-"""TCP connections before a request has been read: how many an address may have, how slow they may be, and what is not
-HTTP that two parsers would read alike."""
+"""TCP connections before a request has been read: their number per address, their timeouts, and the refusal of
+ambiguous HTTP, which two parsers would read differently."""
 
 import asyncio
 import ipaddress
@@ -16,8 +16,8 @@ from memory_mcp.errors import Unavailable
 
 CONNECTION = "memory_mcp.tcp"  # where the state of a request's scope has its connection
 MIN_BODY_BYTES_PER_S = 8192  # a body that comes slower has `body_seconds` in all
-STALLED_S = 5.0  # an answer that is not read for so long may be given up for another connection
-CLOSE_TIMEOUT_S = 5.0  # for a peer that does not take the last bytes
+STALLED_S = 5.0  # a connection whose answer is unread for so long may be closed for another one
+CLOSE_TIMEOUT_S = 5.0  # for a client that does not read the last bytes
 RETRY_AFTER_S = 5
 BUSY = b"Too many connections from this address. Try again later."
 SLOW = b"The request did not arrive in time."
@@ -32,27 +32,27 @@ class Connections:
     """The open connections of one server, counted by owner: an address until they have shown a key or a sign-in, then
     that user.
 
-    An owner who has as many as allowed gets another one by losing the one that has been idle for longest: clients that
-    send nothing, half a request, or do not read their answer cannot keep the others of their address out. If all
-    owners together have too many, the one with the most loses one.
+    If an owner opens one too many, the one that has been idle longest is closed: clients that send nothing, half a
+    request, or do not read their answer cannot lock out the others of their address. If all owners together have too
+    many, the owner with the most loses one.
     """
 
     def __init__(
         self, *, max_per_address: int, max_total: int, max_per_user: int | None = None, proxies: Iterable[str] = ()
     ) -> None:
-        """`proxies` speak for many clients: their addresses have no limit."""
+        """`proxies` forward the requests of many clients: their addresses have no limit."""
         self._max_per_address = max_per_address
         self._max_per_user = max_total if max_per_user is None else max_per_user
         self._max_total = max_total
         self._any_is_proxy = "*" in proxies
         self._proxies = [network for name in proxies if (network := _network(name))]
         self._counts: Counter[Owner] = Counter()
-        self._owners: dict[Evictable, Owner | None] = {}  # None: it counts for nobody
+        self._owners: dict[Evictable, Owner | None] = {}  # None: it has no limit
         self._idle: dict[Owner, dict[Evictable, None]] = {}  # those that may be closed, oldest first
 
     def open(self, connection: Evictable, address: str | None) -> bool:
         """False if it is one too many."""
-        if len(self._owners) >= self._max_total and not self._evict_of_largest_owner():
+        if len(self._owners) >= self._max_total and not self._evict_from_biggest_owner():
             return False
         if address is None or self._is_proxy(address):
             self._owners[connection] = None
@@ -69,7 +69,7 @@ class Connections:
                 idle.pop(connection, None)
 
     def confirm(self, connection: Evictable, user: str) -> bool:
-        """The connection has shown a valid key or sign-in. False if it is one too many of the user's."""
+        """Count the connection for a user, after a valid key or sign-in. False if the user has one too many."""
         owner = self._owners.get(connection)
         if owner is None or owner.user is not None:
             return True
@@ -91,9 +91,8 @@ class Connections:
         self._owners[connection] = owner
         return True
 
-    def _evict_of_largest_owner(self) -> bool:
-        largest = self._counts.most_common(1)
-        return bool(largest) and self._evict_oldest_idle(largest[0][0])
+    def _evict_from_biggest_owner(self) -> bool:
+        return bool(self._counts) and self._evict_oldest_idle(max(self._counts, key=self._counts.__getitem__))
 
     def _evict_oldest_idle(self, owner: "Owner") -> bool:
         """False if all connections of the owner have a request under way."""
@@ -124,14 +123,14 @@ class Connections:
 
 
 class Owner(NamedTuple):
-    """Who a connection counts for: one of both."""
+    """The address or the user that a connection counts for."""
 
     address: str | None = None
     user: str | None = None
 
 
 def _network_of(address: str) -> str:
-    """Whoever has one IPv6 address has all those of its /64."""
+    """An IPv6 address counts as its /64: one client usually has all of it."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -149,7 +148,7 @@ def _network(name: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
 
 
 class Config(uvicorn.Config):
-    """uvicorn's, with what its connections are held to."""
+    """uvicorn's configuration, with the limits of connections."""
 
     def __init__(
         self, app: Any, *, connections: Connections, header_s: float, body_s: float, send_s: float, **more: Any
@@ -162,7 +161,7 @@ class Config(uvicorn.Config):
 
 
 class StrictConnection(h11.Connection):
-    """Refuses a request whose length is given in two ways: a proxy may believe the other one."""
+    """Refuses a request whose length is given in two ways: a proxy may use the other one."""
 
     def next_event(self) -> Any:
         event = super().next_event()
@@ -281,7 +280,7 @@ class Protocol(H11Protocol):
         if part == "body":
             allowed_s = self.config.body_s + self._received_bytes / MIN_BODY_BYTES_PER_S
             left_s = self._since + allowed_s - self.loop.time()
-            if left_s > 0 or self.flow.read_paused:  # where we do not read, the client is not slow
+            if left_s > 0 or self.flow.read_paused:  # if we do not read, the client is not slow
                 self._timer = self.loop.call_later(max(left_s, 1.0), self._time_out)
                 return
         if cycle is not None and part == "body":
@@ -292,7 +291,7 @@ class Protocol(H11Protocol):
         self._refuse(b"408 Request Timeout", None if has_begun_to_answer or is_silent else SLOW)
 
     def _refuse(self, status: bytes, message: bytes | None) -> None:
-        """Say why, if there is anything to say, and close: within a few seconds even if the peer does not read."""
+        """Send the message, if there is one, and close within a few seconds, even if the client does not read."""
         self._stop_waiting()
         if message is not None:
             head = b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\nretry-after: 5\r\ncontent-length: "
@@ -307,7 +306,7 @@ def _max_header_bytes(config: uvicorn.Config) -> tuple[int, ...]:
 
 
 def confirm(scope: Mapping[str, Any], user: str) -> None:
-    """The connection of this request has shown whose it is. Raises Unavailable if the user has too many."""
+    """Count the connection of this request for a user. Raises Unavailable if the user has too many."""
     connection = scope.get("state", {}).get(CONNECTION)
     if isinstance(connection, Protocol) and not connection.confirm(user):
         raise Unavailable("You have too many connections open. Close some, then try again.", retry_after=RETRY_AFTER_S)

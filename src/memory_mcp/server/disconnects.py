@@ -1,4 +1,4 @@
-"""Noticing that the client of an HTTP request has closed its connection."""
+"""Detects that the client of an HTTP request has closed its connection."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ class Disconnect:
 
     @contextmanager
     def calling(self, callback: Callable[[], object]) -> Iterator[None]:
-        """For the block, call `callback` when the client disconnects, at once if it has."""
+        """Call `callback` if the client disconnects during the block, at once if it has disconnected."""
         token = object()
         self._callbacks[token] = callback
         try:
@@ -35,7 +35,7 @@ class Disconnect:
             del self._callbacks[token]
 
     def watched(self, receive: Receive) -> Receive:
-        """The same `receive`, which notices a disconnect as it passes."""
+        """The same `receive`, which also detects a disconnect."""
 
         async def watch() -> Message:
             message = await receive()

@@ -46,7 +46,7 @@ def wire_codes(error: AppError) -> WireCodes:
 
 
 def code_for_status(status: int) -> str:
-    """For a refusal of another part of the stack, which knows no codes."""
+    """For an error of the framework, which has no code of ours."""
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return Invalid.code  # it is not about keys or scopes
     return next((code for code, wire in WIRE_CODES.items() if wire.http == status), Invalid.code)
@@ -59,7 +59,7 @@ def body(error: AppError) -> dict[str, Any]:
 
 
 def _log_unusable(error: AppError) -> None:
-    if error.public_message != error.message:  # it names a file that callers do not learn of
+    if error.public_message != error.message:  # the message names a file, which callers do not see
         log.warning("A call failed: %s", error.message)
 
 
@@ -92,13 +92,13 @@ def rpc_errors(what: str) -> Iterator[None]:
         raise rpc_error(exc) from exc
     except MCPError:
         raise
-    except Exception as exc:  # the border: a bug is logged whole, and the client learns nothing of it
+    except Exception as exc:  # the boundary: a bug is logged in full, and the client sees no details
         raise rpc_error(bug(what)) from exc
 
 
 @contextmanager
 def parameter_errors() -> Iterator[None]:
-    """Raise what the SDK finds wrong with a request's parameters as we do with arguments."""
+    """Raise the SDK's errors about a request's parameters in the form of our errors about arguments."""
     try:
         yield
     except ValidationError as exc:
@@ -112,7 +112,7 @@ def parameter_errors() -> Iterator[None]:
 
 
 def bug(what: str) -> Unavailable:
-    """Log the exception being handled whole; the error for the caller says nothing of it."""
+    """Log the current exception in full; the error for the caller has no details of it."""
     log.exception("%s failed", what)
     return Unavailable(
         "The server failed here, and its log says why. The request may or may not have been carried out."

@@ -1,4 +1,4 @@
-"""REST routes that take their threads from the same fair shares as MCP calls do."""
+"""REST routes that use the same fair shares of threads as MCP calls."""
 
 import asyncio
 from abc import abstractmethod
@@ -16,12 +16,12 @@ from memory_mcp.server.request_context import CALLER, ip_of
 from memory_mcp.server.thread_pools import Pools, Workers
 
 SAFE_METHODS = {"GET", "HEAD"}
-REST = "rest"  # stands for a family where a route belongs to none
+REST = "rest"  # in place of a family's name, for routes of no family
 
 
 class FairRoute(APIRoute):
     """Each request whose function is synchronous counts as one thread of its user. A request whose client disconnects
-    leaves the queue. Functions that are `async` see to their threads themselves."""
+    leaves the queue. `async` functions manage their threads themselves."""
 
     @abstractmethod
     async def user_of(self, request: Request) -> str:
@@ -36,12 +36,12 @@ class FairRoute(APIRoute):
         is_async = asyncio.iscoroutinefunction(self.endpoint)
 
         async def run(request: Request) -> Response:
-            user = await self.user_of(request)  # first: only from users that are known is a long body taken
-            await request.body()  # from now on nothing but a disconnect is received
+            user = await self.user_of(request)  # first: a long body is accepted from known users only
+            await request.body()  # then only a disconnect can be received
             disconnect = request.scope[DISCONNECT] = Disconnect()
             watching = asyncio.ensure_future(disconnect.wait(request.receive))
             try:
-                # A thread that has begun runs to its end: `disconnect.event` says that the client has left.
+                # A running thread is not stopped: it can check `disconnect.event`.
                 with anyio.CancelScope() as scope, disconnect.calling(scope.cancel):
                     async with nullcontext() if is_async else self._slot(request, user):
                         return await handle(request)
@@ -57,14 +57,14 @@ class FairRoute(APIRoute):
 
 
 class CallerRoute(FairRoute):
-    """Of requests that have shown a key."""
+    """For requests with a key."""
 
     async def user_of(self, request: Request) -> str:
         return str(request.scope[CALLER].user)
 
 
 class AddressRoute(FairRoute):
-    """Of requests by people who are yet to sign in: each address has its share."""
+    """For requests before a sign-in: each address has its share."""
 
     async def user_of(self, request: Request) -> str:
         return ip_of(request.scope) or ""

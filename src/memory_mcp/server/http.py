@@ -39,15 +39,15 @@ from memory_mcp.sessions import Connection
 
 log = logging.getLogger(__name__)
 
-LOOK_AT_KEYS = 0.5  # seconds between two looks at the keys of open streams
-HOUSEKEEPING = 60.0  # seconds between two looks for idle sessions and dead servers
+KEY_CHECK_INTERVAL_S = 0.5  # between two checks of the keys of open streams
+HOUSEKEEPING_INTERVAL_S = 60.0  # between two cleanups of idle sessions and stopped servers
 
 
 def run(app: App) -> None:
-    """Serve until told to stop. Raises Invalid if this address must not be served this way."""
+    """Serve until a signal stops the server. Raises Invalid for an address that needs a key first."""
     _refuse_unprotected_address(app)
     settings = app.settings
-    listening = http_server.bound(settings)
+    listening = http_server.bind(settings)
     port = listening.getsockname()[1]
     new_key = _first_key(app)
     app.clients.serve_at(settings.public_url or f"http://{settings.url_host}:{port}")
@@ -137,7 +137,7 @@ class HttpServer:
         ]
 
     async def close_streams(self) -> None:
-        """End every open stream, so that the server does not wait for a client to leave."""
+        """End every open stream, so that the server does not wait for clients to disconnect."""
         self.mcp.listeners.close()
         self.mcp.cancel_calls()
         self.app.state.downloads.closing = True
@@ -161,13 +161,13 @@ class HttpServer:
             *app.housekeeping(),
         )
         async with self._manager.run(), anyio.create_task_group() as tasks:
-            tasks.start_soon(_repeat, min(HOUSEKEEPING, app.settings.session_idle / 4), chores)
-            tasks.start_soon(_repeat, LOOK_AT_KEYS, (self._hang_up,))
+            tasks.start_soon(_repeat, min(HOUSEKEEPING_INTERVAL_S, app.settings.session_idle / 4), chores)
+            tasks.start_soon(_repeat, KEY_CHECK_INTERVAL_S, (self._disconnect_refused,))
             yield
             tasks.cancel_scope.cancel()
 
-    def _hang_up(self) -> None:
-        """End the streams of clients whose key opens nothing any more, and of those that a user wants disconnected."""
+    def _disconnect_refused(self) -> None:
+        """Disconnect the clients whose key was revoked or has expired, and those that a user wants disconnected."""
         clients = self._app.clients
         by_key = [client for client in clients.here() if client.key_id]
         if by_key:
@@ -187,22 +187,22 @@ class HttpServer:
         async with self._sse.connect_sse(scope, receive, send) as (read, write):
             with (
                 anyio.CancelScope() as until_the_end,
-                self.mcp.connected.ending(line.connection, until_the_end.cancel),
+                self.mcp.connected.call_on_close(line.connection, until_the_end.cancel),
             ):
                 self._sse_lines.add(until_the_end)
                 self.mcp.open_sessions.add(line.connection.id, caller.user, until_the_end.cancel)
-                self.mcp.connected.met(caller, line.connection, "sse")
+                self.mcp.connected.register(caller, line.connection, "sse")
                 try:
                     await self.mcp.serve(line, read, write)
                 finally:
                     self._sse_lines.discard(until_the_end)
                     self.mcp.open_sessions.remove(line.connection.id)
-                    self.mcp.connected.tell_soon()
+                    self.mcp.connected.flush_soon()
 
 
 class McpCors(CORSMiddleware):
-    """Clients in web pages speak MCP, from any origin that OriginMiddleware lets through. Nothing else is for other
-    pages."""
+    """CORS for MCP clients in web pages, from any origin that OriginMiddleware accepts. Other paths are not open to
+    other origins."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith("/mcp"):
@@ -221,7 +221,7 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         disconnect = scope[DISCONNECT] = Disconnect()
         headers = MutableHeaders(scope=scope)
-        del headers["last-event-id"]  # no event has an id here: a stream begins with what happens next
+        del headers["last-event-id"]  # events have no ids here: a stream starts with the next event
         with self._open_sessions.request(headers.get("mcp-session-id")):
             await self._app(scope, disconnect.watched(receive), send)
 
@@ -236,20 +236,20 @@ class _Asgi:
         await self._app(scope, receive, send)
 
 
-async def _repeat(pause: float, chores: Iterable[Callable[[], None]]) -> None:
+async def _repeat(interval_s: float, chores: Iterable[Callable[[], None]]) -> None:
     while True:
-        await anyio.sleep(pause)
+        await anyio.sleep(interval_s)
         for chore in chores:
             try:
                 await anyio.to_thread.run_sync(chore)
             except AppError as exc:
-                log.warning("Housekeeping waits: %s", exc.message)
-            except Exception:  # a bug there is no reason to stop serving
+                log.warning("Housekeeping failed and will be tried again: %s", exc.message)
+            except Exception:  # a bug in it must not stop the server
                 log.exception("Housekeeping failed")
 
 
 def _origins(hosts: list[str]) -> str:
-    """Every origin that OriginMiddleware lets through may read what it gets."""
+    """Every origin that OriginMiddleware accepts may read the answers."""
     return rf"(?i)https?://({'|'.join(map(re.escape, hosts))})(:\d+)?"
 
 
@@ -266,8 +266,8 @@ def _refuse_unprotected_address(app: App) -> None:
         return
     if not any(key.made_by == "person" for key in app.access.keys.live()):
         raise Invalid(
-            f"Serving on {settings.host} lets other machines in, and nobody has made a key for that yet. "
-            "Make one with `memory-mcp keys create --name NAME`, then start again.",
+            f"Serving on {settings.host} gives other machines access, and no key has been created for that yet. "
+            "Create one with `memory-mcp keys create --name NAME`, then start again.",
             field="host",
         )
 
@@ -279,7 +279,7 @@ def _first_key(app: App) -> str | None:
 
 
 def _first_sign_in(app: App) -> str | None:
-    """A token for a link, until somebody has signed in."""
+    """A token for a sign-in link, until the local user has signed in."""
     if app.settings.auth == "none" or app.access.sign_ins.is_set_up():
         return None
     return app.access.sign_ins.create_link_token(LOCAL_USER)

@@ -1,4 +1,4 @@
-"""What every HTTP server here does alike: the socket, the end, and the shape of refusals."""
+"""Shared by all HTTP servers here: the socket, the shutdown, and the format of errors."""
 
 import asyncio
 import gc
@@ -60,7 +60,7 @@ def config(app: Any, settings: Settings) -> uvicorn.Config:
 
 
 def raise_file_limit() -> int:
-    """Allow this process as many open files as the system lets it have, and say how many that is."""
+    """Raise the limit of open files as far as the system allows. Returns the new limit."""
     if resource is None:
         return MAX_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -75,15 +75,15 @@ def raise_file_limit() -> int:
 
 
 def allow_threads(settings: Settings) -> None:
-    """Let FastAPI have as many threads as there are slots for its requests, so that those alone decide who waits. Call
-    inside the event loop."""
+    """Give FastAPI as many threads as there are slots for its requests, so that only the slots decide which requests
+    wait. Call inside the event loop."""
     slots = settings.read_threads + settings.write_threads
     anyio.to_thread.current_default_thread_limiter().total_tokens = slots + OTHER_THREADS
 
 
 class Server(uvicorn.Server):
-    """uvicorn waits for open streams before it ends, and then dies of the signal it caught. This one ends the streams
-    when the signal comes, and returns, so that sessions are cleared and files closed."""
+    """uvicorn waits for open streams before it ends, and then ends the process by the signal it caught. This one ends
+    the streams at the signal, and returns, so that sessions end and files are closed."""
 
     def __init__(self, config: uvicorn.Config, close_streams: Callable[[], Awaitable[None]]) -> None:
         super().__init__(config)
@@ -122,7 +122,7 @@ async def _refuse(_: Request, error: Exception) -> Response:
 
 
 async def refuse_plainly(request: Request, error: Exception) -> Response:
-    """As a text, which ErrorFormatMiddleware brings into shape."""
+    """A plain text, which ErrorFormatMiddleware converts."""
     refused = cast(HTTPException, error)
     if refused.status_code == 400:  # FastAPI could not read the body
         return error_encoding.problem(Invalid(NOT_JSON))
@@ -152,7 +152,7 @@ async def _refuse_shape(_: Request, error: Exception) -> Response:
 
 
 async def _fail(request: Request, error: Exception) -> Response:
-    """A bug: the server's log has it whole, the caller learns nothing of our insides."""
+    """A bug: the server's log has all of it, the caller sees no details."""
     return error_encoding.problem(Unavailable("The server failed here, and its log says why."), 500)
 
 
@@ -166,10 +166,10 @@ REFUSALS: dict[Any, Any] = {
     RequestValidationError: _refuse_shape,
     Exception: _fail,
 }
-"""How each kind of error is answered."""
+"""The handler of each kind of error."""
 
 
-def bound(settings: Settings) -> socket.socket:
+def bind(settings: Settings) -> socket.socket:
     host = settings.host.strip("[]")
     try:
         family = socket.getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)[0][0]

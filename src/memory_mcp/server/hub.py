@@ -1,4 +1,4 @@
-"""The hub's HTTP door: where nodes push and pull. Whoever comes shows a key; there is nothing else to see."""
+"""The hub's HTTP server, where nodes push and pull. Every request needs a key."""
 
 import asyncio
 import sys
@@ -35,11 +35,11 @@ MAX_BODY_S = 120.0  # for a whole body to arrive, even if bytes keep coming
 
 
 def run(app: HubApp) -> None:
-    """Serve nodes until told to stop."""
+    """Serve nodes until a signal stops the hub."""
     settings = app.settings
-    listening = http_server.bound(settings)
+    listening = http_server.bind(settings)
     port = listening.getsockname()[1]
-    sys.stdout.write(_welcome(settings, port, has_keys=bool(app.access.keys.live())))
+    sys.stdout.write(_startup_message(settings, port, has_keys=bool(app.access.keys.live())))
     sys.stdout.flush()
     made = asgi(app)
     http_server.Server(http_server.config(made, settings), _nothing_to_end).run(sockets=[listening])
@@ -69,7 +69,7 @@ def asgi(app: HubApp) -> FastAPI:
                 limited=False,
                 workers=pools.access,
             ),
-            Middleware(Unpacking),
+            Middleware(UnpackMiddleware),
         ],
         exception_handlers=http_server.REFUSALS,
         lifespan=_lifespan,
@@ -102,7 +102,7 @@ class CountedRoute(CallerRoute):
 
 
 def _check_values(body: bytes) -> None:
-    if b"\0" in body:  # as in UTF-16, which the parser would take and nobody can count
+    if b"\0" in body:  # as in UTF-16, which the parser accepts and count_values does not
         raise HTTPException(422, "The body is not JSON in UTF-8. Send it so.")
     if count_values(body) > MAX_ANSWER_VALUES:
         raise HTTPException(413, f"A push brings at most {MAX_ANSWER_VALUES:,} values.")
@@ -115,21 +115,23 @@ router = APIRouter(
 )
 
 
-class Asked(BaseModel):
-    """Who asks. A node that has asked before shows the ticket it was given last."""
+class SyncRequest(BaseModel):
+    """Base of the requests of a node. It sends the ticket of the hub's last answer."""
 
     node: str = Field(pattern=r"^[0-9a-z]{1,32}$", description="The node's id.")
-    ticket: str | None = Field(None, max_length=64, description="What the hub's last answer said; null at first.")
+    ticket: str | None = Field(None, max_length=64, description="The ticket of the hub's last answer; null at first.")
     seal: str | None = Field(
-        None, pattern=r"^[0-9a-f]{16}$", description="Which secret the notes are sealed with; null for none."
+        None,
+        pattern=r"^[0-9a-f]{16}$",
+        description="Identifies the secret the notes are encrypted with; null for none.",
     )
 
 
-class PushAsked(Asked):
+class PushRequest(SyncRequest):
     records: list[Any] = Field(max_length=MAX_RECORDS, description="Each as docs/sync.md describes it.")
 
 
-class PullAsked(Asked):
+class PullRequest(SyncRequest):
     namespace: str = Field(min_length=1, max_length=MAX_NAMESPACE_CHARS)
     after: int = Field(0, ge=0, le=2**53, description="The cursor of the last answer.")
     own: bool = Field(False, description="Also what this node has pushed itself.")
@@ -151,27 +153,27 @@ TheCaller = Annotated[Caller, Depends(_caller)]
 
 
 @router.post("/push")
-def push(asked: PushAsked, hub: TheHub, caller: TheCaller) -> Pushed:
+def push(body: PushRequest, hub: TheHub, caller: TheCaller) -> Pushed:
     """Merge up to 200 records. The answer names those that were refused, and gives those the hub knew more about."""
-    return hub.push(caller, asked.node, asked.ticket, asked.seal, asked.records)
+    return hub.push(caller, body.node, body.ticket, body.seal, body.records)
 
 
 @router.post("/pull")
-def pull(asked: PullAsked, hub: TheHub, caller: TheCaller) -> Pulled:
+def pull(body: PullRequest, hub: TheHub, caller: TheCaller) -> Pulled:
     """What changed in a namespace after a cursor."""
     return hub.pull(
         caller,
-        asked.node,
-        asked.ticket,
-        asked.seal,
-        asked.namespace,
-        asked.after,
-        own=asked.own,
-        limit=asked.limit,
+        body.node,
+        body.ticket,
+        body.seal,
+        body.namespace,
+        body.after,
+        own=body.own,
+        limit=body.limit,
     )
 
 
-class Unpacking:
+class UnpackMiddleware:
     """ASGI middleware: bodies in gzip, and 413 for any that is too large once unpacked."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -188,7 +190,7 @@ class Unpacking:
 
         async def take() -> Message:
             nonlocal taken, is_whole
-            if is_whole:  # what comes after the body may take as long as it likes: that the client is gone
+            if is_whole:  # no timeout: the next message says that the client has disconnected
                 return await receive()
             try:
                 async with asyncio.timeout_at(until):
@@ -198,7 +200,7 @@ class Unpacking:
             is_whole = not message.get("more_body", False)
             if message["type"] != "http.request":
                 return message
-            body = _unpacked(unpacker, message.get("body", b"")) if unpacker else message.get("body", b"")
+            body = _unpack(unpacker, message.get("body", b"")) if unpacker else message.get("body", b"")
             taken += len(body)
             if taken > MAX_BODY_BYTES:
                 raise HTTPException(413, f"A push brings at most {MAX_BODY_BYTES:,} bytes, once unpacked.")
@@ -210,7 +212,7 @@ class Unpacking:
         await self._app(scope, take, send)
 
 
-def _unpacked(unpacker: Any, packed: bytes) -> bytes:
+def _unpack(unpacker: Any, packed: bytes) -> bytes:
     try:
         unpacked: bytes = unpacker.decompress(packed, MAX_BODY_BYTES + 1)
     except zlib.error as exc:
@@ -219,10 +221,10 @@ def _unpacked(unpacker: Any, packed: bytes) -> bytes:
 
 
 async def _nothing_to_end() -> None:
-    """No stream outlives its answer here."""
+    """A hub has no streams."""
 
 
-def _welcome(settings: Settings, port: int, *, has_keys: bool) -> str:
+def _startup_message(settings: Settings, port: int, *, has_keys: bool) -> str:
     base = settings.public_url or f"http://{settings.url_host}:{port}"
     lines = [
         f"Memory MCP {__version__}, hub",
@@ -230,8 +232,8 @@ def _welcome(settings: Settings, port: int, *, has_keys: bool) -> str:
         f"  Nodes    {base}",
         f"  Data     {settings.data_dir}",
         "",
-        *([] if has_keys else ["No key opens it yet.", ""]),
-        "Make a key for each person, and link each of their nodes with it:",
+        *([] if has_keys else ["There is no key yet.", ""]),
+        "Create a key for each user, and link each of their nodes with it:",
         "",
         f"  memory-mcp keys create --name NODE --data-dir {settings.data_dir}",
         f"  memory-mcp sync link {base} --key KEY",

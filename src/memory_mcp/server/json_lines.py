@@ -1,7 +1,7 @@
 """JSON-RPC, one message per line, over a pair of file descriptors such as stdin and stdout.
 
-The SDK's own stdio transport hops to a thread three times for each call and drops lines it cannot read. This one waits
-in the event loop where the system lets it, answers every line, and at the end of input lets calls under way finish.
+The SDK's own stdio transport switches threads three times for each call and drops lines it cannot read. This one waits
+in the event loop where the system supports it, answers every line, and at the end of input lets running calls finish.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-AT_ONCE = 65536  # bytes read at once
-SAFE_WRITE = 4096  # bytes that a pipe takes without blocking once it says it takes any (PIPE_BUF)
+MAX_READ_BYTES = 65536
+SAFE_WRITE_BYTES = 4096  # a pipe that is ready accepts this much without blocking (PIPE_BUF)
 MAX_LINE_BYTES = 16 * 1024 * 1024
 TOO_DEEP = "This message is nested too deep. Send less, or flatter."
 TOO_LONG = b"(too long)"  # stands for such a line, and is no JSON
-MAX_REQUESTS_IN_FLIGHT = 256  # requests under way at once
-LAST_WORDS = 5.0  # seconds that requests sent just before the end of input have to be answered
+MAX_REQUESTS_IN_FLIGHT = 256
+DRAIN_TIMEOUT_S = 5.0  # for the answers to requests that were sent just before the end of input
 
 
 class _End:
@@ -48,54 +48,54 @@ class Answers(_End):
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._at_once = None if _made_nonblocking(fd) else SAFE_WRITE
-        self._turn = anyio.Lock(fast_acquire=True)  # one round of the event loop less for every answer
+        self._max_bytes = None if _make_nonblocking(fd) else SAFE_WRITE_BYTES
+        self._lock = anyio.Lock(fast_acquire=True)  # one round of the event loop less for every answer
         self._writing: anyio.CancelScope | None = None
         self._given_up = False
-        self._owed: set[types.RequestId] = set()
+        self._pending: set[types.RequestId] = set()
         self._fewer = anyio.Event()
 
     async def send(self, item: SessionMessage, /) -> None:
         line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-        async with self._turn:
+        async with self._lock:
             if not self._given_up:
                 await self._write(line)
         if self._given_up:
             raise anyio.BrokenResourceError
-        self.no_longer_owed(getattr(item.message, "id", None))
+        self.remove_pending(getattr(item.message, "id", None))
 
     async def _write(self, line: bytes) -> None:
         try:
             with anyio.CancelScope(shield=True) as self._writing:  # half a line would spoil the next one
-                await _write(self._fd, line, self._at_once)
+                await _write(self._fd, line, self._max_bytes)
         except OSError:  # the client has closed its end
             self._give_up()
 
     def _give_up(self) -> None:
-        """Nobody reads any more: whoever waits for answers to go out need not."""
+        """Stop writing, and wake all that wait for answers to be written: the client no longer reads."""
         self._given_up = True
         self._fewer.set()
         if self._writing is not None:
             self._writing.cancel()
 
-    def owed(self, id_: types.RequestId) -> None:
-        self._owed.add(id_)
+    def add_pending(self, id_: types.RequestId) -> None:
+        self._pending.add(id_)
 
-    def no_longer_owed(self, id_: Any) -> None:
+    def remove_pending(self, id_: Any) -> None:
         if isinstance(id_, int | str):
-            self._owed.discard(id_)
+            self._pending.discard(id_)
         self._fewer.set()
 
-    async def owing_at_most(self, count: int) -> None:
-        """Wait until no more requests than that are unanswered, or nobody listens to answers."""
-        while len(self._owed) > count and not self._given_up:
+    async def wait_for_pending(self, count: int) -> None:
+        """Wait until at most `count` requests are unanswered, or the client no longer reads."""
+        while len(self._pending) > count and not self._given_up:
             self._fewer = anyio.Event()
             await self._fewer.wait()
 
     async def settle(self) -> None:
         """Wait until every request is answered; give up on a client that has left and does not read."""
-        with anyio.move_on_after(LAST_WORDS):
-            await self.owing_at_most(0)
+        with anyio.move_on_after(DRAIN_TIMEOUT_S):
+            await self.wait_for_pending(0)
             return
         self._give_up()
 
@@ -107,21 +107,23 @@ class Requests(_End):
         self._fd = fd
         self._answers = answers
         self._lines: list[bytes] = []  # read and not handed on yet, the next one last
-        self._begun = bytearray()  # a line whose end has not come
-        self._too_long = False  # whether that line is past bearing: the rest of it is read and forgotten
+        self._begun = bytearray()  # a line whose end has not been read
+        self._too_long = False  # whether that line is over the limit: the rest of it is dropped
 
     async def receive(self) -> SessionMessage:
         """The next message. Raises EndOfStream when there will be no more and all have been answered."""
         while True:
-            await self._answers.owing_at_most(MAX_REQUESTS_IN_FLIGHT)  # who does not read answers is not read either
+            await self._answers.wait_for_pending(
+                MAX_REQUESTS_IN_FLIGHT
+            )  # a client that reads no answers is not read either
             line = await self._next_line()
             try:
                 message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError as exc:
-                # Dropped, it would leave whoever sent it waiting for ever.
+                # Without an answer the client would wait for ever.
                 await self._answers.send(SessionMessage(_unreadable(line, exc)))
                 continue
-            self._note(message)
+            self._track(message)
             return SessionMessage(message)
 
     def __aiter__(self) -> Self:
@@ -133,11 +135,11 @@ class Requests(_End):
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    def _note(self, message: types.JSONRPCMessage) -> None:
+    def _track(self, message: types.JSONRPCMessage) -> None:
         if isinstance(message, types.JSONRPCRequest) and message.method != "subscriptions/listen":
-            self._answers.owed(message.id)
+            self._answers.add_pending(message.id)
         elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
-            self._answers.no_longer_owed((message.params or {}).get("requestId"))
+            self._answers.remove_pending((message.params or {}).get("requestId"))
 
     async def _next_line(self) -> bytes:
         while not self._lines:
@@ -164,25 +166,25 @@ class Requests(_End):
 async def _read(fd: int) -> bytes:
     """Some bytes, or none at the end of input."""
     if await _ready(fd, asyncio.get_running_loop().add_reader, asyncio.get_running_loop().remove_reader):
-        return os.read(fd, AT_ONCE)
-    return await anyio.to_thread.run_sync(os.read, fd, AT_ONCE, abandon_on_cancel=True)
+        return os.read(fd, MAX_READ_BYTES)
+    return await anyio.to_thread.run_sync(os.read, fd, MAX_READ_BYTES, abandon_on_cancel=True)
 
 
-async def _write(fd: int, line: bytes, at_once: int | None) -> None:
-    """All of it. Never blocks the event loop, whoever is slow to read. `at_once` is None if nothing blocks anyway."""
+async def _write(fd: int, line: bytes, max_bytes: int | None) -> None:
+    """Write all of it. Never blocks the event loop. `max_bytes` is None for a non-blocking descriptor."""
     rest = memoryview(line)
     while rest:
-        if at_once is None or _takes_bytes(fd):
+        if max_bytes is None or _takes_bytes(fd):
             with suppress(BlockingIOError):
-                rest = rest[os.write(fd, rest[:at_once]) :]
+                rest = rest[os.write(fd, rest[:max_bytes]) :]
                 continue
         if not await _ready(fd, asyncio.get_running_loop().add_writer, asyncio.get_running_loop().remove_writer):
-            written = await anyio.to_thread.run_sync(os.write, fd, rest[:AT_ONCE])
+            written = await anyio.to_thread.run_sync(os.write, fd, rest[:MAX_READ_BYTES])
             rest = rest[written:]
 
 
 async def _ready(fd: int, watch: Callable[..., None], forget: Callable[[int], object]) -> bool:
-    """Wait until a descriptor is ready. False where the loop cannot tell: Windows, and files."""
+    """Wait until a descriptor is ready. False where the loop cannot watch it: on Windows, and for files."""
     ready = asyncio.Event()
     try:
         watch(fd, ready.set)
@@ -195,8 +197,8 @@ async def _ready(fd: int, watch: Callable[..., None], forget: Callable[[int], ob
     return True
 
 
-def _made_nonblocking(fd: int) -> bool:
-    """Pipes and sockets that clients start us with. A terminal is shared with others, who do not expect it."""
+def _make_nonblocking(fd: int) -> bool:
+    """True for pipes and sockets. A terminal stays blocking: other programs share it and do not expect the change."""
     if os.name == "nt" or not (stat.S_ISFIFO(mode := os.fstat(fd).st_mode) or stat.S_ISSOCK(mode)):
         return False
     os.set_blocking(fd, False)
@@ -208,7 +210,7 @@ def _takes_bytes(fd: int) -> bool:
         return False
     poll = select.poll()
     poll.register(fd, select.POLLOUT)
-    # An error or a closed other end counts: only writing tells which.
+    # Also true for an error or a closed other end: the write then raises it.
     return bool(poll.poll(0))
 
 
@@ -225,13 +227,13 @@ def _unreadable(line: bytes, exc: ValidationError) -> types.JSONRPCError:
     first = exc.errors()[0]
     if first["type"] == "json_invalid" and "recursion" in first["msg"]:
         return _error(id_, types.INVALID_PARAMS, TOO_DEEP)
-    if first["type"] == "json_invalid":  # Python reads half a surrogate pair, and nobody can write it
+    if first["type"] == "json_invalid":  # json.loads accepts half a surrogate pair, which UTF-8 cannot encode
         return _error(id_, types.INVALID_PARAMS, "A text in this message holds half of a surrogate pair.")
     return _error(id_, types.INVALID_REQUEST, "This is not a JSON-RPC 2.0 message.")
 
 
 def _early_id(line: bytes) -> int | None:
-    """The id of a message that cannot be read, if it stands where clients put it: before what is sent."""
+    """The id of a message that cannot be read, if it comes before the params, as clients write it."""
     found = re.match(rb'[^\[]{0,80}?"id"\s*:\s*(\d{1,15})\b', line)
     return int(found[1]) if found else None
 

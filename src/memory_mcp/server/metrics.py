@@ -1,4 +1,4 @@
-"""/metrics, as Prometheus reads it: of this process, since it started."""
+"""/metrics for Prometheus: of this process, since it started."""
 
 from functools import partial
 
@@ -44,7 +44,7 @@ class Metrics:
         )
         self._lag = Gauge(
             "memory_mcp_sync_lag_seconds",
-            "How long ago the user who is furthest behind had exchanged everything; 0 where nobody syncs.",
+            "How long ago the user who is furthest behind had synced everything; 0 if no user syncs.",
             registry=self._registry,
         )
 
@@ -90,4 +90,6 @@ class Metrics:
     def _check_key(self, request: Request) -> None:
         key = self._app.access.keys.check(bearer_of(request.headers), ip_of(request.scope))
         if key.user != LOCAL_USER or key.is_confined:
-            raise Forbidden("Only a key of the local user, not confined, opens the metrics of the whole server.")
+            raise Forbidden(
+                "Only a key of the local user, not confined, gives access to the metrics of the whole server."
+            )

@@ -1,4 +1,4 @@
-"""How many sessions with a handshake may be open at once. Where there are too many, an idle one ends."""
+"""Limits the open sessions with a handshake. If there are too many, an idle one ends."""
 
 import time
 from collections import Counter
@@ -16,7 +16,7 @@ class _Open:
 
     @property
     def rank(self) -> tuple[bool, float]:
-        """Who ends first: those without a request, the longest idle before the others."""
+        """The lowest ends first: without a request before those with one, then the longest idle."""
         return self.requests > 0, self.used_at
 
 
@@ -31,14 +31,14 @@ class OpenSessions:
         self._by_user: Counter[str] = Counter()
 
     def add(self, session_id: str, user: str, end: Callable[[], object]) -> None:
-        """`end` is called when the session must make way: for another of the same user, or, where all users together
-        have too many, of the user who has the most."""
+        """`end` is called when the session must end: if its user has too many, or if all users together have too many
+        and its user has the most."""
         self._open[session_id] = _Open(user, end, self._now())
         self._by_user[user] += 1
         if self._by_user[user] > self._max_per_user:
             self._end_idle(user, session_id)
         if len(self._open) > self._max_total:
-            self._end_idle(self._by_user.most_common(1)[0][0], session_id)
+            self._end_idle(max(self._by_user, key=self._by_user.__getitem__), session_id)
 
     def touch(self, session_id: str) -> None:
         if found := self._open.get(session_id):
@@ -46,7 +46,7 @@ class OpenSessions:
 
     @contextmanager
     def request(self, session_id: str | None) -> Iterator[None]:
-        """For the block the session is in use."""
+        """Count the session as in use during the block."""
         found = self._open.get(session_id or "")
         if found is None:
             yield

@@ -1,4 +1,4 @@
-"""The web app, and what a person sees before it: how to connect, and signing in."""
+"""The pages of the web app, and the sign-in page."""
 
 import html
 import os
@@ -25,7 +25,7 @@ from memory_mcp.server.rest.authentication import origin_of, person_finder, set_
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'",
-    "Referrer-Policy": "same-origin",  # with no-referrer a browser says "Origin: null" of our own forms
+    "Referrer-Policy": "same-origin",  # with no-referrer, browsers send "Origin: null" from our own forms
     "Cache-Control": "no-store",
 }
 WEB = Path(__file__).parents[1] / "web"
@@ -37,7 +37,7 @@ APP_HEADERS = {
     "Cache-Control": "no-store",
 }
 NAMES = ("memories", "graph", "stores", "portals", "keys", "sessions", "sync", "settings")
-MAX_FORM_BYTES = 10_000  # bytes
+MAX_FORM_BYTES = 10_000
 T = TypeVar("T")
 FORM = """<form method="post" action="/sign-in{then}">
 <p><label>Name <input name="name" autocomplete="username" required></label></p>
@@ -54,7 +54,7 @@ CONFIRM = """<form method="post" action="/sign-in">
 
 
 class Assets(StaticFiles):
-    """Scripts and styles. Their names stay the same, so a browser asks each time whether they do too."""
+    """Scripts and styles. Their names do not change with their content, so browsers must revalidate them."""
 
     def file_response(
         self, full_path: "str | os.PathLike[str]", stat_result: os.stat_result, scope: Scope, status_code: int = 200
@@ -76,15 +76,15 @@ def routes() -> list[BaseRoute]:
 
 
 async def front(request: Request) -> HTMLResponse:
-    """The web app for whoever is signed in; which of its pages, it reads from its address. Others sign in first."""
+    """The web app, which chooses its page by the path. Signed-out visitors see the sign-in page."""
     app: App = request.app.state.app
     try:
         await _run(request, person_finder(request))
     except Unavailable:
         raise
     except AppError:
-        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        then = f"?next={quote(asked, safe='/')}" if asked != "/" else ""
+        requested = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        then = f"?next={quote(requested, safe='/')}" if requested != "/" else ""
         base = app.settings.public_url or str(request.base_url)
         return HTMLResponse(
             startup_message.page(app.settings, base, FORM.format(then=html.escape(then))), headers=HEADERS
@@ -93,7 +93,7 @@ async def front(request: Request) -> HTMLResponse:
 
 
 async def missing(request: Request, error: Exception) -> Response:
-    """What is not there: for people a page that says so, for programs what every refusal looks like."""
+    """404: the web app's page for people, the usual error for programs."""
     first = request.url.path.split("/")[1]
     wants_page = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
     if not wants_page or first in ("api", "mcp", "assets"):
@@ -104,7 +104,7 @@ async def missing(request: Request, error: Exception) -> Response:
 
 
 async def sign_in(request: Request) -> Response:
-    """By the token of a link, or by the form. A browser that only looks ahead uses no link up."""
+    """Sign in by the token of a link, or by the form. A browser's prefetch does not use up a link."""
     if request.method == "HEAD" or "prefetch" in request.headers.get("sec-purpose", ""):
         return HTMLResponse(headers=HEADERS)
     token = request.query_params.get("token")
@@ -123,18 +123,18 @@ async def sign_in(request: Request) -> Response:
 
 
 def _comes_from_elsewhere(request: Request) -> bool:
-    """Whether another page led here: it must not sign anybody in, least of all as somebody else."""
+    """Whether a page of another site led here: it must not sign the visitor in without a confirmation."""
     return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 
 def _form(request: Request) -> str:
-    """By name and password, and then on to where somebody wanted to go."""
+    """The form for name and password, which then leads to the requested page."""
     wanted = _next(request)
     return FORM.format(then=html.escape(f"?next={quote(wanted, safe='/')}") if wanted != "/" else "")
 
 
 def _next(request: Request) -> str:
-    """Where somebody wanted to go before they had to sign in: a page of ours, or the first one."""
+    """The page that the visitor requested before the sign-in, if it is one of ours; else the first one."""
     wanted = request.query_params.get("next", "/")
     return wanted if wanted.lstrip("/").partition("/")[0].partition("?")[0] in NAMES and wanted[:2] != "//" else "/"
 
@@ -164,7 +164,7 @@ async def _cookie(request: Request, token: str | None) -> str:
 
 
 async def _run(request: Request, work: Callable[[], T]) -> T:
-    """Signing in: in the threads that are kept for it, of which each address has its share."""
+    """Run in the threads for sign-ins, of which each address has its share."""
     return await pools_of(request).access.run(work, user=ip_of(request.scope) or "", family="sign-in")
 
 

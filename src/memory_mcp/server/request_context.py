@@ -1,4 +1,4 @@
-"""Who is asking: the caller, the connection and the session behind a request, on every transport and in both eras."""
+"""The caller, the connection and the session of a request, on every transport and in both protocol eras."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -15,14 +15,14 @@ from memory_mcp.server.call_order import CallOrder
 from memory_mcp.server.sdk import Context
 from memory_mcp.sessions import Connection, Session, Sessions, Transport
 
-CALLER = "memory_mcp.caller"  # where the HTTP door leaves the caller on a request
-CONNECTION = "memory_mcp.connection"  # where the handshake leaves the connection on the SDK's
+CALLER = "memory_mcp.caller"  # the caller in the scope of an HTTP request
+CONNECTION = "memory_mcp.connection"  # the connection in the state of the SDK's connection
 CLIENT_INFO = "memory_mcp.client_info"
 ORDER = "memory_mcp.order"
 SESSION_META = "memory-mcp/sessionId"
 CLIENT_INFO_META = "io.modelcontextprotocol/clientInfo"
 MAX_SESSION_ID_CHARS = 128
-MAX_CLIENT_NAME_CHARS = 200  # characters of what clients call themselves
+MAX_CLIENT_NAME_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Line:
 
 
 def local_caller(app: App) -> Caller:
-    """Whoever comes without a key: the local user, who may do what --scopes and --families say."""
+    """The caller of requests without a key: the local user, limited by --scopes and --families."""
     return Caller(LOCAL_USER, parse_scopes(app.settings.scopes), frozenset(app.families))
 
 
@@ -47,7 +47,7 @@ def caller(ctx: Context) -> Caller:
 
 
 def ip_of(scope: Mapping[str, Any]) -> str | None:
-    """Where an HTTP request comes from."""
+    """The address of the client of an HTTP request."""
     return scope["client"][0] if scope.get("client") else None
 
 
@@ -63,7 +63,7 @@ def session(ctx: Context, sessions: Sessions) -> Session:
     for where, found in ((f"_meta.{SESSION_META}", named), ("clientInfo.extra.sessionId", announced)):
         if found is not None and not (isinstance(found, str) and 0 < len(found) <= MAX_SESSION_ID_CHARS):
             raise Invalid(f"{where} must be a text of 1 to {MAX_SESSION_ID_CHARS} characters.", field=where)
-    if connection.idles:  # no connection chose anything: a request that names its session means it
+    if connection.idles:  # without a connection, the request's own choice comes first
         session_id = named or announced or connection.chosen_session or connection.own_session
     else:
         session_id = connection.chosen_session or named or announced or connection.own_session
@@ -72,7 +72,7 @@ def session(ctx: Context, sessions: Sessions) -> Session:
 
 
 def order(ctx: Context) -> CallOrder:
-    """Of the connection's calls. Without a connection each stands alone."""
+    """The order of the connection's calls. Without a connection, calls are independent."""
     if isinstance(ctx.lifespan_context, Line):
         return ctx.lifespan_context.order
     if sdk.is_modern(ctx):
@@ -86,23 +86,23 @@ def client_name(client_info: Any) -> str:
 
 
 def announced_session(client_info: Any) -> Any:
-    """clientInfo.extra.sessionId, whatever it is."""
+    """clientInfo.extra.sessionId, of any type."""
     extra = client_info.get("extra") if isinstance(client_info, Mapping) else None
     return extra.get("sessionId") if isinstance(extra, Mapping) else None
 
 
 def connection_of(ctx: Context, sessions: Sessions) -> Connection:
-    """Raises KeyError for a client that has not shaken hands."""
+    """Raises KeyError before the handshake."""
     if isinstance(ctx.lifespan_context, Line):
         return ctx.lifespan_context.connection
-    state = sdk.connection(ctx).state  # where requests stand alone, of this one
+    state = sdk.connection(ctx).state  # without a handshake, it belongs to this request only
     if sdk.is_modern(ctx) and CONNECTION not in state:
         state[CONNECTION] = sessions.sessionless(caller(ctx), client_name(client_info(ctx)))
     return cast(Connection, state[CONNECTION])
 
 
 def client_info(ctx: Context) -> Mapping[str, Any]:
-    """What the client says of itself: on each request, or in the handshake."""
+    """The client's description of itself: on each request, or in the handshake."""
     on_request, in_handshake = (ctx.meta or {}).get(CLIENT_INFO_META), sdk.connection(ctx).state.get(CLIENT_INFO)
     info = on_request if sdk.is_modern(ctx) else in_handshake
     return info if isinstance(info, Mapping) else {}

@@ -9,7 +9,7 @@ from memory_mcp.families.family import Prompt, Tool
 
 
 def offer(tool: Tool, *, in_spec: bool = False) -> types.Tool:
-    """`in_spec` names it as its specification does, if that has a name of its own for it."""
+    """`in_spec` uses the name in the tool's specification, if it has another one there."""
     return types.Tool(
         name=(in_spec and tool.spec_name) or tool.name,
         title=tool.title,
@@ -48,9 +48,9 @@ _GOES_WITHOUT_SAYING = [*_IMPLIED, ("minLength", 1), ("minItems", 1), ("default"
 
 
 def brief(schema: dict[str, Any], implied: list[tuple[str, Any]] = _GOES_WITHOUT_SAYING) -> dict[str, Any]:
-    """An input schema without what goes without saying: that nothing may be empty or unknown, and that a flag is off.
+    """An input schema without the obvious: that nothing may be empty or unknown, and that a flag is off by default.
 
-    It is checked all the same, and docs/tools.md says it.
+    It is still checked, and docs/tools.md says so.
     """
     return {
         name: {field: brief(part, implied) for field, part in value.items()}
@@ -68,7 +68,7 @@ def output_schema(tool: Tool) -> dict[str, Any]:
 
 
 def outline(schema: dict[str, Any]) -> dict[str, Any]:
-    """What an answer always has. Every model pays for the whole list of tools, in each conversation."""
+    """Only the required fields of an answer: every model reads the whole list of tools, in each conversation."""
     return {"type": "object", "required": schema.get("required", [])}
 
 

@@ -19,17 +19,17 @@ def connection(ctx: Context) -> Connection:
 
 
 async def end_session(manager: StreamableHTTPSessionManager, session_id: str) -> None:
-    """End one Streamable HTTP session with its streams. Whoever still uses its id gets 404, and shakes hands anew."""
+    """End one Streamable HTTP session with its streams. A client that still uses its id gets 404 and reconnects."""
     if transport := manager._server_instances.get(session_id):
         await manager._discard_session(session_id, transport)
 
 
 async def end_streams(manager: StreamableHTTPSessionManager) -> None:
-    """End every open Streamable HTTP session, so that a shutdown does not wait for clients to leave."""
+    """End every open Streamable HTTP session, so that a shutdown does not wait for clients to disconnect."""
     for transport in list(manager._server_instances.values()):
         await transport.terminate()
 
 
 def is_modern(ctx: Context) -> bool:
-    """Whether the request stands alone (2026-07-28), without a handshake before it."""
+    """Whether the request is of the protocol version without a handshake (2026-07-28)."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS

@@ -1,4 +1,4 @@
-"""Who is connected through this door: their calls are counted, and somebody may hang up on them."""
+"""The clients connected to this server: their calls are counted, and they can be disconnected."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -13,16 +13,16 @@ from memory_mcp.errors import Unavailable
 from memory_mcp.server.request_context import MAX_CLIENT_NAME_CHARS
 from memory_mcp.sessions import Client, Clients, Connection, Transport
 
-TELL_AFTER = 1.0  # seconds in which calls are gathered before other servers are told
+FLUSH_DELAY_S = 1.0  # in which calls are gathered before they are stored for the other servers
 
 
 class ConnectedClients:
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
         self._endings: dict[str, list[Callable[[], None]]] = {}  # by connection
-        self._translate_errors: asyncio.Task[None] | None = None
+        self._flushing: asyncio.Task[None] | None = None
 
-    def called(
+    def count_call(
         self,
         caller: Caller,
         connection: Connection,
@@ -31,23 +31,23 @@ class ConnectedClients:
         protocol_version: str,
     ) -> None:
         """Count a call. Call inside the event loop."""
-        meet = partial(_client, caller, connection.id, client_info, transport, protocol_version)
-        self._clients.count_call(connection, meet, self._hanging_up(connection))
-        self.tell_soon()
+        describe = partial(_client, caller, connection.id, client_info, transport, protocol_version)
+        self._clients.count_call(connection, describe, self._closer(connection))
+        self.flush_soon()
 
-    def met(self, caller: Caller, connection: Connection, transport: Transport) -> None:
-        """Somebody is connected who has not said anything yet. Call inside the event loop."""
+    def register(self, caller: Caller, connection: Connection, transport: Transport) -> None:
+        """Register a client that has made no call yet. Call inside the event loop."""
         self._clients.register(
-            connection, partial(_client, caller, connection.id, {}, transport, ""), self._hanging_up(connection)
+            connection, partial(_client, caller, connection.id, {}, transport, ""), self._closer(connection)
         )
-        self.tell_soon()
+        self.flush_soon()
 
-    def _hanging_up(self, connection: Connection) -> Callable[[], object]:
+    def _closer(self, connection: Connection) -> Callable[[], object]:
         return partial(asyncio.get_running_loop().call_soon_threadsafe, self._end, connection.id)
 
     @contextmanager
-    def ending(self, connection: Connection, end: Callable[[], None]) -> Iterator[None]:
-        """For the block, call `end` when somebody hangs up on the connection, at once if somebody has."""
+    def call_on_close(self, connection: Connection, end: Callable[[], None]) -> Iterator[None]:
+        """Call `end` when the connection is closed during the block, at once if it is closed already."""
         self._endings.setdefault(connection.id, []).append(end)
         try:
             if connection.closed:
@@ -60,18 +60,18 @@ class ConnectedClients:
             if not endings:
                 self._endings.pop(connection.id, None)
 
-    def tell_soon(self) -> None:
-        if self._translate_errors is None or self._translate_errors.done():
-            self._translate_errors = asyncio.get_running_loop().create_task(self._tell())
+    def flush_soon(self) -> None:
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.get_running_loop().create_task(self._flush())
 
-    async def _tell(self) -> None:
-        await asyncio.sleep(TELL_AFTER)
+    async def _flush(self) -> None:
+        await asyncio.sleep(FLUSH_DELAY_S)
         with suppress(Unavailable):  # the next call tries again
-            await anyio.to_thread.run_sync(self._bring_up_to_date)
+            await anyio.to_thread.run_sync(self._flush_now)
 
-    def _bring_up_to_date(self) -> None:
+    def _flush_now(self) -> None:
         self._clients.flush()
-        self._clients.disconnect_unwanted()  # in case nobody could ask us to look
+        self._clients.disconnect_unwanted()  # in case the request of another server got lost
 
     def _end(self, connection_id: str) -> None:
         for end in list(self._endings.get(connection_id, ())):

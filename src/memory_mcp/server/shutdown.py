@@ -1,4 +1,4 @@
-"""How a server process ends: always, and within seconds."""
+"""The end of a server process, within seconds."""
 
 import logging
 import os
@@ -14,8 +14,8 @@ MAX_WRITE_S = 2.0  # for writes that are in their transaction
 
 
 def limit_shutdown(timeout_s: float = MAX_SHUTDOWN_S) -> None:
-    """From now on the process has so many seconds. Then it ends, whatever its threads wait for: what was acknowledged
-    is on the disk, and the next server clears what is left of its sessions."""
+    """End the process after so many seconds, whatever its threads wait for. Acknowledged writes are on the disk, and
+    the next server ends its sessions."""
     threading.Thread(target=_end_after, args=(timeout_s,), name="shutdown", daemon=True).start()
 
 
@@ -26,7 +26,7 @@ def _end_after(timeout_s: float) -> None:
 
 
 def end_process(code: int) -> None:
-    """End now. Threads that are stuck would keep Python itself waiting."""
+    """End now. Python itself would wait for blocked threads."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # closed, or there is none
             stream.flush()

@@ -1,4 +1,4 @@
-"""What a person sees first: the text a starting HTTP server prints, and its front page."""
+"""The text that a starting HTTP server prints, and the page for signed-out visitors."""
 
 import html
 import json
@@ -12,7 +12,7 @@ PLACEHOLDER = "YOUR_KEY"
 
 
 def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str | None) -> str:
-    """Everything to open and to paste. A new key is shown here and nowhere else."""
+    """The URLs, the key and the snippets to paste. A new key is shown only here."""
     here = f"http://{settings.url_host}:{port}"
     base = settings.public_url or here
     lines = [
@@ -20,19 +20,19 @@ def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str 
         "",
         f"  Open     {sign_in_url(base, sign_in_token) if sign_in_token else base + '/'}",
         f"  MCP      {base}/mcp",
-        *([f"  Listens  {here}"] if settings.public_url else []),  # for whoever sets up the proxy
+        *([f"  Listens  {here}"] if settings.public_url else []),  # for the setup of the proxy
         f"  Data     {settings.data_dir}",
         "",
     ]
     if settings.auth == "none":
-        lines += ["No key is asked for (--auth none).", ""]
+        lines += ["No key is required (--auth none).", ""]
         return "\n".join([*lines, *_snippets(base, None), "", ""])
     if sign_in_token:
         lines += ["The first link signs you in, once, within a day; `memory-mcp users link` prints another.", ""]
     if new_key:
         lines += ["Your key, shown this once:", "", f"  {new_key}", ""]
     else:
-        lines += ["Use the key you have, or make another with `memory-mcp keys create --name NAME`.", ""]
+        lines += ["Use the key you have, or create another with `memory-mcp keys create --name NAME`.", ""]
     return "\n".join([*lines, *_snippets(base, new_key or PLACEHOLDER), "", ""])
 
 
@@ -58,7 +58,7 @@ def _pasted(client: ClientProgram, way: Http) -> str:
 
 
 def page(settings: Settings, base_url: str, form: str) -> str:
-    """What somebody sees who is not signed in: the form, and how to connect a client."""
+    """The page for signed-out visitors: the sign-in form, and how to connect a client."""
     base = base_url.rstrip("/")
     key = PLACEHOLDER if settings.auth == "key" else None
     snippets = html.escape("\n".join(_snippets(base, key)))
@@ -70,7 +70,7 @@ def page(settings: Settings, base_url: str, form: str) -> str:
 <p>Version {__version__} is running. It speaks the Model Context Protocol at
 <code>{html.escape(base)}/mcp</code>.</p>
 <pre tabindex="0">{snippets}</pre>
-<p>Keys are made on the page Keys, or with <code>memory-mcp keys create --name NAME</code>.</p>""",
+<p>Create keys on the page Keys, or with <code>memory-mcp keys create --name NAME</code>.</p>""",
     )
 
 

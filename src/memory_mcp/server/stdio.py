@@ -1,4 +1,4 @@
-"""The stdio door: one client, the process that started us. It ends at EOF, on a signal, or when that process dies."""
+"""The stdio server: one client, the process that started us. It ends at EOF, on a signal, or when that process ends."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import Line, local_caller
 from memory_mcp.sessions import Connection
 
-LOOK_FOR_PARENT = 2.0  # seconds between two looks, where the system cannot tell us
+PARENT_POLL_INTERVAL_S = 2.0  # where the system sends no event
 
 
 def run(app: App) -> None:
@@ -31,19 +31,19 @@ def local_line(app: App) -> Line:
 
 
 async def _serve(app: App, line: Line) -> None:
-    door = McpServer(app)
-    door.start_notifications()
-    leave = _leave_when_told(app, door)
+    server = McpServer(app)
+    server.start_notifications()
+    exit_now = _exit_on_signals(app, server)
     wire_in, wire_out = _claim_wire()
     answers = Answers(wire_out)
-    with door.connected.ending(line.connection, leave):
-        await door.serve(line, Requests(wire_in, answers), answers)
+    with server.connected.call_on_close(line.connection, exit_now):
+        await server.serve(line, Requests(wire_in, answers), answers)
     shutdown.limit_shutdown()
-    door.cancel_calls()
+    server.cancel_calls()
 
 
 def _claim_wire() -> tuple[int, int]:
-    """Take stdin and stdout for the protocol alone: a stray print goes to stderr, and a child reads nothing."""
+    """Reserve stdin and stdout for the protocol: a stray print goes to stderr, and a child process reads nothing."""
     if sys.stdin is None or sys.stdout is None:  # closed: their numbers belong to other files by now
         raise Unavailable("Over stdio, stdin and stdout must be open: a client starts the server that way.")
     wire_in, wire_out = os.dup(0), os.dup(1)
@@ -54,16 +54,15 @@ def _claim_wire() -> tuple[int, int]:
     return wire_in, wire_out
 
 
-def _leave_when_told(app: App, door: McpServer) -> Callable[[], None]:
-    """End on SIGTERM, SIGINT and the death of the parent, and when what is returned is called. Where a thread waits for
-    stdin it cannot be woken, so the process leaves without it, after everything that must be kept or cleared has
-    been."""
+def _exit_on_signals(app: App, server: McpServer) -> Callable[[], None]:
+    """Exit on SIGTERM, SIGINT and the end of the parent process, and when the returned function is called. A thread
+    that waits for stdin cannot be woken, so the process exits without it, after all data is stored or deleted."""
 
-    def leave() -> None:
+    def exit_now() -> None:
         shutdown.limit_shutdown()
         try:
-            door.cancel_calls()
-            door.pools.writing.drain(shutdown.MAX_WRITE_S)
+            server.cancel_calls()
+            server.pools.writing.drain(shutdown.MAX_WRITE_S)
             app.stop()
         finally:
             shutdown.end_process(0)
@@ -71,22 +70,22 @@ def _leave_when_told(app: App, door: McpServer) -> Callable[[], None]:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGTERM)):
         with suppress(NotImplementedError):  # Windows: the default handlers stay
-            loop.add_signal_handler(number, leave)
-    _watch_parent(loop, leave)
-    return leave
+            loop.add_signal_handler(number, exit_now)
+    _watch_parent(loop, exit_now)
+    return exit_now
 
 
-def _watch_parent(loop: asyncio.AbstractEventLoop, leave: Callable[[], None]) -> None:
-    """Usually stdin closes with the parent; not if another process has inherited its other end."""
+def _watch_parent(loop: asyncio.AbstractEventLoop, exit_now: Callable[[], None]) -> None:
+    """Usually stdin closes when the parent ends, but not if another process has inherited the other end of it."""
     parent = os.getppid()
     try:
         # The kernel wakes us: an idle server uses no CPU.
-        loop.add_reader(os.pidfd_open(parent), leave)
+        loop.add_reader(os.pidfd_open(parent), exit_now)
     except (AttributeError, OSError):
-        loop.create_task(_look_for_parent(parent, leave))  # lives as long as the loop, which holds on to it
+        loop.create_task(_poll_parent(parent, exit_now))  # the loop keeps a reference to it
 
 
-async def _look_for_parent(parent: int, leave: Callable[[], None]) -> None:
+async def _poll_parent(parent: int, exit_now: Callable[[], None]) -> None:
     while os.getppid() == parent:  # noqa: ASYNC110  # no event to wait for: this is for systems without one
-        await asyncio.sleep(LOOK_FOR_PARENT)
-    leave()
+        await asyncio.sleep(PARENT_POLL_INTERVAL_S)
+    exit_now()

@@ -1,4 +1,4 @@
-"""Change notifications to every client that listens, in both protocol eras, and to no other user's."""
+"""Change notifications to the user's clients that listen, in both protocol eras."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -21,18 +21,18 @@ MAX_UNREAD_CHANGES = 100  # changes that a page has not read yet
 
 
 class HandshakeListener:
-    """One client of the handshake era. Changes it has not been told yet are kept once each, so it cannot fall far
-    behind however slowly it reads."""
+    """One client of the handshake era. Unsent notifications are kept once per resource, so the queue stays short
+    however slowly the client reads."""
 
     def __init__(self, caller: Caller, connection: Connection) -> None:
         self._caller = caller
-        self.subscribed: dict[str, str] = {}  # an address as the client spells it -> as changes are told
+        self.subscribed: dict[str, str] = {}  # an address as the client spells it -> as changes name it
         self._connection = connection
         self._list_changed = False
         self._updated: dict[str, None] = {}  # in the order they changed
         self._sending: asyncio.Task[None] | None = None
 
-    def tell(self, change: Change) -> None:
+    def notify(self, change: Change) -> None:
         if not change.concerns(self._caller) or Scope.READ not in self._caller.scopes:
             return
         self._list_changed |= change.list_changed
@@ -63,7 +63,7 @@ class UserListeners:
         self._bus = InMemorySubscriptionBus()
         self.handler = ListenHandler(self._bus)
 
-    async def tell(self, change: Change) -> None:
+    async def notify(self, change: Change) -> None:
         for uri in change.uris:
             await self._bus.publish(ResourceUpdated(uri=uri))
         if change.list_changed:
@@ -71,7 +71,7 @@ class UserListeners:
 
 
 class Listeners:
-    """Everyone who is told of changes."""
+    """All clients and pages that are notified of changes."""
 
     def __init__(self, max_user_streams: int) -> None:
         self._max_user_streams = max_user_streams
@@ -81,15 +81,15 @@ class Listeners:
         self._pages: dict[asyncio.Queue[Change | None], str] = {}
         self._sending: set[asyncio.Task[None]] = set()
 
-    def from_any_thread(self) -> Callable[[Change], None]:
-        """A function that tells every listener, whatever thread it is called from."""
+    def thread_safe_notify(self) -> Callable[[Change], None]:
+        """A function that notifies every listener and can be called from any thread."""
         loop = asyncio.get_running_loop()
 
-        def tell(change: Change) -> None:
-            with suppress(RuntimeError):  # the loop is closed: the server stops, and its clients have been told so
-                loop.call_soon_threadsafe(self._tell, change)
+        def notify(change: Change) -> None:
+            with suppress(RuntimeError):  # the loop is closed: the server has stopped
+                loop.call_soon_threadsafe(self._notify_all, change)
 
-        return tell
+        return notify
 
     def add(self, caller: Caller, connection: Connection) -> None:
         self._handshake[connection] = HandshakeListener(caller, connection)
@@ -99,7 +99,7 @@ class Listeners:
             listener.close()
 
     def subscribe(self, connection: Connection, uri: str, spelled: str) -> None:
-        """Tell a client of changes of `uri`, in its own spelling. Raises Invalid beyond what one client may watch."""
+        """Notify a client of changes of `uri`, in its own spelling. Raises Invalid if it watches too many."""
         subscribed = self._handshake[connection].subscribed
         if len(subscribed) >= MAX_SUBSCRIPTIONS:
             raise Invalid(f"At most {MAX_SUBSCRIPTIONS} resources can be watched. Unsubscribe from some.", field="uri")
@@ -128,8 +128,8 @@ class Listeners:
 
     @contextmanager
     def page(self, user: str) -> Iterator["asyncio.Queue[Change | None]"]:
-        """What changes of a user's, for a page of the web app, until None says that the server stops. A page that reads
-        too slowly misses some."""
+        """The changes of a user's data, for a page of the web app; None when the server stops. A page that reads too
+        slowly misses some."""
         changes: asyncio.Queue[Change | None] = asyncio.Queue(MAX_UNREAD_CHANGES)
         self._pages[changes] = user
         try:
@@ -144,17 +144,17 @@ class Listeners:
         for changes in self._pages:
             _put(changes, None)
 
-    def _tell(self, change: Change) -> None:
+    def _notify_all(self, change: Change) -> None:
         for changes, user in self._pages.items():
             if user == change.user:
                 _put(changes, change)
         if not (change.uris or change.list_changed):
             return
         for listener in self._handshake.values():
-            listener.tell(change)
+            listener.notify(change)
         for confined_to in {None, change.namespace}:
             if listeners := self._users.get((change.user, confined_to)):
-                task = asyncio.get_running_loop().create_task(listeners.tell(change))
+                task = asyncio.get_running_loop().create_task(listeners.notify(change))
                 self._sending.add(task)
                 task.add_done_callback(self._sending.discard)
 

@@ -33,7 +33,7 @@ class Shares:
 
 
 ONE_USER = Shares(user=1.0, user_family=1 / 2, family=3 / 4)
-"""Of a server that has one user only."""
+"""For a server with one user."""
 
 
 class Slots:
@@ -103,7 +103,7 @@ class Slots:
             families = self._waiting.pop(user)
             queue = families.pop(family)
             granted = queue.popleft()
-            if not granted.done():  # else its call was given up this instant, and is about to leave
+            if not granted.done():  # else its call was cancelled just now
                 self._take(user, family)
                 granted.set_result(None)
             if queue:
@@ -118,7 +118,7 @@ class Slots:
                     yield user, family
 
     def _leave(self, user: str, family: str, granted: "asyncio.Future[None]") -> None:
-        if granted.done() and not granted.cancelled():  # granted in the same instant as it was given up
+        if granted.done() and not granted.cancelled():  # granted while it was being cancelled
             self.release(user, family)
             return
         families = self._waiting.get(user, {})
@@ -140,7 +140,7 @@ class _Job:
 
 
 class Workers:
-    """A pool of threads behind fair slots. Its threads never keep the process from ending."""
+    """A pool of threads behind fair slots. Its threads are daemons: the process can end without them."""
 
     def __init__(self, name: str, threads: int, *, shares: Shares | None = None, max_wait_s: float = 30.0) -> None:
         self.name = name
@@ -151,8 +151,8 @@ class Workers:
         self._change = threading.Condition()  # of the number of jobs under way
 
     async def run(self, work: Callable[[], T], *, user: str, family: str) -> T:
-        """Run `work` in a thread. Who stops waiting for it leaves the queue; work that has begun keeps its thread, and
-        its user's share of the threads, until it ends."""
+        """Run `work` in a thread. A cancelled caller leaves the queue; work that has begun keeps its thread, and its
+        user's share of the threads, until it ends."""
         await self.slots.acquire(user, family)
         job = _Job(work, asyncio.get_running_loop().create_future(), user, family)
         with self._change:
@@ -196,7 +196,7 @@ class Workers:
             with self._change:
                 self._busy -= 1
                 self._change.notify_all()
-            with suppress(RuntimeError):  # the loop is closed: the server ends, and no client waits any more
+            with suppress(RuntimeError):  # the loop is closed: the server has stopped
                 job.loop.call_soon_threadsafe(self._finish, job, result, error)
             del job, result, error
 

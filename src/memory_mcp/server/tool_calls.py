@@ -1,4 +1,4 @@
-"""Running a tool, over whichever protocol it was called."""
+"""Runs tools, for every protocol."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ MAX_AUDITED_CHARS = 2000  # of a deletion's arguments
 
 @dataclass(frozen=True)
 class FinishedCall:
-    """A tool call that is over."""
+    """A tool call that has ended."""
 
     tool: str
     user: str
@@ -37,14 +37,14 @@ class ToolCalls:
         self.on_call: list[Callable[[FinishedCall], None]] = []
 
     def run(self, call: Call[Any], tool: Tool, given: Mapping[str, Any] | None) -> Any:
-        """From raw arguments to the answer. Raises AppError. The audit log gets each deletion, and pages of the web app
-        a notice which family was written to."""
+        """Run a tool with raw arguments. Raises AppError. Records each deletion in the audit log, and publishes to the
+        web app which family was written to."""
         began = time.perf_counter()
         error: str | None = Unavailable.code  # unless it turns out otherwise
         try:
             call.caller.require(tool.needs)
-            asked = arguments.parse(tool, given)
-            answer = tool.run(call, asked)
+            parsed = arguments.parse(tool, given)
+            answer = tool.run(call, parsed)
             error = None
         except AppError as exc:
             error = exc.code
@@ -54,13 +54,13 @@ class ToolCalls:
             for notify in self.on_call:
                 notify(called)
         if tool.deletes:
-            self._record(call, tool, tool.audit(asked, answer) if tool.audit else _arguments(given))
+            self._record(call, tool, tool.audit(parsed, answer) if tool.audit else _arguments(given))
         if not tool.reads_only:
             self._changes.publish_topic(call.caller.user, tool.family)
         return answer
 
     def _record(self, call: Call[Any], tool: Tool, details: Mapping[str, Any]) -> None:
-        """It is deleted by now: an audit log that cannot be written does not bring it back."""
+        """Never fails: the deletion is done, whether or not it can be recorded."""
         event = AuditEvent(tool.name, call.caller.key_id, call.session.client, call.caller.ip, details)
         try:
             self._audit.record(call.caller.user, event)

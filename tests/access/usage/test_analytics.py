@@ -40,10 +40,10 @@ def test_calls_and_errors_are_counted_by_the_hour(db: Database, clock: Clock) ->
 
     assert counts(usage) == [("2030-01-01T12:00:00Z", 3, 1), ("2030-01-01T13:00:00Z", 1, 0)]
     assert counts(usage, "bob") == [("2030-01-01T12:00:00Z", 1, 1)]
-    assert counts(usage, "nobody") == []
+    assert counts(usage, "stranger") == []
 
 
-def test_several_servers_and_several_looks_add_up(db: Database, clock: Clock) -> None:
+def test_counts_of_several_servers_add_up(db: Database, clock: Clock) -> None:
     one, other = analytics(db, clock), analytics(db, clock)
     for usage in (one, other, one):
         usage.count("ann", is_error=usage is other)
@@ -52,20 +52,20 @@ def test_several_servers_and_several_looks_add_up(db: Database, clock: Clock) ->
     assert counts(other) == [("2030-01-01T12:00:00Z", 3, 1)]
 
 
-def test_how_much_is_covered_is_noted_where_it_can_be_told(db: Database, clock: Clock) -> None:
+def test_coverage_is_stored_where_it_is_known(db: Database, clock: Clock) -> None:
     seen: list[Coverage | None] = [Coverage(3, 1), None, Coverage(4, 4)]
     usage = Analytics(db, lambda user: seen.pop(0), clock)
     for _ in range(2):
         usage.count("ann", is_error=False)
         usage.flush()
     (hour,) = usage.history("ann", 1)
-    assert (hour.notes, hour.embedded) == (3, 1)  # the last that could be told
+    assert (hour.notes, hour.embedded) == (3, 1)  # the last known values
     clock.now += timedelta(hours=1)
     usage.count("ann", is_error=False)
     assert [(hour.notes, hour.embedded) for hour in usage.history("ann", 1)] == [(3, 1), (4, 4)]
 
 
-def test_what_cannot_be_written_down_now_is_written_down_later(
+def test_counts_that_cannot_be_stored_are_stored_later(
     db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = analytics(db, clock)
@@ -82,7 +82,7 @@ def _busy() -> None:
     raise Unavailable("It is busy.")
 
 
-def test_history_goes_back_as_far_as_asked_and_ends_after_400_days(db: Database, clock: Clock) -> None:
+def test_history_has_the_requested_days_up_to_400(db: Database, clock: Clock) -> None:
     usage = analytics(db, clock)
     usage.count("ann", is_error=False)
     usage.flush()
@@ -95,9 +95,7 @@ def test_history_goes_back_as_far_as_asked_and_ends_after_400_days(db: Database,
     assert len(counts(usage, days=1000)) == 1  # the other is over 400 days old
 
 
-def test_however_long_and_however_busy_the_history_has_a_row_for_each_hour_of_400_days(
-    db: Database, clock: Clock
-) -> None:
+def test_history_is_bounded_to_400_days_of_hours(db: Database, clock: Clock) -> None:
     usage = analytics(db, clock, Coverage(3, 1))
     for _ in range(20):
         for _ in range(30 * 24):

@@ -1,1 +1,1 @@
-"""What every HTTP request passes before it is answered."""
+"""ASGI middleware that every HTTP request passes."""

@@ -1,4 +1,4 @@
-"""Keys over HTTP: who a request comes from, before MCP is reached."""
+"""Finds the caller of an HTTP request by its key, before MCP is reached."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -60,7 +60,7 @@ class AuthenticationMiddleware:
         if self._anyone is not None:
             return replace(self._anyone, ip=ip)
         bearer = bearer_of(Headers(scope=scope))
-        # A key that was right before has a share of its own: wrong keys from the same address do not keep it waiting.
+        # A key that was verified before has its own share: wrong keys from the same address do not delay it.
         sharing = f"key {known}" if (known := self._keys.verified_id(bearer)) else ip or ""
         key = await self._workers.run(partial(self._keys.check, bearer, ip), user=sharing, family="keys")
         # The SDK ties each handshake session to this, so that no client uses the session of another key.
@@ -77,6 +77,6 @@ class AuthenticationMiddleware:
 
 
 def bearer_of(headers: Headers) -> str | None:
-    """The key a request presents, if it does."""
+    """The key of a request, if it has one."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None

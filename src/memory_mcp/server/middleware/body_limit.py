@@ -1,12 +1,12 @@
-"""How much a request may bring, where the SDK does not look after it."""
+"""The limit of request bodies, on paths where the SDK has none."""
 
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp.server.rest.authentication import PERSON
 
-MAX_BODY_BYTES = 4 * 1024 * 1024  # bytes, as under /mcp
-MAX_UNKNOWN_BODY_BYTES = 64 * 1024  # from people who are not signed in
+MAX_BODY_BYTES = 4 * 1024 * 1024  # as under /mcp
+MAX_UNKNOWN_BODY_BYTES = 64 * 1024  # from signed-out visitors
 
 
 class BodyLimitMiddleware:
@@ -27,7 +27,7 @@ class BodyLimitMiddleware:
             taken += len(message.get("body", b""))
             max_bytes = MAX_BODY_BYTES if PERSON in scope else MAX_UNKNOWN_BODY_BYTES
             if taken > max_bytes:
-                # FastAPI's own: any other would be taken for a body that cannot be read.
+                # FastAPI's own: it would report any other error as an unreadable body.
                 raise HTTPException(413, f"A request brings at most {max_bytes:,} bytes.")
             return message
 

@@ -1,4 +1,4 @@
-"""Errors over HTTP in one shape, whichever part of the stack they come from."""
+"""Errors over HTTP in one format, from all parts of the stack."""
 
 import json
 from typing import Any
@@ -11,8 +11,8 @@ from memory_mcp.server import error_encoding
 
 
 class ErrorFormatMiddleware:
-    """ASGI middleware: a text becomes `{"error", "message", "data"}`, or a problem under /api; nothing of a validator's
-    insides is sent."""
+    """ASGI middleware: a text becomes `{"error", "message", "data"}`, or a problem under /api; no details of a
+    validator are sent."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -50,7 +50,7 @@ class OriginMiddleware:
         return (goes_by_cookie and scope["method"] not in SAFE_METHODS) or scope["path"] == "/metrics"
 
     def _is_same_origin(self, scope: Scope, headers: Headers) -> bool:
-        """Browsers say where a request comes from; a client that does not is no browser, and has no cookie."""
+        """Browsers send the origin of a request; a client that does not is no browser, and has no cookie."""
         own = {parse_origin(f"{scope['scheme']}://{headers['host']}"), self._public}
         site = headers.get("sec-fetch-site", "same-origin")
         origins = [parse_origin(origin) for origin in headers.getlist("origin")]
@@ -68,8 +68,8 @@ class RequestOrigin(NamedTuple):
 
 
 def parse_origin(text: str) -> RequestOrigin | None:
-    """Scheme, host and port, the usual port where none is named. None for what no browser sends: a path, a name before
-    an @, a port that does not exist."""
+    """Scheme, host and port, or the scheme's default port. None for anything a browser does not send: a path, a name
+    before an @, an invalid port."""
     found = re.fullmatch(r"(https?)://(.+)", text, re.IGNORECASE)
     host = _parse_host(found[2]) if found else None
     if found is None or host is None:
@@ -86,7 +86,7 @@ def _parse_host(text: str) -> tuple[str, int | None] | None:
 
 
 def host_name(host: str) -> str:
-    """Without the port: 'Localhost:8765' and '[::1]:8765' give 'localhost' and '[::1]'. Empty for what is no host."""
+    """Without the port: 'Localhost:8765' and '[::1]:8765' give 'localhost' and '[::1]'. Empty for an invalid host."""
     parsed = _parse_host(host)
     return parsed[0] if parsed else ""
 

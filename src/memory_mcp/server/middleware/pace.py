@@ -1,4 +1,4 @@
-"""How fast requests are refused: those of one address one after the other, so that a flood of them costs little."""
+"""Slows down refusals per address, so that a flood of bad requests costs little."""
 
 import asyncio
 import time
@@ -10,8 +10,8 @@ MAX_ADDRESSES = 10_000  # remembered
 
 
 class RefusalPace:
-    """Delays refusals beyond a rate. An address that sends again only when it was answered, and has a limited number of
-    connections, can make the server refuse no more than that."""
+    """Delays refusals beyond a rate. An address has a limited number of connections, each waits for its answer, so the
+    server refuses no more than that rate."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now

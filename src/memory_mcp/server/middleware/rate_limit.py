@@ -1,4 +1,4 @@
-"""How many requests a user's keys may send, and the headers that say so."""
+"""The rate limit of a user's keys, and its headers."""
 
 import math
 from functools import partial

@@ -1,4 +1,4 @@
-"""REST for a person who is signed in to the web app."""
+"""REST for signed-in users of the web app."""
 
 from memory_mcp.server.rest import downloads, events, lists, routes, store_files, sync, tools
 from memory_mcp.server.rest.openapi import describe

@@ -1,4 +1,4 @@
-"""Who is signed in, by the cookie of a request."""
+"""Finds the signed-in user by the cookie of a request."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ from memory_mcp.server.thread_pools import Workers
 
 COOKIE = "memory_mcp_sign_in"
 SECURE_COOKIE = f"__Host-{COOKIE}"  # browsers take it from this host over https only
-PERSON = "memory_mcp.person"  # where a request's scope has the user who is signed in
+PERSON = "memory_mcp.person"  # the signed-in user in the scope of a request
 
 _documented = APIKeyCookie(
     name=COOKIE, scheme_name="signed-in", description=f"Over https it is called {SECURE_COOKIE}.", auto_error=False
@@ -75,12 +75,12 @@ def find_person(app: App, cookie: str | None, origin: str) -> User:
 
 
 def person_finder(request: Request) -> Callable[[], User]:
-    """Finds who is signed in; for a thread. Raises NotSignedIn."""
+    """A function that finds the signed-in user, to be run in a thread. It raises NotSignedIn."""
     return partial(find_person, app_of(request), request.cookies.get(cookie_name(request)), origin_of(request))
 
 
 class PersonRoute(FairRoute):
-    """Of requests by people who are signed in."""
+    """For requests of signed-in users."""
 
     async def user_of(self, request: Request) -> str:
         find = person_finder(request)
@@ -109,7 +109,7 @@ Person = Annotated[User, Depends(_person)]
 
 
 def scopes_of_people(app: App) -> frozenset[Scope]:
-    """A person may do everything with their own memory; where nobody signs in, what a client without a key may."""
+    """All scopes for signed-in users; with --auth none, the scopes of a client without a key."""
     return local_caller(app).scopes if app.settings.auth == "none" else ALL_SCOPES
 
 
@@ -128,6 +128,6 @@ def set_cookie(request: Request, response: Response, cookie: str) -> None:
         cookie,
         max_age=int(COOKIE_LIFETIME.total_seconds()),
         httponly=True,
-        samesite="lax",  # not strict: a link in a letter should find its reader signed in
+        samesite="lax",  # not strict: a link in an e-mail should open signed in
         secure=is_secure(request),
     )

@@ -1,4 +1,4 @@
-"""What all routes share."""
+"""Shared by all routes."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 async def unstored(response: Response) -> None:
-    """Nobody keeps a copy on the way: answers may hold a key."""
+    """Forbid caches to store the answer: it may contain a key."""
     response.headers["Cache-Control"] = "no-store"
 
 

@@ -1,4 +1,4 @@
-"""What changes, as it happens, for pages that show it."""
+"""A stream of change events for pages of the web app."""
 
 import asyncio
 import json
@@ -15,9 +15,9 @@ from memory_mcp.server.rest.authentication import Person, person_finder
 from memory_mcp.server.rest.routes import mine
 from memory_mcp.server.subscriptions import Listeners
 
-Look = Callable[[], Awaitable[object]]
-PING = 15  # seconds between two signs of life, so that a page notices when the server is gone
-LOOK = 1.0  # seconds between two looks whether the person is still signed in
+SignInCheck = Callable[[], Awaitable[object]]
+PING_INTERVAL_S = 15  # so that a page notices when the server has stopped
+SIGN_IN_CHECK_INTERVAL_S = 1.0  # between two checks that the user is still signed in
 
 
 @mine.get(
@@ -26,38 +26,38 @@ LOOK = 1.0  # seconds between two looks whether the person is still signed in
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
 )
 async def events(request: Request, who: Person) -> EventSourceResponse:
-    """A stream of `change` events: the addresses of what changed in your memory (`uris`), whether resources came or
-    went (`list_changed`), what else changed (`topics`): `clients`, `keys`, `vectors`, `sync`, a family that was written
+    """A stream of `change` events: the addresses of changed memories (`uris`), whether resources were added or removed
+    (`list_changed`), and other changes (`topics`): `clients`, `keys`, `vectors`, `sync`, or a family that was written
     to."""
-    look = partial(pools_of(request).access.run, person_finder(request), user=who.id, family=REST)
-    return EventSourceResponse(_told(request.app.state.listeners, who.id, look), ping=PING)
+    check_sign_in = partial(pools_of(request).access.run, person_finder(request), user=who.id, family=REST)
+    return EventSourceResponse(_stream(request.app.state.listeners, who.id, check_sign_in), ping=PING_INTERVAL_S)
 
 
-async def _told(listeners: Listeners, user: str, look: Look) -> AsyncIterator[ServerSentEvent]:
-    """Until the server stops, or `look` finds that the person is not signed in any more."""
+async def _stream(listeners: Listeners, user: str, check_sign_in: SignInCheck) -> AsyncIterator[ServerSentEvent]:
+    """Events until the server stops, or `check_sign_in` finds that the user is no longer signed in."""
     with listeners.page(user) as changes:
         yield ServerSentEvent(event="hello", data="{}")
         while True:
             try:
-                change = await asyncio.wait_for(changes.get(), LOOK)
+                change = await asyncio.wait_for(changes.get(), SIGN_IN_CHECK_INTERVAL_S)
             except TimeoutError:
                 change = None
             else:
                 if change is None:
                     return
-            if not await _is_signed_in(look):
+            if not await _is_signed_in(check_sign_in):
                 return
             if change:
-                said = asdict(change)
-                del said["user"]
-                yield ServerSentEvent(event="change", data=json.dumps(said))
+                data = asdict(change)
+                del data["user"]
+                yield ServerSentEvent(event="change", data=json.dumps(data))
 
 
-async def _is_signed_in(look: Look) -> bool:
+async def _is_signed_in(check_sign_in: SignInCheck) -> bool:
     try:
-        await look()
+        await check_sign_in()
     except Unavailable:
-        return True  # not known now; the next check will tell
+        return True  # unknown for now: the next check decides
     except AppError:
         return False
     return True

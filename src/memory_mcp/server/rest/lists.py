@@ -1,4 +1,4 @@
-"""What pages show beside the tools: notes by what is known of them, what was written last, a project's picture."""
+"""Lists for pages of the web app, beside the tools: notes by filter, the latest writes, a project's picture."""
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
@@ -32,7 +32,7 @@ TEXT = r"^[^\x00]*$"
 
 
 def _written_out(value: object) -> object:
-    """A day as people write it; pydantic would take seconds since 1970 for one, too."""
+    """A day in ISO 8601; pydantic alone would also accept seconds since 1970."""
     if isinstance(value, str) and not re.fullmatch(r"\d{4}-\d\d-\d\d", value):
         raise ValueError("a day is written as 2026-01-31")
     return value
@@ -48,7 +48,7 @@ class NotesFilter(BaseModel):
 
     q: str = Field("", description="Words or a question.", max_length=10_000, pattern=TEXT)
     title: str | None = Field(
-        None, description="The whole title, whatever its case, as [[Title]] means it.", max_length=1000, pattern=TEXT
+        None, description="The whole title, ignoring case, as in [[Title]].", max_length=1000, pattern=TEXT
     )
     namespace: str | None = Field(None, max_length=128, pattern=TEXT)
     folder: str | None = Field(None, max_length=512, pattern=TEXT)
@@ -57,7 +57,7 @@ class NotesFilter(BaseModel):
     min_importance: float = Field(0.0, ge=0, le=1)
     since: Day | None = Field(None, description="Written first on this day or later, in UTC.")
     until: Day | None = Field(None, description="Written first on this day or before.")
-    archived: bool = Field(False, description="Those that were deleted and can be brought back, instead of all others.")
+    archived: bool = Field(False, description="Only deleted notes that can be restored, instead of all others.")
     after: Annotated[str, Field(pattern=AFTER)] | None = Field(None, description="`next` of the page before.")
     limit: int = Field(50, ge=1, le=100)
 
@@ -85,7 +85,7 @@ def _end(day: date) -> str | None:
 
 @mine.get("/notes", responses=refusals(422))
 def list_notes(app: TheApp, person: ThePerson, wish: Annotated[NotesFilter, Query()]) -> NotesPage:
-    """Your notes that fit all of the filter."""
+    """Your notes that match the filter."""
     require(person, "notes", Scope.READ)
     words = wish.q.strip()
     if words and not wish.archived:
@@ -99,7 +99,7 @@ def list_notes(app: TheApp, person: ThePerson, wish: Annotated[NotesFilter, Quer
     )
 
 
-NOT_KNOWN = {"namespace": "", "updated_at": None}  # of what a search finds
+NOT_KNOWN = {"namespace": "", "updated_at": None}  # for the hits of a search
 
 
 @mine.get("/recent", responses=refusals(422))
@@ -109,7 +109,7 @@ def recent_writes(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     family: Annotated[FamilyName | None, Query(description="One instead of all.")] = None,
 ) -> WritesShown:
-    """What was written last, in every family."""
+    """The latest writes, in every family."""
     person.require(Scope.READ)
     found = latest(app.opened, person, limit, family)
     return WritesShown(

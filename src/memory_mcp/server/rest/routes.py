@@ -1,4 +1,4 @@
-"""The routes, each a line or two over an operation."""
+"""The routes of access, sessions and lists, each a few lines over an operation."""
 
 from typing import Annotated, Literal
 
@@ -36,7 +36,7 @@ from memory_mcp.server.rest.shapes import (
     Graph,
     GraphEdge,
     GraphNode,
-    KeyAsked,
+    KeyRequest,
     KeyShown,
     KeysShown,
     Me,
@@ -48,7 +48,7 @@ from memory_mcp.server.rest.shapes import (
     Revoked,
     SessionShown,
     SessionsShown,
-    SignInAsked,
+    SignInRequest,
     StoreShown,
     StoresShown,
     Totals,
@@ -60,7 +60,7 @@ MAX_ID = 2**63 - 1  # of SQLite
 mine = APIRouter(
     prefix="/api", route_class=PersonRoute, dependencies=[Depends(unstored)], responses=refusals(401, 403, 421, 503)
 )
-"""What is there for whoever is signed in."""
+"""The routes for signed-in users."""
 
 open_to_all = APIRouter(prefix="/api", route_class=AddressRoute, responses=refusals(403, 421, 503))
 
@@ -71,17 +71,17 @@ ROUTERS = (mine, open_to_all)
 
 
 @open_to_all.post("/sign-in", responses=refusals(400, 401, 413, 422, 429))
-def sign_in(asked: SignInAsked, request: Request, response: Response, app: TheApp, ip: Ip) -> Me:
+def sign_in(body: SignInRequest, request: Request, response: Response, app: TheApp, ip: Ip) -> Me:
     """Sign in by name and password. The answer sets a cookie."""
     origin = origin_of(request)
-    cookie = app.access.sign_ins.sign_in_by_password(asked.name, asked.password, ip, origin)
+    cookie = app.access.sign_ins.sign_in_by_password(body.name, body.password, ip, origin)
     set_cookie(request, response, cookie)
     return _me(app, app.access.sign_ins.user_of(cookie, origin))
 
 
 @mine.post("/sign-out", status_code=204)
 def sign_out(request: Request, response: Response, app: TheApp, person: Person, cookie: Cookie) -> None:
-    """Sign out: the cookie opens nothing any more."""
+    """Sign out: the cookie is no longer valid."""
     if cookie:
         app.access.sign_ins.sign_out(cookie, origin_of(request))
     response.delete_cookie(cookie_name(request), secure=is_secure(request), httponly=True, samesite="lax")
@@ -89,7 +89,7 @@ def sign_out(request: Request, response: Response, app: TheApp, person: Person, 
 
 @mine.get("/me")
 def me(app: TheApp, person: Person) -> Me:
-    """Who is signed in."""
+    """The signed-in user."""
     return _me(app, person)
 
 
@@ -99,8 +99,8 @@ def _me(app: App, user: User) -> Me:
 
 
 def may_back_up(app: App, user: str) -> bool:
-    """The local user, whose data directory it is. Where nobody signs in, whoever reaches the port would get
-    everybody's memories."""
+    """Only the local user, who owns the data directory, and not with --auth none: then any program on the machine would
+    get the data of all users."""
     return user == LOCAL_USER and app.settings.auth != "none"
 
 
@@ -109,32 +109,32 @@ def may_back_up(app: App, user: str) -> bool:
 
 @mine.get("/mcp/keys")
 def list_keys(app: TheApp, person: Person) -> KeysShown:
-    """Your keys, also those that open nothing any more, without their secrets."""
+    """Your keys, also revoked and expired ones, without their secrets."""
     return KeysShown(keys=[KeyShown.of(key) for key in app.access.keys.of(person.id)])
 
 
 @mine.post("/mcp/keys", status_code=201, responses=refusals(400, 413, 422))
-def create_key(asked: KeyAsked, app: TheApp, person: ThePerson) -> NewKey:
-    """Make a key. The answer is the only place that ever shows it."""
-    scopes = parse_scopes(asked.scopes)
+def create_key(body: KeyRequest, app: TheApp, person: ThePerson) -> NewKey:
+    """Create a key. Only this answer shows it."""
+    scopes = parse_scopes(body.scopes)
     for scope in scopes:
         person.require(scope)
     issued = app.access.keys.create(
-        name=asked.name,
+        name=body.name,
         user=person.user,
         ip=person.ip,
         scopes=scopes,
-        families=confinable(asked.families) if asked.confined else asked.families,
-        namespace=asked.namespace,
-        is_confined=asked.confined,
-        expires_at=lifetime(asked.expires),
+        families=confinable(body.families) if body.confined else body.families,
+        namespace=body.namespace,
+        is_confined=body.confined,
+        expires_at=lifetime(body.expires),
     )
     return NewKey.made(issued)
 
 
 @mine.delete("/mcp/keys/{key_id}", responses=refusals(404, 422))
 def revoke_key(key_id: Annotated[str, Path(max_length=100)], app: TheApp, person: Person, ip: Ip) -> Revoked:
-    """Stop a key for good: it opens nothing any more within a second, and its open streams end."""
+    """Revoke a key for good: within a second it is no longer accepted, and its open streams end."""
     app.access.keys.revoke(key_id, person.id, ip)
     return Revoked(id=key_id)
 
@@ -151,23 +151,23 @@ def list_sessions(app: TheApp, person: Person) -> SessionsShown:
 
 @mine.delete("/mcp/sessions/{session_id}", responses=refusals(404, 422))
 def disconnect(session_id: Annotated[str, Path(max_length=100)], app: TheApp, person: Person) -> Disconnected:
-    """Hang up on a client. It may come back: revoke its key to keep it out."""
+    """Disconnect a client. It may connect again: revoke its key to prevent that."""
     app.clients.disconnect(person.id, session_id)
     return Disconnected(id=session_id)
 
 
-# What is kept
+# Memories
 
 
 @mine.get("/mcp/memory/embed-stats")
 def embed_stats(app: TheApp, person: ThePerson) -> EmbedStatsShown:
-    """How many notes have their vector, and who makes them."""
+    """How many notes have a vector, and which embedder makes them."""
     return EmbedStatsShown.model_validate(vars(app.notes.reader.embed_stats(person)))
 
 
 @mine.post("/mcp/memory/reindex", status_code=202)
 def reindex(app: TheApp, person: ThePerson) -> Reindexed:
-    """Make the vectors of all your notes anew, in the background."""
+    """Compute the vectors of all your notes again, in the background."""
     person.require(Scope.WRITE)
     return Reindexed(queued=app.notes.writer.reindex(person))
 
@@ -177,9 +177,9 @@ def analytics(
     app: TheApp,
     person: ThePerson,
     days: Annotated[int, Query(ge=1, le=400, description="How far back.")] = 30,
-    by: Annotated[Literal["hour", "day"], Query(description="What is put together.")] = "hour",
+    by: Annotated[Literal["hour", "day"], Query(description="The length of a step.")] = "hour",
 ) -> AnalyticsShown:
-    """How much is kept and asked, now and over time."""
+    """Counts of notes and calls, now and over time."""
     notes = app.notes.reader.totals(person)
     history = app.analytics.history(person.user, days)
     if by == "day":
@@ -221,7 +221,7 @@ def list_stores(app: TheApp, person: ThePerson) -> StoresShown:
 
 @mine.get("/portals")
 def list_portals(app: TheApp, person: ThePerson) -> PortalsShown:
-    """Your portals and their sizes, as far as they are known without opening them."""
+    """Your portals and their sizes, if these are known without opening the portals."""
     return PortalsShown(portals=[PortalShown.of(folder) for folder in app.portals.all(person)])
 
 

@@ -1,4 +1,4 @@
-"""What goes in and out over REST."""
+"""The bodies of REST requests and answers."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,13 +22,13 @@ else:
 BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
 
-class Asked(BaseModel):
-    """Base of request bodies: nothing unknown."""
+class RequestBody(BaseModel):
+    """Base of request bodies: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class KeyAsked(Asked):
+class KeyRequest(RequestBody):
     model_config = ConfigDict(
         json_schema_extra={
             "if": {"properties": {"confined": {"const": True}}, "required": ["confined"]},
@@ -44,21 +44,21 @@ class KeyAsked(Asked):
     )
     namespace: str = Field(
         "default",
-        description="Where its notes go that name none.",
+        description="For notes that name no namespace.",
         min_length=1,
         max_length=MAX_NAMESPACE_CHARS,
         pattern=NAMESPACE_PATTERN,
     )
     confined: bool = Field(
         False,
-        description="Nothing outside its namespace exists for it. It opens notes, portals and recall only.",
+        description="Hide everything outside its namespace. Such a key works for notes, portals and recall only.",
     )
     scopes: list[Literal["read_memory", "write_memory", "delete_memory", "manage_links"]] = Field(
         [scope.value for scope in Scope], description="What it may do.", min_length=1
     )
-    families: list[FamilyName] = Field([], description="Which families it opens; none named means all.")
+    families: list[FamilyName] = Field([], description="The families it may use; an empty list means all.")
     expires: Annotated[str, Field(pattern=LIFETIME)] | None = Field(
-        None, description="How long it works, such as 30m, 12h, 90d or 4w; null means for good."
+        None, description="How long it works, such as 30m, 12h, 90d or 4w; null means without end."
     )
 
 
@@ -81,7 +81,7 @@ class KeyShown(BaseModel):
 
 
 class NewKey(KeyShown):
-    key: str = Field(description="The key itself, shown this once and kept nowhere.")
+    key: str = Field(description="The key itself, shown once and stored nowhere.")
 
     @classmethod
     def made(cls, issued: IssuedKey) -> "NewKey":
@@ -104,7 +104,7 @@ class Revoked(BaseModel):
 
 class SessionShown(BaseModel):
     id: str
-    client: str = Field(description="What the client calls itself; empty if it does not tell.")
+    client: str = Field(description="The client's name; empty if it sends none.")
     version: str
     ip: str | None = Field(description="Null on stdio.")
     transport: Transport
@@ -140,7 +140,7 @@ class EmbedStatsShown(BaseModel):
 
 
 class Reindexed(BaseModel):
-    queued: int = Field(description="How many notes wait for their vector now.")
+    queued: int = Field(description="How many notes are queued for a vector now.")
 
 
 class Named(BaseModel):
@@ -191,10 +191,10 @@ class AuditEntry(BaseModel):
 
 class AuditPage(BaseModel):
     entries: list[AuditEntry] = Field(description="The newest first.")
-    next: int | None = Field(description="Ask with `before` set to this for older ones; null on the last page.")
+    next: int | None = Field(description="Send it as `before` for older ones; null on the last page.")
 
 
-class SignInAsked(Asked):
+class SignInRequest(RequestBody):
     name: str = Field(min_length=1, max_length=64)
     password: str = Field(min_length=1, max_length=200)
 
@@ -228,15 +228,15 @@ class NoteListed(BaseModel):
     id: str
     title: str
     snippet: str
-    namespace: str = Field(description="Empty where words were looked for.")
+    namespace: str = Field(description="Empty in the results of a search.")
     tags: list[str]
     importance: float
-    updated_at: str | None = Field(description="Null where words were looked for.")
+    updated_at: str | None = Field(description="Null in the results of a search.")
 
 
 class NotesPage(BaseModel):
-    notes: list[NoteListed] = Field(description="The one last written first; with words, the best match first.")
-    next: str | None = Field(description="Ask with `after` set to this for more; null on the last page.")
+    notes: list[NoteListed] = Field(description="The latest written first; in a search, the best match first.")
+    next: str | None = Field(description="Send it as `after` for more; null on the last page.")
 
 
 class WriteShown(BaseModel):
@@ -276,19 +276,19 @@ class ProjectDrawn(BaseModel):
 class StoreFile(BaseModel):
     data: str = Field(description="All bytes of the file, in base64.")
     changed_ns: str = Field(description="When it was last changed, in nanoseconds since 1970.")
-    comes_back: bool = Field(description="Whether POST would take it: by its name, and as small as a request.")
+    comes_back: bool = Field(description="Whether POST accepts it: by its name and its size.")
 
 
-class StoreFilePutBack(Asked):
+class StoreFilePutBack(RequestBody):
     path: str = Field(min_length=1, max_length=1024)
     data: Annotated[str, Field(pattern=BASE64)] = Field(description="As GET gave it.")
     changed_ns: Annotated[str, Field(pattern=r"^[0-9]{1,19}$")] = Field(description="As GET gave it.")
 
 
-class StoreFileEdited(Asked):
+class StoreFileEdited(RequestBody):
     path: str = Field(min_length=1, max_length=1024)
-    content: str = Field(description="The markdown as it is to be.", min_length=1, max_length=MAX_FIELD_BYTES)
-    was: str = Field(description="The markdown that was edited.", max_length=MAX_FIELD_BYTES)
+    content: str = Field(description="The new markdown.", min_length=1, max_length=MAX_FIELD_BYTES)
+    was: str = Field(description="The markdown before the edit.", max_length=MAX_FIELD_BYTES)
 
 
 class StorePath(BaseModel):
@@ -298,7 +298,7 @@ class StorePath(BaseModel):
 
 class StoreShown(BaseModel):
     name: str
-    is_ours: bool = Field(description="It lies in the data directory.")
+    is_ours: bool = Field(description="Whether it is in the data directory.")
 
 
 class StoresShown(BaseModel):
@@ -307,7 +307,7 @@ class StoresShown(BaseModel):
 
 class PortalShown(BaseModel):
     uri: str
-    name: str = Field(description="What people call it; empty if nobody has named it.")
+    name: str = Field(description="The portal's display name; may be empty.")
     description: str
     tables: list[str]
     rows: int

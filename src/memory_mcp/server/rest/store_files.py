@@ -1,4 +1,4 @@
-"""Files of a store as they stand: to edit them, and to put one back that was removed. Writes run as tool calls do."""
+"""Raw files of a store: to edit them, and to restore a deleted one. Writes run as tool calls do."""
 
 import base64
 from dataclasses import replace
@@ -18,12 +18,12 @@ from memory_mcp.server.rest.routes import MAX_ID, mine
 from memory_mcp.server.rest.shapes import StoreFile, StoreFileEdited, StoreFilePutBack, StorePath
 from memory_mcp.server.rest.tools import run_tool
 
-OTHER_FIELDS_BYTES = 4096  # of a request beside a file
+OTHER_FIELDS_BYTES = 4096  # of a request, beside the file
 
 StoreName = Annotated[str, Path(max_length=100)]
 
 page_tools = replace(stores, tools={})
-"""What MCP clients are not offered, but runs as their tools do."""
+"""Tools that only the web app can call."""
 
 
 class PutBack(Arguments):
@@ -57,7 +57,7 @@ def rewrite_store_file(call: Call[Stores], wanted: Edit) -> dict[str, Any]:
 def store_file(
     store: StoreName, path: Annotated[str, Query(min_length=1, max_length=1024)], app: TheApp, person: ThePerson
 ) -> StoreFile:
-    """A file of a store as it stands, to be put back after it was removed."""
+    """The raw file of a store, which can be restored after it was deleted."""
     require(person, "stores", Scope.READ)
     content, changed_ns = app.stores.content(person, store, path)
     data = base64.b64encode(content).decode()
@@ -66,17 +66,17 @@ def store_file(
 
 
 @mine.post("/stores/{store}/file", status_code=201, responses=refusals(404, 409, 413, 422))
-def put_store_file_back(store: StoreName, asked: StoreFilePutBack, request: Request, person: ThePerson) -> StorePath:
-    """Write a file that was removed as it was. 409 if there is one by now."""
+def put_store_file_back(store: StoreName, body: StoreFilePutBack, request: Request, person: ThePerson) -> StorePath:
+    """Restore a deleted file. 409 if the path has a file again."""
     require(person, "stores", Scope.WRITE)
-    content, changed_ns = base64.b64decode(asked.data), min(int(asked.changed_ns), MAX_ID)
-    given = {"store": store, "path": asked.path, "content": content, "changed_ns": changed_ns}
+    content, changed_ns = base64.b64decode(body.data), min(int(body.changed_ns), MAX_ID)
+    given = {"store": store, "path": body.path, "content": content, "changed_ns": changed_ns}
     return StorePath.model_validate(run_tool(request, person, page_tools.tools["restore_store_file"], given))
 
 
 @mine.post("/stores/{store}/edit", responses=refusals(404, 409, 413, 422))
-def edit_store_file(store: StoreName, asked: StoreFileEdited, request: Request, person: ThePerson) -> StorePath:
-    """Write a file's markdown again. 409 if it is not what was edited any more."""
+def edit_store_file(store: StoreName, body: StoreFileEdited, request: Request, person: ThePerson) -> StorePath:
+    """Replace a file's markdown. 409 if it was changed since it was read."""
     require(person, "stores", Scope.WRITE)
-    given = {"store": store, **asked.model_dump()}
+    given = {"store": store, **body.model_dump()}
     return StorePath.model_validate(run_tool(request, person, page_tools.tools["rewrite_store_file"], given))

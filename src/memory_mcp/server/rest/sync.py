@@ -1,4 +1,4 @@
-"""Syncing a person's notes, as `memory-mcp sync` does on the command line."""
+"""Sync of a user's notes, as with `memory-mcp sync` on the command line."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from memory_mcp.errors import Forbidden
 from memory_mcp.names import MAX_NAMESPACE_CHARS, READABLE_PATTERN
 from memory_mcp.server.rest.authentication import PersonRoute, TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals, require, unstored
-from memory_mcp.server.rest.shapes import Asked
+from memory_mcp.server.rest.shapes import RequestBody
 from memory_mcp.sync import Sync, SyncState
 from memory_mcp.sync.encryption import SECRET
 
@@ -30,8 +30,8 @@ class NamespaceSynced(BaseModel):
     enabled: bool
     notes: int
     outbox: int = Field(description="Notes with changes the hub has not acknowledged.")
-    to_pull: int = Field(description="Changes at the hub that were not taken in, when it was last asked.")
-    refused: list[str] = Field(description="Which of the outbox the hub does not take, and why; up to 20.")
+    to_pull: int = Field(description="Changes on the hub that were not received yet at the last request.")
+    refused: list[str] = Field(description="Why the hub refused records of the outbox; up to 20.")
     cursor: int
     enabled_at: str
     pushed_at: str | None
@@ -48,12 +48,12 @@ class SyncStatus(BaseModel):
     url: str | None
     encrypted: bool
     node: str
-    synced_at: str | None = Field(description="When everything had last been exchanged.")
-    error: str | None = Field(description="Why the last exchange did not end well.")
+    synced_at: str | None = Field(description="When everything was last synced.")
+    error: str | None = Field(description="Why the last sync failed.")
     outbox: int
     namespaces: list[NamespaceSynced]
     set_aside: list[RecordSetAside] = Field(
-        description="Notes at the hub that could not be taken in, the latest 20. `resync` asks for them again."
+        description="Notes on the hub that could not be stored here, the latest 20. `resync` requests them again."
     )
 
     @classmethod
@@ -61,10 +61,10 @@ class SyncStatus(BaseModel):
         return cls.model_validate(asdict(status))
 
 
-class LinkAsked(Asked):
-    url: str = Field(description="Where `memory-mcp hub` listens.", max_length=2000)
-    key: str = Field(description="A key made at the hub.", min_length=1, max_length=200, pattern=READABLE_PATTERN)
-    encrypt: bool = Field(False, description="Seal notes before they leave, with a new secret.")
+class LinkRequest(RequestBody):
+    url: str = Field(description="The URL of `memory-mcp hub`.", max_length=2000)
+    key: str = Field(description="A key created on the hub.", min_length=1, max_length=200, pattern=READABLE_PATTERN)
+    encrypt: bool = Field(False, description="Encrypt notes before sending, with a new secret.")
     secret: Annotated[str, Field(pattern=SECRET)] | None = Field(None, description="The secret of your other nodes.")
 
 
@@ -95,23 +95,23 @@ Namespace = Annotated[
 
 @router.get("/status")
 def status(app: TheApp, person: ThePerson) -> SyncStatus:
-    """The hub, and of each namespace what waits."""
+    """The hub, and how much each namespace has to send and receive."""
     require(person, "notes", Scope.READ)
     return SyncStatus.of(app.sync.status(person.user))
 
 
 @router.post("/link", responses=refusals(400, 409, 413, 422, 429))
-def link(asked: LinkAsked, app: TheApp, person: ThePerson) -> Linked:
-    """Choose the hub. The server asks it first; nothing is sent until a namespace is enabled."""
+def link(body: LinkRequest, app: TheApp, person: ThePerson) -> Linked:
+    """Set the hub. The server checks the connection first; nothing is sent until a namespace is enabled."""
     _require_owner(person)
-    made = app.sync.link(person.user, asked.url, asked.key, secret=asked.secret, encrypt=asked.encrypt)
+    made = app.sync.link(person.user, body.url, body.key, secret=body.secret, encrypt=body.encrypt)
     app.sync_worker.try_again(person.user)
-    return Linked(url=made.url, encrypted=bool(made.secret), secret=made.secret if asked.encrypt else None)
+    return Linked(url=made.url, encrypted=bool(made.secret), secret=made.secret if body.encrypt else None)
 
 
 @router.post("/unlink", responses=refusals(409))
 def unlink(app: TheApp, person: ThePerson) -> SyncStatus:
-    """Sync with no hub any more. Notes stay, here and at the hub."""
+    """Stop syncing and forget the hub. Notes stay, here and on the hub."""
     _require_owner(person)
     app.sync.unlink(person.user)
     return SyncStatus.of(app.sync.status(person.user))
@@ -131,13 +131,13 @@ def disable(namespace: Namespace, app: TheApp, person: ThePerson) -> SyncStatus:
 
 @router.post("/resync", responses=refusals(400, 404, 413, 422))
 def resync(namespace: Namespace, app: TheApp, person: ThePerson) -> SyncStatus:
-    """Send and take in everything again. Nothing is lost by it."""
+    """Send and receive all notes again. Nothing is lost."""
     return _change(app, person, Sync.resync, namespace)
 
 
 @router.post("/clear-state", responses=refusals(400, 404, 413, 422))
 def clear_state(namespace: Namespace, app: TheApp, person: ThePerson) -> SyncStatus:
-    """Forget all about syncing a namespace, and stop. Its notes stay."""
+    """Stop syncing a namespace, and delete its sync state. Its notes stay."""
     return _change(app, person, Sync.clear_state, namespace)
 
 
@@ -157,7 +157,7 @@ def _change(app: App, person: Caller, verb: Callable[[Sync, str, str], None], na
 
 
 def _require_owner(person: Caller) -> None:
-    """A hub is an address that the server itself then talks to."""
+    """The server itself connects to the hub's address, so only its owner may choose it."""
     require(person, "notes", Scope.WRITE)
     if person.user != LOCAL_USER:
         raise Forbidden(

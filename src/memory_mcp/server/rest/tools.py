@@ -1,4 +1,4 @@
-"""Every tool for the web app, as its person: what an agent can do, its owner can."""
+"""Every tool for the web app: a user can do what their agents can."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, cast
@@ -39,7 +39,7 @@ def call_tool(
 
 @mine.get("/open", responses=refusals(404, 422))
 def open_ref(ref: Annotated[str, Query(max_length=4000)], app: TheApp, person: ThePerson) -> Any:
-    """What a `ref` of recall_memories names."""
+    """The memory of a `ref` from recall_memories."""
     return open_reference(app.opened, person, session_of(app, person), ref)
 
 
@@ -63,7 +63,7 @@ def run_tool(request: Request, person: Caller, tool: Tool, given: Mapping[str, A
 
 
 def session_of(app: App, person: Caller) -> Session:
-    """A person's session in the web app lasts as one of the era without connections does."""
+    """A user's session in the web app, which ends after an idle time."""
     connection = app.sessions.sessionless(person, WEB_APP)
     session = Session(connection.chosen_session or connection.own_session, connection, WEB_APP)
     app.sessions.join(person.user, session)

@@ -11,7 +11,7 @@ import { setQuery, route } from '../router'
 
 type Key = Schemas['KeyShown']
 type NewKey = Schemas['NewKey']
-type Scope = NonNullable<Schemas['KeyAsked']['scopes']>[number]
+type Scope = NonNullable<Schemas['KeyRequest']['scopes']>[number]
 
 const ALL_SCOPES: Scope[] = ['read_memory', 'write_memory', 'delete_memory', 'manage_links']
 const PERMISSIONS: Record<string, Scope[]> = {
