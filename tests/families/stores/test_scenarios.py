@@ -280,7 +280,7 @@ async def test_filtering_expired(client: Client) -> None:
     await add(client, "live", expires_at=LATER)
     assert await listed(client) == ["live"]
     answer = await call(client, "list_memories", store="s", include_expired=True)
-    assert [(memory["path"], memory["expired"]) for memory in answer["memories"]] == [("old", True), ("live", False)]
+    assert [(memory["path"], memory["expired"]) for memory in answer["memories"]] == [("live", False), ("old", True)]
 
 
 async def test_response_includes_updated_at(client: Client, app: App, elsewhere: Path) -> None:
