@@ -19,7 +19,9 @@ def open_reference(families: Mapping[str, OpenFamily[Any]], caller: Caller, sess
             if one.family.open_reference:
                 return one.family.open_reference(call, ref)
             return json.loads(one.family.read_resource(call, ref).text)
-    raise NotFound(f"Nothing has the address {ref!r}. `memory-mcp search` shows addresses such as {_forms(families)}.", ref=ref)
+    raise NotFound(
+        f"Nothing has the address {ref!r}. `memory-mcp search` shows addresses such as {_forms(families)}.", ref=ref
+    )
 
 
 def _is_of(family: Family[Any], ref: str) -> bool:
