@@ -274,7 +274,7 @@ class StoreFolder:
         except FileNotFoundError as exc:
             if not self.store.is_ours and not self.store.folder.is_dir():
                 raise Unavailable(
-                    f"The folder of the store {self.store.name!r} is missing. Bring it back, or unregister the store "
+                    f"The folder of the store {self.store.name!r} is not there. Bring it back, or unregister the store "
                     f"with `memory-mcp stores remove {self.store.name}`."
                 ) from exc
             raise missing(self.store.name, name, what, field) from exc

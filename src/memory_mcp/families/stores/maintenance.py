@@ -74,7 +74,7 @@ def _check(inspection: Inspection) -> Iterator[Finding]:
 def _check_store(store: Store, place: str) -> Iterator[Finding]:
     if not store.folder.is_dir() and not store.is_ours:
         message = (
-            f"the folder of {store.name!r}, {store.folder}, is missing; bring it back, or memory-mcp stores remove "
+            f"the folder of {store.name!r}, {store.folder}, is not there; bring it back, or memory-mcp stores remove "
             f"{store.name}"
         )
         yield Finding("store", place, "problem", message)
