@@ -140,7 +140,7 @@ def _configure(folder: Path, upstream_port: int, port: int, plain_port: int) -> 
         assert old in example
         example = example.replace(old, new)
     (folder / "memory-mcp.conf").write_text(example, encoding="utf-8")
-    user = "user root root;" if os.getuid() == 0 else ""  # else it would become somebody who may not read this folder
+    user = "user root root;" if os.getuid() == 0 else ""  # else its user could not read this folder
     (folder / "nginx.conf").write_text(MAIN.format(folder=folder, user=user), encoding="utf-8")
 
 
@@ -174,7 +174,7 @@ def test_calls_of_both_eras_go_through(behind: Behind) -> None:
     assert "over https" in json.dumps(found["result"]["structuredContent"])
 
 
-def test_a_body_of_the_largest_size_goes_through_and_a_larger_one_is_refused_by_the_server(behind: Behind) -> None:
+def test_the_server_and_not_nginx_refuses_large_bodies(behind: Behind) -> None:
     assert behind.mcp.modern_call("commit_memory", scope="vault", key="big", content="x" * 1_000_000)["committed"]
     answer = behind.client.post("/mcp", content=b"x" * (4 * 1024 * 1024 + 10), headers=behind.mcp.headers())
     assert answer.status_code == 413

@@ -74,8 +74,8 @@ def test_systemd_knows_every_word_of_the_unit(tmp_path: Path) -> None:
     copy = tmp_path / UNIT.name
     copy.write_text(re.sub(r"^(User|Group)=.*$", rf"\1={user}", unit, flags=re.MULTILINE), encoding="utf-8")
     done = subprocess.run(["systemd-analyze", "verify", "--man=no", copy], capture_output=True, text=True)
-    said = [line for line in done.stderr.splitlines() if UNIT.name in line]  # other units are not our business
-    assert said == []
+    output = [line for line in done.stderr.splitlines() if UNIT.name in line]  # other units are not our business
+    assert output == []
 
 
 def test_systemd_calls_the_unit_well_hardened() -> None:
@@ -100,7 +100,7 @@ def test_the_image_copies_what_is_there_and_what_its_context_has() -> None:
                 assert source in context
 
 
-def test_the_image_installs_by_hash_what_pyproject_asks_for() -> None:
+def test_the_image_installs_dependencies_by_hash() -> None:
     [chosen] = [rest.partition("=")[2] for word, rest in instructions() if word == "ARG"]
     pinned = (ROOT / chosen).read_text(encoding="utf-8")
     assert re.search(r"^chdb==", pinned, re.MULTILINE)
@@ -114,7 +114,7 @@ def _pins(path: Path) -> dict[str, str]:
     return dict(re.findall(r"^([\w.-]+)==(\S+)", path.read_text(encoding="utf-8"), re.MULTILINE))
 
 
-def test_the_image_serves_to_other_machines_as_nobody_special() -> None:
+def test_the_image_serves_to_other_machines_as_an_unprivileged_user() -> None:
     last = dict(instructions())  # of each instruction the last one counts
     chosen = served(json.loads(last["CMD"]))
     assert json.loads(last["ENTRYPOINT"])[-2:] == ["-m", "memory_mcp"]

@@ -1,6 +1,6 @@
 CREATE TABLE notes (
     seq                INTEGER PRIMARY KEY AUTOINCREMENT,  -- how tables and indexes in this file name a note
-    id                 TEXT    NOT NULL UNIQUE,            -- UUID, for the outside
+    id                 TEXT    NOT NULL UNIQUE,            -- UUID: how everybody else does
     user_id            TEXT    NOT NULL,
     mcp_namespace      TEXT    NOT NULL DEFAULT '',        -- empty: the namespace 'default'
     namespace          TEXT    GENERATED ALWAYS AS (CASE mcp_namespace WHEN '' THEN 'default' ELSE mcp_namespace END),
@@ -49,7 +49,7 @@ CREATE TABLE note_tags (
 ) WITHOUT ROWID;
 CREATE INDEX idx_note_tags_note ON note_tags(note_seq, position);
 
--- Explicit links: by memory_link ('link'), or because one note replaces another ('supersedes').
+-- Links somebody made: by memory_link ('link'), or by saying that one note replaces another ('supersedes').
 CREATE TABLE note_links (
     source_seq INTEGER NOT NULL REFERENCES notes(seq) ON DELETE CASCADE,
     target_seq INTEGER NOT NULL REFERENCES notes(seq) ON DELETE CASCADE,
@@ -75,7 +75,7 @@ CREATE VIEW note_edges AS
     UNION ALL
     SELECT source_seq, target_seq, 'wikilink' FROM note_wikilinks WHERE target_seq IS NOT NULL;
 
--- Former versions of notes.
+-- What a note said before each change.
 CREATE TABLE note_versions (
     note_seq      INTEGER NOT NULL REFERENCES notes(seq) ON DELETE CASCADE,
     version       INTEGER NOT NULL,

@@ -1,27 +1,27 @@
--- Sync between nodes (docs/sync.md). Triggers stamp every changed field of a note in a synced namespace, and
--- add the note to the outbox in the same transaction. For other namespaces they do nothing.
+-- Sync between nodes (docs/sync.md). Triggers stamp every field of a note in a namespace that is synced, whoever
+-- writes it, and put the note into the outbox in the same transaction. Elsewhere they do nothing.
 
 -- This copy of the file, and its hybrid logical clock: the latest stamp it has given or seen.
 CREATE TABLE sync_node (
     only_one  INTEGER PRIMARY KEY CHECK (only_one = 1),
-    node      TEXT    NOT NULL,            -- replaced when the hub detects a copy of this node
+    node      TEXT    NOT NULL,            -- another one when the hub finds that there are two of it
     ms        INTEGER NOT NULL DEFAULT 0,
     counter   INTEGER NOT NULL DEFAULT 0,  -- of stamps within one millisecond
     ticks     INTEGER NOT NULL DEFAULT 0,  -- add one for a new stamp
     offset_ms INTEGER NOT NULL DEFAULT 0,  -- how far the hub's clock is ahead of this computer's
-    arriving  INTEGER NOT NULL DEFAULT 0,  -- 1 while changes of other nodes are written: they have stamps already
-    hub       TEXT,                        -- which issued the ticket
-    ticket    TEXT,                        -- from the hub's last answer, for the next request
-    synced_at TEXT,                        -- the last successful exchange
-    error     TEXT                         -- of the last exchange
+    arriving  INTEGER NOT NULL DEFAULT 0,  -- 1 while changes from elsewhere are written: they are stamped already
+    hub       TEXT,                        -- where the tickets are from
+    ticket    TEXT,                        -- the hub's answer to the last exchange, which the next one shows
+    synced_at TEXT,                        -- when everything had been exchanged
+    error     TEXT                         -- why the last exchange did not end well
 );
 INSERT INTO sync_node (only_one, node) VALUES (1, lower(hex(randomblob(8))));
 
 CREATE TRIGGER sync_node_ticks AFTER UPDATE OF ticks ON sync_node BEGIN
     UPDATE sync_node SET (ms, counter) = (
-        SELECT CASE WHEN now_ms > ms THEN now_ms WHEN counter < 99999 THEN ms ELSE ms + 1 END,
-               CASE WHEN now_ms > ms OR counter = 99999 THEN 0 ELSE counter + 1 END
-        FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) + offset_ms AS now_ms)
+        SELECT CASE WHEN wall > ms THEN wall WHEN counter < 99999 THEN ms ELSE ms + 1 END,
+               CASE WHEN wall > ms OR counter = 99999 THEN 0 ELSE counter + 1 END
+        FROM (SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) + offset_ms AS wall)
     );
 END;
 
@@ -31,10 +31,10 @@ CREATE VIEW sync_stamp AS SELECT printf('%015d:%05d:%s', ms, counter, node) AS s
 -- Namespaces whose notes are stamped.
 CREATE TABLE sync_namespaces (
     namespace  TEXT    PRIMARY KEY,
-    enabled    INTEGER NOT NULL,            -- 0: nothing is sent or received
-    cursor     INTEGER NOT NULL DEFAULT 0,  -- up to which the hub's changes have been merged
-    rereading  INTEGER NOT NULL DEFAULT 0,  -- 1: also read this node's own changes, until the end is reached
-    ahead      INTEGER NOT NULL DEFAULT 0,  -- changes at the hub after the cursor, at the last exchange
+    enabled    INTEGER NOT NULL,            -- 0: nothing leaves and nothing comes, until it is enabled again
+    cursor     INTEGER NOT NULL DEFAULT 0,  -- how far the hub's changes have been taken in
+    rereading  INTEGER NOT NULL DEFAULT 0,  -- 1: also those that this node sent itself, until the end is reached
+    ahead      INTEGER NOT NULL DEFAULT 0,  -- how many the hub has that have not been taken in, when last asked
     enabled_at TEXT    NOT NULL,
     pushed_at  TEXT,
     pulled_at  TEXT
@@ -51,7 +51,7 @@ CREATE TABLE sync_fields (
 ) WITHOUT ROWID;
 CREATE INDEX idx_sync_fields_value ON sync_fields(value) WHERE value IS NOT NULL;
 
--- Notes that were deleted permanently stay deleted, whatever arrives later.
+-- Notes that were deleted for good stay so, whatever arrives later.
 CREATE TABLE sync_tombstones (
     id        TEXT PRIMARY KEY,
     namespace TEXT NOT NULL,
@@ -62,10 +62,10 @@ CREATE TABLE sync_tombstones (
 CREATE TABLE sync_outbox (
     note_id TEXT    NOT NULL UNIQUE,
     ticket  INTEGER PRIMARY KEY AUTOINCREMENT,  -- new whenever the note changes, so that an old answer is noticed
-    refused TEXT                                -- why the hub refuses it
+    refused TEXT                                -- what the hub has against it
 );
 
--- Every field of every note that is sent to other nodes. A tag in the body (#tag) is part of the body.
+-- Every field of every note that a node tells others of. A tag in the body (#tag) goes with the body.
 CREATE VIEW sync_told AS
     SELECT seq, 'content' AS field, NULL AS value FROM notes
     UNION ALL SELECT seq, 'title', NULL FROM notes
@@ -149,7 +149,7 @@ WHEN new.namespace IN (SELECT namespace FROM sync_namespaces) AND NOT (SELECT ar
     INSERT INTO sync_outbox (note_id) VALUES (new.id);
 END;
 
--- Also for a note that was synced before it moved away: other nodes still have it.
+-- Also of a note that others were told of before it moved away: they have it still.
 CREATE TRIGGER sync_notes_bd BEFORE DELETE ON notes
 WHEN (
     old.namespace IN (SELECT namespace FROM sync_namespaces) OR EXISTS (SELECT 1 FROM sync_fields WHERE note_seq = old.seq)
@@ -200,7 +200,8 @@ WHEN NOT (SELECT arriving FROM sync_node) AND EXISTS (SELECT 1 FROM sync_stamped
     ON CONFLICT (note_seq, field) DO UPDATE SET stamp = excluded.stamp, value = excluded.value;
 END;
 
--- The target of a [[title]] is synced, since a note that is renamed later keeps its links; and so is its removal.
+-- Which note a [[title]] means is told, since a note that is renamed later keeps the links it has; and that it means
+-- none any more.
 CREATE TRIGGER sync_wikilinks_au AFTER UPDATE OF target_seq ON note_wikilinks
 WHEN new.target_seq IS NOT old.target_seq
     AND NOT (SELECT arriving FROM sync_node) AND EXISTS (SELECT 1 FROM sync_stamped WHERE note_seq = new.source_seq) BEGIN

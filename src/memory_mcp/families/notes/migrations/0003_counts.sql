@@ -1,9 +1,9 @@
--- The counts for Home are updated in the transactions that write notes: counting 100,000 of them takes half a second.
--- Archived notes are not counted. Expired ones are, as they expire without a write; readers subtract them.
+-- What Home shows is counted while notes are written, in the same transaction: counting 100,000 of them takes half a second.
+-- Archived notes are not counted. Expired ones are, as they expire without being written; who asks takes them off.
 
 CREATE TABLE note_counts (
     namespace TEXT    NOT NULL,
-    client    TEXT    NOT NULL,  -- '': unknown
+    client    TEXT    NOT NULL,  -- '': nobody knows
     notes     INTEGER NOT NULL,
     PRIMARY KEY (namespace, client)
 ) WITHOUT ROWID;
@@ -32,7 +32,7 @@ INSERT INTO vector_counts
 -- Which notes were written last.
 CREATE INDEX idx_notes_updated ON notes(updated_at DESC, seq DESC) WHERE archived = 0;
 
--- A note is inserted, changed or deleted. Its tags are subtracted before it is deleted: afterwards it is unknown whether it was archived.
+-- A note comes, changes or goes. When it goes, its tags are taken off before: afterwards nobody knows if it was archived.
 CREATE TRIGGER counts_notes_ai AFTER INSERT ON notes WHEN new.archived = 0 BEGIN
     INSERT INTO note_counts VALUES (new.namespace, coalesce(new.client, ''), 1)
     ON CONFLICT DO UPDATE SET notes = notes + 1;

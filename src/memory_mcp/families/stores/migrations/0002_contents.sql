@@ -1,4 +1,4 @@
--- When a file's content last changed. Its time on disk is not enough: a git checkout sets it and may change nothing.
+-- When a file's content last changed: its time on disk tells that it was written, also by a git checkout that changed nothing.
 DELETE FROM stores;  -- a cache: the files are read again, with their contents' hashes
 
 ALTER TABLE memories ADD COLUMN content_hash BLOB;   -- of the whole file, whatever its line ends

@@ -18,7 +18,7 @@ CREATE TABLE clients (
     started_at       TEXT NOT NULL,
     last_call_at     TEXT NOT NULL,
     calls            INTEGER NOT NULL,
-    is_unwanted      INTEGER NOT NULL DEFAULT 0  -- 1: its server must disconnect it
+    is_unwanted      INTEGER NOT NULL DEFAULT 0  -- somebody wants it disconnected
 ) STRICT;
 
 CREATE TABLE addresses (
