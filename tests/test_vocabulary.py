@@ -8,10 +8,37 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 OLD = frozenset(
-    """tell tells told telling anew nobody somebody whoever dead bury buried lent patience shelf shelves
-    neighbour neighbours door doors room rooms wall deed deeds breath slim slimmed""".split()
+    [
+        "tell",
+        "tells",
+        "told",
+        "telling",
+        "anew",
+        "nobody",
+        "somebody",
+        "whoever",
+        "dead",
+        "bury",
+        "buried",
+        "lent",
+        "patience",
+        "shelf",
+        "shelves",
+        "neighbour",
+        "neighbours",
+        "door",
+        "doors",
+        "room",
+        "rooms",
+        "wall",
+        "deed",
+        "deeds",
+        "breath",
+        "slim",
+        "slimmed",
+    ]
 )
-OLD_IN_NAMES = OLD | frozenset("said asked asks asking turns farthest longest largest most".split())
+OLD_IN_NAMES = OLD | frozenset(["said", "asked", "asks", "asking", "turns", "farthest", "longest", "largest", "most"])
 """Plain English in a sentence, but no names for requests, answers, locks and limits."""
 OF_PYTHON = {"tell", "zip_longest", "most_common"}
 ALLOWED: dict[str, frozenset[str]] = {
