@@ -126,7 +126,7 @@ class Broker:
         engine, sql = self._engine, request.get("sql", "")
         match request["op"]:
             case "query":
-                return reader.query(sql, request["parameters"], request["attached"])
+                return reader.query(sql, request["parameters"], request[frames.ATTACHED])
             case "run" if request["stops"] and not data:
                 return engine.run_for(client, sql, request["parameters"], request.get("settings", {}))
             case "run":

@@ -112,7 +112,7 @@ class EngineLine:
     ) -> dict[str, Any]:
         """A query of a caller, if the SQL policy allows it. `attached` are other portals' databases, by their names in
         it; `field` is the argument that errors name."""
-        request = {"op": "query", "sql": sql, "parameters": parameters, "attached": attached or {}}
+        request = {"op": "query", "sql": sql, "parameters": parameters, frames.ATTACHED: attached or {}}
         with self._acquire(self._queries, MAX_WAIT_S):
             answer: dict[str, Any] = json.loads(self._ask(request, self._limits["max_execution_time"], field=field))
         return answer

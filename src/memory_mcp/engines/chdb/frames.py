@@ -9,6 +9,9 @@ from typing import Any
 
 LOCK = ".broker.lock"  # lock file in a portal's folder: its engine holds it, and writes its socket and process id to it
 UNFINISHED_COPY = "_copy_"  # prefix of the names of tables that are being rewritten
+ATTACHED = (
+    "lent"  # key of a query: databases of other portals. Engines of earlier versions, which may still run, read it too
+)
 GRACE_S = 2.0  # beyond the time limit of a request, before its engine is ended
 _LENGTHS = struct.Struct(">IQ")  # of the header and of the bytes
 
