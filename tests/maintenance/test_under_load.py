@@ -186,7 +186,7 @@ def test_a_backup_waiting_for_one_writer_does_not_block_others(tmp_path: Path, m
         attempts.append(arguments)
         return really(backup, *arguments)
 
-    monkeypatch.setattr(Backup, "_look", attempt)
+    monkeypatch.setattr(Backup, "_inspect", attempt)
     with opened(data_dir) as app, maintenance_of(data_dir) as maintenance, ThreadPoolExecutor(1) as beside:
         with FileLock(data_dir / "notes.db.lock").acquire():
             under_way = beside.submit(maintenance.backup.make, tmp_path / "b.zip")
