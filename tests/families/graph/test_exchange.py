@@ -94,7 +94,7 @@ def test_a_line_that_is_neither_is_named_and_the_rest_moves_in(tmp_path: Path, l
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"type": "entity", "name": "n" * 513, "entityType": "t"}, "the name has 513 characters, and 512 are"),
+        ({"type": "entity", "name": "n" * 513, "entityType": "t"}, "the name has 513 characters, and the limit is 512"),
         ({"type": "entity", "name": "n", "entityType": ""}, "the entityType is empty."),
         ({"type": "entity", "name": "\ud800", "entityType": "t"}, "the name has half of a character"),
         ({"type": "relation", "from": "a", "to": "b", "relationType": "r" * 129}, "the relationType has 129"),

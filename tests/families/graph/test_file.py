@@ -65,7 +65,7 @@ def test_the_indexes_of_words_stay_in_step(app: App, tmp_path: Path) -> None:
         app.graph.create_entities(ME, HERE, None, [NewEntity("x", "t", ("one", "two"))])
         app.graph.delete_entities(ME, HERE, None, ["x"])
     connection = apsw.Connection(str(path))
-    connection.set_busy_timeout(10_000)  # the index may be tidied just now
+    connection.set_busy_timeout(10_000)  # the index may be merged just now
     for table in ("entities_fts", "observations_fts", "graph_words"):
         connection.execute(f"INSERT INTO {table}({table}, rank) VALUES ('integrity-check', 0)")
     assert connection.execute("SELECT count(*) FROM indexed").fetchall() == [(0,)]
@@ -342,12 +342,12 @@ def test_a_move_that_fails_ends_where_the_file_lies(
     assert len(app.graph.read_graph(ME, HERE, "house", 0).entities) == 1
 
 
-def test_after_writes_the_index_of_words_is_tidied(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    tidied = threading.Event()
-    monkeypatch.setattr(app.graph.index_merge, "now", tidied.set)
+def test_after_writes_the_index_of_words_is_merged(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    merged = threading.Event()
+    monkeypatch.setattr(app.graph.index_merge, "merge", merged.set)
     app.graph.create_project(ME, HERE, "house", "")
     app.graph.create_entities(ME, HERE, None, [NewEntity("x", "t")])
-    assert tidied.wait(10)
+    assert merged.wait(10)
 
 
 def test_a_process_that_has_a_project_open_follows_it_through_archive_and_restore(tmp_path: Path) -> None:
