@@ -63,8 +63,8 @@ class Context:
     ) -> Database:
         """Raises Unavailable for a file that is damaged or of a newer version."""
         db = open_database(self.settings, self.clock, kind, path, missing=missing, lock=lock)
-        if kind.on_open:
-            db.whenever_opened(kind.on_open)
+        if kind.repair_index:
+            db.whenever_opened(kind.index_when_opened)
         return db
 
     def _open_tenant(self, kind: DatabaseKind, path: Path) -> Database:

@@ -26,7 +26,17 @@ class DatabaseKind:
     is_at_db_path: bool = False  # the setting db_path says where the local user's is
     is_indexed: Callable[[Read], bool] | None = None  # whether its indexes of words hold everything
     rebuild_index: Callable[[Write], None] | None = None  # fill its indexes of words, which are empty
-    on_open: Callable[[Database], None] | None = None  # called each time that a server opens a file
+    repair_index: Callable[[Write], None] | None = None  # add what is missing, each time that a server opens a file
+
+    def index_when_opened(self, db: Database) -> None:
+        """Index the rows that another program wrote into a file, so that searches find them."""
+        if self.repair_index is None or self.is_indexed is None:
+            return
+        with db.read() as tx:
+            if self.is_indexed(tx):
+                return
+        with db.write() as writing:
+            self.repair_index(writing)
 
     def paths(self, folder: Path) -> list[Path]:
         """Where its files are in a user's folder. A single one may be missing."""

@@ -2,22 +2,13 @@
 
 from pathlib import Path
 
-from memory_mcp.engines.sqlite import Database, Write, migrations
+from memory_mcp.engines.sqlite import Write, migrations
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.families.graph import adoption, storage
 
 _HERE = Path(__file__).parent
 REGISTRY = migrations.load(_HERE / "registry", 0x4D4D4352, adopt=adoption.adopt_registry)  # "MMCR"
 PROJECT = migrations.load(_HERE / "project", 0x4D4D4347, adopt=adoption.adopt_project)  # "MMCG"
-
-
-def index_when_opened(db: Database) -> None:
-    """Index the rows that another program wrote into a project's file, so that searches find them."""
-    with db.read() as tx:
-        if storage.is_indexed(tx):
-            return
-    with db.write() as writing:
-        storage.repair_index(writing)
 
 
 def rebuild_index(tx: Write) -> None:
@@ -34,5 +25,5 @@ PROJECT_FILE = DatabaseKind(
     folders=("projects", "archive"),
     is_indexed=storage.is_indexed,
     rebuild_index=rebuild_index,
-    on_open=index_when_opened,
+    repair_index=storage.repair_index,
 )

@@ -87,8 +87,8 @@ function PortalList() {
             </div>
           ) : (
             <p class="empty">
-              There is no portal yet. An agent creates portal to store a table
-              {permissions.write ? '; or create portal from a file, below' : ''}.
+              There is no portal yet. An agent creates one to store a table
+              {permissions.write ? '; or create one from a file, below' : ''}.
             </p>
           )
         }
