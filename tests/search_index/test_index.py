@@ -100,6 +100,26 @@ def test_an_existing_text_stays_unchanged(index: SearchIndex) -> None:
     assert refs(find(index, "wombat")) == ["ref:2"]
 
 
+def test_a_new_version_with_the_same_text_keeps_its_vectors(
+    tenants: Tenants, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten_timeouts(monkeypatch)
+    options = Options("ollama", None, service.url, "tiny", None, Path("/nowhere"))
+    index = SearchIndex(tenants, Embedders(options))
+    first = [text("same", "the teapot is blue", tags=("Kitchen",)), text("other", "a red chair")]
+    index.add(USER, GROUP, first)
+    index.worker.start()
+    try:
+        eventually(lambda: [hit.cosine is not None for hit in find(index, "teapot chair")] == [True, True])
+    finally:
+        index.worker.stop()
+    changed = replace(first[1], id="other-2", content="a green chair")
+    index.add(USER, GROUP, [replace(first[0], id="same-2"), changed], former_ids={"same", "other"})
+    assert index.ids(USER, GROUP) == {"same-2", "other-2"}
+    assert [hit.cosine is not None for hit in find(index, "teapot")] == [True]
+    assert [(hit.snippet, hit.cosine) for hit in find(index, "chair") if hit.lexical] == [("a green chair", None)]
+
+
 def test_a_group_has_a_version_until_it_is_deleted(index: SearchIndex) -> None:
     assert index.group_version(USER, GROUP) is None
     index.set_group_version(USER, GROUP, "1")

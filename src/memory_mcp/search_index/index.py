@@ -2,7 +2,7 @@
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from memory_mcp.access import Tenants
@@ -80,11 +80,12 @@ class SearchIndex:
 
     # Texts
 
-    def add(self, user: str, group: str, several: Sequence[IndexText]) -> None:
+    def add(self, user: str, group: str, several: Sequence[IndexText], former_ids: Collection[str] = ()) -> None:
         """All or none, found by their words at once and by their meaning soon. A text whose id is there already, which
-        another process may have added a moment ago, is left as it is."""
+        another process may have added a moment ago, is left as it is. A text that equals one of `former_ids`, which
+        are about to be deleted, takes its place and keeps its vectors."""
         with self._file(user) as file, file.db.write() as tx:
-            texts.insert_all(tx, group, several)
+            texts.insert_all(tx, group, several, former_ids)
         self.worker.wake()
 
     def delete(self, user: str, ids: Sequence[str]) -> None:

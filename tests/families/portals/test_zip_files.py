@@ -126,7 +126,8 @@ async def test_the_files_of_a_zip_come_together_or_not_at_all(client: Client, da
     given = {"portalUri": portal, "source": "in.zip", "format": "csv"}
     for _ in range(2):  # rows are appended, also to the tables of the first
         assert (await call(client, "portal_import", **given))["imported"] == 2
-    assert await query(client, "SELECT n FROM a UNION ALL SELECT n FROM b ORDER BY n", portal=portal) == [
+    rows = "SELECT n FROM (SELECT n FROM a UNION ALL SELECT n FROM b) ORDER BY n"
+    assert await query(client, rows, portal=portal) == [
         {"n": 1},
         {"n": 1},
         {"n": 2},

@@ -16,6 +16,7 @@ from memory_mcp.search_index.index import REBUILDING
 MAX_BATCH_TEXTS = 200  # in one transaction
 MAX_BATCH_CHARS = 1_000_000  # of those together, unless one text has more
 MAX_TEXT_CHARS = 200_000  # of a text that are indexed
+MAX_FORMER_TEXTS = 2000  # former versions that new ones are compared with
 
 
 class RecallIndex:
@@ -88,11 +89,13 @@ class RecallIndex:
         # Read the indexed ids before the wanted ones: texts that another process adds in between are left to it.
         indexed = self._index.ids(user, group_name)
         wanted = {_id(group_name, key, version): key for key, version in group.versions().items()}
-        self._delete(caller, indexed - wanted.keys())
+        gone = indexed - wanted.keys()
+        former = gone if len(gone) <= MAX_FORMER_TEXTS else ()
         missing = [(id_, key) for id_, key in wanted.items() if id_ not in indexed]
         for batch in _batches(_texts(group, missing)):
             self._check_stopping()
-            self._index.add(user, group_name, batch)
+            self._index.add(user, group_name, batch, former)
+        self._delete(caller, gone)
         if group.version is not None:
             self._index.set_group_version(user, group_name, group.version)
 

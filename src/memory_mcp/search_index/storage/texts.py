@@ -1,7 +1,7 @@
 """SQL for the texts of a `SearchIndex` and their groups."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from memory_mcp.engines.sqlite import Read, Write
@@ -13,6 +13,9 @@ from memory_mcp.search_index.tables import Tables
 
 TABLES = Tables(texts="texts", words="text_words", vectors="text_vectors", owner="text_seq", queue_owner="text_seq")
 _QUEUE = EmbedQueue(TABLES)
+
+Contents = tuple[str, str, str, str, tuple[str, ...]]
+"""Reference, label, title, content and sorted tags: everything of a text but its id."""
 
 
 # Groups
@@ -58,10 +61,15 @@ def ids_in(tx: Read, group: str) -> set[str]:
     return {id_ for (id_,) in rows}
 
 
-def insert_all(tx: Write, group: str, texts: Sequence[IndexText]) -> None:
-    """Insert texts with their words and tags; their vectors follow. A text whose id exists stays unchanged."""
+def insert_all(tx: Write, group: str, texts: Sequence[IndexText], former_ids: Collection[str] = ()) -> None:
+    """Insert texts with their words and tags; their vectors follow. A text whose id exists stays unchanged. One that
+    equals a former version, given by its id, takes over its row and keeps its vectors; other former versions of these
+    texts are deleted."""
     group_id = _group_id(tx, group)
+    former = _former_versions(tx, former_ids, texts) if former_ids else {}
     for text in texts:
+        if (former_id := former.pop(_contents(text), None)) and _rename(tx, former_id, text.id):
+            continue
         row = tx.one(
             """
             INSERT INTO texts (id, group_id, ref, label, title, content)
@@ -78,6 +86,36 @@ def insert_all(tx: Write, group: str, texts: Sequence[IndexText]) -> None:
         )
         if row is not None:
             _index(tx, row[0], text)
+    if former:
+        delete_all(tx, list(former.values()))
+
+
+def _former_versions(tx: Read, ids: Collection[str], texts: Sequence[IndexText]) -> dict[Contents, str]:
+    """By contents, the ids among these whose texts have the same references as `texts`."""
+    rows = tx.all(
+        """
+        SELECT id, ref, label, title, content,
+            (SELECT json_group_array(tag_key ORDER BY tag_key) FROM text_tags WHERE text_seq = seq)
+        FROM texts
+        WHERE id IN (SELECT value FROM json_each(:ids)) AND ref IN (SELECT value FROM json_each(:refs))
+        """,
+        {"ids": json.dumps(list(ids)), "refs": json.dumps([text.ref for text in texts])},
+    )
+    return {
+        (ref, label, title, content, tuple(json.loads(tags))): id_ for id_, ref, label, title, content, tags in rows
+    }
+
+
+def _contents(text: IndexText) -> Contents:
+    return text.ref, text.label, text.title, text.content, tuple(sorted({_tag_key(tag) for tag in text.tags}))
+
+
+def _rename(tx: Write, id_: str, new_id: str) -> bool:
+    """False if there is a text with the new id already."""
+    return (
+        tx.one("UPDATE OR IGNORE texts SET id = :new WHERE id = :id RETURNING seq", {"id": id_, "new": new_id})
+        is not None
+    )
 
 
 def _index(tx: Write, seq: int, text: IndexText) -> None:
