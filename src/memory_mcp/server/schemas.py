@@ -7,6 +7,8 @@ import mcp_types as types
 
 from memory_mcp.families.family import Prompt, Tool
 
+MAX_OUTLINED_FIELDS = 3  # of an answer, in tools/list; docs/tools.md has all
+
 
 def offer(tool: Tool, *, in_spec: bool = False) -> types.Tool:
     """`in_spec` uses the name in the tool's specification, if it has another one there."""
@@ -44,17 +46,24 @@ def input_schema(tool: Tool) -> dict[str, Any]:
 
 # An object whose fields are listed has no others; one without a list takes any.
 _IMPLIED: list[tuple[str, Any]] = [("additionalProperties", False), ("additionalProperties", True)]
-_GOES_WITHOUT_SAYING = [*_IMPLIED, ("minLength", 1), ("minItems", 1), ("default", False)]
+_GOES_WITHOUT_SAYING = [
+    *_IMPLIED,
+    *(("minLength", 1), ("minItems", 1), ("default", False)),
+    *(("maximum", 1_000_000), ("maximum", 10**12)),  # no caller gets there
+]
 
 
 def brief(schema: dict[str, Any], implied: list[tuple[str, Any]] = _GOES_WITHOUT_SAYING) -> dict[str, Any]:
-    """An input schema without the obvious: that nothing may be empty or unknown, and that a flag is off by default.
+    """An input schema without the obvious: that nothing may be empty or unknown, that a flag is off by default, and how
+    long one of many texts may be.
 
     It is still checked, and docs/tools.md says so.
     """
     return {
         name: {field: brief(part, implied) for field, part in value.items()}
         if name == "properties"
+        else {"type": "string"}
+        if name == "items" and _is_plain_text(value)
         else brief(value, implied)
         if isinstance(value, dict)
         else value
@@ -63,13 +72,17 @@ def brief(schema: dict[str, Any], implied: list[tuple[str, Any]] = _GOES_WITHOUT
     }
 
 
+def _is_plain_text(schema: dict[str, Any]) -> bool:
+    return schema.get("type") == "string" and schema.keys() <= {"type", "minLength", "maxLength"}
+
+
 def output_schema(tool: Tool) -> dict[str, Any]:
     return _plain(tool.answers.json_schema(mode="serialization"))
 
 
 def outline(schema: dict[str, Any]) -> dict[str, Any]:
-    """Only the required fields of an answer: every model reads the whole list of tools, in each conversation."""
-    return {"type": "object", "required": schema.get("required", [])}
+    """Only the first required fields of an answer: every model reads the whole list of tools, in each conversation."""
+    return {"type": "object", "required": schema.get("required", [])[:MAX_OUTLINED_FIELDS]}
 
 
 def outline_without_read(tool: Tool) -> dict[str, Any]:
