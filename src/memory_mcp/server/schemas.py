@@ -45,26 +45,23 @@ def input_schema(tool: Tool) -> dict[str, Any]:
 
 
 # An object whose fields are listed has no others; one without a list takes any.
-_IMPLIED: list[tuple[str, Any]] = [("additionalProperties", False), ("additionalProperties", True)]
-_GOES_WITHOUT_SAYING = [
-    *_IMPLIED,
-    *(("minLength", 1), ("minItems", 1), ("default", False)),
+_IMPLIED: list[tuple[str, Any]] = [
+    *(("additionalProperties", False), ("additionalProperties", True)),
     *(("maximum", 1_000_000), ("maximum", 10**12)),  # no caller gets there
 ]
+_GOES_WITHOUT_SAYING = [*_IMPLIED, ("minLength", 1), ("minItems", 1), ("default", False)]
 
 
 def brief(schema: dict[str, Any], implied: list[tuple[str, Any]] = _GOES_WITHOUT_SAYING) -> dict[str, Any]:
-    """An input schema without the obvious: that nothing may be empty or unknown, that a flag is off by default, and how
-    long one of many texts may be.
+    """An input schema without the obvious: that nothing may be empty or unknown, and that a flag is off by default. How
+    long one text of a list may be is left out, too.
 
     It is still checked, and docs/tools.md says so.
     """
     return {
         name: {field: brief(part, implied) for field, part in value.items()}
         if name == "properties"
-        else {"type": "string"}
-        if name == "items" and _is_plain_text(value)
-        else brief(value, implied)
+        else brief(_without_length(value) if name == "items" else value, implied)
         if isinstance(value, dict)
         else value
         for name, value in schema.items()
@@ -72,8 +69,8 @@ def brief(schema: dict[str, Any], implied: list[tuple[str, Any]] = _GOES_WITHOUT
     }
 
 
-def _is_plain_text(schema: dict[str, Any]) -> bool:
-    return schema.get("type") == "string" and schema.keys() <= {"type", "minLength", "maxLength"}
+def _without_length(schema: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in schema.items() if name != "maxLength"}
 
 
 def output_schema(tool: Tool) -> dict[str, Any]:

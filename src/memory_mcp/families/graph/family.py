@@ -63,6 +63,7 @@ graph = Family[Graph](
     open=_open,
     maintenance=_load_maintenance,
     databases=(REGISTRY_FILE, PROJECT_FILE),
+    spells_out_bounds=True,
     prepare=lambda graph, users: graph.open_local(),
     counts=_counts,
     last_writes=Graph.last_written,

@@ -63,6 +63,7 @@ notes = Family[Notes](
     open=_open,
     maintenance=_load_maintenance,
     databases=(NOTES_FILE,),
+    spells_out_bounds=True,
     is_confinable=True,
     prompts=prompts.PROMPTS,
     templates=resources.TEMPLATES,
