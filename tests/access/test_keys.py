@@ -87,6 +87,25 @@ def test_a_cached_key_needs_no_bcrypt(db: Database, clock: Clock, monkeypatch: p
     keys.check(issued.raw)
 
 
+def test_a_key_is_accepted_from_memory_only_while_nothing_is_left_to_read_or_record(
+    db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys_module, "CACHE_TTL_S", 1000.0)
+    keys = Keys(db, Audit(db), clock)
+    issued = keys.create(name="laptop", expires_at=stamp(clock.now + timedelta(hours=1)))
+
+    assert keys.cached(None) is None
+    assert keys.cached(issued.raw, "10.0.0.1") is None  # not verified yet
+    keys.check(issued.raw, "10.0.0.1")
+    assert keys.cached(issued.raw, "10.0.0.1") == issued.key
+    assert keys.cached(issued.raw, "10.0.0.2") is None  # its use from there is to be audited
+    clock.now += timedelta(hours=2)
+    assert keys.cached(issued.raw, "10.0.0.1") is None  # expired
+    clock.now -= timedelta(hours=2)
+    monkeypatch.setattr(keys_module, "CACHE_TTL_S", 0.0)
+    assert keys.cached(issued.raw, "10.0.0.1") is None  # it may have been revoked
+
+
 def test_concurrent_requests_hash_a_new_key_once(db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = Keys(db, Audit(db), clock)
     raw = keys.create(name="k").raw

@@ -60,13 +60,16 @@ class AuthenticationMiddleware:
         if self._anyone is not None:
             return replace(self._anyone, ip=ip)
         bearer = bearer_of(Headers(scope=scope))
-        # A key that was verified before has its own share: wrong keys from the same address do not delay it.
-        sharing = f"key {known}" if (known := self._keys.verified_id(bearer)) else ip or ""
-        key = await self._workers.run(partial(self._keys.check, bearer, ip), user=sharing, family="keys")
+        key = self._keys.cached(bearer, ip) or await self._check(bearer, ip)
         # The SDK ties each handshake session to this, so that no client uses the session of another key.
         scope["user"] = AuthenticatedUser(AccessToken(token=key.id, client_id=key.id, scopes=sorted(key.scopes)))
         scope["auth"] = AuthCredentials(sorted(key.scopes))
         return self._of(key, ip)
+
+    async def _check(self, bearer: str | None, ip: str | None) -> Key:
+        # A key that was verified before has its own share: wrong keys from the same address do not delay it.
+        sharing = f"key {known}" if (known := self._keys.verified_id(bearer)) else ip or ""
+        return await self._workers.run(partial(self._keys.check, bearer, ip), user=sharing, family="keys")
 
     def _of(self, key: Key, ip: str | None) -> Caller:
         families = self._families & key.families if key.families else self._families
