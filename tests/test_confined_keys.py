@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from memory_mcp.cli.main import cli
 from memory_mcp.families.registry import CONFINABLE, FAMILIES
 from tests.conftest import ERAS
+from tests.exhaustive import sample
 from tests.test_tenants import (
     ADDRESSES,
     ANNS,
@@ -76,7 +77,7 @@ def confined(server: Http, user: str, era: str = "2026-07-28", namespace: str | 
     return visitor
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", sample(ERAS, 2))
 def test_no_answer_shows_whether_data_is_outside_or_missing(homes: Homes, era: str) -> None:
     nobodys = replace(homes.names.as_missing(), user=homes.names.user)
     elsewhere = replace(homes.names, user=homes.elsewhere_user, data_dir=homes.elsewhere.data_dir)
@@ -273,7 +274,7 @@ def test_files_are_shared_with_no_other_key(homes: Homes) -> None:
     assert call(http, "portal_import", **portal, source=its.file, format="csv", table="t")["imported"] == 1
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", sample(ERAS, 2))
 def test_a_confined_client_gets_no_notifications_from_outside(homes: Homes, era: str) -> None:
     who = confined(homes.server, homes.names.user, era)
     shared, *own_tags = (f"memory://tag/{name}" for name in (homes.names.tag, "first", "next", "last"))

@@ -26,6 +26,7 @@ from memory_mcp.caller import Scope
 from memory_mcp.cli.main import cli
 from memory_mcp.families.registry import FAMILIES
 from tests.conftest import ERAS
+from tests.exhaustive import sample
 from tests.server.test_http import events_of
 from tests.wire import HELLO, Http, http_server, modern_meta
 
@@ -547,7 +548,7 @@ def substituted(text: str, its: Names, other: Names) -> str:
     return text
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", sample(ERAS, 2))
 def test_no_answer_shows_whether_data_is_another_users_or_missing(house: House, era: str) -> None:
     missing = house.names.as_missing()
     anns_elsewhere = replace(house.names, data_dir=house.elsewhere.data_dir)
@@ -675,7 +676,7 @@ def write_everywhere(ann: Http, its: Names) -> None:
     call(ann, "portal_write", portalUri=its.portal, table=f"t_{uuid4().hex}", data=[{"id": 3, "said": SECRET}])
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", sample(ERAS, 2))
 def test_a_stranger_gets_no_notifications_of_other_users_writes(house: House, era: str) -> None:
     stranger = Visitor.new(house.server, era)
     ann = Visitor(house.ann, house.names.user, era, connection=house.ann.handshake() if era == "legacy" else None)

@@ -12,6 +12,7 @@ from schemathesis.engine import Status, events, from_schema
 from memory_mcp.app import open_access
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.settings import load
+from tests.exhaustive import rounds
 from tests.wire import Http, http_server
 
 COOKIE = "memory_mcp_sign_in"
@@ -80,7 +81,7 @@ def test_signed_in_answers_match_the_document(server: Http, api: Any) -> None:
                 for n in itertools.count()
             ),
         )
-        succeeded, wrong = run(api, examples=6)
+        succeeded, wrong = run(api, examples=rounds(3, soak=6))
     assert wrong == []
     operations = {operation.ok().label for operation in api.get_all_operations()}
     promised = {f"{method.upper()} {path}" for path, methods in api.raw_schema["paths"].items() for method in methods}

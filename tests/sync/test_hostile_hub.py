@@ -28,6 +28,7 @@ from memory_mcp.families.notes.model import Author, NewNote, Note, Revision
 from memory_mcp.sync import hub_client
 from memory_mcp.sync import node as nodes
 from memory_mcp.sync.records import DELETION
+from tests.exhaustive import rounds
 from tests.processes import COMMAND, environment
 from tests.sync.hostile import HostileHub, constant_reply, hostile_hub
 from tests.sync.processes import Node
@@ -340,7 +341,7 @@ def test_a_node_survives_any_answer(hub: HostileHub, tmp_path: Path, link: tuple
         goes_on()
 
 
-EXAMPLES = int(os.environ.get("MEMORY_MCP_HOSTILE_EXAMPLES", "60"))
+EXAMPLES = rounds(25, soak=int(os.environ.get("MEMORY_MCP_HOSTILE_EXAMPLES", "60")))
 
 
 # Answers are limited in size and time
