@@ -18,6 +18,8 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "progress",
         "changes",
         "names",
+        "nearness",
+        "validation",
         "logs",
         "settings",
         "peers",

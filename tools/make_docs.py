@@ -26,6 +26,18 @@ from memory_mcp.sync import hub
 
 DOCS = Path(__file__).parents[1] / "docs"
 MADE = "<!-- Made by tools/make_docs.py from the code. Change it there, then run `make format`. -->\n"
+TAKEN = """\
+Arguments are taken as they are meant, where they can mean only one thing:
+
+- `null` is the same as leaving an optional argument out.
+- A number or a boolean may be text (`"5"`, `"true"`). Text stays text: `"5"` for a `query` is `"5"`.
+- One value may stand for a list of one: `"tags": "work"`, `"entities": {"name": …}`. A list or an object may be JSON
+  in a text.
+- Every argument is known in camelCase, snake_case and kebab-case, and by common names of other servers: `entityType`,
+  `text` for `content`, `q` for `query`, `top_k` for `limit`. Two names of one argument with two values are refused.
+- The path of a store's memory may end with `.md`.
+
+Bounds hold as the tables say. An unknown argument is refused with the nearest known one, `data.nearest`."""
 FILES = {
     "server.db": server_db.SCHEMA,
     "live.db": live_db.SCHEMA,
@@ -42,6 +54,7 @@ FILES = {
 def tools() -> Iterator[str]:
     yield "# Tools"
     yield "The arguments and answers of each tool. Errors: [errors.md](errors.md)."
+    yield TAKEN
     for family in FAMILIES.values():
         yield f"## {family.name}\n\nFor {family.purpose}."
         for tool in family.tools.values():

@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from memory_mcp.caller import parse_scopes
 from memory_mcp.errors import Invalid
+from memory_mcp.validation import sentence
 
 ENV_PREFIX = "MEMORY_MCP_"
 OTHER_ENV = {
@@ -389,9 +390,9 @@ def _validated(given: Mapping[str, SettingSource]) -> Settings:
     try:
         settings = Settings.model_validate({name: origin.value for name, origin in given.items()})
     except ValidationError as exc:
-        first = exc.errors()[0]
+        first = exc.errors(include_url=False)[0]
         name = str(first["loc"][0])
-        shown = "a hidden value" if name in SECRETS else repr(given[name].value)
-        raise Invalid(f"{given[name].source}: {first['msg']} (got {shown}).", field=name) from exc
+        why = sentence(first, is_secret=name in SECRETS)
+        raise Invalid(f"{given[name].source}: {why}.", field=name) from exc
     paths = {name: getattr(settings, name) for name in ("data_dir", "db_path", "models_dir")}
     return settings.model_copy(update={name: path and path.expanduser().absolute() for name, path in paths.items()})

@@ -1,29 +1,67 @@
-"""Arguments of calls: bounded, normalised, then validated by the tool's model."""
+"""Arguments of calls: taken as they are meant, bounded, normalised, then validated by the tool's model."""
 
 import math
 import unicodedata
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.family import Arguments, Prompt, Tool
+from memory_mcp.nearness import nearest
+from memory_mcp.server.argument_coercion import coerce_record
+from memory_mcp.server.argument_names import known_names
+from memory_mcp.validation import sentence
 
 MAX_FIELD_BYTES = 1024 * 1024  # of one field
 MAX_LEVELS = 100  # levels of objects and lists in one call
 
 
 def parse(tool: Tool, given: Mapping[str, Any] | None) -> Arguments:
-    """Raises Invalid naming the first field that does not fit."""
-    cleaned = _cleaned(dict(given or {}), "", 0)
+    """Raises Invalid naming the first field that is unknown or does not fit."""
+    cleaned = _cleaned(coerce_record(tool.arguments, given or {}), "", 0)
     try:
         return tool.arguments.model_validate(cleaned)
     except ValidationError as exc:
-        first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
-        field = shorten(".".join(map(str, first["loc"])))
-        message = "Input should be an object" if first["type"] == "model_type" else first["msg"]
-        raise Invalid(f"{field}: {message}.", field=field) from exc
+        errors = exc.errors(include_url=False)
+        raise _refusal(tool, next(filter(_is_unknown, errors), errors[0])) from exc
+
+
+def _is_unknown(error: ErrorDetails) -> bool:
+    return error["type"] == "extra_forbidden"
+
+
+def _refusal(tool: Tool, error: ErrorDetails) -> Invalid:
+    field = shorten(".".join(map(str, error["loc"])))
+    if not _is_unknown(error):
+        return Invalid(f"{field}: {sentence(error)}.", field=field)
+    *above, name = error["loc"]
+    known = known_names(_model_at(tool.arguments, above))
+    where = (
+        f"a field of {'.'.join(str(part) for part in above)} in {tool.name}" if above else f"an argument of {tool.name}"
+    )
+    near = nearest(str(name), known)[:1]
+    if near:
+        return Invalid(f"`{shorten(str(name))}` is not {where}; did you mean `{near[0]}`?", field=field, nearest=near)
+    listed = f"It takes {', '.join(f'`{one}`' for one in known)}." if known else "It takes none."
+    return Invalid(f"`{shorten(str(name))}` is not {where}. {listed}", field=field)
+
+
+def _model_at(model: type[Arguments], path: Sequence[str | int]) -> type[Arguments]:
+    """The model of the record at this path."""
+    for part in path:
+        if isinstance(part, str):
+            [field] = [field for name, field in model.model_fields.items() if part == (field.alias or name)]
+            model = _record_in(field.annotation) or model
+    return model
+
+
+def _record_in(annotation: Any) -> type[Arguments] | None:
+    if isinstance(annotation, type) and issubclass(annotation, Arguments):
+        return annotation
+    return next(filter(None, map(_record_in, get_args(annotation))), None)
 
 
 def parse_prompt(prompt: Prompt, given: Mapping[str, str] | None) -> dict[str, str]:

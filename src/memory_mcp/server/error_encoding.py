@@ -14,8 +14,9 @@ from pydantic import BaseModel, Field, ValidationError
 from starlette.responses import JSONResponse
 
 from memory_mcp.access import KeyRefused, NotSignedIn
-from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable
+from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable, shorten
 from memory_mcp.families.family import Family
+from memory_mcp.validation import sentence
 
 log = logging.getLogger(__name__)
 
@@ -102,9 +103,9 @@ def parameter_errors() -> Iterator[None]:
     try:
         yield
     except ValidationError as exc:
-        first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise rpc_error(Invalid(f"{field}: {first['msg']}.", field=field)) from exc
+        first = exc.errors(include_url=False)[0]
+        field = shorten(".".join(str(part) for part in first["loc"]))
+        raise rpc_error(Invalid(f"{field}: {sentence(first)}.", field=field)) from exc
     except MCPError as exc:
         if exc.error.code == types.INVALID_PARAMS and not exc.error.data:
             raise rpc_error(Invalid("No request is answered before the handshake. Send initialize first.")) from exc

@@ -22,6 +22,7 @@ from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.server import error_encoding, shutdown
 from memory_mcp.server.connections import Config, Connections
 from memory_mcp.settings import Settings
+from memory_mcp.validation import sentence
 
 try:
     import resource
@@ -147,7 +148,7 @@ async def _refuse_shape(_: Request, error: Exception) -> Response:
     if first["type"] == "json_invalid":
         return error_encoding.problem(Invalid(NOT_JSON))
     field = ".".join(str(part) for part in first["loc"][1:])
-    message = f"{field}: {first['msg']}." if field else f"{first['msg']}."
+    message = f"{field}: {sentence(first)}." if field else f"{sentence(first).capitalize()}."
     return error_encoding.problem(Invalid(message, field=field))
 
 

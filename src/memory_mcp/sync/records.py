@@ -23,6 +23,7 @@ from memory_mcp.sync.protocol import (
     is_namespace,
     printable,
 )
+from memory_mcp.validation import sentence
 
 STAMP = r"^[0-9]{15}:[0-9]{5}:[0-9a-z]{1,32}$"
 MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"  # fixed width: compared as text
@@ -189,7 +190,7 @@ def parse(data: object) -> Record:
     except ValidationError as exc:
         first = exc.errors()[0]
         where = printable(".".join(str(part)[:MAX_FIELD_NAME_CHARS] for part in first["loc"]), 2 * MAX_FIELD_NAME_CHARS)
-        raise Invalid(f"{where}: {first['msg']}.") from exc
+        raise Invalid(f"{where}: {sentence(first, is_secret=True)}.") from exc
     except (ValueError, RecursionError) as exc:
         raise Invalid("Only UTF-8 text and finite numbers are allowed.") from exc
     if len(text) > MAX_RECORD_BYTES:

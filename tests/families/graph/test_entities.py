@@ -385,7 +385,7 @@ async def test_the_answer_to_a_large_write_is_bounded(client: Client) -> None:
         ("create_relations", {"relations": [{"from": "a", "relation_type": "t"}]}, "relations.0.to"),
         ("search_nodes", {"query": ""}, "query"),
         ("search_nodes", {"query": "x", "limit": 0}, "limit"),
-        ("open_nodes", {"names": "Ann"}, "names"),
+        ("open_nodes", {"names": 5}, "names"),
         ("read_graph", {"offset": -1}, "offset"),
         ("add_observations", {"observations": [{"entity_name": "x", "contents": ["y"], "z": 1}]}, "observations.0.z"),
     ],

@@ -22,6 +22,7 @@ from memory_mcp.families.stores.model import FileChange, Metadata
 from tests.families.stores.calls import (
     CALLER,
     add,
+    call,
     content,
     get,
     listed,
@@ -160,9 +161,23 @@ async def test_new_names_work_on_every_system(client: Client, name: str) -> None
     assert await listed(client) == ["a"]
 
 
+async def test_a_path_may_end_with_the_suffix_of_its_file(client: Client, tmp_path: Path) -> None:
+    place = {"store": "s"}
+    added = await call(client, "add_memory", **place, path="a/b.md", content="c")
+    assert (added["path"], (tmp_path / "stores/s/a/b.md").is_file()) == ("a/b", True)
+    assert (await get(client, "a/b.MD"))["path"] == "a/b"
+    assert (await call(client, "update_memory", **place, path="a/b.md", content="d"))["path"] == "a/b"
+    moved = await call(client, "move_memory", **place, from_path="a/b.md", to_path="c.md")
+    assert (moved["from_path"], moved["to_path"]) == ("a/b", "c")
+    (tmp_path / "stores/s/c.md.md").write_text("another")
+    assert (await content(client, "c.md"), await content(client, "c")) == ("another", "d")
+    assert (await call(client, "remove_memory", **place, path="c.md"))["path"] == "c.md"
+    assert (await call(client, "remove_memory", **place, path="c.md"))["path"] == "c"
+    await refused(client, "remove_memory", "not_found", path="c.md")
+
+
 async def test_new_names_leave_out_the_suffix_and_have_an_end(client: Client) -> None:
-    assert "'.md'" in await refused(client, "add_memory", "invalid", path="a.md", content="c")
-    await refused(client, "add_memory", "invalid", path="a.MD", content="c")
+    assert "'.md'" in await refused(client, "add_memory", "invalid", path="a.md.md", content="c")
     await refused(client, "add_memory", "invalid", path="/".join("a" * 17), content="c")
     await refused(client, "add_memory", "invalid", path="/".join(["a" * 60] * 4), content="c")
     for path in ("x" * 120, "é" * 100, "/".join("a" * 16), "Ω ß/日本語 🌱/v1.2", "console", "com10", "a'b&c"):

@@ -57,6 +57,16 @@ class StoreFolder:
 
     # Memories
 
+    def find(self, parts: Parts) -> Parts:
+        """The path of the memory that is meant: `a.md` is `a`, unless there is a memory of that very name."""
+        plain = paths.without_suffix(parts)
+        if plain == parts:
+            return parts
+        with suppress(OSError), self._memory(parts) as place:
+            place.file_status()
+            return parts
+        return plain
+
     def read(self, parts: Parts) -> tuple[str, Signature]:
         """A memory's text. Raises NotFound, and Invalid for a file too large to be one."""
         with self._translate_errors(parts), self._memory(parts) as place:

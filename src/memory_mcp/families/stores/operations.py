@@ -84,26 +84,25 @@ class Stores(StoreListings):
 
     def add(self, caller: Caller, store: str, path: str, content: str, given: Metadata) -> Added:
         """Write a new memory, with the store and the categories it needs. Raises Conflict if one is there."""
-        parts = paths.parsed(path)
-        paths.check_new(parts)
+        parts = paths.new(path)
         folder = self._access.folder(self._access.registry(caller).get_or_make(store))
         now = short_stamp(self._clock())
         metadata = Metadata(now, now, given.tags, SOURCE, given.expires_at, given.citations)
         with folder.lock():
             self._note_written(folder, parts, folder.add(parts, frontmatter.new(metadata, content)))
             self._indexes.update(caller, folder, parts[:-1], is_new=True)
-        return Added(store, path, created=True)
+        return Added(store, "/".join(parts), created=True)
 
     def get(self, caller: Caller, store: str, path: str, *, include_expired: bool) -> Memory:
         """Raises NotFound; with the code `expired` for an expired memory."""
         folder = self._access.open(caller, store)
-        parts = paths.parsed(path)
+        parts = folder.find(paths.parsed(path))
         text, seen = folder.read(parts)
         file = frontmatter.parse(text)
         if is_over(file.metadata.expires_at, self._clock()) and not include_expired:
             raise NotFound(f"{path!r} has expired. Ask with include_expired to see it.", code="expired", field="path")
         updated_at = self._access.query(caller, folder, lambda catalogue: catalogue.updated_at(parts, text, file, seen))
-        return Memory(store, path, file.content, replace(file.metadata, updated_at=updated_at))
+        return Memory(store, "/".join(parts), file.content, replace(file.metadata, updated_at=updated_at))
 
     def update(self, caller: Caller, store: str, path: str, change: FileChange, *, was: str | None = None) -> Updated:
         """Change the given fields and leave the others. Without a difference the file is not touched.
@@ -115,7 +114,8 @@ class Stores(StoreListings):
         if change.clear_expiry and change.expires_at is not None:
             raise Invalid("clear_expiry: give either this or expires_at.", field="clear_expiry")
         folder = self._access.open(caller, store)
-        parts = paths.parsed(path)
+        parts = folder.find(paths.parsed(path))
+        path = "/".join(parts)
         with folder.lock():
             for _ in range(MAX_ATTEMPTS):
                 text, seen = self._settled(folder, parts)
@@ -173,22 +173,22 @@ class Stores(StoreListings):
 
     def remove(self, caller: Caller, store: str, path: str) -> Removed:
         folder = self._access.open(caller, store)
-        parts = paths.parsed(path)
+        parts = folder.find(paths.parsed(path))
         with folder.lock():
             folder.remove(parts)
             self._indexes.update(caller, folder, parts[:-1])
-        return Removed(store, path, removed=True)
+        return Removed(store, "/".join(parts), removed=True)
 
     def move(self, caller: Caller, store: str, from_path: str, to_path: str) -> Moved:
         """Move or rename a memory, as it is. Raises Conflict if there is one already."""
-        source, target = paths.parsed(from_path, "from_path"), paths.parsed(to_path, "to_path")
-        paths.check_new(target, "to_path")
+        source, target = paths.parsed(from_path, "from_path"), paths.new(to_path, "to_path")
         folder = self._access.open(caller, store)
+        source = folder.find(source)
         with folder.lock():
             folder.move(source, target)
             self._indexes.update(caller, folder, source[:-1])
             self._indexes.update(caller, folder, target[:-1], is_new=True)
-        return Moved(store, from_path, to_path, moved=True)
+        return Moved(store, "/".join(source), "/".join(target), moved=True)
 
     def content(self, caller: Caller, store: str, path: str) -> tuple[bytes, int]:
         """A memory's whole file as it stands, and when it was last changed, in nanoseconds since 1970."""

@@ -52,6 +52,19 @@ def category(path: str | None) -> Parts:
     return parsed(path.removesuffix("/"), "category") if path else ()
 
 
+def new(path: str, field: str = "path") -> Parts:
+    """The parts of a path for a new memory, without '.md' at its end. Raises Invalid for one that not every system can
+    store."""
+    parts = without_suffix(parsed(path, field))
+    check_new(parts, field)
+    return parts
+
+
+def without_suffix(parts: Parts) -> Parts:
+    """A memory's path without the '.md' of its file."""
+    return (*parts[:-1], re.sub(r"(?i)(?<=.)\.md$", "", parts[-1]))
+
+
 def check_new(parts: Parts, field: str = "path") -> None:
     """Raises Invalid unless the name works on Linux, macOS and Windows."""
     if len(parts) > MAX_PATH_PARTS or len("/".join(parts)) > MAX_PATH_CHARS:
