@@ -5,18 +5,21 @@ import os
 import pty
 import re
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory_mcp.clients import CLIENTS, ClientProgram, Http, Machine, Stdio, jsonc, toml
-from tests import processes
+from memory_mcp.clients.profiles import PROFILES, Profile
+from tests import processes, wire
 from tests.processes import Process, environment
 from tests.wire import HELLO
 
 KEY = "mmcp_abcdefghijkl_" + "s" * 43
-CLIENTS_MD = Path(__file__).parents[2] / "docs" / "clients.md"
+README = Path(__file__).parents[2] / "README.md"
+CLIENTS_MD = README.parent / "docs" / "clients.md"
 
 
 @pytest.fixture
@@ -65,8 +68,11 @@ def test_it_shows_the_change_and_writes_nothing_without_a_yes(home: Path) -> Non
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.parametrize(("answer", "is_written"), [("y\n", True), ("n\n", False)])
-def test_a_terminal_gets_a_prompt_and_colours(home: Path, answer: str, is_written: bool) -> None:
+@pytest.mark.parametrize(
+    ("answer", "is_written", "families"),
+    [("\ny\n", True, None), ("files\ny\n", True, "stores,recall"), ("\nn\n", False, None)],
+)
+def test_a_terminal_gets_prompts_and_colours(home: Path, answer: str, is_written: bool, families: str | None) -> None:
     ours, theirs = pty.openpty()
     process = Process(["connect", "zed"], stdin=theirs, stdout=theirs, env=own(home), cwd=home)
     os.close(theirs)
@@ -83,7 +89,35 @@ def test_a_terminal_gets_a_prompt_and_colours(home: Path, answer: str, is_writte
     os.close(ours)
     assert process.wait() == (0 if is_written else 1)
     assert b"\x1b[32m" in shown
-    assert (home / ".config" / "zed" / "settings.json").exists() == is_written
+    file = home / ".config" / "zed" / "settings.json"
+    assert file.exists() == is_written
+    if is_written:
+        [entry] = json.loads(file.read_text())["context_servers"].values()
+        assert entry["args"][-2:] == (["--families", families] if families else entry["args"][-2:])
+        assert ("--families" in entry["args"]) == (families is not None)
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=list(PROFILES))
+def test_a_profile_starts_a_server_with_as_many_tools_as_the_readme_says(
+    home: Path, tmp_path: Path, profile: Profile
+) -> None:
+    run_json(home, "cursor", "--yes", "--profile", profile.name, "--data-dir", str(tmp_path / "data"))
+    entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["memory"]
+    with closing(wire.Stdio.start(tmp_path / "data", *profile.arguments)) as server:
+        tools = server.ask("tools/list")["result"]["tools"]
+    assert entry["args"][-len(profile.arguments) or len(entry["args"]) :] == list(profile.arguments)
+    shown = [tool for tool in tools if tool["_meta"].get("ui", {}).get("visibility") != ["app"]]
+    size = round(len(json.dumps(shown, separators=(",", ":"))) / 4)
+    [row] = [line for line in README.read_text().splitlines() if line.startswith(f"| `{profile.name}` |")]
+    _, _, count, tokens = (cell.strip() for cell in row.strip("|").split("|"))
+    assert int(count) == len(shown)
+    assert abs(int(tokens.replace(",", "")) - size) <= 150, size
+
+
+def test_a_profile_does_not_go_with_a_running_server(home: Path) -> None:
+    done = run(home, "cursor", "--yes", "--http", "http://127.0.0.1:8765", "--profile", "notes")
+    assert done.returncode == 2
+    assert "keys create --families" in done.stderr
 
 
 def test_connecting_twice_changes_nothing_and_undo_restores(home: Path) -> None:

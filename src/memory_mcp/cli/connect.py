@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import platformdirs
 import typer
 from rich.console import Console
+from rich.prompt import Prompt
 from rich.table import Table
 from rich.text import Text
 
@@ -19,12 +20,22 @@ from memory_mcp.cli.common import AsJson, DataDir, print_json, report_as_usage_e
 from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Http
 from memory_mcp.clients.model import NAME, Machine, Way, own_command, this_machine
 from memory_mcp.clients.operations import ClientStatus, Plan
+from memory_mcp.clients.profiles import PROFILES, Profile
 from memory_mcp.errors import Invalid
+from memory_mcp.families.registry import FAMILIES, chosen
+from memory_mcp.server import schemas
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
-EPILOG = (
-    "Examples: memory-mcp connect · memory-mcp connect claude-code · memory-mcp connect cursor --project · memory-mcp \
-connect codex --http http://127.0.0.1:8765 --key - --yes · memory-mcp connect zed --undo"
+EPILOG = "Examples: " + " · ".join(
+    f"memory-mcp connect{example}"
+    for example in (
+        "",
+        " claude-code",
+        " cursor --project",
+        " vscode --profile notes",
+        " codex --http http://127.0.0.1:8765 --key - --yes",
+        " zed --undo",
+    )
 )
 
 
@@ -45,6 +56,15 @@ RawKey = Annotated[
 Name = Annotated[str, typer.Option("--name", help="The name of this server in the client.")]
 InProject = Annotated[bool, typer.Option("--project", help="Write the current folder's configuration, not the user's.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Replace another server of that name.")]
+ChosenProfile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="|".join(PROFILES),
+        help="Which tools the client gets. Fewer of them take fewer tokens of each conversation.",
+        autocompletion=lambda: list(PROFILES),
+    ),
+]
 Undo = Annotated[bool, typer.Option("--undo", help="Restore the configuration as it was before.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -57,6 +77,7 @@ def connect(
     name: Name = NAME,
     project: InProject = False,
     replace: Replace = False,
+    profile: ChosenProfile = None,
     undo: Undo = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -72,22 +93,23 @@ def connect(
         _list(connections.all(), as_json=as_json)
         return
     with report_as_usage_error():
-        chosen = _client(client)
-        way = _way(http, key, data_dir, yes=yes or dry_run)
+        program = _client(client)
+        is_interactive = not (yes or dry_run or undo or as_json) and http is None and sys.stdin.isatty()
+        way = _way(http, key, data_dir, _profile(profile, is_interactive=is_interactive), yes=yes or dry_run)
         _check_name(name)
         if as_json and not (yes or dry_run):
             raise Invalid("Give --yes or --dry-run with --json, which asks no questions.")
     if undo:
-        plan = connections.plan_undo(chosen, name, in_project=project)
+        plan = connections.plan_undo(program, name, in_project=project)
     else:
-        plan = connections.plan(chosen, way, name, in_project=project, replacing=replace)
+        plan = connections.plan(program, way, name, in_project=project, replacing=replace)
     if as_json:
         copy = connections.apply(plan) if plan.is_change and not dry_run else None
         print_json(_shown(plan, copy, written=plan.is_change and not dry_run))
         return
     is_done = _ask_and_apply(connections, plan, dry_run=dry_run, yes=yes)
     if is_done and not undo:
-        for hint in _hints(chosen, way, machine, in_project=project):
+        for hint in _hints(program, way, machine, in_project=project):
             typer.echo(hint)
 
 
@@ -196,11 +218,32 @@ def _client(wanted: str) -> ClientProgram:
         raise Invalid(f"There is no client named {wanted}. There are {', '.join(CLIENTS)}.") from exc
 
 
-def _way(http: str | None, key: str | None, data_dir: Path | None, *, yes: bool) -> Way:
+def _profile(wanted: str | None, *, is_interactive: bool) -> Profile | None:
+    if wanted is None:
+        return _ask_profile() if is_interactive else None
+    if wanted not in PROFILES:
+        raise Invalid(f"There is no profile named {wanted}. There are {', '.join(PROFILES)}.")
+    return PROFILES[wanted]
+
+
+def _ask_profile() -> Profile:
+    table = Table(box=None)
+    for column in ("profile", "for", "tools", "tokens"):
+        table.add_column(column, justify="right" if column in ("tools", "tokens") else "left")
+    for profile in PROFILES.values():
+        tools, tokens = schemas.list_size(chosen(FAMILIES, profile.families).values())
+        table.add_row(profile.name, profile.purpose, str(tools), f"about {round(tokens, -2):,}")
+    Console().print(table)
+    return PROFILES[Prompt.ask("Which tools does it get?", choices=list(PROFILES), default="everything")]
+
+
+def _way(http: str | None, key: str | None, data_dir: Path | None, profile: Profile | None, *, yes: bool) -> Way:
     if http is None:
         if key is not None:
             raise Invalid("--key goes with --http URL: a server that the client starts itself needs none.")
-        return own_command(*_data_dir(data_dir))
+        return own_command(*_data_dir(data_dir), *(profile.arguments if profile else ()))
+    if profile is not None:
+        raise Invalid("--profile cannot be used with --http: there the key decides (`keys create --families`).")
     parts = urlsplit(http)
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise Invalid(f"--http takes a URL such as http://127.0.0.1:8765, not {http}.")
