@@ -14,6 +14,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "errors",
         "caller",
         "clock",
+        "time_spans",
         "cancellation",
         "progress",
         "changes",
@@ -26,7 +27,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
     },
     {"engines.__init__", "engines.files", "engines.isolation", "engines.sqlite", "engines.chdb"},
     {"search", "embedding", "access", "sessions", "sync", "clients", "search_index"},
-    {"families.__init__", "families.family", "families.context", "families.maintenance"},
+    {"families.__init__", "families.texts", "families.family", "families.context", "families.maintenance"},
     FAMILIES,
     {"families.recall", "importers", "maintenance"},  # they span the families
     {"families.registry"},

@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from memory_mcp.caller import parse_scopes
 from memory_mcp.errors import Invalid
+from memory_mcp.time_spans import zone_name
 from memory_mcp.validation import sentence
 
 ENV_PREFIX = "MEMORY_MCP_"
@@ -96,10 +97,11 @@ class Settings(BaseModel):
         "business 600, enterprise any number.",
     )
     session_id: str | None = Field(
+        None, min_length=1, max_length=128, description="The stdio client's session id. The default is a random one."
+    )
+    timezone: Annotated[str, AfterValidator(zone_name)] | None = Field(
         None,
-        min_length=1,
-        max_length=128,
-        description="The stdio client's session id. The default is a random one.",
+        description="Zone of times without one, in searches, such as Europe/Berlin. The default is the system's.",
     )
     session_persist: bool = Field(
         False, description="Keep a session's memories when its connection closes. For debugging."

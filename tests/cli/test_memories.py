@@ -153,7 +153,7 @@ def test_bad_usage_exits_with_two(here: Path, arguments: list[str]) -> None:
 
 
 def test_search_prints_notices(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Recall, "recall", lambda *_: Recalled([], [], [], "3 more did not fit."))
+    monkeypatch.setattr(Recall, "recall", lambda *_: Recalled([], [], [], notice="3 more did not fit."))
     assert not left_with("search", "teapot")
     assert capsys.readouterr() == ("Nothing matches.\n", "3 more did not fit.\n")
 

@@ -16,7 +16,7 @@ from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.sqlite.migrations import Migration, Schema
 from memory_mcp.errors import AppError, NotFound
 from memory_mcp.families.context import Context
-from memory_mcp.families.family import Arguments, Call, Family, Group, LastWrite, Text
+from memory_mcp.families.family import Arguments, Call, Family, LastWrite
 from memory_mcp.families.maintenance import (
     ExportFolder,
     FamilyMaintenance,
@@ -30,6 +30,7 @@ from memory_mcp.families.recall.latest import latest
 from memory_mcp.families.recall.overview import overview
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.registry import STORING, with_recall
+from memory_mcp.families.texts import Group, Text
 from memory_mcp.maintenance import Export, read_export
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.sessions import Connection, Session

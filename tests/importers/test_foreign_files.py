@@ -8,6 +8,7 @@ from memory_mcp.app import App
 from memory_mcp.families.graph.model import Entity, Relation
 from memory_mcp.families.notes.model import CreatedCursor, Filter, Note, NoteQuery
 from memory_mcp.importers.model import Format
+from memory_mcp.time_spans import Span
 from tests.importers.conftest import ME, move, outcome
 from tests.importers.foreign_tools import FOREIGN
 
@@ -57,7 +58,7 @@ def test_mcp_memory_service_becomes_notes_with_their_dates_tags_and_metadata(app
     assert found["The staging key was rotated."].metadata["ticket"] == {"id": 7}
     assert "This one is deleted again." not in found
     assert [problem.why for problem in report.problems] == ["It is deleted there."]
-    of_2023 = NoteQuery("", Filter(created_before="2024-01-01T00:00:00.000Z"))
+    of_2023 = NoteQuery("", Filter(created=Span(before="2024-01-01T00:00:00.000Z")))
     assert [hit.title for hit in app.notes.reader.search(ME, of_2023).memories] == ["Deploys go out on Tuesdays."]
     assert app.notes.reader.search(ME, NoteQuery("staging key")).memories
 

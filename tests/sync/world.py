@@ -20,6 +20,7 @@ from memory_mcp.access import Limits, Tenants
 from memory_mcp.access.model import Allowance
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import Change, Changes
+from memory_mcp.clock import utc_now
 from memory_mcp.embedding import Embedders
 from memory_mcp.embedding.choice import Options
 from memory_mcp.engines.sqlite import Database
@@ -31,6 +32,7 @@ from memory_mcp.sync import node as nodes
 from memory_mcp.sync.hub_client import Forked, HubClient
 from memory_mcp.sync.node import ExchangeResult, Sync
 from memory_mcp.sync.protocol import FORKED
+from memory_mcp.time_spans import TimeReader
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 URL = "http://hub.test"
@@ -257,7 +259,7 @@ class Node:
         opening = partial(self._database)
         self._files = Tenants(self.folder, self.path, opening)
         options = Options("none", None, "", "", None, self.folder)
-        self.notes = Notes(self._files, SilentChanges(), Embedders(options))
+        self.notes = Notes(self._files, SilentChanges(), Embedders(options), TimeReader(utc_now))
         self.sync = Sync(
             lambda user: self.folder, self.notes.transfer.replica, lambda: world.now_ms, lambda seconds: None
         )

@@ -19,6 +19,7 @@ from memory_mcp.errors import Unavailable
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.sessions import Sessions
 from memory_mcp.settings import Settings
+from memory_mcp.time_spans import TimeReader
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,10 @@ class Context:
     served: frozenset[str]  # the names of the families that are switched on
     opened: dict[str, OpenFamily[Any]] = field(default_factory=dict)  # by name: the families before this one
     new_files_dir: Path | None = None  # where missing databases are created, if not in the data directory
+
+    @property
+    def times(self) -> TimeReader:
+        return TimeReader(self.clock, self.settings.timezone)
 
     def folder_of(self, user: str) -> Path:
         return folder_of(self.settings.data_dir, user)

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families.texts import Group, Match, Purge, TextQuery
 from memory_mcp.names import check_readable
 from memory_mcp.progress import ReportProgress, report_nothing
 
@@ -182,63 +183,12 @@ class Template:
 
 
 @dataclass(frozen=True)
-class Text:
-    """One thing a family keeps, as one search over everything reads it."""
-
-    ref: str  # the address or path that opens it
-    title: str  # as it is shown
-    content: str
-    tags: tuple[str, ...] = ()
-    name: str | None = None  # what it is found by beside its content, where that is not the title
-
-
-@dataclass(frozen=True)
 class LastWrite:
     """When one thing that a family keeps was last written."""
 
     ref: str  # the address or path that opens it
     title: str
     at: str  # ISO 8601
-
-
-@dataclass(frozen=True)
-class Group:
-    """Some of a family's texts: those of a store, a project, a portal."""
-
-    name: str
-    versions: Callable[[], Mapping[str, str]]
-    """By the key of each text, something that changes whenever the text does. May take a while."""
-    texts: Callable[[Sequence[str]], Iterable[Text | None]]
-    """The texts of some keys; None of one that is gone by now."""
-    version: str | None = None  # that of the whole group, where it is known without looking at each
-
-
-Groups = Callable[[Caller], Iterable[Group]]
-"""All that a family keeps for a caller."""
-
-Purge = Callable[[Caller, str], None]
-"""Of a caller and the name of a group that texts were deleted from."""
-
-
-@dataclass(frozen=True)
-class TextQuery:
-    """What one search over everything looks for in a family."""
-
-    query: str
-    tags: tuple[str, ...]
-    limit: int
-
-
-@dataclass(frozen=True)
-class Match:
-    """What one family found, before it is ranked among the others' matches."""
-
-    ref: str
-    title: str
-    snippet: str
-    score: float
-    cosine: float | None
-    lexical: float | None
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class SearchIndex:
         with self._file(user) as file:
             vector = self._query_vector(file.db, query.text)
             with file.db.read() as tx:
-                allowed = texts.allowed(tx, query.group_prefix, query.tags)
+                allowed = texts.allowed(tx, query.group_prefix, query.tags, query.created)
                 search = HybridSearch(
                     self._files.tables, file.vectors, query.text, vector, allowed, query.limit, query.is_confined
                 )
@@ -62,8 +62,9 @@ class SearchIndex:
                 score=hybrid_search.score(parts[seq]),
                 cosine=parts[seq][0],
                 lexical=parts[seq][1],
+                facts=facts,
             )
-            for seq, (ref, label, title, content) in zip(best, rows, strict=True)
+            for seq, (ref, label, title, content, facts) in zip(best, rows, strict=True)
         ]
 
     def _query_vector(self, db: Database, text: str) -> QueryVector | None:
@@ -101,7 +102,13 @@ class SearchIndex:
                 words.optimize(tx, self._files.tables)
             file.db.truncate_wal()
 
-    def ids(self, user: str, group: str) -> set[str]:
+    def has_undated(self, user: str, group_prefix: str) -> bool:
+        """Whether a text in these groups has no time."""
+        with self._file(user) as file, file.db.read() as tx:
+            return texts.has_undated(tx, group_prefix)
+
+    def ids(self, user: str, group: str) -> dict[str, bool]:
+        """The ids of a group's texts, and whether the facts of each are known."""
         with self._file(user) as file, file.db.read() as tx:
             return texts.ids_in(tx, group)
 

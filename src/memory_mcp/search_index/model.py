@@ -2,6 +2,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.engines.sqlite import Read
+from memory_mcp.search.text_facts import UNKNOWN, TextFacts
+from memory_mcp.time_spans import ANY_TIME, Span
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class IndexText:
     title: str  # what is searched as its title
     content: str
     tags: tuple[str, ...] = ()
+    facts: TextFacts = UNKNOWN  # its times precise, in UTC
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class IndexQuery:
     group_prefix: str  # only texts of groups whose name starts with it
     tags: tuple[str, ...] = ()  # only texts that have all of these
     limit: int = 20
+    created: Span = ANY_TIME  # only texts of this span
     is_confined: bool = False  # scores depend on nothing outside of those groups
 
 
@@ -46,3 +50,4 @@ class IndexHit:
     score: float
     cosine: float | None  # None: no vectors were compared
     lexical: float | None
+    facts: TextFacts

@@ -22,7 +22,19 @@ from tests.conftest import Clock, connected
 
 NOON = "2030-01-01T12:00:00.000Z"
 CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
-HIT = {"id", "title", "snippet", "tags", "importance", "last_referenced_at", "score", "score_breakdown"}
+HIT = {
+    "namespace",
+    "created_at",
+    "updated_at",
+    "id",
+    "title",
+    "snippet",
+    "tags",
+    "importance",
+    "last_referenced_at",
+    "score",
+    "score_breakdown",
+}
 LIST_CHANGED = "the list"
 
 

@@ -21,9 +21,10 @@ async def recall(client: Client, query: str, **more: Any) -> dict[str, Any]:
 
 
 def checked(answer: dict[str, Any]) -> dict[str, Any]:
-    assert set(answer) - {"notice"} == {"hits", "searched", "incomplete"}
+    assert set(answer) - {"notice", "searched_span"} == {"hits", "searched", "incomplete"}
     for hit in answer["hits"]:
-        assert set(hit) == {"family", "ref", "title", "snippet", "score", "why"}
+        facts = {"created_at", "updated_at"}
+        assert set(hit) - {"namespace", "source"} == {"family", "ref", "title", "snippet", "score", "why"} | facts
         assert hit["family"] in answer["searched"]
         assert 0 <= hit["score"] <= 1
         assert hit["why"] in WHY

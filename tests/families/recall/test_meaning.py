@@ -7,8 +7,8 @@ from typing import Any
 import apsw
 import pytest
 
-from memory_mcp.families.family import Match
 from memory_mcp.families.recall.operations import RANK_SHARE, fused
+from memory_mcp.families.texts import Match
 from memory_mcp.search import ranking
 from tests.embedding.fake_service import FakeService, running_service
 from tests.embedding.running import Server, needs_model, server, shorten_timeouts

@@ -10,7 +10,7 @@ from memory_mcp.engines.sqlite import Database, Read, Write
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.engines.sqlite.pending_index import read_indexed
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families.family import Group, LastWrite, Text, within_budget
+from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.graph import answers, storage
 from memory_mcp.families.graph.files import OpenFile
 from memory_mcp.families.graph.model import (
@@ -32,7 +32,9 @@ from memory_mcp.families.graph.model import (
     ref_of,
 )
 from memory_mcp.families.graph.projects import ProjectOperations, check_name
+from memory_mcp.families.texts import Group, Text
 from memory_mcp.search import word_search
+from memory_mcp.search.text_facts import TextFacts
 from memory_mcp.sessions import Session, Sessions
 
 MAX_WORD_HITS = 200  # entities that words find
@@ -180,7 +182,8 @@ class Graph(ProjectOperations):
             for name in names:
                 entity = known.get(name)
                 lines = [entity.entity_type, *storage.observations(tx, entity.id)] if entity else []
-                yield Text(ref_of(project, name), name, "\n".join(lines)) if entity else None
+                facts = TextFacts(entity.created_at, entity.updated_at) if entity else TextFacts()
+                yield Text(ref_of(project, name), name, "\n".join(lines), facts=facts) if entity else None
 
     def sight(self, caller: Caller, project: str, limit: int) -> GraphView:
         """The best connected entities of a project and the relations among them, as a picture shows them."""

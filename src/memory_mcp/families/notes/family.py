@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.caller import Caller
 from memory_mcp.engines.sqlite.database_kind import is_id
 from memory_mcp.families.context import Context
-from memory_mcp.families.family import Call, Family, Match, TextQuery
+from memory_mcp.families.family import Call, Family
 from memory_mcp.families.notes import prompts, resources
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Filter, NoteQuery
 from memory_mcp.families.notes.operations import Notes
 from memory_mcp.families.notes.schema import NOTES_FILE
+from memory_mcp.families.texts import Match, TextQuery
+from memory_mcp.search.text_facts import TextFacts
 
 if TYPE_CHECKING:
     from memory_mcp.families.maintenance import FamilyMaintenance
 
 
 def _open(context: Context) -> Notes:
-    notes = Notes(context.tenants(NOTES_FILE), context.changes, context.embedders)
+    notes = Notes(context.tenants(NOTES_FILE), context.changes, context.embedders, context.times)
     context.before_close(notes.index_merge.merge)
     return notes
 
@@ -41,11 +43,14 @@ def _open_reference(call: Call[Notes], ref: str) -> Any:
 
 def _search(call: Call[Notes], wanted: TextQuery) -> Iterator[Match]:
     """By the notes' own search index."""
-    query = NoteQuery(wanted.query, Filter(tags=wanted.tags), limit=wanted.limit)
+    query = NoteQuery(wanted.query, Filter(tags=wanted.tags, created=wanted.created), limit=wanted.limit)
     found, _ = call.operations.reader.hits(call.caller, query)
     for hit in found:
-        reasons = hit.score_breakdown
-        yield Match(note_uri(hit.id), hit.title, hit.snippet, hit.score, reasons.cosine, reasons.lexical)
+        cosine, lexical = (reasons.cosine, reasons.lexical) if (reasons := hit.score_breakdown) else (None, None)
+        yield Match(
+            *(note_uri(hit.id), hit.title, hit.snippet, hit.score, cosine, lexical),
+            facts=TextFacts(hit.created_at, hit.updated_at, hit.namespace, hit.source),
+        )
 
 
 def _load_maintenance() -> "FamilyMaintenance[Notes]":

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from memory_mcp.families.family import LEFT_OUT, Notice
+from memory_mcp.families.texts import SearchedSpan
 from memory_mcp.search.ranking import DEFAULT_IMPORTANCE
+from memory_mcp.time_spans import ANY_TIME, Span
 
 Source = Literal["mcp", "ui", "import", "sync"]
 Mode = Literal["hybrid", "lexical", "semantic"]
@@ -117,8 +119,7 @@ class Filter:
     tags: tuple[str, ...] = ()
     min_importance: float = 0.0
     source: Source | None = None
-    created_after: str | None = None  # from this instant on
-    created_before: str | None = None  # until just before this one
+    created: Span = ANY_TIME  # when
     title: str | None = None  # the whole of it, as [[wikilinks]] compare it
 
     @property
@@ -154,6 +155,7 @@ class NoteQuery:
     mode: Mode = "hybrid"
     limit: int = 20
     offset: int = 0  # hits to pass over
+    has_details: bool = True  # each hit has the parts of its score
 
     @property
     def end(self) -> int:
@@ -243,9 +245,13 @@ class NoteHit:
     snippet: str
     tags: list[str]
     importance: float
+    namespace: str
+    created_at: str
+    updated_at: str
     last_referenced_at: str | None
     score: float
-    score_breakdown: Breakdown
+    score_breakdown: Annotated[Breakdown | None, LEFT_OUT]
+    source: Annotated[Source, Field(exclude=True)]  # for recall
     superseded_by: Annotated[str | None, LEFT_OUT, Field(description="A newer note replaces this one.")] = None
 
 
@@ -254,6 +260,7 @@ class NoteHits:
     memories: list[NoteHit]
     total: Annotated[int | None, LEFT_OUT, Field(description="How many fit the filter; without a query only.")] = None
     next_offset: NextOffset = None
+    searched_span: SearchedSpan = None
     notice: Notice = None
 
 

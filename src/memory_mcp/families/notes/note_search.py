@@ -92,9 +92,13 @@ class NoteSearch:
             snippet=hybrid_search.snippet(self.query.query, stored.own_title, note.content, ranked.nearest_part),
             tags=note.tags,
             importance=note.importance,
+            namespace=note.namespace,
+            created_at=note.created_at,
+            updated_at=note.updated_at,
             last_referenced_at=note.last_referenced_at,
             score=ranked.score,
             score_breakdown=Breakdown(*ranked.parts),
+            source=note.source,
             superseded_by=note.superseded_by,
         )
 

@@ -13,10 +13,11 @@ from memory_mcp.families.notes.storage import index
 from memory_mcp.families.notes.transfer import NoteTransfer
 from memory_mcp.families.notes.writer import NoteWriter
 from memory_mcp.search_index import IndexFiles
+from memory_mcp.time_spans import TimeReader
 
 
 class Notes:
-    def __init__(self, tenants: Tenants, changes: Changes, embedders: Embedders) -> None:
+    def __init__(self, tenants: Tenants, changes: Changes, embedders: Embedders, times: TimeReader) -> None:
         notify = partial(changes.publish_topic, topic=VECTORS)
         self._files = IndexFiles(tenants, embedders, index.TABLES, index.texts_to_embed, notify)
         events = NoteEvents(changes, self._files)
@@ -24,6 +25,7 @@ class Notes:
         self.reader = NoteReader(self._files, events)
         self.transfer = NoteTransfer(self._files, events)
         self.worker = self._files.worker
+        self.times = times
         self.index_merge = IndexMerge(index.TABLES.words, tenants.opened)
         changes.listen(self.index_merge.merge_if_due)
 

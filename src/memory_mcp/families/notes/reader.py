@@ -32,6 +32,7 @@ from memory_mcp.families.notes.model import (
 from memory_mcp.families.notes.result_limits import cut, cut_links, cut_neighbors, size
 from memory_mcp.families.notes.storage import counts, index, links, lists, notes
 from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.texts import searched
 from memory_mcp.search import snippets
 from memory_mcp.search_index import IndexFiles
 from memory_mcp.search_index.storage import vectors
@@ -93,8 +94,11 @@ class NoteReader:
         known = query.offset + len(hits)
         part = cut(hits, size, offset=query.offset, total=known + has_more, limit=len(hits))
         total = None if query.query else self._count(caller, query.filter)
+        shown = part.shown if query.has_details else [replace(hit, score_breakdown=None) for hit in part.shown]
         notices = [notice, part.notice]
-        return NoteHits(part.shown, total, part.next_offset, " ".join(filter(None, notices)) or None)
+        return NoteHits(
+            shown, total, part.next_offset, searched(query.filter.created), " ".join(filter(None, notices)) or None
+        )
 
     def hits(self, caller: Caller, query: NoteQuery) -> tuple[list[NoteHit], str | None]:
         """The same, all of them, and a notice about the search."""

@@ -1,10 +1,9 @@
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from memory_mcp.caller import Scope
-from memory_mcp.clock import instant, is_date, precise_stamp
+from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.errors import Invalid
 from memory_mcp.families.family import AS_WHOLE, READABLE, Arguments, Call
 from memory_mcp.families.notes.family import notes as notes
@@ -42,7 +41,6 @@ Namespace = Annotated[str, Field(max_length=MAX_NAMESPACE_CHARS)]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
 Importance = Annotated[float, Field(ge=0, le=1)]
 Moment = Annotated[str, Field(min_length=1, max_length=64)]
-LAST_INSTANT = datetime.max.replace(tzinfo=UTC)
 Limit = Annotated[int, Field(ge=1, le=100), AS_WHOLE]
 Count = Annotated[int, Field(ge=1, le=10**12), AS_WHOLE]
 Offset = Annotated[int, Field(ge=0, le=10**6), AS_WHOLE]
@@ -57,8 +55,9 @@ class MemorySearch(Arguments):
     min_importance: Importance = 0
     source: Source | None = None
     search_mode: Mode = "hybrid"
-    created_after: Moment | None = Field(None, description="ISO 8601; a date alone is that day's start.")
-    created_before: Moment | None = Field(None, description="ISO 8601; a date alone includes that day.")
+    created_after: Moment | None = Field(None, description="ISO 8601 or words: last week, since Monday, in May.")
+    created_before: Moment | None = Field(None, description="The same; with all of the day or month it names.")
+    details: bool = Field(True, description="false: no score_breakdown.")
 
 
 @notes.tool(MemorySearch, answers=NoteHits, title="Search notes", needs=Scope.READ, idempotent=True)
@@ -69,10 +68,13 @@ def memory_search(call: Call[Notes], arguments: MemorySearch) -> NoteHits:
         tags=_tags("tags", arguments.tags),
         min_importance=arguments.min_importance,
         source=arguments.source,
-        created_after=_moment("created_after", arguments.created_after),
-        created_before=_moment("created_before", arguments.created_before, whole_day=True),
+        created=call.operations.times.span(
+            arguments.created_after, arguments.created_before, "created_after", "created_before"
+        ),
     )
-    query = NoteQuery(arguments.query.strip(), chosen, arguments.search_mode, arguments.limit, arguments.offset)
+    query = NoteQuery(
+        *(arguments.query.strip(), chosen, arguments.search_mode, arguments.limit, arguments.offset, arguments.details)
+    )
     return call.operations.reader.search(call.caller, query)
 
 
@@ -313,16 +315,13 @@ def _own_tags(field: str, names: list[str]) -> tuple[str, ...]:
     return tags
 
 
-def _moment(field: str, text: str | None, *, whole_day: bool = False) -> str | None:
-    """An instant in UTC. A date alone is the start of the day or, with `whole_day`, of the next day."""
+def _moment(field: str, text: str | None) -> str | None:
+    """An instant in UTC. A date alone is the start of the day."""
     if text is None:
         return None
     try:
-        moment = instant(text)
+        return precise_stamp(instant(text))
     except ValueError as exc:
         raise Invalid(
             f"{field} must be an ISO 8601 date or time such as 2026-04-27 or 2026-04-27T14:00:00Z.", field=field
         ) from exc
-    if whole_day and is_date(text):
-        moment += min(timedelta(days=1), LAST_INSTANT - moment)
-    return precise_stamp(moment)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from memory_mcp.caller import Caller
 from memory_mcp.engines.chdb import sandbox
 from memory_mcp.families.context import Context
-from memory_mcp.families.family import Family, LastWrite, Purge
+from memory_mcp.families.family import Family, LastWrite
 from memory_mcp.families.portals import resources, search_texts
 from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.model import VIEWER
 from memory_mcp.families.portals.opening import create_portals
 from memory_mcp.families.portals.operations import Portals
+from memory_mcp.families.texts import Purge
 
 if TYPE_CHECKING:
     from memory_mcp.families.maintenance import FamilyMaintenance

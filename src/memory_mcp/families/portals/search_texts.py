@@ -6,12 +6,13 @@ from contextlib import suppress
 from hashlib import blake2b
 
 from memory_mcp.caller import Caller
-from memory_mcp.families.family import Group, Text
 from memory_mcp.families.portals import storage
 from memory_mcp.families.portals.address import Address, RowRange
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.model import METADATA, Column, Record, Table
 from memory_mcp.families.portals.operations import Portals
+from memory_mcp.families.texts import Group, Text
+from memory_mcp.search.text_facts import TextFacts
 
 MAX_ROWS_PER_TABLE = 2000  # of each table: the newest, where it has a time; fewer where the engine cuts large ones off
 MAX_TITLE_CHARS = 80
@@ -27,19 +28,20 @@ class PortalTexts:
         self._texts: dict[str, Text] = {}
 
     def versions(self) -> dict[str, str]:
-        """A row is what it says: its key is all there is to its version."""
+        """A row is its text, and the time of the newest with this text."""
         _, tables = self._portals.described(self._caller, self._folder.address)
         for table in tables:
             if table.name != METADATA:
-                self._texts |= dict(self._rows(table))
-        return dict.fromkeys(self._texts, "")
+                for key, text in self._rows(table):
+                    self._texts.setdefault(key, text)
+        return {key: text.facts.created_at or "" for key, text in self._texts.items()}
 
     def texts(self, keys: Sequence[str]) -> Iterator[Text | None]:
         return map(self._texts.get, keys)
 
     def _rows(self, table: Table) -> Iterator[tuple[str, Text]]:
-        at = self._folder.address
-        address = Address(at.namespace, at.portal, table.name)
+        folder = self._folder.address
+        address = Address(folder.namespace, folder.portal, table.name)
         moment = storage.time_column(table)
         newest = RowRange(limit=MAX_ROWS_PER_TABLE, order=f"-{moment}" if moment else None)
         names = [column.name for column in table.columns if _is_text(column)]
@@ -50,7 +52,9 @@ class PortalTexts:
                 title = f"{table.name}: {' '.join(texts[0].split())}"[:MAX_TITLE_CHARS]
                 content = "\n".join(texts)
                 key = f"{table.name} {blake2b(content.encode(), digest_size=12).hexdigest()}"
-                yield key, Text(f"{address.portal_uri}/{table.name}", title, content, name=table.name)
+                at = str(row[moment]) if moment and row[moment] else None
+                facts = TextFacts(at, at, namespace=address.namespace)
+                yield key, Text(f"{address.portal_uri}/{table.name}", title, content, name=table.name, facts=facts)
 
 
 def group_name(address: Address) -> str:

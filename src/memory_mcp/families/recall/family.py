@@ -7,10 +7,11 @@ from typing import Any
 from memory_mcp.caller import Caller
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.families.context import Context
-from memory_mcp.families.family import Call, Family, Groups, Match, OpenFamily, TextQuery
+from memory_mcp.families.family import Call, Family, OpenFamily
 from memory_mcp.families.recall.index import RecallIndex
 from memory_mcp.families.recall.operations import Recall
 from memory_mcp.families.recall.tools import add_tools
+from memory_mcp.families.texts import Groups, Match, TextQuery
 from memory_mcp.search_index import SCHEMA, SearchIndex
 from memory_mcp.sessions import Session
 
@@ -50,7 +51,9 @@ def _open(context: Context) -> Recall:
             if name in groups or one.family.search
         },
         follow={name: partial(index.follow, family=name, groups=groups[name]) for name in served if name in groups},
+        has_undated=index.has_undated,
         worker=search_index.worker,
+        times=context.times,
         stop=index.stop,
     )
 

@@ -5,11 +5,13 @@ The file is a cache: each recall updates it first.
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 
 from memory_mcp.caller import Caller
+from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.errors import AppError, Unavailable
-from memory_mcp.families.family import Group, Groups, Match, Text, TextQuery
+from memory_mcp.families.texts import Group, Groups, Match, Text, TextQuery
 from memory_mcp.search_index import IndexQuery, IndexRecreated, IndexText, SearchIndex
 from memory_mcp.search_index.index import REBUILDING
 
@@ -41,13 +43,22 @@ class RecallIndex:
         generation = self._index.generation(caller.user)
         if self._followed.get((caller.user, family), generation) != generation:
             raise Unavailable(REBUILDING)
-        # A group's name is like portals/NAMESPACE/PORTAL.
-        prefix = f"{family}/{caller.confined_to}/" if caller.is_confined else f"{family}/"
-        query = IndexQuery(wanted.query, prefix, wanted.tags, wanted.limit, is_confined=caller.is_confined)
+        query = IndexQuery(
+            wanted.query,
+            _prefix(caller, family),
+            wanted.tags,
+            wanted.limit,
+            wanted.created,
+            is_confined=caller.is_confined,
+        )
         return [
-            Match(hit.ref, hit.label, hit.snippet, hit.score, hit.cosine, hit.lexical)
+            Match(hit.ref, hit.label, hit.snippet, hit.score, hit.cosine, hit.lexical, hit.facts)
             for hit in self._index.search(caller.user, query)
         ]
+
+    def has_undated(self, caller: Caller, family: str) -> bool:
+        """Whether a text of a family has no time."""
+        return self._index.has_undated(caller.user, _prefix(caller, family))
 
     def purge(self, caller: Caller, name: str, *, family: str, groups: Groups) -> None:
         """Erase indexed texts of a group that its family has deleted from the disk."""
@@ -57,7 +68,7 @@ class RecallIndex:
         indexed = self._index.ids(caller.user, group_name)
         group = next((one for one in groups(caller) if one.name == name), None) if indexed else None
         wanted = {_id(group_name, key, version) for key, version in group.versions().items()} if group else set()
-        if gone := indexed - wanted:
+        if gone := indexed.keys() - wanted:
             self._index.set_group_version(caller.user, group_name, None)
             self._delete(caller, gone)
             self._index.erase_deleted(caller.user)
@@ -89,9 +100,9 @@ class RecallIndex:
         # Read the indexed ids before the wanted ones: texts that another process adds in between are left to it.
         indexed = self._index.ids(user, group_name)
         wanted = {_id(group_name, key, version): key for key, version in group.versions().items()}
-        gone = indexed - wanted.keys()
+        gone = indexed.keys() - wanted.keys()
         former = gone if len(gone) <= MAX_FORMER_TEXTS else ()
-        missing = [(id_, key) for id_, key in wanted.items() if id_ not in indexed]
+        missing = [(id_, key) for id_, key in wanted.items() if not indexed.get(id_)]
         for batch in _batches(_texts(group, missing)):
             self._check_stopping()
             self._index.add(user, group_name, batch, former)
@@ -118,6 +129,11 @@ class RecallIndex:
             raise Unavailable("The server stops.")
 
 
+def _prefix(caller: Caller, family: str) -> str:
+    """The start of the names of the groups that a caller may see: a group's name is like portals/NAMESPACE/PORTAL."""
+    return f"{family}/{caller.confined_to}/" if caller.is_confined else f"{family}/"
+
+
 def _id(group_name: str, key: str, version: str) -> str:
     """The id of one version of a text: a changed text gets another entry."""
     return blake2b(f"{group_name}\n{key}\n{version}".encode(), digest_size=16).hexdigest()
@@ -140,7 +156,16 @@ def _index_text(id_: str, text: Text) -> IndexText:
         title=text.name or text.title,
         content=text.content[:MAX_TEXT_CHARS] or text.title,
         tags=tuple(text.tags),
+        facts=replace(text.facts, created_at=_stamp(text.facts.created_at), updated_at=_stamp(text.facts.updated_at)),
     )
+
+
+def _stamp(time: str | None) -> str | None:
+    """A time in a form that can be compared; None for one that cannot be read."""
+    try:
+        return precise_stamp(instant(time)) if time else None
+    except ValueError:
+        return None
 
 
 def _batches(texts: Iterable[IndexText]) -> Iterator[list[IndexText]]:

@@ -3,7 +3,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory_mcp.families.family import Notice
+from memory_mcp.families.family import LEFT_OUT, Notice
+from memory_mcp.families.texts import SearchedSpan
+from memory_mcp.time_spans import ANY_TIME, Span
 
 
 @dataclass(frozen=True)
@@ -12,6 +14,7 @@ class RecallQuery:
     families: tuple[str, ...] = ()  # empty: all
     tags: tuple[str, ...] = ()
     limit: int = 10
+    created: Span = ANY_TIME
 
 
 # Answers go over the wire as they stand.
@@ -25,6 +28,10 @@ class RecallHit:
     snippet: str
     score: float
     why: Annotated[str, Field(description="What it was found by: its words, its meaning, or both.")]
+    created_at: str | None
+    updated_at: str | None
+    namespace: Annotated[str | None, LEFT_OUT] = None
+    source: Annotated[str | None, LEFT_OUT] = None
 
 
 @dataclass(frozen=True)
@@ -38,4 +45,5 @@ class Recalled:
     hits: list[RecallHit]
     searched: list[str]
     incomplete: Annotated[list[Incomplete], Field(description="Families whose memories may be missing here.")]
+    searched_span: SearchedSpan = None
     notice: Notice = None

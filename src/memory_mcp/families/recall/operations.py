@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from memory_mcp.caller import Caller
+from memory_mcp.clock import instant, stamp
 from memory_mcp.embedding import EmbeddingWorker
 from memory_mcp.errors import AppError, Invalid
-from memory_mcp.families.family import Match, TextQuery, within_budget
+from memory_mcp.families.family import within_budget
 from memory_mcp.families.recall.background import BackgroundIndexer, Follow, run_in_thread
 from memory_mcp.families.recall.model import Incomplete, Recalled, RecallHit, RecallQuery
+from memory_mcp.families.texts import Match, TextQuery, searched
 from memory_mcp.search import ranking
 from memory_mcp.sessions import Session
+from memory_mcp.time_spans import TimeReader
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +34,8 @@ SLOW = "It took too long; ask it alone."
 FAILED = "Internal error; see the server's log."
 
 Find = Callable[[Caller, Session, TextQuery], list[Match]]
+HasUndated = Callable[[Caller, str], bool]
+"""Whether a family's index has texts without a time that the caller may see."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class _Part:
 
     matches: list[Match] | None  # None: it could not be searched
     missing: str | None = None  # why the result may be incomplete
+    has_undated: bool = False  # texts without a time were left out
 
 
 class Recall:
@@ -48,12 +54,16 @@ class Recall:
         self,
         find: Mapping[str, Find],
         follow: Mapping[str, Follow],
+        has_undated: HasUndated,
         worker: EmbeddingWorker,
+        times: TimeReader,
         stop: Callable[[], None],
     ) -> None:
         """`follow` updates the index of a family's texts, for families that have one, until `stop`; `worker` embeds
         them."""
         self.worker = worker
+        self.times = times
+        self._has_undated = has_undated
         self._find = find
         self._followers = {family: BackgroundIndexer(own) for family, own in follow.items()}
         self._slots = {family: threading.Semaphore(MAX_RUNNING_SEARCHES) for family in find}
@@ -78,11 +88,13 @@ class Recall:
         shown = within_budget(
             hits, lambda hit: 120 + sum(len(text.encode()) for text in (hit.ref, hit.title, hit.snippet))
         )
+        undated = [family for family, part in parts.items() if part.has_undated]
         return Recalled(
             hits=shown,
             searched=[family for family, part in parts.items() if part.matches is not None],
             incomplete=[Incomplete(family, part.missing) for family, part in parts.items() if part.missing],
-            notice=left_out(hits, shown),
+            searched_span=searched(query.created),
+            notice=" ".join(filter(None, [left_out(hits, shown), left_undated(undated)])) or None,
         )
 
     def stop(self) -> None:
@@ -97,8 +109,10 @@ class Recall:
             return _Part(None, SLOW)
         try:
             behind = self._bring_up_to_date(family, caller, began + INDEX_TIMEOUT_S)
-            wanted = TextQuery(query.query, query.tags, max(MIN_MATCHES, query.limit))
-            return _Part(self._find[family](caller, session, wanted), behind)
+            wanted = TextQuery(query.query, query.tags, max(MIN_MATCHES, query.limit), query.created)
+            found = self._find[family](caller, session, wanted)
+            is_dated = query.created.is_whole or family not in self._followers
+            return _Part(found, behind, not is_dated and self._has_undated(caller, family))
         except Exception as exc:  # noqa: BLE001  # a broken family must not affect the others
             return _Part(None, _public_reason(family, exc))
         finally:
@@ -136,6 +150,10 @@ def fused(found: Mapping[str, list[Match]]) -> list[RecallHit]:
             match.snippet,
             round((1 - RANK_SHARE) * _score(match, by_meaning=by_meaning) + RANK_SHARE / (rank + 1), 6),
             _why(match),
+            _shown_time(match.facts.created_at),
+            _shown_time(match.facts.updated_at),
+            match.facts.namespace,
+            match.facts.source,
         )
         for family, matches in found.items()
         for rank, match in enumerate(matches)
@@ -154,6 +172,15 @@ def _score(match: Match, *, by_meaning: bool) -> float:
 def left_out(hits: Sequence[RecallHit], shown: Sequence[RecallHit]) -> str | None:
     count = len(hits) - len(shown)
     return f"{count} more hits are too long to show at once. Narrow it by `families` or `tags`." if count else None
+
+
+def left_undated(families: Sequence[str]) -> str | None:
+    where = " and ".join(families)
+    return f"Memories without a time, which {where} have, are not found with a span." if families else None
+
+
+def _shown_time(text: str | None) -> str | None:
+    return stamp(instant(text)) if text else None
 
 
 def _public_reason(family: str, exc: Exception) -> str:

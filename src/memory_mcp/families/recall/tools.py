@@ -10,6 +10,8 @@ from memory_mcp.families.family import Arguments, Call, Family, Whole
 from memory_mcp.families.recall.model import Recalled, RecallQuery
 from memory_mcp.families.recall.operations import Recall
 
+Moment = Annotated[str, Field(min_length=1, max_length=64)]
+
 
 class RecallMemories(Arguments):
     query: Annotated[str, Field(min_length=1, max_length=10_000)] = Field(
@@ -18,6 +20,8 @@ class RecallMemories(Arguments):
     families: list[str] = Field([], description="Default: all.")
     tags: Annotated[list[str], Field(max_length=50)] = Field([], description="Only what has all of these.")
     limit: Whole = Field(10, ge=1, le=100)
+    after: Moment | None = Field(None, description="Created: ISO 8601 or words: last week, since Monday, in May.")
+    before: Moment | None = None
 
 
 def add_tools(recall: Family[Recall], families: Sequence[str]) -> None:
@@ -33,5 +37,6 @@ def add_tools(recall: Family[Recall], families: Sequence[str]) -> None:
 
 def recall_memories(call: Call[Recall], arguments: RecallMemories) -> Recalled:
     """Search everything kept here, in every family at once, by words and by meaning. Each hit's ref opens it."""
-    query = RecallQuery(arguments.query, tuple(arguments.families), tuple(arguments.tags), arguments.limit)
+    created = call.operations.times.span(arguments.after, arguments.before)
+    query = RecallQuery(arguments.query, tuple(arguments.families), tuple(arguments.tags), arguments.limit, created)
     return call.operations.recall(call.caller, call.session, query)

@@ -8,7 +8,7 @@ from functools import partial
 from memory_mcp.caller import Caller
 from memory_mcp.clock import Clock
 from memory_mcp.errors import AppError
-from memory_mcp.families.family import Group, LastWrite, Text, within_budget
+from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.stores import frontmatter, paths
 from memory_mcp.families.stores.category_indexes import MAX_CATEGORIES_NAMED, CategoryIndexes, subcategory_names
 from memory_mcp.families.stores.folders import StoreFolder
@@ -23,6 +23,8 @@ from memory_mcp.families.stores.model import (
     ref_of,
 )
 from memory_mcp.families.stores.store_access import StoreAccess
+from memory_mcp.families.texts import Group, Text
+from memory_mcp.search.text_facts import TextFacts
 
 ALL = "all"  # the name of the whole store, where a category is expected
 
@@ -106,7 +108,9 @@ class StoreListings:
             text = None
             with suppress(AppError):  # deleted by now, grown too large, or not readable
                 file = frontmatter.parse(folder.read(tuple(path.split("/")))[0])
-                text = Text(ref_of(folder.store.name, path), path, file.content, tuple(file.metadata.tags))
+                own = file.metadata
+                facts = TextFacts(own.created_at, own.updated_at, source=own.source)
+                text = Text(ref_of(folder.store.name, path), path, file.content, tuple(own.tags), facts=facts)
             yield text
 
 

@@ -4,13 +4,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from memory_mcp.caller import Caller
+from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.families.context import Context
-from memory_mcp.families.family import Call, Family, Match, TextQuery
+from memory_mcp.families.family import Call, Family
+from memory_mcp.families.texts import Match, TextQuery
 from memory_mcp.families.vault import resources
 from memory_mcp.families.vault.model import MemoryQuery, session_uri
 from memory_mcp.families.vault.operations import Vault
 from memory_mcp.families.vault.schema import VAULT_FILE
 from memory_mcp.search import ranking, snippets
+from memory_mcp.search.text_facts import TextFacts
 
 if TYPE_CHECKING:
     from memory_mcp.families.maintenance import FamilyMaintenance
@@ -33,7 +36,9 @@ def _search(call: Call[Vault], wanted: TextQuery) -> Iterator[Match]:
     for hit in call.operations.search(call.caller, call.session, scratchpad).results:
         snippet = snippets.around(hit.content, wanted.query) or snippets.beginning(hit.content)
         score = ranking.score(None, hit.relevance, ranking.DEFAULT_IMPORTANCE)
-        yield Match(session_uri(call.session.id), hit.key, snippet, score, None, hit.relevance)
+        facts = TextFacts(hit.created_at, hit.updated_at)
+        if wanted.created.is_whole or precise_stamp(instant(hit.created_at)) in wanted.created:
+            yield Match(session_uri(call.session.id), hit.key, snippet, score, None, hit.relevance, facts)
 
 
 def _load_maintenance() -> "FamilyMaintenance[Vault]":

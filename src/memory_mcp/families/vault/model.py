@@ -85,6 +85,8 @@ class MemoryHit:
     tags: list[str]
     scope: Place
     relevance: Annotated[float, Field(ge=0, le=1, description="Score in [0,1]; 1.0 = exact match.")]
+    created_at: Annotated[str, Field(exclude=True)]  # for recall, as the next
+    updated_at: Annotated[str, Field(exclude=True)]
 
 
 @dataclass(frozen=True)

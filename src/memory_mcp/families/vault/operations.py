@@ -11,7 +11,8 @@ from memory_mcp.engines.sqlite import Read
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.engines.sqlite.pending_index import read_indexed
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families.family import Group, LastWrite, Text, within_budget
+from memory_mcp.families.family import LastWrite, within_budget
+from memory_mcp.families.texts import Group, Text
 from memory_mcp.families.vault import storage
 from memory_mcp.families.vault.model import (
     VAULT_URI,
@@ -29,6 +30,7 @@ from memory_mcp.families.vault.model import (
     uri_of,
 )
 from memory_mcp.search import ranking, word_search
+from memory_mcp.search.text_facts import TextFacts
 from memory_mcp.search.vector_cache import VectorCache
 from memory_mcp.sessions import Session, Sessions
 
@@ -151,7 +153,7 @@ class Vault:
             with self._reading(caller.user) as tx:
                 for key in keys:
                     memory = storage.get(tx, key)
-                    yield Text(uri_of(key), key, memory.content, tuple(memory.tags)) if memory else None
+                    yield _text(key, memory) if memory else None
 
         return [Group("vault", versions, texts)]
 
@@ -293,6 +295,11 @@ def _hits(tx: Read, ranked: list[tuple[Place, int, float]]) -> list[MemoryHit]:
         relevances.setdefault(place, {})[id_] = relevance
     found = {place: storage.hits(tx, place, wanted) for place, wanted in relevances.items()}
     return [found[place][id_] for place, id_, _ in ranked if id_ in found[place]]
+
+
+def _text(key: str, memory: Memory) -> Text:
+    facts = TextFacts(memory.created_at, memory.updated_at)
+    return Text(uri_of(key), key, memory.content, tuple(memory.tags), facts=facts)
 
 
 def _size(item: MemoryHit | Memory) -> int:

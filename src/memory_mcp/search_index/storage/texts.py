@@ -5,14 +5,17 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.search.text_facts import TextFacts
 from memory_mcp.search_index.model import EmbedText, IndexText
 from memory_mcp.search_index.storage import words
 from memory_mcp.search_index.storage.queue import EmbedQueue
 from memory_mcp.search_index.storage.words import Allowed
 from memory_mcp.search_index.tables import Tables
+from memory_mcp.time_spans import Span
 
 TABLES = Tables(texts="texts", words="text_words", vectors="text_vectors", owner="text_seq", queue_owner="text_seq")
 _QUEUE = EmbedQueue(TABLES)
+_WRITTEN = "coalesce(created_at, updated_at)"  # a file may say only when it was changed
 
 Contents = tuple[str, str, str, str, tuple[str, ...]]
 """Reference, label, title, content and sorted tags: everything of a text but its id."""
@@ -54,26 +57,33 @@ def _group_id(tx: Write, group: str) -> int:
 # Texts
 
 
-def ids_in(tx: Read, group: str) -> set[str]:
+def ids_in(tx: Read, group: str) -> dict[str, bool]:
+    """The ids of a group's texts, and whether the facts of each are known."""
     rows = tx.all(
-        "SELECT texts.id FROM text_groups JOIN texts ON group_id = text_groups.id WHERE name = :name", {"name": group}
+        "SELECT texts.id, has_facts FROM text_groups JOIN texts ON group_id = text_groups.id WHERE name = :name",
+        {"name": group},
     )
-    return {id_ for (id_,) in rows}
+    return {id_: bool(has_facts) for id_, has_facts in rows}
 
 
 def insert_all(tx: Write, group: str, texts: Sequence[IndexText], former_ids: Collection[str] = ()) -> None:
-    """Insert texts with their words and tags; their vectors follow. A text whose id exists stays unchanged. One that
-    equals a former version, given by its id, takes over its row and keeps its vectors; other former versions of these
-    texts are deleted."""
+    """Insert texts with their words and tags; their vectors follow. Of a text whose id exists, only the facts change.
+    One that equals a former version, given by its id, takes over its row and keeps its vectors; other former versions
+    of these texts are deleted."""
     group_id = _group_id(tx, group)
     former = _former_versions(tx, former_ids, texts) if former_ids else {}
     for text in texts:
-        if (former_id := former.pop(_contents(text), None)) and _rename(tx, former_id, text.id):
+        if (former_id := former.pop(_contents(text), None)) and _update_facts(tx, former_id, text):
             continue
         row = tx.one(
             """
-            INSERT INTO texts (id, group_id, ref, label, title, content)
-            VALUES (:id, :group_id, :ref, :label, :title, :content) ON CONFLICT (id) DO NOTHING RETURNING seq
+            INSERT INTO texts (
+                id, group_id, ref, label, title, content, has_facts, created_at, updated_at, namespace, source
+            )
+            VALUES (
+                :id, :group_id, :ref, :label, :title, :content, TRUE, :created_at, :updated_at, :namespace, :source
+            )
+            ON CONFLICT (id) DO NOTHING RETURNING seq
             """,
             {
                 "id": text.id,
@@ -82,10 +92,13 @@ def insert_all(tx: Write, group: str, texts: Sequence[IndexText], former_ids: Co
                 "label": text.label,
                 "title": text.title,
                 "content": text.content,
-            },
+            }
+            | vars(text.facts),
         )
         if row is not None:
             _index(tx, row[0], text)
+        else:
+            _update_facts(tx, text.id, text)
     if former:
         delete_all(tx, list(former.values()))
 
@@ -110,12 +123,17 @@ def _contents(text: IndexText) -> Contents:
     return text.ref, text.label, text.title, text.content, tuple(sorted({_tag_key(tag) for tag in text.tags}))
 
 
-def _rename(tx: Write, id_: str, new_id: str) -> bool:
-    """False if there is a text with the new id already."""
-    return (
-        tx.one("UPDATE OR IGNORE texts SET id = :new WHERE id = :id RETURNING seq", {"id": id_, "new": new_id})
-        is not None
+def _update_facts(tx: Write, id_: str, text: IndexText) -> bool:
+    """Set the id of this version and its facts. False if there is another text with the new id already."""
+    row = tx.one(
+        """
+        UPDATE OR IGNORE texts SET id = :new, has_facts = TRUE, created_at = :created_at, updated_at = :updated_at,
+            namespace = :namespace, source = :source
+        WHERE id = :id RETURNING seq
+        """,
+        {"id": id_, "new": text.id} | vars(text.facts),
     )
+    return row is not None
 
 
 def _index(tx: Write, seq: int, text: IndexText) -> None:
@@ -134,15 +152,16 @@ def delete_all(tx: Write, ids: Sequence[str]) -> None:
     tx.all("DELETE FROM texts WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(list(ids))})
 
 
-def by_seq(tx: Read, seqs: Sequence[int]) -> list[tuple[str, str, str, str]]:
-    """(ref, label, title, content) in the order given."""
-    return tx.all(
+def by_seq(tx: Read, seqs: Sequence[int]) -> list[tuple[str, str, str, str, TextFacts]]:
+    """(ref, label, title, content, facts) in the order given."""
+    rows = tx.all(
         """
-        SELECT ref, label, title, content
+        SELECT ref, label, title, content, created_at, updated_at, namespace, source
         FROM json_each(:seqs) AS wanted CROSS JOIN texts ON texts.seq = wanted.value ORDER BY wanted.key
         """,
         {"seqs": json.dumps(list(seqs))},
     )
+    return [(ref, label, title, content, TextFacts(*facts)) for ref, label, title, content, *facts in rows]
 
 
 def texts_to_embed(tx: Read, seqs: Sequence[int]) -> dict[int, EmbedText]:
@@ -153,19 +172,33 @@ def texts_to_embed(tx: Read, seqs: Sequence[int]) -> dict[int, EmbedText]:
     return {seq: EmbedText(title, content) for seq, title, content in rows}
 
 
-def allowed(tx: Read, group_prefix: str, tags: Sequence[str]) -> Allowed:
-    """The texts with all of these tags, in groups whose names have this prefix."""
+def allowed(tx: Read, group_prefix: str, tags: Sequence[str], created: Span) -> Allowed:
+    """The texts of this span with all of these tags, in groups whose names have this prefix."""
     keys = {f"tag{number}": _tag_key(tag) for number, tag in enumerate(tags)}
     tagged = "".join(f" AND seq IN (SELECT text_seq FROM text_tags WHERE tag_key = :{key})" for key in keys)
-    values: dict[str, Any] = {"prefix": group_prefix, **keys}
+    spanned = f" AND {_WRITTEN} >= :after" if created.after else ""
+    spanned += f" AND {_WRITTEN} < :before" if created.before else ""
+    values: dict[str, Any] = {"prefix": group_prefix, "after": created.after, "before": created.before, **keys}
     rows = tx.all(
         f"""
         SELECT seq FROM text_groups JOIN texts ON group_id = text_groups.id
-        WHERE name >= :prefix AND name < :prefix || char(0x10FFFF){tagged}
+        WHERE name >= :prefix AND name < :prefix || char(0x10FFFF){tagged}{spanned}
         """,
         values,
     )
     return Allowed.only((seq for (seq,) in rows), tx.number("SELECT coalesce(max(seq), 0) FROM texts"))
+
+
+def has_undated(tx: Read, group_prefix: str) -> bool:
+    """Whether a text in these groups has no time."""
+    row = tx.one(
+        f"""
+        SELECT 1 FROM text_groups JOIN texts ON group_id = text_groups.id
+        WHERE name >= :prefix AND name < :prefix || char(0x10FFFF) AND {_WRITTEN} IS NULL LIMIT 1
+        """,
+        {"prefix": group_prefix},
+    )
+    return row is not None
 
 
 def _tag_key(tag: str) -> str:

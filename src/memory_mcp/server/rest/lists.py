@@ -26,6 +26,7 @@ from memory_mcp.server.rest.shapes import (
     WriteShown,
     WritesShown,
 )
+from memory_mcp.time_spans import Span
 
 AFTER = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{12}Z),([0-9]{1,18})$"
 TEXT = r"^[^\x00]*$"
@@ -68,8 +69,7 @@ class NotesFilter(BaseModel):
             tags=tuple(self.tag),
             min_importance=self.min_importance,
             source=self.source,
-            created_after=_start(self.since) if self.since else None,
-            created_before=_end(self.until) if self.until else None,
+            created=Span(_start(self.since) if self.since else None, _end(self.until) if self.until else None),
             title=self.title,
         )
 

@@ -290,9 +290,9 @@ def _conditions(chosen: Filter) -> list[str]:
         conditions.append("importance >= :min_importance")
     if chosen.source is not None:
         conditions.append("source = :source")
-    if chosen.created_after is not None:
+    if chosen.created.after is not None:
         conditions.append("created_at >= :created_after")
-    if chosen.created_before is not None:
+    if chosen.created.before is not None:
         conditions.append("created_at < :created_before")
     if chosen.title is not None:
         conditions.append("title_key = :title_key")
@@ -309,8 +309,8 @@ def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:
         "folder": chosen.folder,
         "min_importance": chosen.min_importance,
         "source": chosen.source,
-        "created_after": chosen.created_after,
-        "created_before": chosen.created_before,
+        "created_after": chosen.created.after,
+        "created_before": chosen.created.before,
         "title_key": folded(chosen.title) if chosen.title is not None else None,
         **{f"tag{number}": tag_key(tag) for number, tag in enumerate(chosen.tags)},
     }

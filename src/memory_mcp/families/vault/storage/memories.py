@@ -124,12 +124,15 @@ def newest(tx: Read, place: Place, session_id: str, tags: Sequence[str], limit: 
 def hits(tx: Read, place: Place, relevances: Mapping[int, float]) -> dict[int, MemoryHit]:
     """The memories with these ids as a search answers with them, by id."""
     rows = tx.all(
-        f"SELECT id, key, content, tags FROM {place}_memories WHERE id IN (SELECT value FROM json_each(:ids))",
+        f"""
+        SELECT id, key, content, tags, created_at, {_updated_at(place)}
+        FROM {_with_updates(place)} WHERE id IN (SELECT value FROM json_each(:ids))
+        """,
         {"ids": to_json(list(relevances))},
     )
     return {
-        id_: MemoryHit(key, content, parse_tags(tags), place, round(relevances[id_], 6))
-        for id_, key, content, tags in rows
+        id_: MemoryHit(key, content, parse_tags(tags), place, round(relevances[id_], 6), *times)
+        for id_, key, content, tags, *times in rows
     }
 
 
