@@ -75,6 +75,9 @@ bench-notes: setup ## Measure the notes: search, writing, memory, at 1k, 10k and
 bench-home: setup ## Measure the requests of the web app's Home page, with 100, 10k and 100k notes
 	$(BIN)/python -m benchmarks.home $(ARGS)
 
+bench-agents: setup ## Run 60 tasks of an agent: which first calls are refused, which tasks are solved, tokens
+	$(BIN)/python -m benchmarks.agents $(ARGS)
+
 bench-graph: setup ## Measure graphs next to @modelcontextprotocol/server-memory (needs the npm registry once)
 	$(BIN)/python -m benchmarks.graph $(ARGS)
 
