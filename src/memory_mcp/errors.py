@@ -21,10 +21,12 @@ from typing import Any, Literal
 
 CODES = {
     "invalid": "An argument is missing, malformed or out of bounds. `data.field` names it where one is to blame.",
-    "not_found": "Nothing has that name or id, or this caller may not see it: the answer is the same for both.",
+    "not_found": "Nothing has that name or id, or this caller may not see it: the answer is the same for both. "
+    "`data.nearest` lists the most similar names that the caller may see, where there are any.",
     "conflict": "Something with that name exists, or another writer changed it first.",
     "no_active_project": "The session has no active project. Use `switch_project`, or give `project` in the call.",
-    "store_not_registered": "No store has this name. `add_memory` creates it, `memory-mcp stores add` registers one.",
+    "store_not_registered": "No store has this name. `add_memory` creates it, `memory-mcp stores add` registers one. "
+    "`data.nearest` lists the most similar names.",
     "changed": "Another process wrote to the file while it was edited. Read it again, then repeat the edit.",
     "expired": "The memory has expired. Set `include_expired` to see it.",
     "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",

@@ -1,23 +1,45 @@
 """Names near a misspelled one, for errors that say what was probably meant."""
 
-import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from difflib import SequenceMatcher
+from itertools import islice
+from typing import Any
+
+from memory_mcp.caller import Caller, Scope
+from memory_mcp.errors import NotFound
 
 MAX_NEAREST = 3
 MIN_SIMILARITY = 0.6  # of difflib: 1 is the same
-MAX_COMPARED = 5_000  # names; comparing one takes 10 µs
+MAX_DISTANCE = 0.1  # to the similarity of the nearest
+MAX_COMPARED = 5_000  # names
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """The few known names most like this one, the nearest first. Case, and marks between words, do not count."""
     wanted = _folded(name)
-    by_form: dict[str, list[str]] = {}
-    for one, _ in zip(known, range(MAX_COMPARED), strict=False):
-        by_form.setdefault(_folded(one), []).append(one)
-    similar = difflib.get_close_matches(wanted, by_form, MAX_NEAREST, MIN_SIMILARITY)
-    holding = sorted((form for form in by_form if _is_part(wanted, form)), key=len)
-    forms = dict.fromkeys([*similar, *holding])
-    return [one for form in forms for one in by_form[form]][:MAX_NEAREST]
+    matcher = SequenceMatcher(b=wanted, autojunk=False)  # which prepares this name once for all comparisons
+    scores = {one: _similarity(matcher, wanted, _folded(one)) for one in islice(known, MAX_COMPARED)}
+    best = max(scores.values(), default=0.0)
+    enough = max(MIN_SIMILARITY, best - MAX_DISTANCE)
+    ranked = sorted(scores, key=lambda one: -scores[one])
+    return [one for one in ranked if scores[one] >= enough][:MAX_NEAREST]
+
+
+def not_found(message: str, name: str, known: Iterable[str], **more: Any) -> NotFound:
+    """The error for a name that nothing has, with the nearest of those that the caller may see: `known` must hold no
+    others. `more` is as for NotFound."""
+    near = nearest(name, known)
+    return NotFound(" ".join(filter(None, [message, did_you_mean(near)])), **more, **data_of(near))
+
+
+def seen_by(caller: Caller | None, names: Callable[[], Iterable[str]]) -> Iterable[str]:
+    """The names for a caller who may read; none for others, and without a caller."""
+    return names() if caller and Scope.READ in caller.scopes else ()
+
+
+def data_of(near: list[str]) -> dict[str, Any]:
+    """What an error carries for programs."""
+    return {"nearest": near} if near else {}
 
 
 def did_you_mean(names: Iterable[str]) -> str:
@@ -29,9 +51,12 @@ def did_you_mean(names: Iterable[str]) -> str:
 
 
 def _folded(name: str) -> str:
-    return "".join(sign for sign in name.casefold() if sign.isalnum()) or name
+    bare = name.partition("://")[2] or name  # the scheme of an address says nothing
+    return "".join(sign for sign in bare.casefold() if sign.isalnum()) or bare
 
 
-def _is_part(one: str, other: str) -> bool:
-    """Whether one name holds the other, as `work` and `work notes` do."""
-    return min(len(one), len(other)) >= 3 and (one in other or other in one)
+def _similarity(matcher: SequenceMatcher[str], name: str, other: str) -> float:
+    """Of the matcher's name and another. One that holds the other, as `work` and `work notes`, is similar enough."""
+    least = MIN_SIMILARITY if min(len(name), len(other)) >= 3 and (name in other or other in name) else 0.0
+    matcher.set_seq1(other)
+    return max(least, matcher.ratio() if matcher.quick_ratio() >= MIN_SIMILARITY else 0.0)

@@ -13,6 +13,7 @@ from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families.graph import answers, storage
 from memory_mcp.families.graph.files import GraphFolder, OpenFile, OpenFiles, heal
 from memory_mcp.families.graph.model import Project, ProjectNews, Projects, Status
+from memory_mcp.nearness import not_found, seen_by
 from memory_mcp.sessions import Session, Sessions
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -74,7 +75,7 @@ class ProjectOperations:
         """Work in a project from now on, for the rest of the session."""
         place = self._folder(caller.user)
         with self._sessions.hold_for_write(caller.user, session), place.registry.write() as tx:
-            project = _active_one(tx, name, "name")
+            project = _active_one(tx, caller, name, "name")
             self._open(place, project)  # a damaged or lost file is an error now, not at the next call
             storage.set_active(tx, session.id, project.id)
         return ProjectNews(project, f"Working in {name!r} now.")
@@ -96,7 +97,7 @@ class ProjectOperations:
         """Delete a project and all its data for good."""
         place = self._folder(caller.user)
         with place.registry.write() as tx:
-            project = _existing(tx, name)
+            project = _existing(tx, caller, name)
             storage.remove_project(tx, project.id)
             # If a step fails from here on, the next start finishes it: a project with a mark is being deleted.
             mark = place.mark(project.id)
@@ -123,17 +124,17 @@ class ProjectOperations:
         place = self._folder(caller.user)
         try:
             with place.registry.write() as tx:
-                project = _existing_with(tx, name, before)
+                project = _existing_with(tx, caller, name, before)
                 target = place.file(project.id, after)
                 storage.set_status(tx, project.id, after, place.relative(target))
                 storage.clear_active_project(tx, project.id)
                 self._detach(place, project.id, before).move(target)
-                return _existing(tx, name)
+                return _existing(tx, caller, name)
         except Unavailable:
             # The file may have been moved and the registry not written. The file's path decides.
             self._healed.discard(caller.user)
             with self._folder(caller.user).registry.read() as tx:
-                project = _existing(tx, name)
+                project = _existing(tx, caller, name)
             if project.status != after:
                 raise
             return project
@@ -151,7 +152,7 @@ class ProjectOperations:
         project = None
         with place.registry.read() as tx:
             if name is not None:
-                project = _active_one(tx, name, "project")
+                project = _active_one(tx, caller, name, "project")
             elif session is not None:
                 project = storage.active(tx, session.id)
         if project is None:
@@ -180,22 +181,28 @@ def check_name(name: str) -> None:
         )
 
 
-def _existing(tx: Read, name: str) -> Project:
+def _existing(tx: Read, caller: Caller, name: str, field: str = "name") -> Project:
     project = storage.project(tx, name)
     if project is None:
-        raise NotFound(f"There is no project called {name!r}.", hint="list_projects shows what there is.")
+        raise not_found(
+            f"There is no project called {name!r}.",
+            name,
+            seen_by(caller, lambda: (project.name for project in storage.projects(tx, None))),
+            hint="list_projects shows what there is.",
+            field=field,
+        )
     return project
 
 
-def _existing_with(tx: Read, name: str, status: Status) -> Project:
-    project = _existing(tx, name)
+def _existing_with(tx: Read, caller: Caller, name: str, status: Status) -> Project:
+    project = _existing(tx, caller, name)
     if project.status != status:
         raise Conflict(f"{name!r} is {project.status} already.", hint=NEXT_TOOL[project.status], field="name")
     return project
 
 
-def _active_one(tx: Read, name: str, field: str) -> Project:
-    project = _existing(tx, name)
+def _active_one(tx: Read, caller: Caller, name: str, field: str) -> Project:
+    project = _existing(tx, caller, name, field)
     if project.status == "archived":
         raise Conflict(f"The project {name!r} is archived.", hint=NEXT_TOOL["archived"], field=field)
     return project

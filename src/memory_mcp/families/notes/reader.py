@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.sqlite import Database, Read
-from memory_mcp.errors import Invalid, NotFound, Unavailable
+from memory_mcp.errors import Invalid, NotFound, Unavailable, shorten
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.notes import note_search, transactions
 from memory_mcp.families.notes.addresses import note_uri
@@ -33,6 +33,7 @@ from memory_mcp.families.notes.result_limits import cut, cut_links, cut_neighbor
 from memory_mcp.families.notes.storage import counts, index, links, lists, notes
 from memory_mcp.families.notes.storage.notes import Stored
 from memory_mcp.families.texts import searched
+from memory_mcp.nearness import did_you_mean, nearest
 from memory_mcp.search import snippets
 from memory_mcp.search_index import IndexFiles
 from memory_mcp.search_index.storage import vectors
@@ -95,7 +96,7 @@ class NoteReader:
         part = cut(hits, size, offset=query.offset, total=known + has_more, limit=len(hits))
         total = None if query.query else self._count(caller, query.filter)
         shown = part.shown if query.has_details else [replace(hit, score_breakdown=None) for hit in part.shown]
-        notices = [notice, part.notice]
+        notices = [notice, part.notice, None if hits else self._namespace_notice(caller, query.filter.namespace)]
         return NoteHits(
             shown, total, part.next_offset, searched(query.filter.created), " ".join(filter(None, notices)) or None
         )
@@ -125,7 +126,8 @@ class NoteReader:
     def recent(self, caller: Caller, chosen: Filter, limit: int, offset: int = 0) -> Recent:
         seen = _seen_by(caller, chosen)
         with self._db(caller).read() as tx:
-            return _listed(lists.recent(tx, seen, offset, limit), offset, lists.count(tx, seen), limit)
+            found = _listed(lists.recent(tx, seen, offset, limit), offset, lists.count(tx, seen), limit)
+        return found if found.total else replace(found, notice=self._namespace_notice(caller, chosen.namespace))
 
     def archived(self, caller: Caller, limit: int, offset: int = 0) -> Recent:
         """Soft-deleted notes."""
@@ -169,7 +171,8 @@ class NoteReader:
             is_all = not offset and len(found) < MAX_TAGS_LISTED
             total = len(found) if is_all else lists.count_tags(tx, seen, min_count)
         part = cut(found, lambda one: 40 + len(one.tag.encode()), offset=offset, total=total)
-        return TagCounts(part.shown, total, part.next_offset, part.notice)
+        notice = part.notice if total else self._namespace_notice(caller, namespace)
+        return TagCounts(part.shown, total, part.next_offset, notice)
 
     def neighbors(self, caller: Caller, id_: str, depth: int, offset: int = 0) -> Neighbourhood:
         """Notes within some links, nearest first, at most MAX_NODES at a time."""
@@ -196,8 +199,21 @@ class NoteReader:
         return replace(
             found,
             by_namespace={name: found.by_namespace[name] for name in shown},
-            notice=f"{missing} more namespaces: memory_list_namespaces lists all of them." if missing else None,
+            notice=f"{missing} more namespaces: memory_list_namespaces lists all of them."
+            if missing
+            else self._namespace_notice(caller, None if found.total else namespace),
         )
+
+    def _namespace_notice(self, caller: Caller, name: str | None) -> str | None:
+        """For an answer without notes: that there is no such namespace, and which names the caller sees are near."""
+        if name is None:
+            return None
+        with self._db(caller).read() as tx:
+            known = [one.namespace for one in lists.namespaces(tx, caller.confined_to)]
+        if name in known:
+            return None
+        near = did_you_mean(nearest(name, known)) or "memory_list_namespaces lists what there is."
+        return f"There are no notes in the namespace {shorten(name)!r}. {near}"
 
     def has_file(self, caller: Caller) -> bool:
         """Whether the user has a file of notes. None is created."""

@@ -17,6 +17,7 @@ from memory_mcp.families.portals.folders import EngineLines, PortalFolder, Porta
 from memory_mcp.families.portals.journal import StagedTable
 from memory_mcp.families.portals.model import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, Labels, Table
 from memory_mcp.names import hidden_character
+from memory_mcp.nearness import data_of, nearest, not_found, seen_by
 
 PROTOCOL = "2026-07-28"
 
@@ -136,10 +137,19 @@ class PortalRegistry:
         return PortalFolders(self.folder_of(caller.user), caller.confined_to)
 
     def existing(self, caller: Caller, address: Address) -> PortalFolder:
-        folder = self.folders(caller).get(address)
-        if not folder.exists():
-            raise folder.not_found()
-        return folder
+        """Raises NotFound, with the nearest portals that the caller may see."""
+        folders = self.folders(caller)
+        folder = folders.get(address)
+        if folder.exists():
+            return folder
+        uri = address.portal_uri
+        raise not_found(
+            f"There is no portal {uri}.",
+            uri,
+            seen_by(caller, lambda: (one.address.portal_uri for one in folders.all())),
+            hint="portal_write makes it.",
+            field="portalUri",
+        )
 
 
 def labels_in(about: Mapping[str, str]) -> Labels:
@@ -166,7 +176,8 @@ def existing_table(tables: Sequence[Table], name: str) -> Table:
     if (table := find_table(tables, name)) is not None:
         return table
     listed = ", ".join(table.name for table in tables) or "none yet"
-    raise NotFound(f"There is no table {name!r} in this portal. It has: {listed}.", field="table")
+    near = data_of(nearest(name, (table.name for table in tables)))
+    raise NotFound(f"There is no table {name!r} in this portal. It has: {listed}.", field="table", **near)
 
 
 def writable(table: str) -> str:

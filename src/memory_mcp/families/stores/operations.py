@@ -78,7 +78,7 @@ class Stores(StoreListings):
 
     def unregister(self, caller: Caller, name: str) -> Store:
         """Forget a store. Its files stay."""
-        store = self._access.registry(caller).remove(name)
+        store = self._access.registry(caller).remove(name, caller)
         self._access.query(caller, self._access.folder(store), Catalogue.forget)
         return store
 

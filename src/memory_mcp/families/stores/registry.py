@@ -2,9 +2,11 @@
 
 import logging
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.caller import Caller
 from memory_mcp.engines.files import atomic_write, data_directory
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.rooted_folder import Root
@@ -12,6 +14,7 @@ from memory_mcp.errors import Conflict, NotFound, Unavailable
 from memory_mcp.families.stores import paths, yaml_text
 from memory_mcp.families.stores.model import Store
 from memory_mcp.names import hidden_character
+from memory_mcp.nearness import not_found, seen_by
 
 NAME = "stores.yaml"
 OURS = "stores"  # the folder of stores that agents made
@@ -39,11 +42,11 @@ class Registry:
         """All that are listed, whether their lines name a folder or not. Raises Unavailable."""
         return sorted(self._paths())
 
-    def get(self, name: str) -> Store:
+    def get(self, name: str, caller: Caller | None = None) -> Store:
         """Raises NotFound (store_not_registered)."""
         known = self._paths()
         if name not in known:
-            raise _not_registered(name)
+            raise _not_registered(name, caller, known)
         return self._store(name, known[name])
 
     def get_or_make(self, name: str) -> Store:
@@ -65,12 +68,12 @@ class Registry:
             self._change(name, path)
         return store
 
-    def remove(self, name: str) -> Store:
+    def remove(self, name: str, caller: Caller | None = None) -> Store:
         """Unregister a store. Its files stay where they are. Raises NotFound."""
         with self._turn():
             known = self._paths()
             if name not in known:
-                raise _not_registered(name)
+                raise _not_registered(name, caller, known)
             store = Store(name, str(known[name]), self._place(name, known[name]), is_ours=False)
             self._change(name, None)
         return store
@@ -146,10 +149,12 @@ class Registry:
             raise _no_folder(name) from exc
 
 
-def _not_registered(name: str) -> NotFound:
+def _not_registered(name: str, caller: Caller | None, known: Iterable[str]) -> NotFound:
     by_command = f"`memory-mcp stores add {name} PATH` registers a folder."
-    return NotFound(
+    return not_found(
         f"The store {name!r} is not registered.",
+        name,
+        seen_by(caller, lambda: (one for one in known if isinstance(one, str) and not hidden_character(one))),
         hint=f"add_memory makes it; {by_command}",
         people_hint=by_command,
         code="store_not_registered",

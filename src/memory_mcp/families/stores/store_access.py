@@ -25,7 +25,7 @@ class StoreAccess:
         return Registry(self._caches.folder(caller.user))
 
     def open(self, caller: Caller, store: str) -> StoreFolder:
-        return self.folder(self.registry(caller).get(store))
+        return self.folder(self.registry(caller).get(store, caller))
 
     def folder(self, store: Store) -> StoreFolder:
         return StoreFolder(store, durable=self._durable)
