@@ -1,7 +1,8 @@
 """Every error this server raises on purpose.
 
 AppError            the caller may read the message
-  Invalid           the arguments make no sense           (invalid, read_only_query)
+  Invalid           the arguments make no sense           (invalid, read_only_query, unknown_table, unknown_column,
+                                                           unknown_function, type_mismatch)
     LimitExceeded   what they ask for is too much         (too_large, timeout)
   NotFound          no such thing, or not this caller's   (not_found, expired, store_not_registered, no_active_project)
   Conflict          it exists, or another was first       (conflict)
@@ -30,7 +31,15 @@ CODES = {
     "changed": "Another process wrote to the file while it was edited. Read it again, then repeat the edit.",
     "expired": "The memory has expired. Set `include_expired` to see it.",
     "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",
-    "read_only_query": "A query is one SELECT over the tables of its portal. The message names the refused part.",
+    "read_only_query": "The query would write, or reach something other than the tables of its portal. A query is one "
+    "SELECT with functions that only compute. The message names the refused part.",
+    "unknown_table": "The portal has no table of this name. `data.nearest` is the nearest name, where there is one.",
+    "unknown_column": "The tables of the query have no column of this name. `data.nearest` is the nearest name, where "
+    "there is one.",
+    "unknown_function": "The engine has no function of this name. `data.nearest` is the nearest name, where there is "
+    "one.",
+    "type_mismatch": "A query compares, converts or computes with values of types that do not fit. The message has a "
+    "suggestion, such as toDate(x).",
     "too_large": "A field is over 1 MiB, or a file or query is over its limit. Split it, or request less at a time.",
     "timeout": "The time limit was reached, and nothing was changed. Request less, or split the input.",
     "rate_limited": "More requests than the plan allows, or too many attempts. `Retry-After` says when to try again.",

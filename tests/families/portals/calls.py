@@ -73,4 +73,5 @@ def put(app: App, table: str, records: Sequence[Record], portal: str = PORTAL) -
 
 
 def ask(app: App, sql: str, *, portal: str = PORTAL, **parameters: Any) -> list[Record]:
-    return app.portals.query(CALLER, portal, sql, parameters).rows
+    rows = app.portals.query(CALLER, portal, sql, parameters).rows
+    return [row for row in rows if isinstance(row, dict)]

@@ -174,7 +174,7 @@ async def test_an_export_says_what_it_cannot_do(client: Client, table: str) -> N
         ({"format": "json", "table": "nothing"}, "not_found", "table"),
         ({"format": "json", "table": table, "query": "SELECT 1"}, "invalid", "query"),
         ({"format": "db", "table": table}, "invalid", "format"),
-        ({"format": "csv", "query": "SELECT nothing"}, "invalid", "query"),
+        ({"format": "csv", "query": "SELECT nothing"}, "unknown_column", "query"),
         ({"format": "csv", "query": "DROP TABLE x"}, "read_only_query", "query"),
         ({"format": "csv", "query": "SELECT {a:Int64}"}, "invalid", "query"),
         ({"format": "csv", "query": f"SELECT {'+'.join('1' * 5000)}"}, "too_large", "query"),

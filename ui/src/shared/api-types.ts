@@ -5,11 +5,12 @@ export type Schemas = components['schemas']
 
 export type ToolName = keyof Schemas['ToolArguments']
 export type ToolArguments<N extends ToolName> = Schemas['ToolArguments'][N]
-export type ToolResult<N extends ToolName> = Schemas['ToolResults'][N]
+export type ToolResult<N extends ToolName> = N extends 'portal_query' ? QueryResult : Schemas['ToolResults'][N]
 
 export type Note = ToolResult<'memory_get'>
 export type View = ToolResult<'portal_view'>
-export type QueryResult = ToolResult<'portal_query'>
+export type Row = Record<string, unknown>
+/** As this app requests them: rows as objects. */
+export type QueryResult = Omit<Schemas['ToolResults']['portal_query'], 'rows'> & { rows: Row[] }
 export type Table = View['tables'][number]
 export type Column = Table['columns'][number]
-export type Row = QueryResult['rows'][number]

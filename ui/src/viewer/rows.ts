@@ -14,7 +14,7 @@ export const ALL_ROWS: RowQuery = { descending: false, search: '', filters: {} }
 const isNumber = (column: Column) => /Int|Float|Decimal/.test(column.type)
 const isTime = (column: Column) => /Date/.test(column.type)
 export const isScalar = (column: Column) => !/JSON|Array|Dynamic|Map|Tuple|Object/.test(column.type)
-const quote = (name: string) => '`' + name.replaceAll('`', '') + '`'
+const quote = (name: string) => '`' + name.replaceAll('\\', '\\\\').replaceAll('`', '\\`') + '`'
 
 interface Statement {
   sql: string
@@ -110,7 +110,7 @@ async function fetchRows(
   return rows
 }
 
-const MAX_CUT_ROW_CHARS = 40_000
+const MAX_CUT_ROW_CHARS = 20_000
 export const CUT_MARK = '\u2026 (cut)'
 
 async function fetchCutRow(
@@ -133,7 +133,7 @@ async function fetchCutRow(
   return row
 }
 
-const [ROW_KEY, ROW_NUMBER] = ['`row key`', '`row number`'] // no column has a space in its name
+const [ROW_KEY, ROW_NUMBER] = ['`row.key`', '`row.number`'] // columns that the server creates have no dot in their names
 
 const keyOf = (table: Table) => table.columns.find((column) => column.primary)
 

@@ -117,7 +117,8 @@ class Broker:
         except sql_policy.TooMuch as exc:
             return _failure("too much", str(exc))
         except sql_policy.QueryRefused as exc:
-            return _failure("refused", str(exc))
+            header, payload = _failure("refused", str(exc))
+            return {**header, "error": exc.code, "nearest": exc.nearest}, payload
         except Exception as exc:  # noqa: BLE001  # any failure is the answer to this request, and ends no other
             kind = "unfit" if error_messages.is_of_a_parameter(exc) else "engine"
             return _failure(kind, error_messages.plain_message(exc), error_messages.code(exc))

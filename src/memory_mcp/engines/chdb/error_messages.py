@@ -2,6 +2,7 @@
 
 import re
 
+SYNTAX_ERROR = "syntax error at position"
 TOO_DEEP = (
     "The query is nested too deeply: 150 operators or parentheses in a row fit, 300 functions in each other and 80 "
     "subqueries. Use IN or a list for a long chain."
@@ -28,24 +29,24 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (
             r".*(?:does not support JSON serialization|is not supported by parseQueryToJSON).*",
-            "only SELECT is possible here.",
+            "only SELECT is possible here. portal_view lists tables and columns.",
         ),
         (r"'utf-8' codec can't decode.*", "it has a text that is not UTF-8."),
         (r".*Multi-statements are not allowed.*", "there is more than one statement."),
         (r"Empty query.*", "it is empty."),
         (
             r"(.*? is not closed: )?(?:.*: )?Syntax error: failed at position (\d+) \((.*?)\): .*",
-            r"\1syntax error at position \2 (\3).",
+            rf"\1{SYNTAX_ERROR} \2 (\3).",
         ),
-        (r"Unknown expression (?:or function )?identifier (\S+?)([. ].*|$)", r"There is no column \1\2"),
-        (r"Identifier (\S+) cannot be resolved from .*?(\. Maybe you meant.*|$)", r"There is no column \1\2"),
+        (r"Unknown expression (?:or function )?identifier (`.*?`)([. ].*|$)", r"There is no column \1\2"),
+        (r"Identifier '(.+?)' cannot be resolved from .*?(\. Maybe you meant.*|$)", r"There is no column `\1`\2"),
         (
             r"Column (\S+) is not under aggregate function and not in GROUP BY keys.*",
             r"The column \1 is neither in an aggregate function nor in GROUP BY.",
         ),
         (
             r"There is no supertype for types (.*?) because.*",
-            r"\1 have no type in common. Convert one of them, with toString or toInt64 for example.",
+            r"\1 have no type in common.",
         ),
         (
             r"OptimizedRegularExpression: cannot compile re2: (.*?), error: (.*?)\. Look at .*",
@@ -64,6 +65,15 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             r"(?:.*: )?[Vv]alue (.*) cannot be parsed as (.*?) for query parameter '(\w+)'.*",
             r"The value of '\3' does not fit \2.",
         ),
+        (
+            r"Cannot parse date: expected .*(?: format)?: while converting '(.*)' to (Date\w*).*",
+            r"'\1' is no \2. Write a date like '2026-01-31'.",
+        ),
+        (
+            r"Cannot (?:read|parse) DateTime.*: while converting '(.*)' to (DateTime\w*).*",
+            r"'\1' is no time. Write one like '2026-01-31 10:00:00'.",
+        ),
+        (r"Cannot convert string '(.*)' to type (.*)", r"The text '\1' does not fit \2."),
         (r"Value in column \S+ cannot be safely converted into type (\S+?)[.:]?( .*|$)", r"A number does not fit \1."),
         (r"Cannot convert NULL value to non-Nullable type.*", "Something is null that must not be."),
         (r"Storage \S+ doesn't support (?:sampling|FINAL).*", "Tables of portals know neither SAMPLE nor FINAL."),

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.engines.chdb.data_types import DataTypes
+from memory_mcp.engines.chdb.nearest_names import nearest_name
+from memory_mcp.errors import shorten
 
 Node = dict[str, Any]
 
@@ -71,6 +73,16 @@ _STATES = ("State", "Merge", "MergeState", "SimpleState")  # combinators that ex
 DATABASE = "portal"  # the name of every portal's database
 ATTACHED_PREFIX = "lent_"  # prefix of the names of other portals' databases; users.xml allows readers in
 MAX_QUERY_CHARS = 65_536  # characters of a query
+MAX_NAMES_SHOWN = 20  # in an error
+# What other databases call a function of this engine.
+_ELSEWHERE = {
+    **dict.fromkeys(("strftime", "to_char", "date_part_str"), "formatDateTime"),
+    **dict.fromkeys(("group_concat", "string_agg", "listagg"), "arrayStringConcat"),
+    **dict.fromkeys(("strpos", "charindex"), "position"),
+    **dict.fromkeys(("getdate", "sysdate", "datetime"), "now"),
+    **{"len": "length", "nvl": "ifNull", "to_date": "toDate", "to_timestamp": "toDateTime", "to_number": "toFloat64"},
+    **{"regexp_matches": "match", "percentile_cont": "quantile", "json_extract": "JSONExtractString"},
+}
 
 
 @dataclass(frozen=True)
@@ -82,7 +94,16 @@ class Vetted:
 
 
 class QueryRefused(Exception):
-    """The query is more than one SELECT over this portal. The message says what of it."""
+    """The query cannot run. The message names the refused part.
+
+    `code` is that of the error: read_only_query if the query is more than one SELECT over this portal. `nearest` is the
+    existing name nearest to an unknown one.
+    """
+
+    def __init__(self, message: str, code: str = "read_only_query", nearest: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.nearest = nearest
 
 
 class TooMuch(Exception):
@@ -216,13 +237,24 @@ class _Inspection:
         name = node["name"]
         if is_table:
             if name not in _TABLE_FUNCTIONS:
+                self._check_known(name)
                 raise QueryRefused(f"The table function {name!r} is not possible here: a query reads this portal only.")
         elif not (self.functions.allow(name) or name in self.lambdas):
+            self._check_known(name)
             raise QueryRefused(f"The function {name!r} is not possible here.")
         arguments = (node.get("arguments") or {}).get("children") or []
         for position, argument in enumerate(arguments):
             self._at_argument(name, position, argument)
         self._check_names(name, arguments, is_table=is_table)
+
+    def _check_known(self, name: str) -> None:
+        """Raises QueryRefused for a function that the engine does not have."""
+        if name.lower() in self.functions.known:
+            return
+        message = f"There is no function {shorten(name)!r}."
+        if meant := _ELSEWHERE.get(name.lower()) or nearest_name(name, self.functions.safe):
+            message += f" Did you mean {meant}?"
+        raise QueryRefused(message, "unknown_function", meant)
 
     def _check_names(self, function: str, arguments: list[Node], *, is_table: bool) -> None:
         """Types and aggregate functions that are named in texts: such a text must be a literal, and name
@@ -268,6 +300,7 @@ class _Inspection:
     def _at_apply(self, node: Node) -> None:
         name = node.get("func_name")
         if name and not self.functions.allow(name):
+            self._check_known(name)
             raise QueryRefused(f"The function {name!r} is not possible here.")
 
     def _at_table(self, node: Node) -> None:
@@ -293,7 +326,18 @@ class _Inspection:
         database, table = (DATABASE, parts[0]) if len(parts) == 1 else (parts[0], parts[-1])
         is_known = len(parts) <= 2 and table in self.tables.get(database, ())
         if not is_known and not (len(parts) == 1 and table in self.named):
-            raise QueryRefused(f"There is no table {'.'.join(parts)!r} in this portal.")
+            raise self._unknown_table(parts)
+
+    def _unknown_table(self, parts: list[str]) -> QueryRefused:
+        """Names only tables that this query may read."""
+        database = parts[0] if len(parts) == 2 and parts[0] in self.tables else DATABASE
+        tables = {name for name in self.tables[database] if not name.startswith("_")}
+        known = tables | self.named if database == DATABASE else {f"{database}.{name}" for name in tables}
+        message = f"There is no table {shorten('.'.join(parts))!r} in this portal."
+        if meant := nearest_name(".".join(parts) if database != DATABASE else parts[-1], known):
+            return QueryRefused(f"{message} Did you mean {meant!r}?", "unknown_table", meant)
+        listed = ", ".join(sorted(known)[:MAX_NAMES_SHOWN]) or "no tables yet"
+        return QueryRefused(f"{message} It has: {listed}.", "unknown_table")
 
 
 def parameters(tree: Node) -> dict[str, str]:

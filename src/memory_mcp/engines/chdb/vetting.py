@@ -1,6 +1,7 @@
 """Queries of callers, checked before they run."""
 
 import json
+import re
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -11,6 +12,10 @@ from memory_mcp.engines.chdb.data_types import DataTypes
 from memory_mcp.engines.chdb.sql_policy import DATABASE
 
 MAX_CACHED_QUERIES = 1000
+_WRITES = re.compile(
+    r"\s*(?:INSERT|UPDATE|DELETE|DROP|CREATE|ALTER|TRUNCATE|REPLACE|MERGE|RENAME|GRANT|REVOKE|ATTACH|DETACH|OPTIMIZE)\b",
+    re.IGNORECASE,
+)
 
 
 class Inspector:
@@ -35,7 +40,10 @@ class Inspector:
             tree: dict[str, Any] = json.loads(self.read("SELECT parseQueryToJSON({sql:String})", sql=sql))
         except CHDB_ERRORS as exc:
             _check_length(exc)
-            raise sql_policy.QueryRefused(f"This is not one SELECT: {error_messages.plain_message(exc)}") from exc
+            message = error_messages.plain_message(exc)
+            if error_messages.SYNTAX_ERROR in message and not _WRITES.match(sql):
+                raise sql_policy.QueryRefused(f"This cannot be read as SQL: {message}", "invalid") from exc
+            raise sql_policy.QueryRefused(f"This is not one SELECT: {message}") from exc
         return tree
 
     def close(self) -> None:

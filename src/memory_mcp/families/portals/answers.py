@@ -1,7 +1,7 @@
 """Answers with fields that may be left out, apart from the values that a worker process imports without pydantic."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from memory_mcp.families.family import LEFT_OUT, Notice
 from memory_mcp.families.portals.model import Record, Stats, Table
@@ -16,7 +16,7 @@ class ResultColumn:
 @dataclass(frozen=True)
 class Result:
     columns: list[ResultColumn]
-    rows: list[Record]
+    rows: list[Record] | list[list[Any]]
     rowCount: int  # noqa: N815
     truncated: bool
     elapsedMs: float  # noqa: N815

@@ -26,6 +26,7 @@ from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.import_context import staged_file
 from memory_mcp.families.portals.model import Exported, Format, Piece, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table
+from memory_mcp.families.portals.query_errors import query_error
 from memory_mcp.families.portals.transfer_folders import (
     ENDINGS,
     EXPORTS,
@@ -146,7 +147,7 @@ class FileExports:
         try:
             return names, line.export(query, path, _engine_format(destination, format_), max_bytes, field)
         except EngineError as exc:
-            raise Invalid(f"{field}: {exc}", field=field) from exc
+            raise query_error(exc, field, query, lambda: storage.tables(line)) from exc
 
     def _export_portal(
         self,

@@ -25,6 +25,7 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
         changes,
         clock,
         limits=limits,
+        max_tokens=settings.portal_tokens,
         rules=Rules(
             sandbox=settings.portal_sandbox,
             max_engines=settings.portal_engines,

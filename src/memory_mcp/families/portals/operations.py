@@ -26,6 +26,7 @@ from memory_mcp.families.portals.inference import KEY
 from memory_mcp.families.portals.limits import ImportLimits
 from memory_mcp.families.portals.model import VIEWER, Labels, NewColumn, Record, Stats, Table, Written
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table, find_table, labels_in, writable
+from memory_mcp.families.portals.query_errors import query_error
 from memory_mcp.families.portals.transfer_folders import TransferFolders
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Portals:
         clock: Clock,
         *,
         limits: dict[str, int],
+        max_tokens: int,
         rules: Rules,
         import_folders: Sequence[Path] = (),
         export_folders: Sequence[Path] = (),
@@ -56,6 +58,7 @@ class Portals:
         """`folder_of` is where a user's data lies. The other folders are for the local user, beside imports/ and
         exports/ in there."""
         self.max_rows = limits["limit"] - 1
+        self.max_tokens = max_tokens  # of an answer with rows
         self._lines = EngineLines(limits, rules)
         self._joins = joins
         self.on_delete: list[Callable[[Caller, Address], None]] = []  # called once something has been deleted
@@ -186,6 +189,7 @@ class Portals:
         sql: str,
         parameters: Mapping[str, Any],
         cancelled: threading.Event | None = None,
+        row_format: query_results.RowFormat = "objects",
     ) -> Result:
         """One SELECT over one portal. It stops when its caller leaves."""
         folder = self._registry.existing(caller, addresses.portal(uri))
@@ -193,11 +197,11 @@ class Portals:
             with cross_portal_query.attach(self._lines, folder, self._joinable(caller, folder, sql)) as attached:
                 found = self._registry.line(folder).until(cancelled).query(sql, dict(parameters), attached)
         except EngineError as exc:
-            raise Invalid(f"sql: {exc}", field="sql") from exc
+            raise query_error(exc, "sql", sql, lambda: self.described(caller, folder.address)[1]) from exc
         except RecursionError as exc:  # of the JSON parser
             raise query_results.nested_too_deep("sql") from exc
         self._registry.count_read(folder)
-        return query_results.result(found, self.max_rows)
+        return query_results.result(found, self.max_rows, self.max_tokens, row_format)
 
     def _joinable(self, caller: Caller, folder: PortalFolder, sql: str) -> list[PortalFolder]:
         """The other portals of its namespace that a query may mean."""

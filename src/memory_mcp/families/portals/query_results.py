@@ -1,44 +1,70 @@
 """The result of a query, for a model: limits, readable values, unique names."""
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from memory_mcp.errors import Invalid
-from memory_mcp.families.family import BYTES_PER_TOKEN, TOKEN_BUDGET, within_budget
+from memory_mcp.families.family import TOKEN_BUDGET
 from memory_mcp.families.portals.answers import Result, ResultColumn
-from memory_mcp.families.portals.model import Record
 
 MAX_TYPE_LEVELS = 64  # of the type of a column
 MAX_VALUE_LEVELS = 100  # of objects and lists in a value: JSON parsers refuse many more
 MAX_COLUMNS = 1000
 MAX_COLUMN_NAME_CHARS = 4000
-MAX_COLUMN_NAMES_BYTES = TOKEN_BUDGET * BYTES_PER_TOKEN  # of all of them, with their types
 MAX_SAFE_INTEGER = 2**53  # whole numbers that every JSON reader keeps
-TRUNCATED = "There is more. Ask for less at a time: LIMIT and OFFSET, WHERE, fewer columns, substring(text, 1, 1000)."
+# Close to the pieces in which o200k_base counts JSON: three digits, a word with the space before it, a few signs.
+_TOKEN = re.compile(
+    r"\d{1,3}| ?[A-Z]?[a-z]{1,7}|[A-Z]{1,3}|[^\W\d_a-zA-Z]{1,2}|[^\s\w\x00-\x7f]"
+    r"| ?[\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\x7e]{1,3}|\s+"
+)
 
 Meta = Sequence[Mapping[str, str]]
 """Name and type of each column, as the engine gives them."""
+RowFormat = Literal["objects", "arrays"]
+T = TypeVar("T")
 
 
-def result(found: Mapping[str, Any], max_rows: int) -> Result:
-    """The result of the engine. Raises Invalid for columns or values that JSON readers refuse."""
-    meta: Meta = found["meta"]
-    _check_columns(meta)
+def result(found: Mapping[str, Any], max_rows: int, max_tokens: int, row_format: RowFormat = "objects") -> Result:
+    """The result of the engine, with as many rows as fit. Raises Invalid for columns or values that JSON readers
+    refuse."""
+    meta, data = found["meta"], found["data"]
+    columns_tokens = _check_columns(meta)
     columns = [ResultColumn(name, one["type"]) for name, one in zip(_unique(meta), meta, strict=True)]
-    rows = [
-        {c.name: readable(value, c.type, "sql") for c, value in zip(columns, row, strict=True)} for row in found["data"]
-    ]
-    shown = fitting(rows[:max_rows])
-    is_truncated = found["isCut"] or len(shown) < len(rows)
+    names = [column.name for column in columns]
+    rows: Iterable[Any] = (
+        [readable(value, column.type, "sql") for column, value in zip(columns, row, strict=True)]
+        for row in data[:max_rows]
+    )
+    if row_format == "objects":
+        rows = (dict(zip(names, row, strict=True)) for row in rows)
+    shown = fitting(rows, max_tokens, columns_tokens)
+    is_truncated = found["isCut"] or len(shown) < len(data)
     elapsed_ms = round(found["elapsedSeconds"] * 1000, 3)
-    return Result(columns, shown, len(shown), is_truncated, elapsed_ms, TRUNCATED if is_truncated else None)
+    notice = _rest(len(shown)) if is_truncated else None
+    return Result(columns, shown, len(shown), is_truncated, elapsed_ms, notice)
 
 
-def _check_columns(meta: Meta) -> None:
+def _rest(shown: int) -> str:
+    """How to get what was left out."""
+    if not shown:
+        return (
+            "There is more: the first row alone is too long for an answer. Name fewer columns, or take parts of long "
+            "texts: substring(text, 1, 1000). portal_export writes whole rows to a file."
+        )
+    return (
+        f"There is more: these are the first {shown} rows. Aggregate (count, avg, GROUP BY), name fewer columns, go on "
+        f"with ORDER BY … LIMIT … OFFSET {shown}, or write all rows to a file with portal_export."
+    )
+
+
+def _check_columns(meta: Meta) -> int:
+    """How many tokens the names and types of the columns take up."""
     if len(meta) > MAX_COLUMNS:
         raise _too_large(f"the result has {len(meta)} columns. Ask for at most {MAX_COLUMNS} at a time.")
-    if any(len(one["name"]) > MAX_COLUMN_NAME_CHARS for one in meta) or _size(meta) > MAX_COLUMN_NAMES_BYTES:
+    tokens = count_tokens(meta)
+    if any(len(one["name"]) > MAX_COLUMN_NAME_CHARS for one in meta) or tokens > TOKEN_BUDGET:
         raise _too_large(
             f"the names of the result's columns are too long; one has at most {MAX_COLUMN_NAME_CHARS} characters. Give "
             "short ones: SELECT … AS name."
@@ -47,20 +73,28 @@ def _check_columns(meta: Meta) -> None:
         raise _too_large(
             f"a column of the result is nested more than {MAX_TYPE_LEVELS} levels deep. Use toString on it."
         )
+    return tokens
 
 
 def _too_large(message: str) -> Invalid:
     return Invalid(f"sql: {message}", code="too_large", field="sql")
 
 
-def fitting(rows: Sequence[Record]) -> list[Record]:
-    """As many rows as fit the size limit for a model; none if the first alone is too long."""
-    shown = within_budget(rows, _size)
-    return shown if shown and _size(shown[0]) <= TOKEN_BUDGET * BYTES_PER_TOKEN else []
+def fitting(rows: Iterable[T], max_tokens: int, used_tokens: int = 0) -> list[T]:
+    """As many rows as fit an answer of which some tokens are used already. The first row may be longer than
+    `max_tokens`, up to TOKEN_BUDGET; if it is longer still, there are none."""
+    shown: list[T] = []
+    for row in rows:
+        used_tokens += count_tokens(row)
+        if used_tokens > (max_tokens if shown else TOKEN_BUDGET):
+            break
+        shown.append(row)
+    return shown
 
 
-def _size(shown: Any) -> int:
-    return len(json.dumps(shown, ensure_ascii=False).encode())
+def count_tokens(shown: Any) -> int:
+    """About as many as a model counts in a value's JSON."""
+    return len(_TOKEN.findall(json.dumps(shown, ensure_ascii=False)))
 
 
 def readable(value: Any, kind: str, field: str, level: int = 0) -> Any:

@@ -71,7 +71,7 @@ def read(call: Call[Portals], uri: str) -> Document:
         return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about})
     limit = min(page.limit, call.operations.max_rows)
     rows, is_cut = call.operations.page(call.caller, address, replace(page, limit=limit + 1))
-    shown = fitting(rows[:limit])
+    shown = fitting(rows[:limit], call.operations.max_tokens)
     meta: dict[str, Any] = {"memory": {"rows": len(shown), "offset": page.offset}}
     if is_cut or len(shown) < len(rows):  # a row that is too long alone is skipped
         meta["memory"]["next_offset"] = page.offset + max(len(shown), 1)

@@ -20,6 +20,7 @@ from memory_mcp.families.portals.model import (
     Written,
 )
 from memory_mcp.families.portals.operations import Portals
+from memory_mcp.families.portals.query_results import RowFormat
 from memory_mcp.names import check_readable
 
 MAX_BASE64_CHARS = 1_400_000  # characters of base64: 1 MiB
@@ -55,6 +56,7 @@ def portal_write(call: Call[Portals], arguments: Write) -> Written:
 class Query(InPortal):
     sql: Sql = Field(description="One ClickHouse SELECT.")
     parameters: dict[str, Any] = Field({}, description="For {name:Type} in the SQL.")
+    format: RowFormat = "objects"
 
 
 @portals.tool(
@@ -62,7 +64,9 @@ class Query(InPortal):
 )
 def portal_query(call: Call[Portals], arguments: Query) -> Result:
     """Query a portal's tables with SQL."""
-    return call.operations.query(call.caller, arguments.uri, arguments.sql, arguments.parameters, call.cancelled)
+    return call.operations.query(
+        call.caller, arguments.uri, arguments.sql, arguments.parameters, call.cancelled, arguments.format
+    )
 
 
 class Delete(InPortal):
