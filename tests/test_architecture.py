@@ -46,8 +46,8 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "tools",
     "portals": "model address allowed_folders answers downloads folders inference storage cross_portal_query journal "
     "limits import_context archive_imports text_files inspection uploads exports usage portal_registry zip_files "
-    "record_imports transfer_folders query_errors file_imports file_exports query_results operations opening "
-    "search_texts resources maintenance family tools",
+    "record_writer record_imports transfer_folders query_errors file_imports file_exports query_results operations "
+    "opening search_texts resources maintenance family tools",
     "recall": "model background operations index latest overview references tools family",
 }
 READERS = {  # of importers, one for each foreign format

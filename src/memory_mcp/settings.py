@@ -210,16 +210,8 @@ class Settings(BaseModel):
     )
     portal_seconds: int = Field(10, ge=1, le=3600, description="How long a portal_query may take.")
     portal_rows: int = Field(10_000, ge=1, le=1_000_000, description="How many rows a portal_query may return.")
-    portal_tokens: int = Field(
-        8_000,
-        ge=500,
-        le=20_000,
-        description="About how many tokens of a model an answer with rows of a portal may have; a single row may "
-        "have 20,000.",
-    )
-    portal_memory: int = Field(
-        1_000_000_000, ge=10_000_000, description="How many bytes of memory a portal_query may use."
-    )
+    portal_tokens: int = Field(8_000, ge=500, le=20_000, description="How many tokens an answer with rows may have.")
+    portal_memory: int = Field(10**9, ge=10**7, description="How many bytes of memory a portal_query may use.")
     portal_threads: int = Field(4, ge=1, le=256, description="How many processor cores a portal_query may use at once.")
     portal_engines: int = Field(
         8,

@@ -30,6 +30,7 @@ from memory_mcp.server.sessions import ConnectedClients
 from memory_mcp.server.subscriptions import Listeners
 from memory_mcp.server.thread_pools import Pools
 from memory_mcp.server.tool_calls import FinishedCall, ToolCalls
+from memory_mcp.server.tool_names import ToolNames
 from memory_mcp.sessions import Connection
 
 MAX_COMPLETIONS = 100  # the protocol's bound
@@ -62,6 +63,7 @@ class McpServer:
         self.end_session: Callable[[str], None] = lambda session_id: None  # of Streamable HTTP with a handshake
         self._tools = {name: tool for family in app.families.values() for name, tool in family.tools.items()}
         self._spec_names = {tool.spec_name: name for name, tool in self._tools.items() if tool.spec_name}
+        self._names = ToolNames(self._tools.values(), in_spec=app.settings.portal_names == "spec")
         self.pools = Pools.from_settings(app.settings)
         self.open_sessions = OpenSessions(
             max_per_user=app.settings.max_user_sessions, max_total=app.settings.max_sessions
@@ -77,7 +79,7 @@ class McpServer:
             "memory-mcp",
             version=__version__,
             title="Memory",
-            instructions=instructions(self.app.families.values()),
+            instructions=self._names.in_text(instructions(self.app.families.values())),
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
             on_list_resources=self.list_resources,
@@ -120,8 +122,7 @@ class McpServer:
     @cached_property
     def _offers(self) -> dict[str, types.Tool]:
         """Built when a client first lists tools, so that the start does not wait for it."""
-        in_spec = self.app.settings.portal_names == "spec"
-        return {name: schemas.offer(tool, in_spec=in_spec) for name, tool in self._tools.items()}
+        return {name: schemas.offer(tool, self._names) for name, tool in self._tools.items()}
 
     @cached_property
     def _offers_without_read(self) -> dict[str, types.Tool]:
@@ -156,13 +157,14 @@ class McpServer:
                     ctx, tool.family, self._answer, tool, params.arguments, reads=tool.reads_only
                 )
         except AppError as exc:
-            return error_encoding.tool_result(self.app.families[tool.family], exc)
+            return error_encoding.tool_result(self.app.families[tool.family], self._names.in_error(exc))
         except Exception:  # noqa: BLE001  # the border: a bug is logged whole, and the client learns nothing of it
             return error_encoding.tool_result(self.app.families[tool.family], error_encoding.bug(tool.name))
 
     def _answer(self, call: Call[Any], tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
         """A tool call from its raw arguments to its result, all of it in a thread: both may be long."""
-        return results.result(tool, self.running.run(call, tool, given), call.caller, given)
+        answer = self._names.in_answer(self.running.run(call, tool, given))
+        return results.result(tool, answer, call.caller, given)
 
     # Resources
 
@@ -202,7 +204,7 @@ class McpServer:
             family = self._family_of(ctx, uri)
             document = await self._calls.run(ctx, family.name, family.read_resource, uri)
         except AppError as exc:
-            exc.data.setdefault("uri", uri)
+            self._names.in_error(exc).data.setdefault("uri", uri)
             raise
         contents = types.TextResourceContents(
             uri=document.uri,

@@ -7,6 +7,7 @@ from typing import Any
 import mcp_types as types
 
 from memory_mcp.families.family import Family, Prompt, Tool
+from memory_mcp.server.tool_names import ToolNames
 
 MAX_OUTLINED_FIELDS = 3  # of an answer, in tools/list; docs/tools.md has all
 
@@ -16,16 +17,16 @@ CHARS_A_TOKEN = 4.0  # of tools/list, by o200k_base; measured in 2026: 4.05
 def list_size(families: Iterable[Family[Any]]) -> tuple[int, int]:
     """How many tools these families show a model, and about how many tokens they take."""
     tools = [tool for family in families for tool in family.tools.values() if not tool.app_only]
-    offers = [offer(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+    names = ToolNames(tools, in_spec=False)
+    offers = [offer(tool, names).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
     return len(tools), round(len(json.dumps(offers, separators=(",", ":"))) / CHARS_A_TOKEN)
 
 
-def offer(tool: Tool, *, in_spec: bool = False) -> types.Tool:
-    """`in_spec` uses the name in the tool's specification, if it has another one there."""
+def offer(tool: Tool, names: ToolNames) -> types.Tool:
     return types.Tool(
-        name=(in_spec and tool.spec_name) or tool.name,
+        name=names.listed(tool),
         title=tool.title,
-        description=tool.description,
+        description=names.in_text(tool.description),
         input_schema=brief(input_schema(tool), _IMPLIED if tool.spells_out_bounds else _GOES_WITHOUT_SAYING),
         output_schema=output_schema(tool) if tool.spells_out_answers else outline(output_schema(tool)),
         annotations=types.ToolAnnotations(

@@ -3,30 +3,28 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, precise_stamp
-from memory_mcp.engines.chdb import error_messages
 from memory_mcp.engines.chdb.client import EngineError, EngineLine, Rules
 from memory_mcp.engines.chdb.parameters import Unfit
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.family import LastWrite
 from memory_mcp.families.portals import address as addresses
-from memory_mcp.families.portals import cross_portal_query, inference, query_results, storage, usage
+from memory_mcp.families.portals import cross_portal_query, query_results, storage, usage
 from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.answers import Deleted, Result, View
 from memory_mcp.families.portals.file_exports import FileExports
 from memory_mcp.families.portals.file_imports import FileImports
 from memory_mcp.families.portals.folders import EngineLines, PortalFolder, PortalFolders
-from memory_mcp.families.portals.inference import KEY
 from memory_mcp.families.portals.limits import ImportLimits
-from memory_mcp.families.portals.model import VIEWER, Labels, NewColumn, Record, Stats, Table, Written
-from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table, find_table, labels_in, writable
+from memory_mcp.families.portals.model import VIEWER, Labels, Record, Stats, Table, Written
+from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table, labels_in, writable
 from memory_mcp.families.portals.query_errors import query_error
+from memory_mcp.families.portals.record_writer import RecordWriter
 from memory_mcp.families.portals.transfer_folders import TransferFolders
 
 log = logging.getLogger(__name__)
@@ -63,6 +61,7 @@ class Portals:
         self._joins = joins
         self.on_delete: list[Callable[[Caller, Address], None]] = []  # called once something has been deleted
         self._registry = PortalRegistry(folder_of, self._lines, changes, clock)
+        self._records = RecordWriter(self._registry)
         folders = TransferFolders(folder_of, import_folders, export_folders)
         self.imports = FileImports(self._registry, folders, import_limits, allow_urls=urls)
         self.exports = FileExports(
@@ -97,7 +96,7 @@ class Portals:
         with folder.write_lock():
             line = self._registry.open(folder)
             if records:
-                self._write_records(caller, folder, line, table, records)
+                self._records.write(caller, folder, line, table, records)
             self._label(caller, folder, line, name, description, is_counted=not records)
         return Written(address.portal_uri, table, len(records))
 
@@ -118,69 +117,8 @@ class Portals:
         if labels == before and folder.exists():
             return
         self._registry.set_labels(folder, line, labels)
-        folder.describe(self._described_tables(folder, line))
+        folder.describe(self._registry.described_tables(folder, line))
         self._registry.report_change(caller, folder.address, list_changed=True, is_counted=is_counted)
-
-    def _write_records(
-        self, caller: Caller, folder: PortalFolder, line: EngineLine, table: str, records: Sequence[Record]
-    ) -> None:
-        tables = self._described_tables(folder, line)
-        known = find_table(tables, table)
-        wanted = inference.wanted_columns(records, table, known)
-        if wanted or known is None:
-            self._write_changing(caller, folder, line, table, records)
-        else:
-            self._insert(line, table, known, [], records)
-            folder.describe([_grown(one, len(records)) if one.name == table else one for one in tables])
-            self._registry.report_change(caller, folder.address, list_changed=False)
-
-    def _described_tables(self, folder: PortalFolder, line: EngineLine) -> list[Table]:
-        """The tables of a portal. Its description is written if there is none."""
-        if described := folder.described():
-            return described.tables
-        tables = storage.tables(line)
-        if folder.exists():
-            folder.describe(tables)
-        return tables
-
-    def _write_changing(
-        self, caller: Caller, folder: PortalFolder, line: EngineLine, table: str, records: Sequence[Record]
-    ) -> None:
-        """Write records that need a table or columns that the description lacks: the engine may have them."""
-        known = find_table(storage.tables(line), table)
-        wanted = inference.wanted_columns(records, table, known)
-        with self._registry.changing(caller, folder, line):
-            self._insert(line, table, known, wanted, records)
-            if wanted:
-                self._registry.record_schema(line, table)
-
-    def _insert(
-        self, line: EngineLine, table: str, known: Table | None, wanted: Sequence[NewColumn], records: Sequence[Record]
-    ) -> None:
-        """Insert into a table, created with the needed columns. If the records are refused, nothing is changed."""
-        types = {column.name: column.type for column in (*(known.columns if known else ()), *wanted)}
-        self._check_fit(line, table, types, records)
-        if not types:
-            raise Invalid("data: give at least one field, so that the table gets a column.", field="data")
-        try:
-            with storage.widen_table(line, table, known, wanted):
-                storage.insert(line, table, records, known.rows if known else 0)
-        except EngineError as exc:
-            raise Invalid(f"data: {error_messages.misfit(str(exc), 0)} Nothing was written.", field="data") from exc
-
-    def _check_fit(self, line: EngineLine, table: str, types: Mapping[str, str], records: Sequence[Record]) -> None:
-        """Raises Invalid for values that the engine would change."""
-        for name, kind in types.items():
-            number = inference.first_unfit([record.get(name) for record in records], kind)
-            if number is not None:
-                raise Invalid(
-                    f"data: {name!r} of record {number} does not fit {kind}, and nothing was written.", field="data"
-                )
-        has_key = KEY in types and not types[KEY].startswith(("Nullable", "Array", "JSON"))
-        if has_key and any(record.get(KEY) is None for record in records):
-            is_filled_in = table in inference.WELL_KNOWN or storage.has_default(line, table, KEY)
-            if not is_filled_in:
-                raise Invalid(f"data: every record of {table!r} needs an {KEY!r}.", field="data")
 
     def query(
         self,
@@ -382,10 +320,6 @@ class Portals:
         types = {column.name: column.type for column in table.columns}
         readable = query_results.readable
         return [{name: readable(value, types[name], "uri") for name, value in row.items()} for row in rows], is_cut
-
-
-def _grown(table: Table, by: int) -> Table:
-    return replace(table, rows=table.rows + by)
 
 
 def stats(folder: PortalFolder, tables: Sequence[Table]) -> Stats:

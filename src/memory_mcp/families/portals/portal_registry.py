@@ -49,6 +49,15 @@ class PortalRegistry:
             storage.create_metadata(line, self._about(folder.address))
         return line
 
+    def described_tables(self, folder: PortalFolder, line: EngineLine) -> list[Table]:
+        """The tables of a portal. Its description is written if there is none."""
+        if described := folder.described():
+            return described.tables
+        tables = storage.tables(line)
+        if folder.exists():
+            folder.describe(tables)
+        return tables
+
     def put_in_place(self, folder: PortalFolder, line: EngineLine, tables: Sequence[StagedTable]) -> None:
         """Give staged tables their names: all of them, even if this process or the engine ends meanwhile. The caller
         holds the portal's lock."""

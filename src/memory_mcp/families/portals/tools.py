@@ -35,37 +35,41 @@ PortalDescription = Annotated[str, Field(max_length=MAX_DESCRIPTION_CHARS), Afte
 
 
 class InPortal(Arguments):
+    uri: Uri
+
+
+class Named(InPortal):  # where a model looks first, the form of an address is spelled out
     uri: Uri = Field(description="mem://namespace/portal")
 
 
-class Write(InPortal):
+class Write(Named):
     table: TableName
     data: list[dict[str, Any]] = Field(max_length=100_000)
     name: PortalName | None = Field(None, alias="portalName")
     description: PortalDescription | None = Field(None, alias="portalDescription")
 
 
-@portals.tool(Write, answers=Written, title="Write records", needs=Scope.WRITE, spec_name="memory/write")
+@portals.tool(Write, answers=Written, title="Add rows to a table", needs=Scope.WRITE, spec_name="memory/write")
 def portal_write(call: Call[Portals], arguments: Write) -> Written:
-    """Add records to a table, all or none. Makes what is missing: portal, table, columns."""
+    """Tables: add records, all or none. Creates the portal, table and columns. For a file: portal_import."""
     return call.operations.write(
         call.caller, arguments.uri, arguments.table, arguments.data, arguments.name, arguments.description
     )
 
 
-class Query(InPortal):
+class Query(Named):
     sql: Sql = Field(description="One ClickHouse SELECT.")
     parameters: dict[str, Any] = Field({}, description="For {name:Type} in the SQL.")
-    format: RowFormat = "objects"
+    format: RowFormat | None = None
 
 
 @portals.tool(
-    Query, answers=Result, title="Query a portal", needs=Scope.READ, idempotent=True, spec_name="memory/query"
+    Query, answers=Result, title="Query with SQL", needs=Scope.READ, idempotent=True, spec_name="memory/query"
 )
 def portal_query(call: Call[Portals], arguments: Query) -> Result:
-    """Query a portal's tables with SQL."""
+    """Tables: read with SQL; portal_view lists tables and columns."""
     return call.operations.query(
-        call.caller, arguments.uri, arguments.sql, arguments.parameters, call.cancelled, arguments.format
+        call.caller, arguments.uri, arguments.sql, arguments.parameters, call.cancelled, arguments.format or "objects"
     )
 
 
@@ -74,7 +78,7 @@ class Delete(InPortal):
     where: dict[str, Any] | None = Field(
         None, description='{column: value, [values] or {"lt": value}}; lte, gt, gte, ne, like.'
     )
-    confirm: bool = Field(False, description="For a whole table or portal.")
+    confirm: bool = Field(False, description="For a table or portal.")
 
 
 def _audit(arguments: Delete, deleted: Deleted) -> dict[str, Any]:
@@ -86,14 +90,14 @@ def _audit(arguments: Delete, deleted: Deleted) -> dict[str, Any]:
 @portals.tool(
     Delete,
     answers=Deleted,
-    title="Delete records",
+    title="Delete table rows",
     needs=Scope.DELETE,
     destructive=True,
     spec_name="memory/delete",
     audit=_audit,
 )
 def portal_delete(call: Call[Portals], arguments: Delete) -> Deleted:
-    """Delete matching records, a whole table, or a portal."""
+    """Tables: delete matching rows, a table or a portal."""
     return call.operations.delete(
         call.caller, arguments.uri, arguments.table, arguments.where, confirm=arguments.confirm
     )
@@ -102,16 +106,16 @@ def portal_delete(call: Call[Portals], arguments: Delete) -> Deleted:
 class Import(InPortal):
     source: FilePath = Field(description="In the imports folder.")
     format: Format
-    table: TableName | None = Field(None, description="Usually the file's name.")
+    table: TableName | None = Field(None, description="Or the file's name.")
     mapping: dict[str, str] = Field({}, description="{file's column: table's}")
     on_conflict: OnConflict | None = Field(
-        None, alias="onConflict", description="If a table exists. For db usually refuse, else append."
+        None, alias="onConflict", description="If a table exists; usually append, for db refuse."
     )
 
 
 @portals.tool(Import, answers=Imported, title="Import a file", needs=Scope.WRITE, spec_name="memory/import")
 def portal_import(call: Call[Portals], arguments: Import) -> Imported:
-    """Import a file's records, all or none; db brings whole tables."""
+    """Tables: add a file's records (else portal_write), all or none; db brings whole tables."""
     return call.operations.imports.import_file(
         call.caller,
         arguments.uri,
@@ -135,13 +139,13 @@ class Export(InPortal):
 @portals.tool(
     Export,
     answers=Exported,
-    title="Export a portal",
+    title="Export tables",
     needs=Scope.READ,
     makes_files=True,
     spec_name="memory/export",
 )
 def portal_export(call: Call[Portals], arguments: Export) -> Exported:
-    """Export a table, a query's result or all tables (zip); db is the whole portal in one file."""
+    """Tables: write a table, a query's rows or all (zip) to a file; db: the portal."""
     return call.operations.exports.export_file(
         call.caller,
         arguments.uri,
@@ -171,17 +175,17 @@ def _in_a_line(view: View) -> str:
 
 
 @portals.tool(
-    InPortal,
+    Named,
     answers=View,
-    title="View a portal",
+    title="List tables",
     needs=Scope.READ,
     idempotent=True,
     spec_name="memory/view",
     summary=_in_a_line,
     **SHOWN_BY_THE_VIEWER,
 )
-def portal_view(call: Call[Portals], arguments: InPortal) -> View:
-    """Show a portal's tables and sizes."""
+def portal_view(call: Call[Portals], arguments: Named) -> View:
+    """Tables: a portal's tables, columns and sizes."""
     return call.operations.view(call.caller, arguments.uri)
 
 
@@ -208,8 +212,8 @@ class Upload(Arguments):
     ui=FOR_THE_VIEWER,
 )
 def portal_upload(call: Call[Portals], arguments: Upload) -> Received:
-    """Take in a file piece by piece, for portal_import, which deletes it. What nobody imports is gone after an hour;
-    ten such files can wait at a time."""
+    """Upload a file piece by piece, for portal_import, which deletes it. A file that is not imported is deleted after
+    an hour; ten such files can wait at a time."""
     return call.operations.imports.receive(call.caller, arguments.name, arguments.offset, arguments.data)
 
 
