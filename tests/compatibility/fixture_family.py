@@ -44,6 +44,7 @@ fixtures = Family[None](
     name="fixtures",
     open=lambda context: None,
     purpose="what the conformance suite calls by name",
+    main_tools=(),
     errors="tool-result",
     uri_prefixes=("test://",),
     templates=(Template(TEMPLATE, "template", "Data under an id."),),

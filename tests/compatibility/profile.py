@@ -33,9 +33,11 @@ class FixtureServer(McpServer):
 
     def __init__(self, app: App) -> None:
         super().__init__(app)
-        self._offers |= {name: tool.offer for name, tool in TOOLS.items()}
         # What a client brings back from a round must be what it was given.
         self.server.middleware.append(RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=None))
+
+    def _input_schema(self, name: str) -> dict[str, Any] | None:
+        return TOOLS[name].offer.input_schema if name in TOOLS else super()._input_schema(name)
 
     def _build(self) -> Server[Any]:
         server = super()._build()

@@ -123,6 +123,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
 diary = Family[Diary](
     name="diary",
     purpose="a text for each day",
+    main_tools=(),
     errors="tool-result",
     uri_prefixes=(),
     open=lambda context: open_diary(context),

@@ -17,7 +17,7 @@ from memory_mcp.caller import Scope
 from memory_mcp.errors import Conflict
 from memory_mcp.families.family import Arguments, Call, Family, OpenFamily, Prompt, PromptArgument
 from memory_mcp.families.vault import storage
-from memory_mcp.server.protocol import McpServer, instructions
+from memory_mcp.server.protocol import McpServer
 from tests.conftest import connected
 
 pytestmark = pytest.mark.anyio
@@ -38,6 +38,7 @@ def workshop() -> Family[None]:
         name="workshop",
         open=lambda context: None,
         purpose="tests of the server",
+        main_tools=(),
         errors="tool-result",
         uri_prefixes=("workshop://",),
         prompts=(
@@ -182,8 +183,3 @@ async def test_unknown_tools_prompts_and_methods_are_protocol_errors(client: Cli
     with pytest.raises(MCPError) as prompt:
         await client.get_prompt("no_such_prompt")
     assert tool.value.error.code == prompt.value.error.code == -32602
-
-
-def test_the_instructions_name_only_the_families_switched_on(app: App, workshop: Family[None]) -> None:
-    assert "vault" in instructions(app.families.values())
-    assert "vault" not in instructions([workshop])

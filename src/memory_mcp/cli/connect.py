@@ -23,7 +23,7 @@ from memory_mcp.clients.operations import ClientStatus, Plan
 from memory_mcp.clients.profiles import PROFILES, Profile
 from memory_mcp.errors import Invalid
 from memory_mcp.families.registry import FAMILIES, chosen
-from memory_mcp.server import schemas
+from memory_mcp.server.tool_list import ToolList
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 EPILOG = "Examples: " + " · ".join(
@@ -231,7 +231,7 @@ def _ask_profile() -> Profile:
     for column in ("profile", "for", "tools", "tokens"):
         table.add_column(column, justify="right" if column in ("tools", "tokens") else "left")
     for profile in PROFILES.values():
-        tools, tokens = schemas.list_size(chosen(FAMILIES, profile.families).values())
+        tools, tokens = ToolList(chosen(FAMILIES, profile.families), in_spec=False).size()
         table.add_row(profile.name, profile.purpose, str(tools), f"about {round(tokens, -2):,}")
     Console().print(table)
     return PROFILES[Prompt.ask("Which tools does it get?", choices=list(PROFILES), default="everything")]

@@ -150,6 +150,7 @@ class Prompt:
     description: str
     arguments: tuple[PromptArgument, ...]
     write: Callable[[Mapping[str, str]], str]
+    needs: frozenset[Scope] = frozenset({Scope.READ})  # for the tools that it names
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,8 @@ class Family(Generic[Ops]):
     """What a family offers. `errors` says how its specification wants errors encoded."""
 
     name: str
-    purpose: str  # one line in the server's instructions
+    purpose: str  # in the server's instructions, without names of tools
+    main_tools: tuple[str, ...]  # that the instructions name, of those a connection has
     errors: Literal["json-rpc", "tool-result"]
     uri_prefixes: tuple[str, ...]  # which resources are this family's
     open: Callable[[Context], Ops]  # a file that it opens is closed by the context

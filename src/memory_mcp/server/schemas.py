@@ -1,34 +1,23 @@
 """Tools as clients see them, with JSON Schemas small and plain enough for every client and model."""
 
-import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
 import mcp_types as types
 
-from memory_mcp.families.family import Family, Prompt, Tool
-from memory_mcp.server.tool_names import ToolNames
+from memory_mcp.families.family import Prompt, Tool
 
 MAX_OUTLINED_FIELDS = 3  # of an answer, in tools/list; docs/tools.md has all
 
-CHARS_A_TOKEN = 4.0  # of tools/list, by o200k_base; measured in 2026: 4.05
 
-
-def list_size(families: Iterable[Family[Any]]) -> tuple[int, int]:
-    """How many tools these families show a model, and about how many tokens they take."""
-    tools = [tool for family in families for tool in family.tools.values() if not tool.app_only]
-    names = ToolNames(tools, in_spec=False)
-    offers = [offer(tool, names).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
-    return len(tools), round(len(json.dumps(offers, separators=(",", ":"))) / CHARS_A_TOKEN)
-
-
-def offer(tool: Tool, names: ToolNames) -> types.Tool:
+def offer(tool: Tool, name: str, description: str, *, can_read: bool = True) -> types.Tool:
+    """Under this name, with this description. Without the right to read, some answers have fewer fields."""
     return types.Tool(
-        name=names.listed(tool),
+        name=name,
         title=tool.title,
-        description=names.in_text(tool.description),
-        input_schema=brief(input_schema(tool), _IMPLIED if tool.spells_out_bounds else _GOES_WITHOUT_SAYING),
-        output_schema=output_schema(tool) if tool.spells_out_answers else outline(output_schema(tool)),
+        description=description,
+        input_schema=listed_input(tool),
+        output_schema=listed_output(tool, can_read=can_read),
         annotations=types.ToolAnnotations(
             read_only_hint=tool.changes_nothing,
             destructive_hint=tool.destructive,
@@ -49,6 +38,16 @@ def prompt_offer(prompt: Prompt) -> types.Prompt:
             for argument in prompt.arguments
         ],
     )
+
+
+def listed_input(tool: Tool) -> dict[str, Any]:
+    return brief(input_schema(tool), _IMPLIED if tool.spells_out_bounds else _GOES_WITHOUT_SAYING)
+
+
+def listed_output(tool: Tool, *, can_read: bool) -> dict[str, Any]:
+    if not can_read and tool.without_read is not None:
+        return outline_without_read(tool)
+    return output_schema(tool) if tool.spells_out_answers else outline(output_schema(tool))
 
 
 def input_schema(tool: Tool) -> dict[str, Any]:

@@ -35,7 +35,7 @@ async def test_descriptions_errors_notices_and_instructions_use_the_listed_names
     async with connected(server, mode=era) as client:
         offers = (await client.list_tools()).tools
         texts = {
-            "instructions": str(server.server.instructions),
+            "instructions": str(client.instructions),
             "descriptions": " ".join(f"{tool.name} {tool.description}" for tool in offers),
             "unknown portal": await answer(client, "memory/query", portalUri="mem://no/where", sql="SELECT 1"),
             "address": await answer(client, "portal_query", portalUri="mem://no/where/t", sql="SELECT 1"),

@@ -56,8 +56,11 @@ def _load_maintenance() -> "FamilyMaintenance[Graph]":
 
 graph = Family[Graph](
     name="graph",
-    purpose="a knowledge graph per project: create_project or switch_project first (or name the `project` in each "
-    "call), then create_entities, add_observations, create_relations; search_nodes, open_nodes, read_graph",
+    purpose="a knowledge graph per project; name the `project` in each call, or make one active first",
+    main_tools=(
+        *("create_project", "switch_project", "create_entities", "add_observations", "create_relations"),
+        *("search_nodes", "open_nodes", "read_graph"),
+    ),
     errors="tool-result",
     uri_prefixes=(),
     open=_open,

@@ -61,8 +61,9 @@ def _load_maintenance() -> "FamilyMaintenance[Notes]":
 
 notes = Family[Notes](
     name="notes",
-    purpose="linked notes in namespaces, found by words and by meaning: memory_search first, memory_create what will "
-    "matter, memory_link or [[Title]] to connect; memory_update with supersedes when something has changed",
+    purpose="linked notes in namespaces, found by words and by meaning; [[Title]] links to a note, and `supersedes` "
+    "says which one a note replaces",
+    main_tools=("memory_search", "memory_create", "memory_update", "memory_link"),
     errors="tool-result",
     uri_prefixes=resources.PREFIXES,
     open=_open,

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 
+from memory_mcp.caller import Scope
 from memory_mcp.errors import Invalid
 from memory_mcp.families.family import Prompt, PromptArgument
 
@@ -74,6 +75,7 @@ PROMPTS = (
         description="Make one new note out of several, linked back to each of them.",
         arguments=(PromptArgument("memory_ids", "Ids of the notes: a JSON list, or separated by commas or spaces."),),
         write=_distill,
+        needs=frozenset({Scope.READ, Scope.WRITE, Scope.LINK}),
     ),
     Prompt(
         name="organize",
@@ -81,5 +83,6 @@ PROMPTS = (
         description="Look through the tags in use and propose a cleaner set.",
         arguments=(PromptArgument("namespace", "Only in this namespace.", required=False),),
         write=_organize,
+        needs=frozenset({Scope.READ, Scope.WRITE}),
     ),
 )

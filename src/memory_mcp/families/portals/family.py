@@ -63,8 +63,8 @@ def _load_maintenance() -> "FamilyMaintenance[Portals]":
 
 portals = Family[Portals](
     name="portals",
-    purpose="tables and SQL, a portal at mem://namespace/portal: portal_write records, portal_query with one SELECT, "
-    "portal_import and portal_export files",
+    purpose="tables and SQL, in portals such as mem://namespace/portal",
+    main_tools=("portal_write", "portal_query", "portal_import", "portal_export"),
     errors="tool-result",
     uri_prefixes=("mem://", VIEWER),
     open=_open,

@@ -22,7 +22,8 @@ def recall_over(families: Iterable[Family[Any]]) -> Family[Recall]:
     """One search over these families."""
     recall = Family[Recall](
         name="recall",
-        purpose="one search over all of the above; start here when you do not know where something is kept",
+        purpose="one search over everything; start here when you do not know where something is kept",
+        main_tools=("recall_memories", "recall_open", "recall_overview"),
         errors="tool-result",
         uri_prefixes=(),
         open=_open,

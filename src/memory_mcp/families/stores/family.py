@@ -49,8 +49,8 @@ def _load_maintenance() -> "FamilyMaintenance[Stores]":
 
 stores = Family[Stores](
     name="stores",
-    purpose="markdown files that a person reads, edits and commits, by store and path: add_memory, get_memory, "
-    "update_memory, list_memories, cortex_get_recent_memories",
+    purpose="markdown files that a person reads, edits and commits, by store and path",
+    main_tools=("add_memory", "get_memory", "update_memory", "list_memories", "cortex_get_recent_memories"),
     errors="json-rpc",
     uri_prefixes=(),
     open=_open,

@@ -49,8 +49,8 @@ def _load_maintenance() -> "FamilyMaintenance[Vault]":
 
 vault = Family[Vault](
     name="vault",
-    purpose="facts under a key, kept for good (scope 'vault') or as this session's scratchpad (scope 'session'): "
-    "commit_memory, search_memories, prune_memory; set_session_id names the session",
+    purpose="facts under a key, kept for good (scope 'vault') or as this session's scratchpad (scope 'session')",
+    main_tools=("commit_memory", "search_memories", "prune_memory", "set_session_id"),
     errors="json-rpc",
     uri_prefixes=("memory://vault", "memory://session/"),
     open=_open,
