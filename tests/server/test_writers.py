@@ -10,6 +10,7 @@ import pytest
 
 from memory_mcp.caller import Scope
 from memory_mcp.families.registry import FAMILIES
+from memory_mcp.server import schemas
 from tests.processes import run
 from tests.wire import Http, http_server
 
@@ -108,7 +109,7 @@ def test_no_tool_without_read_scope_shows_stored_content(server: Http, writer: H
 
 
 def test_with_read_scope_the_answer_is_complete(server: Http) -> None:
-    offered = {tool["name"]: tool for tool in server.modern("tools/list")["result"]["tools"]}
     note = raw(server, "memory_update", id=secret_note(server), importance=0.2)["structuredContent"]
-    assert set(offered["memory_update"]["outputSchema"]["required"]) <= set(note)
+    declared = schemas.output_schema(FAMILIES["notes"].tools["memory_update"])["required"]
+    assert set(declared) <= set(note)
     assert note["content"] == f"{SECRET} content"

@@ -7,17 +7,18 @@ import mcp_types as types
 
 from memory_mcp.families.family import Prompt, Tool
 
-MAX_OUTLINED_FIELDS = 3  # of an answer, in tools/list; docs/tools.md has all
+BRIEF_OUTPUT = {"type": "object"}
+"""Every model reads the whole list of tools, in each conversation. docs/tools.md has the fields of each answer."""
 
 
-def offer(tool: Tool, name: str, description: str, *, can_read: bool = True) -> types.Tool:
-    """Under this name, with this description. Without the right to read, some answers have fewer fields."""
+def offer(tool: Tool, name: str, description: str) -> types.Tool:
+    """Under this name, with this description."""
     return types.Tool(
         name=name,
         title=tool.title,
         description=description,
         input_schema=listed_input(tool),
-        output_schema=listed_output(tool, can_read=can_read),
+        output_schema=output_schema(tool) if tool.spells_out_answers else BRIEF_OUTPUT,
         annotations=types.ToolAnnotations(
             read_only_hint=tool.changes_nothing,
             destructive_hint=tool.destructive,
@@ -44,12 +45,6 @@ def listed_input(tool: Tool) -> dict[str, Any]:
     return brief(input_schema(tool), _IMPLIED if tool.spells_out_bounds else _GOES_WITHOUT_SAYING)
 
 
-def listed_output(tool: Tool, *, can_read: bool) -> dict[str, Any]:
-    if not can_read and tool.without_read is not None:
-        return outline_without_read(tool)
-    return output_schema(tool) if tool.spells_out_answers else outline(output_schema(tool))
-
-
 def input_schema(tool: Tool) -> dict[str, Any]:
     return _plain(tool.arguments.model_json_schema())
 
@@ -58,8 +53,9 @@ def input_schema(tool: Tool) -> dict[str, Any]:
 _IMPLIED: list[tuple[str, Any]] = [
     *(("additionalProperties", False), ("additionalProperties", True)),
     *(("maximum", 1_000_000), ("maximum", 10**12)),  # no caller gets there
+    *(("default", 0), ("minimum", 0)),  # an offset starts there; also False
 ]
-_GOES_WITHOUT_SAYING = [*_IMPLIED, ("minLength", 1), ("minItems", 1), ("default", False)]
+_GOES_WITHOUT_SAYING = [*_IMPLIED, ("minLength", 1), ("minItems", 1)]
 
 
 def brief(schema: dict[str, Any], implied: list[tuple[str, Any]] = _GOES_WITHOUT_SAYING) -> dict[str, Any]:
@@ -85,17 +81,6 @@ def _without_length(schema: dict[str, Any]) -> dict[str, Any]:
 
 def output_schema(tool: Tool) -> dict[str, Any]:
     return _plain(tool.answers.json_schema(mode="serialization"))
-
-
-def outline(schema: dict[str, Any]) -> dict[str, Any]:
-    """Only the first required fields of an answer: every model reads the whole list of tools, in each conversation."""
-    return {"type": "object", "required": schema.get("required", [])[:MAX_OUTLINED_FIELDS]}
-
-
-def outline_without_read(tool: Tool) -> dict[str, Any]:
-    """The same for a caller who may not read."""
-    required = [name for name in output_schema(tool).get("required", []) if name in (tool.without_read or ())]
-    return {"type": "object", "required": required}
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:

@@ -32,23 +32,23 @@ class ToolList:
         self.names = ToolNames(self.tools.values(), in_spec=in_spec)
         self._spec_names = {tool.spec_name: name for name, tool in self.tools.items() if tool.spec_name}
         self._known = {name for family in FAMILIES.values() for name in family.tools} | self.tools.keys()
-        self._offers: dict[tuple[tuple[str, ...], bool], list[types.Tool]] = {}  # by available tools
+        self._offers: dict[tuple[str, ...], list[types.Tool]] = {}  # by available tools
 
     def get(self, name: str) -> Tool | None:
         return self.tools.get(self._spec_names.get(name, name))
 
     def offers(self, caller: Caller, *, shows_apps: bool) -> list[types.Tool]:
         """Built when such a caller first lists tools: the start of the server does not wait for it."""
-        available, can_read = self._available(caller, shows_apps=shows_apps), Scope.READ in caller.scopes
-        if (available, can_read) not in self._offers:
+        available = self._available(caller, shows_apps=shows_apps)
+        if available not in self._offers:
             if len(self._offers) >= MAX_CACHED_LISTS:
                 self._offers.clear()
-            self._offers[available, can_read] = self._offer_all(available, can_read=can_read)
-        return self._offers[available, can_read]
+            self._offers[available] = self._offer_all(available)
+        return self._offers[available]
 
-    def _offer_all(self, available: tuple[str, ...], *, can_read: bool) -> list[types.Tool]:
+    def _offer_all(self, available: tuple[str, ...]) -> list[types.Tool]:
         return [
-            schemas.offer(tool, self.names.listed(tool), self._description(tool, available), can_read=can_read)
+            schemas.offer(tool, self.names.listed(tool), self._description(tool, available))
             for tool in map(self.tools.__getitem__, available)
         ]
 
@@ -56,8 +56,7 @@ class ToolList:
         """How many tools a model sees, and about how many tokens they take."""
         available = tuple(name for name, tool in self.tools.items() if not tool.app_only)
         offers = [
-            offer.model_dump(mode="json", by_alias=True, exclude_none=True)
-            for offer in self._offer_all(available, can_read=True)
+            offer.model_dump(mode="json", by_alias=True, exclude_none=True) for offer in self._offer_all(available)
         ]
         return len(offers), round(len(json.dumps(offers, separators=(",", ":"))) / CHARS_A_TOKEN)
 

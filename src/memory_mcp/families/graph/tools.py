@@ -43,7 +43,7 @@ class ListProjects(Arguments):
 
 @graph.tool(ListProjects, answers=Projects, title="List projects", needs=Scope.READ, idempotent=True)
 def list_projects(call: Call[Graph], arguments: ListProjects) -> Projects:
-    """List projects by status."""
+    """Graph: list projects by status."""
     return call.operations.projects(call.caller, None if arguments.status == "all" else arguments.status)
 
 
@@ -54,7 +54,7 @@ class CreateProject(Arguments):
 
 @graph.tool(CreateProject, answers=Project, title="Create a project", needs=Scope.WRITE, steers=True)
 def create_project(call: Call[Graph], arguments: CreateProject) -> Project:
-    """Create a project with a graph of its own, and make it this session's active one."""
+    """Graph: create a project with a graph of its own, and make it this session's active one."""
     return call.operations.create_project(call.caller, call.session, arguments.name, arguments.description)
 
 
@@ -64,7 +64,7 @@ class SwitchProject(Arguments):
 
 @graph.tool(SwitchProject, answers=ProjectNews, title="Switch project", needs=Scope.READ, idempotent=True, steers=True)
 def switch_project(call: Call[Graph], arguments: SwitchProject) -> ProjectNews:
-    """Make a project this session's active one."""
+    """Graph: make a project this session's active one."""
     return call.operations.switch_project(call.caller, call.session, arguments.name)
 
 
@@ -74,7 +74,7 @@ class NoArguments(Arguments):
 
 @graph.tool(NoArguments, answers=ProjectNews, title="Current project", needs=Scope.READ, idempotent=True)
 def get_current_project(call: Call[Graph], arguments: NoArguments) -> ProjectNews:
-    """The session's active project, if any."""
+    """Graph: the session's active project, if any."""
     return call.operations.current_project(call.caller, call.session)
 
 
@@ -91,7 +91,7 @@ class ArchiveProject(Arguments):
     without_read=("message",),
 )
 def archive_project(call: Call[Graph], arguments: ArchiveProject) -> ProjectNews:
-    """Put a project away with its data. restore_project brings it back."""
+    """Graph: put a project away with its data. restore_project brings it back."""
     return call.operations.archive_project(call.caller, arguments.name)
 
 
@@ -109,7 +109,7 @@ class DeleteProject(Arguments):
     without_read=("message",),
 )
 def delete_project(call: Call[Graph], arguments: DeleteProject) -> ProjectNews:
-    """Delete a project and all its data for good."""
+    """Graph: delete a project and all its data for good."""
     return call.operations.delete_project(call.caller, arguments.name)
 
 
@@ -125,7 +125,7 @@ class RestoreProject(Arguments):
     without_read=("id", "name", "status", "created_at", "updated_at"),
 )
 def restore_project(call: Call[Graph], arguments: RestoreProject) -> Project:
-    """Bring an archived project back."""
+    """Graph: bring an archived project back."""
     return call.operations.restore_project(call.caller, arguments.name)
 
 
@@ -153,7 +153,7 @@ class CreateEntities(InProject):
 
 @graph.tool(CreateEntities, answers=Created, title="Create entities", needs=Scope.WRITE, idempotent=True)
 def create_entities(call: Call[Graph], arguments: CreateEntities) -> Created:
-    """Create entities. Names that exist are skipped: add_observations adds to them."""
+    """Graph: create entities. Names that exist are skipped: add_observations adds to them."""
     new = [NewEntity(one.name, one.entity_type, tuple(one.observations)) for one in arguments.entities]
     return call.operations.create_entities(call.caller, call.session, arguments.project, new)
 
@@ -169,7 +169,7 @@ class AddObservations(InProject):
 
 @graph.tool(AddObservations, answers=Observed, title="Add observations", needs=Scope.WRITE, idempotent=True)
 def add_observations(call: Call[Graph], arguments: AddObservations) -> Observed:
-    """Add facts to entities that exist."""
+    """Graph: add facts to entities that exist."""
     facts = [Facts(one.entity_name, tuple(one.contents)) for one in arguments.observations]
     return call.operations.add_observations(call.caller, call.session, arguments.project, facts)
 
@@ -196,7 +196,7 @@ class CreateRelations(InProject):
 
 @graph.tool(CreateRelations, answers=Related, title="Create relations", needs=Scope.LINK, idempotent=True)
 def create_relations(call: Call[Graph], arguments: CreateRelations) -> Related:
-    """Relate entities that exist."""
+    """Graph: relate entities that exist."""
     return call.operations.create_relations(call.caller, call.session, arguments.project, _ties(arguments.relations))
 
 
@@ -207,9 +207,9 @@ class SearchNodes(InProject):
     limit: Whole = Field(50, ge=1, le=500)
 
 
-@graph.tool(SearchNodes, answers=Nodes, title="Search nodes", needs=Scope.READ, idempotent=True)
+@graph.tool(SearchNodes, answers=Nodes, title="Search entities", needs=Scope.READ, idempotent=True)
 def search_nodes(call: Call[Graph], arguments: SearchNodes) -> Nodes:
-    """Find entities by names, types and observations; best first, with their relations."""
+    """Graph: find entities by names, types and observations; best first, with their relations."""
     return call.operations.search(
         call.caller, call.session, arguments.project, arguments.query.strip(), arguments.limit
     )
@@ -221,9 +221,9 @@ class OpenNodes(InProject):
     skip_relations: Whole = Field(0, ge=0, le=10**9)
 
 
-@graph.tool(OpenNodes, answers=Nodes, title="Open nodes", needs=Scope.READ, idempotent=True)
+@graph.tool(OpenNodes, answers=Nodes, title="Read entities", needs=Scope.READ, idempotent=True)
 def open_nodes(call: Call[Graph], arguments: OpenNodes) -> Nodes:
-    """Get entities by their exact names, with their relations."""
+    """Graph: read entities by their exact names, with their relations."""
     skip = Skip(arguments.skip_observations, arguments.skip_relations)
     return call.operations.open_nodes(call.caller, call.session, arguments.project, arguments.names, skip)
 
@@ -234,7 +234,7 @@ class ReadGraph(InProject):
 
 @graph.tool(ReadGraph, answers=Nodes, title="Read the graph", needs=Scope.READ, idempotent=True)
 def read_graph(call: Call[Graph], arguments: ReadGraph) -> Nodes:
-    """Read the whole graph, a page at a time. Prefer search_nodes."""
+    """Graph: read all of it, a page at a time. Prefer search_nodes."""
     return call.operations.read_graph(call.caller, call.session, arguments.project, arguments.offset)
 
 
@@ -246,7 +246,7 @@ class DeleteEntities(InProject):
     DeleteEntities, answers=DeletedCount, title="Delete entities", needs=Scope.DELETE, destructive=True, idempotent=True
 )
 def delete_entities(call: Call[Graph], arguments: DeleteEntities) -> DeletedCount:
-    """Delete entities with their observations and relations."""
+    """Graph: delete entities with their observations and relations."""
     return call.operations.delete_entities(call.caller, call.session, arguments.project, arguments.names)
 
 
@@ -270,7 +270,7 @@ class DeleteObservations(InProject):
     idempotent=True,
 )
 def delete_observations(call: Call[Graph], arguments: DeleteObservations) -> DeletedCount:
-    """Delete observations by their exact text."""
+    """Graph: delete observations by their exact text."""
     facts = [Facts(one.entity_name, tuple(one.observations)) for one in arguments.deletions]
     return call.operations.delete_observations(call.caller, call.session, arguments.project, facts)
 
@@ -283,5 +283,5 @@ class DeleteRelations(InProject):
     DeleteRelations, answers=DeletedCount, title="Delete relations", needs=Scope.LINK, destructive=True, idempotent=True
 )
 def delete_relations(call: Call[Graph], arguments: DeleteRelations) -> DeletedCount:
-    """Delete relations."""
+    """Graph: delete relations."""
     return call.operations.delete_relations(call.caller, call.session, arguments.project, _ties(arguments.relations))

@@ -62,7 +62,8 @@ class MemorySearch(Arguments):
 
 @notes.tool(MemorySearch, answers=NoteHits, title="Search notes", needs=Scope.READ, idempotent=True)
 def memory_search(call: Call[Notes], arguments: MemorySearch) -> NoteHits:
-    """Find notes by meaning, words and importance. Best first, with a score and its parts."""
+    """Notes: find by meaning, words and importance. Best first, with a score and its parts. Every family at once:
+    recall_memories."""
     chosen = Filter(
         namespace=_namespace(arguments.namespace),
         tags=_tags("tags", arguments.tags),
@@ -85,9 +86,9 @@ class MemoryGet(Arguments):
     version: Count | None = Field(None, description="A former version.")
 
 
-@notes.tool(MemoryGet, answers=Note, title="Get a note", needs=Scope.READ, idempotent=True)
+@notes.tool(MemoryGet, answers=Note, title="Read a note", needs=Scope.READ, idempotent=True)
 def memory_get(call: Call[Notes], arguments: MemoryGet) -> Note:
-    """One note in full, optionally with its links. Moves it to the top of memory_recent."""
+    """Note: read it in full, optionally with its links. Moves it to the top of memory_recent."""
     return call.operations.reader.get(
         call.caller,
         arguments.id,
@@ -113,9 +114,10 @@ class MemoryCreate(Arguments):
     supersedes: Ids = Field([], description="Ids of notes this one replaces.")
 
 
-@notes.tool(MemoryCreate, answers=Note, title="Create a note", needs=Scope.WRITE, without_read=OWN_FACTS)
+@notes.tool(MemoryCreate, answers=Note, title="Keep a note", needs=Scope.WRITE, without_read=OWN_FACTS)
 def memory_create(call: Call[Notes], arguments: MemoryCreate) -> Note:
-    """Keep a new note. `similar` in the answer names notes that say nearly the same: consider updating those."""
+    """Note: remember something, to be found by its meaning. `similar` in the answer names notes that say nearly the
+    same: consider updating those. One fact under a key: commit_memory. A file that people edit: add_memory."""
     new = NewNote(
         content=arguments.content,
         title=_title(arguments.title),
@@ -148,14 +150,14 @@ class MemoryUpdate(Arguments):
 @notes.tool(
     MemoryUpdate,
     answers=Note,
-    title="Update a note",
+    title="Change a note",
     needs=Scope.WRITE,
     destructive=True,
     idempotent=True,
     without_read=OWN_FACTS,
 )
 def memory_update(call: Call[Notes], arguments: MemoryUpdate) -> Note:
-    """Change some fields of a note. The former version is kept (memory_get with version)."""
+    """Note: change some fields. The former version is kept (memory_get with version)."""
     if arguments.model_fields_set <= {"id"}:
         raise Invalid("Nothing to change. Give at least one field beside id.", field="id")
     revision = Revision(
@@ -181,7 +183,7 @@ class MemoryDelete(Arguments):
 
 @notes.tool(MemoryDelete, answers=Deleted, title="Delete a note", needs=Scope.DELETE, destructive=True, idempotent=True)
 def memory_delete(call: Call[Notes], arguments: MemoryDelete) -> Deleted:
-    """Archive a note (#archived, importance 0) so that it no longer surfaces, or delete it for good."""
+    """Note: archive it (#archived, importance 0) so that it no longer surfaces, or delete it for good."""
     return call.operations.writer.delete(call.caller, arguments.id, soft=arguments.soft)
 
 
@@ -193,7 +195,7 @@ class MemoryLink(Arguments):
 
 @notes.tool(MemoryLink, answers=Linked, title="Link notes", needs=Scope.LINK, idempotent=True)
 def memory_link(call: Call[Notes], arguments: MemoryLink) -> Linked:
-    """Link one note to another. Answers how many links are new."""
+    """Notes: link one to another. Answers how many links are new."""
     return call.operations.writer.link(
         call.caller, arguments.source_id, arguments.target_id, bidirectional=arguments.bidirectional
     )
@@ -201,7 +203,7 @@ def memory_link(call: Call[Notes], arguments: MemoryLink) -> Linked:
 
 @notes.tool(MemoryLink, answers=Unlinked, title="Unlink notes", needs=Scope.LINK, destructive=True, idempotent=True)
 def memory_unlink(call: Call[Notes], arguments: MemoryLink) -> Unlinked:
-    """Remove a link between notes. A [[Title]] in a body stays a link."""
+    """Notes: remove a link. A [[Title]] in a body stays a link."""
     return call.operations.writer.unlink(
         call.caller, arguments.source_id, arguments.target_id, bidirectional=arguments.bidirectional
     )
@@ -211,9 +213,9 @@ class MemoryListNamespaces(Arguments):
     offset: Offset = 0
 
 
-@notes.tool(MemoryListNamespaces, answers=Namespaces, title="List namespaces", needs=Scope.READ, idempotent=True)
+@notes.tool(MemoryListNamespaces, answers=Namespaces, title="Namespaces of notes", needs=Scope.READ, idempotent=True)
 def memory_list_namespaces(call: Call[Notes], arguments: MemoryListNamespaces) -> Namespaces:
-    """Every namespace with its number of notes."""
+    """Notes: every namespace with its count."""
     return call.operations.reader.namespaces(call.caller, arguments.offset)
 
 
@@ -223,9 +225,9 @@ class MemoryListTags(Arguments):
     offset: Offset = 0
 
 
-@notes.tool(MemoryListTags, answers=TagCounts, title="List tags", needs=Scope.READ, idempotent=True)
+@notes.tool(MemoryListTags, answers=TagCounts, title="Tags of notes", needs=Scope.READ, idempotent=True)
 def memory_list_tags(call: Call[Notes], arguments: MemoryListTags) -> TagCounts:
-    """Every tag with its number of notes, the most used first."""
+    """Notes: every tag with its count, the most used first."""
     return call.operations.reader.tags(
         call.caller, _namespace(arguments.namespace), arguments.min_count, arguments.offset
     )
@@ -239,7 +241,7 @@ class MemoryRecent(Arguments):
 
 @notes.tool(MemoryRecent, answers=Recent, title="Recent notes", needs=Scope.READ, idempotent=True)
 def memory_recent(call: Call[Notes], arguments: MemoryRecent) -> Recent:
-    """The notes last read with memory_get, then those last written."""
+    """Notes: those last read with memory_get, then those last written."""
     return call.operations.reader.recent(
         call.caller, Filter(_namespace(arguments.namespace)), arguments.limit, arguments.offset
     )
@@ -253,7 +255,7 @@ class MemoryNeighbors(Arguments):
 
 @notes.tool(MemoryNeighbors, answers=Neighbourhood, title="Neighbours of a note", needs=Scope.READ, idempotent=True)
 def memory_neighbors(call: Call[Notes], arguments: MemoryNeighbors) -> Neighbourhood:
-    """The notes linked with a note, in either direction, up to `depth` links away."""
+    """Notes: those linked with one, in either direction, up to `depth` links away."""
     return call.operations.reader.neighbors(call.caller, arguments.id, arguments.depth, arguments.offset)
 
 
@@ -263,7 +265,7 @@ class MemoryStats(Arguments):
 
 @notes.tool(MemoryStats, answers=Stats, title="Statistics of notes", needs=Scope.READ, idempotent=True)
 def memory_stats(call: Call[Notes], arguments: MemoryStats) -> Stats:
-    """What there is: totals, top tags and clients, average importance."""
+    """Notes: totals, top tags and clients, average importance."""
     return call.operations.reader.stats(call.caller, _namespace(arguments.namespace))
 
 

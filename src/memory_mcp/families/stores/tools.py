@@ -46,9 +46,10 @@ class AddMemory(InStore):
     citations: Citations = Field([], description="Sources: file:line, URLs.")
 
 
-@stores.tool(AddMemory, answers=Added, title="Add a memory", needs=Scope.WRITE)
+@stores.tool(AddMemory, answers=Added, title="Add a store file", needs=Scope.WRITE)
 def add_memory(call: Call[Stores], arguments: AddMemory) -> Added:
-    """Write a new markdown memory. A missing store or category is made."""
+    """Store file: write new markdown that people edit, too. A missing store or category is made. Linked notes:
+    memory_create."""
     metadata = Metadata(tags=arguments.tags, expires_at=_moment(arguments.expires_at), citations=arguments.citations)
     return call.operations.add(call.caller, arguments.store, arguments.path, arguments.content, metadata)
 
@@ -57,9 +58,9 @@ class GetMemory(AtPath):
     include_expired: bool = False
 
 
-@stores.tool(GetMemory, answers=Memory, title="Get a memory", needs=Scope.READ, idempotent=True)
+@stores.tool(GetMemory, answers=Memory, title="Read a store file", needs=Scope.READ, idempotent=True)
 def get_memory(call: Call[Stores], arguments: GetMemory) -> Memory:
-    """Read a memory with its metadata."""
+    """Store file: read it with its metadata."""
     return call.operations.get(call.caller, arguments.store, arguments.path, include_expired=arguments.include_expired)
 
 
@@ -71,18 +72,18 @@ class UpdateMemory(AtPath):
     citations: Citations | None = Field(None, description="Replaces all.")
 
 
-@stores.tool(UpdateMemory, answers=Updated, title="Update a memory", needs=Scope.WRITE, idempotent=True)
+@stores.tool(UpdateMemory, answers=Updated, title="Update a store file", needs=Scope.WRITE, idempotent=True)
 def update_memory(call: Call[Stores], arguments: UpdateMemory) -> Updated:
-    """Change a memory's content or metadata; what is not given stays."""
+    """Store file: change its content or metadata; what is not given stays."""
     change = FileChange(
         arguments.content, arguments.tags, _moment(arguments.expires_at), arguments.clear_expiry, arguments.citations
     )
     return call.operations.update(call.caller, arguments.store, arguments.path, change)
 
 
-@stores.tool(AtPath, answers=Removed, title="Remove a memory", needs=Scope.DELETE, destructive=True)
+@stores.tool(AtPath, answers=Removed, title="Delete a store file", needs=Scope.DELETE, destructive=True)
 def remove_memory(call: Call[Stores], arguments: AtPath) -> Removed:
-    """Delete a memory."""
+    """Store file: delete it."""
     return call.operations.remove(call.caller, arguments.store, arguments.path)
 
 
@@ -91,9 +92,9 @@ class MoveMemory(InStore):
     to_path: Path
 
 
-@stores.tool(MoveMemory, answers=Moved, title="Move a memory", needs=Scope.WRITE)
+@stores.tool(MoveMemory, answers=Moved, title="Move a store file", needs=Scope.WRITE)
 def move_memory(call: Call[Stores], arguments: MoveMemory) -> Moved:
-    """Move or rename a memory."""
+    """Store file: move or rename it."""
     return call.operations.move(call.caller, arguments.store, arguments.from_path, arguments.to_path)
 
 
@@ -106,9 +107,9 @@ class ListMemories(InCategory):
     offset: Whole = Field(0, ge=0, le=2**53, description="Where to go on, as the answer before said.")
 
 
-@stores.tool(ListMemories, answers=Category, title="List memories", needs=Scope.READ, idempotent=True)
+@stores.tool(ListMemories, answers=Category, title="List store files", needs=Scope.READ, idempotent=True)
 def list_memories(call: Call[Stores], arguments: ListMemories) -> Category:
-    """List a category's memories and subcategories; without a category, the top level."""
+    """Store files: list a category and its subcategories; without a category, the top level."""
     return call.operations.look_into(
         call.caller, arguments.store, arguments.category, arguments.offset, include_expired=arguments.include_expired
     )
@@ -117,20 +118,20 @@ def list_memories(call: Call[Stores], arguments: ListMemories) -> Category:
 @stores.tool(
     InStore,
     answers=Pruned,
-    title="Prune memories",
+    title="Delete expired store files",
     needs=Scope.DELETE,
     destructive=True,
     idempotent=True,
     without_read=("store", "pruned_count"),
 )
 def prune_memories(call: Call[Stores], arguments: InStore) -> Pruned:
-    """Delete all expired memories of a store."""
+    """Store files: delete all expired ones of a store."""
     return call.operations.prune(call.caller, arguments.store)
 
 
 @stores.tool(InStore, answers=Reindexed, title="Reindex a store", needs=Scope.WRITE, idempotent=True)
 def reindex_store(call: Call[Stores], arguments: InStore) -> Reindexed:
-    """Rebuild a store's category indexes from its files."""
+    """Store files: rebuild the category indexes."""
     return call.operations.reindex(
         call.caller, arguments.store, lambda what, done, total: call.progress(f"{done} of {total} {what}", done, total)
     )
@@ -140,9 +141,9 @@ class RecentMemories(InCategory):
     limit: Annotated[int, Field(ge=1, le=100), AS_WHOLE] = 5
 
 
-@stores.tool(RecentMemories, answers=Recent, title="Recent memories", needs=Scope.READ, idempotent=True)
+@stores.tool(RecentMemories, answers=Recent, title="Recent store files", needs=Scope.READ, idempotent=True)
 def cortex_get_recent_memories(call: Call[Stores], arguments: RecentMemories) -> Recent:
-    """The memories updated last, whole, from a store or a category and all below it."""
+    """Store files: those updated last, whole, from a store or a category and all below it."""
     return call.operations.recent(
         call.caller, arguments.store, arguments.category, arguments.limit, include_expired=arguments.include_expired
     )

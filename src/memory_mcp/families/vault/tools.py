@@ -40,7 +40,7 @@ class CommitMemory(Arguments):
 @vault.tool(
     CommitMemory,
     answers=Committed,
-    title="Commit a memory",
+    title="Keep a fact",
     needs=Scope.WRITE,
     destructive=True,  # it overwrites
     idempotent=True,
@@ -66,7 +66,7 @@ class SearchMemories(Arguments):
 @vault.tool(
     SearchMemories,
     answers=MemoryHits,
-    title="Search memories",
+    title="Search facts",
     needs=Scope.READ,
     idempotent=True,
     capability="SearchMemory",
@@ -95,7 +95,7 @@ class PruneMemory(Arguments):
 @vault.tool(
     PruneMemory,
     answers=Pruned,
-    title="Prune memories",
+    title="Delete facts",
     needs=Scope.DELETE,
     destructive=True,
     idempotent=True,
