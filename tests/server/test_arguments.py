@@ -271,6 +271,7 @@ def test_every_refusal_is_in_our_words(tool: Tool) -> None:
             {"entities": [{"name": "a", "entity_typ": "b"}]},
             "`entity_typ` is not a field of entities.0 in create_entities; did you mean `entity_type`?",
         ),
+        ("create_entities", {"name": "a"}, "`name` is not an argument of create_entities; give it in `entities`."),
         ("memory_stats", {"colour": 1}, "`colour` is not an argument of memory_stats. It takes `namespace`."),
         ("get_current_project", {"x": 1}, "`x` is not an argument of get_current_project. It takes none."),
         (

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar
 from urllib.parse import unquote
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import Invalid, NotFound
@@ -33,16 +33,6 @@ TOKEN_BUDGET = 20_000  # what one answer may cost a model
 BYTES_PER_TOKEN = 4  # of texts in JSON
 
 
-def _whole(value: object) -> object:
-    """10.0 is an integer to JSON Schema, and to clients whose language has one kind of number."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-AS_WHOLE = BeforeValidator(_whole)
-Whole = Annotated[int, AS_WHOLE]
-"""Bounds stand before AS_WHOLE, or on the field: after it, JSON Schema does not show them."""
-
-
 READABLE = AfterValidator(check_readable)
 """Marks the argument that names something new. Arguments that only find things take every name that exists."""
 
@@ -55,7 +45,7 @@ Notice = Annotated[str | None, LEFT_OUT, Field(description="What was left out, a
 
 
 class Arguments(BaseModel):
-    """Base of every tool's arguments: strict types, nothing unknown."""
+    """Base of every tool's arguments: strict types, nothing unknown. The server has coerced them before."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 

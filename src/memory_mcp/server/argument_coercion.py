@@ -1,7 +1,8 @@
 """Arguments as they are meant: what models send in another form than the schema's, where it can mean only one thing.
 
-A null is left out; a number or a boolean may be text; one value may stand for a list of one; a list or an object may be
-JSON in a text; a record's fields may have other names. Text that is requested as text is never changed.
+A null is left out; a number or a boolean may be text, and 10.0 an integer; one value may stand for a list of one; a
+list or an object may be JSON in a text; a record's fields may have other names. Text that is requested as text is never
+changed.
 """
 
 import json
@@ -71,6 +72,12 @@ def _coerce_number(value: Any, path: str) -> Any:
     return float(text) if found[2] or found[3] else int(text)
 
 
+def _coerce_whole(value: Any, path: str) -> Any:
+    """10.0 is an integer to JSON Schema, and to clients whose language has one kind of number."""
+    value = _coerce_number(value, path)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _coerce_boolean(value: Any, path: str) -> Any:
     return _BOOLEANS.get(value.strip().lower(), value) if isinstance(value, str) else value
 
@@ -103,7 +110,7 @@ def _form(annotation: Any) -> Form:
 
 _PLAIN = {
     str: Form(_coerce_nothing, _is_text),
-    int: Form(_coerce_number, _is_number),
+    int: Form(_coerce_whole, _is_number, is_from_text=False),
     float: Form(_coerce_number, _is_number),
     bool: Form(_coerce_boolean, lambda value: isinstance(value, bool)),
     dict: Form(_coerce_object, _is_object),

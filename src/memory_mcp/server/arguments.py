@@ -12,7 +12,7 @@ from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.family import Arguments, Prompt, Tool
 from memory_mcp.nearness import nearest
 from memory_mcp.server.argument_coercion import coerce_record
-from memory_mcp.server.argument_names import known_names
+from memory_mcp.server.argument_names import known_names, meant
 from memory_mcp.validation import sentence
 
 MAX_FIELD_BYTES = 1024 * 1024  # of one field
@@ -35,26 +35,37 @@ def _is_unknown(error: ErrorDetails) -> bool:
 
 def _refusal(tool: Tool, error: ErrorDetails) -> Invalid:
     field = shorten(".".join(map(str, error["loc"])))
-    if not _is_unknown(error):
-        return Invalid(f"{field}: {sentence(error)}.", field=field)
-    *above, name = error["loc"]
-    known = known_names(_model_at(tool.arguments, above))
-    where = (
-        f"a field of {'.'.join(str(part) for part in above)} in {tool.name}" if above else f"an argument of {tool.name}"
-    )
-    near = nearest(str(name), known)[:1]
-    if near:
-        return Invalid(f"`{shorten(str(name))}` is not {where}; did you mean `{near[0]}`?", field=field, nearest=near)
+    if _is_unknown(error):
+        *above, name = map(str, error["loc"])
+        return _unknown(tool, above, name, field)
+    return Invalid(f"{field}: {sentence(error)}.", field=field)
+
+
+def _unknown(tool: Tool, above: Sequence[str], name: str, field: str) -> Invalid:
+    """The error for an argument, or a field of the record at the path `above`, that does not exist."""
+    model = _model_at(tool.arguments, above)
+    known = known_names(model)
+    where = f"a field of {'.'.join(above)} in {tool.name}" if above else f"an argument of {tool.name}"
+    refused = f"`{shorten(name)}` is not {where}"
+    if outer := _field_that_holds(model, name):
+        return Invalid(f"{refused}; give it in `{outer}`.", field=field)
+    if near := nearest(name, known)[:1]:
+        return Invalid(f"{refused}; did you mean `{near[0]}`?", field=field, nearest=near)
     listed = f"It takes {', '.join(f'`{one}`' for one in known)}." if known else "It takes none."
-    return Invalid(f"`{shorten(str(name))}` is not {where}. {listed}", field=field)
+    return Invalid(f"{refused}. {listed}", field=field)
 
 
-def _model_at(model: type[Arguments], path: Sequence[str | int]) -> type[Arguments]:
-    """The model of the record at this path."""
+def _field_that_holds(model: type[Arguments], name: str) -> str | None:
+    """The argument whose records have a field of this name."""
+    records = {field.alias or own: _record_in(field.annotation) for own, field in model.model_fields.items()}
+    return next((own for own, record in records.items() if record and meant(record, name)), None)
+
+
+def _model_at(model: type[Arguments], path: Sequence[str]) -> type[Arguments]:
+    """The model of the record at this path, in which numbers are indexes of lists."""
     for part in path:
-        if isinstance(part, str):
-            [field] = [field for name, field in model.model_fields.items() if part == (field.alias or name)]
-            model = _record_in(field.annotation) or model
+        fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        model = (_record_in(fields[part].annotation) if part in fields else None) or model
     return model
 
 

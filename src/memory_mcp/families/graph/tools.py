@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from memory_mcp.caller import Scope
-from memory_mcp.families.family import READABLE, Arguments, Call, Whole
+from memory_mcp.families.family import READABLE, Arguments, Call
 from memory_mcp.families.graph.answers import Skip
 from memory_mcp.families.graph.family import graph as graph
 from memory_mcp.families.graph.model import (
@@ -204,7 +204,7 @@ class SearchNodes(InProject):
     query: Annotated[str, Field(max_length=4000)] = Field(
         description="Search query (supports FTS5 syntax: AND, OR, NOT, prefix*)"
     )
-    limit: Whole = Field(50, ge=1, le=500)
+    limit: int = Field(50, ge=1, le=500)
 
 
 @graph.tool(SearchNodes, answers=Nodes, title="Search entities", needs=Scope.READ, idempotent=True)
@@ -217,8 +217,8 @@ def search_nodes(call: Call[Graph], arguments: SearchNodes) -> Nodes:
 
 class OpenNodes(InProject):
     names: list[EntityName] = Field(min_length=1, max_length=1000, description="Exact entity names to retrieve")
-    skip_observations: Whole = Field(0, ge=0, le=10**9, description="As an answer before said.")
-    skip_relations: Whole = Field(0, ge=0, le=10**9)
+    skip_observations: int = Field(0, ge=0, le=10**9, description="As an answer before said.")
+    skip_relations: int = Field(0, ge=0, le=10**9)
 
 
 @graph.tool(OpenNodes, answers=Nodes, title="Read entities", needs=Scope.READ, idempotent=True)
@@ -229,7 +229,7 @@ def open_nodes(call: Call[Graph], arguments: OpenNodes) -> Nodes:
 
 
 class ReadGraph(InProject):
-    offset: Whole = Field(0, ge=0, le=2**53, description="Where to go on, as the answer before said.")
+    offset: int = Field(0, ge=0, le=2**53, description="Where to go on, as the answer before said.")
 
 
 @graph.tool(ReadGraph, answers=Nodes, title="Read the graph", needs=Scope.READ, idempotent=True)

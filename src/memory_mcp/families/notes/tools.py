@@ -5,7 +5,7 @@ from pydantic import Field
 from memory_mcp.caller import Scope
 from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.errors import Invalid
-from memory_mcp.families.family import AS_WHOLE, READABLE, Arguments, Call
+from memory_mcp.families.family import READABLE, Arguments, Call
 from memory_mcp.families.notes.family import notes as notes
 from memory_mcp.families.notes.model import (
     ARCHIVED,
@@ -41,15 +41,15 @@ Namespace = Annotated[str, Field(max_length=MAX_NAMESPACE_CHARS)]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
 Importance = Annotated[float, Field(ge=0, le=1)]
 Moment = Annotated[str, Field(min_length=1, max_length=64)]
-Limit = Annotated[int, Field(ge=1, le=100), AS_WHOLE]
-Count = Annotated[int, Field(ge=1, le=10**12), AS_WHOLE]
-Offset = Annotated[int, Field(ge=0, le=10**6), AS_WHOLE]
+Limit = Annotated[int, Field(ge=1, le=100)]
+Count = Annotated[int, Field(ge=1, le=10**12)]
+Offset = Annotated[int, Field(ge=0, le=10**6)]
 
 
 class MemorySearch(Arguments):
     query: Text = Field("", description="Words or a question. May be empty with a filter: newest first.")
     limit: Limit = 20
-    offset: Annotated[int, Field(ge=0, le=1000), AS_WHOLE] = 0
+    offset: Annotated[int, Field(ge=0, le=1000)] = 0
     namespace: Namespace | None = None
     tags: Tags = Field([], description="Only notes with all of these.")
     min_importance: Importance = 0
@@ -249,7 +249,7 @@ def memory_recent(call: Call[Notes], arguments: MemoryRecent) -> Recent:
 
 class MemoryNeighbors(Arguments):
     id: Id
-    depth: Annotated[int, Field(ge=1, le=3), AS_WHOLE] = 1
+    depth: Annotated[int, Field(ge=1, le=3)] = 1
     offset: Offset = 0
 
 

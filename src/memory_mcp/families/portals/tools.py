@@ -4,7 +4,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from memory_mcp.caller import Scope
-from memory_mcp.families.family import AS_WHOLE, Arguments, Call
+from memory_mcp.families.family import Arguments, Call
 from memory_mcp.families.portals.answers import Deleted, Result, View
 from memory_mcp.families.portals.family import portals as portals
 from memory_mcp.families.portals.model import (
@@ -193,7 +193,7 @@ def portal_view(call: Call[Portals], arguments: Named) -> View:
 
 FOR_THE_VIEWER: dict[str, Any] = {"visibility": ["app"]}  # no resource of its own, or a host offers it as an app
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
-Offset = Annotated[int, Field(ge=0, le=2**53), AS_WHOLE]
+Offset = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class Upload(Arguments):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, create_model
 
 from memory_mcp.caller import Scope
-from memory_mcp.families.family import Arguments, Call, Family, Whole
+from memory_mcp.families.family import Arguments, Call, Family
 from memory_mcp.families.recall.model import Recalled, RecallQuery
 from memory_mcp.families.recall.operations import Recall
 
@@ -19,7 +19,7 @@ class RecallMemories(Arguments):
     )
     families: list[str] = Field([], description="Default: all.")
     tags: Annotated[list[str], Field(max_length=50)] = Field([], description="Only what has all of these.")
-    limit: Whole = Field(10, ge=1, le=100)
+    limit: int = Field(10, ge=1, le=100)
     after: Moment | None = Field(None, description="Created: ISO 8601 or words: last week, since Monday, in May.")
     before: Moment | None = None
 

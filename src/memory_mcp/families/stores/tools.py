@@ -5,7 +5,7 @@ from pydantic import Field
 from memory_mcp.caller import Scope
 from memory_mcp.clock import last_instant, short_stamp
 from memory_mcp.errors import Invalid
-from memory_mcp.families.family import AS_WHOLE, READABLE, Arguments, Call, Whole
+from memory_mcp.families.family import READABLE, Arguments, Call
 from memory_mcp.families.stores.family import stores as stores
 from memory_mcp.families.stores.model import (
     Added,
@@ -104,7 +104,7 @@ class InCategory(InStore):
 
 
 class ListMemories(InCategory):
-    offset: Whole = Field(0, ge=0, le=2**53, description="Where to go on, as the answer before said.")
+    offset: int = Field(0, ge=0, le=2**53, description="Where to go on, as the answer before said.")
 
 
 @stores.tool(ListMemories, answers=Category, title="List store files", needs=Scope.READ, idempotent=True)
@@ -138,7 +138,7 @@ def reindex_store(call: Call[Stores], arguments: InStore) -> Reindexed:
 
 
 class RecentMemories(InCategory):
-    limit: Annotated[int, Field(ge=1, le=100), AS_WHOLE] = 5
+    limit: Annotated[int, Field(ge=1, le=100)] = 5
 
 
 @stores.tool(RecentMemories, answers=Recent, title="Recent store files", needs=Scope.READ, idempotent=True)

@@ -5,7 +5,7 @@ from pydantic import Field
 from memory_mcp.caller import Scope
 from memory_mcp.clock import instant, stamp
 from memory_mcp.errors import Invalid
-from memory_mcp.families.family import READABLE, Arguments, Call, Whole
+from memory_mcp.families.family import READABLE, Arguments, Call
 from memory_mcp.families.vault.family import vault as vault
 from memory_mcp.families.vault.model import (
     Committed,
@@ -60,7 +60,7 @@ class SearchMemories(Arguments):
     query_embedding: Vector | None = Field(
         None, description="Optional: embedding of the query for semantic re-ranking."
     )
-    limit: Whole = Field(10, ge=1, le=500, description="Max results to return.")
+    limit: int = Field(10, ge=1, le=500, description="Max results to return.")
 
 
 @vault.tool(
