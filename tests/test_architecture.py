@@ -27,7 +27,14 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
     },
     {"engines.__init__", "engines.files", "engines.isolation", "engines.sqlite", "engines.chdb"},
     {"search", "embedding", "access", "sessions", "sync", "clients", "search_index"},
-    {"families.__init__", "families.texts", "families.family", "families.context", "families.maintenance"},
+    {
+        "families.__init__",
+        "families.texts",
+        "families.family",
+        "families.context",
+        "families.maintenance",
+        "families.references",
+    },
     FAMILIES,
     {"families.recall", "importers", "maintenance"},  # they span the families
     {"families.registry"},
@@ -37,18 +44,18 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
 )
 APART = FAMILIES | {"families.recall", "importers", "maintenance"}  # none of them imports another of its layer
 IN_FAMILIES = {  # the modules of each, which may import those before them
-    "vault": "model storage schema operations resources maintenance family tools",
+    "vault": "model storage schema operations resources references maintenance family tools",
     "notes": "model addresses storage schema markdown result_limits transactions replica_records replica_merge replica "
-    "note_search change_events reader writer transfer operations resources prompts maintenance family tools",
+    "note_search change_events reader writer transfer operations resources references prompts maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
-    "store_access category_indexes listings operations maintenance family tools",
-    "graph": "model storage adoption schema answers exchange files projects operations picture maintenance family "
-    "tools",
+    "store_access category_indexes listings operations references maintenance family tools",
+    "graph": "model storage adoption schema answers exchange files projects operations references picture "
+    "maintenance family tools",
     "portals": "model address allowed_folders answers downloads folders inference storage cross_portal_query journal "
     "limits import_context archive_imports text_files inspection uploads exports usage portal_registry zip_files "
     "record_writer record_imports transfer_folders query_errors file_imports file_exports query_results operations "
-    "opening search_texts resources maintenance family tools",
-    "recall": "model background operations index latest overview references tools family",
+    "opening search_texts resources references maintenance family tools",
+    "recall": "model background pages references contents operations index latest overview tools family",
 }
 READERS = {  # of importers, one for each foreign format
     *("server_memory", "mcp_memory_service", "basic_memory", "anthropic_memory", "mem0", "chatgpt", "claude"),

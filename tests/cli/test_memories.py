@@ -84,7 +84,7 @@ def test_search_prints_for_people_too(tmp_path: Path) -> None:
     assert run(tmp_path, "search", "zeppelin").stdout == "Nothing matches.\n"
 
 
-def test_entities_and_rows_are_shown_as_json(tmp_path: Path) -> None:
+def test_entities_and_rows_are_shown_as_text_and_as_json(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path, "--embedder", "none")
     server.call("create_project", name="house")
     entity = {"name": "tea pot/blue", "entity_type": "thing", "observations": [TEAPOT]}
@@ -96,7 +96,8 @@ def test_entities_and_rows_are_shown_as_json(tmp_path: Path) -> None:
     refs = {"graph:house/tea%20pot%2Fblue", "mem://tests/talk/turns"}
     assert set(found(tmp_path, "teapot")) == refs
     for ref in refs:
-        assert TEAPOT in json.dumps(json.loads(run(tmp_path, "show", ref).stdout), ensure_ascii=False)
+        assert TEAPOT in run(tmp_path, "show", ref).stdout
+        assert TEAPOT in json.dumps(run_json(tmp_path, "show", ref), ensure_ascii=False)
     counts = run_json(tmp_path, "stats")["families"]
     assert counts["graph"] == {"projects": 1, "entities": 1}
     assert (counts["portals"]["portals"], counts["portals"]["tables"], counts["portals"]["rows"]) == (1, 1, 1)

@@ -29,6 +29,7 @@ from memory_mcp.families.maintenance import (
 from memory_mcp.families.recall.latest import latest
 from memory_mcp.families.recall.overview import overview
 from memory_mcp.families.recall.references import open_reference
+from memory_mcp.families.references import GroupSize, Opened, References
 from memory_mcp.families.registry import STORING, with_recall
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.maintenance import Export, read_export
@@ -85,11 +86,12 @@ class Diary:
         self.running = False
 
 
-def read(call: Call[Diary], ref: str) -> Any:
-    found = call.operations.days(call.caller).get(ref.removeprefix("diary:"))
+def read(call: Call[Diary], ref: str) -> Opened:
+    day = ref.removeprefix("diary:")
+    found = call.operations.days(call.caller).get(day)
     if found is None:
         raise NotFound("Nothing was written on this day.")
-    return {"content": found[0]}
+    return Opened(ref, day, found[0], {"content": found[0]}, updated_at=found[1])
 
 
 def export(diary: Diary, target: ExportFolder) -> int:
@@ -133,9 +135,8 @@ diary = Family[Diary](
     stop=Diary.stop,
     counts=lambda diary, caller: {"days": len(diary.days(caller))},
     last_writes=Diary.last_written,
-    reference_form="diary:DAY",
-    is_reference=lambda ref: ref.startswith("diary:"),
-    open_reference=read,
+    references=References("diary:DAY", ("diary:",), read, all_groups="diary:"),
+    sizes=lambda diary, caller: [GroupSize("days", len(diary.days(caller)), "2030-01-01T00:00:00Z", "diary:")],
     groups=Diary.groups,
 )
 FAMILIES = with_recall((*STORING, diary))
@@ -192,7 +193,10 @@ def test_home_and_references_know_it(app: App, written: Diary) -> None:
     assert overview(app.opened, ME)["diary"] == {"days": 1}
     [(family, write)] = latest(app.opened, ME, 10).writes
     assert (family, write.ref) == ("diary", "diary:2030-01-01")
-    assert open_reference(app.opened, ME, HERE, write.ref) == {"content": "The lighthouse was lit again."}
+    family, opened = open_reference(app.opened, ME, HERE, write.ref)
+    assert (family, opened.title, opened.content) == ("diary", "2030-01-01", "The lighthouse was lit again.")
+    [counted] = [one for one in app.recall.overview(ME).families if one.family == "diary"]
+    assert (counted.count, [group.name for group in counted.groups]) == (1, ["days"])
     with pytest.raises(NotFound, match="diary:DAY"):
         open_reference(app.opened, ME, HERE, "nothing:here")
 

@@ -7,6 +7,7 @@ import json
 import re
 from pathlib import Path
 
+import mcp_types as types
 import pytest
 from mcp import Client
 
@@ -51,7 +52,17 @@ async def test_every_tool_is_described_whole(client: Client) -> None:
 
 async def test_the_whole_list_stays_small(client: Client) -> None:
     """Under 9,000 tokens of o200k_base in the end: as it goes over the wire, 4.1 characters were a token in 2026."""
-    tools = [
-        tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in (await client.list_tools()).tools
-    ]
-    assert len(json.dumps(tools, separators=(",", ":"))) / 4 < 9_000
+    tools = (await client.list_tools()).tools
+    assert tokens(tools) < 9_000
+    notes_with_recall = [tool for tool in tools if (tool.meta or {})["family"] in ("notes", "recall")]
+    assert tokens(notes_with_recall) < 2_830  # to become 2,500
+
+
+def tokens(tools: list[types.Tool]) -> float:
+    listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+    return len(json.dumps(listed, separators=(",", ":"))) / 4
+
+
+async def test_recall_comes_first(client: Client) -> None:
+    names = [tool.name for tool in (await client.list_tools()).tools]
+    assert names[:3] == ["recall_memories", "recall_open", "recall_overview"]

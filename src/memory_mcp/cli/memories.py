@@ -1,8 +1,7 @@
 """memory-mcp search|add|show|stats: the memory from a terminal."""
 
 import sys
-from dataclasses import asdict, is_dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from pydantic import TypeAdapter
@@ -105,11 +104,11 @@ def show(
     Example: memory-mcp show memory://vault/deploy-steps
     """
     with use_app(data_dir) as (app, caller):
-        found = _plain(open_reference(app.opened, caller, _session(caller), ref))
-    if as_json or not (isinstance(found, dict) and isinstance(found.get("content"), str)):
-        print_json(found)
-        return
-    typer.echo(found["content"])
+        _, opened = open_reference(app.opened, caller, _session(caller), ref)
+    if as_json:
+        print_json(opened.details)
+    else:
+        typer.echo(opened.content)
 
 
 def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
@@ -150,7 +149,3 @@ def _print_hit(console: Console, hit: RecallHit) -> None:
 
 def _session(caller: Caller) -> Session:
     return Session(new_id(), Connection(caller.user, new_id()))
-
-
-def _plain(value: Any) -> Any:
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value

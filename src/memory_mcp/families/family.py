@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from memory_mcp.engines.sqlite.database_kind import DatabaseKind
     from memory_mcp.families.context import Context
     from memory_mcp.families.maintenance import FamilyMaintenance
+    from memory_mcp.families.references import GroupSize, References
     from memory_mcp.sessions import Session
 
 TOKEN_BUDGET = 20_000  # what one answer may cost a model
@@ -206,6 +207,7 @@ class Family(Generic[Ops]):
     spells_out_answers: bool = False  # its specification prescribes the output schemas; others are kept short
     spells_out_bounds: bool = False  # tools/list says of its arguments what may not be empty, and what is off
     is_confinable: bool = False  # it keeps to the namespace of a caller who is confined to one
+    is_listed_first: bool = False  # its tools stand before those of other families in tools/list
     tools: dict[str, Tool] = field(default_factory=dict)
     prompts: tuple[Prompt, ...] = ()
     templates: tuple[Template, ...] = ()
@@ -231,9 +233,9 @@ class Family(Generic[Ops]):
     counts: Callable[[Ops, Caller], Mapping[str, int]] | None = None
     """How much is stored, by what it is. None of it is read for that."""
     last_writes: Callable[[Ops, Caller, int], Iterable[LastWrite]] | None = None  # as many as wanted, the last first
-    reference_form: str | None = None  # how its references look, such as stores:STORE/PATH
-    is_reference: Callable[[str], bool] = lambda ref: False  # whether a text is one, beside addresses of resources
-    open_reference: Callable[[Call[Ops], str], Any] | None = None  # what it names; None: as the resource is read
+    references: References[Ops] | None = None
+    sizes: Callable[[Ops, Caller], Iterable[GroupSize]] | None = None
+    """How much is in each of its groups, in any order. None of it is read for that."""
     groups: Callable[[Ops, Caller], Iterable[Group]] | None = None  # the texts that recall indexes
     search: Callable[[Call[Ops], TextQuery], Iterable[Match]] | None = None  # what recall finds without its index
     on_purge: Callable[[Ops, Purge], None] | None = None

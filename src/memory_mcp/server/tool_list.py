@@ -27,8 +27,8 @@ _NAME = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 class ToolList:
     def __init__(self, families: Mapping[str, Family[Any]], *, in_spec: bool) -> None:
         """`in_spec`: clients see the names in the tools' specifications. A call under either name works."""
-        self.tools = {name: tool for family in families.values() for name, tool in family.tools.items()}
-        self._families = families
+        self._families = dict(sorted(families.items(), key=lambda named: not named[1].is_listed_first))
+        self.tools = {name: tool for family in self._families.values() for name, tool in family.tools.items()}
         self.names = ToolNames(self.tools.values(), in_spec=in_spec)
         self._spec_names = {tool.spec_name: name for name, tool in self.tools.items() if tool.spec_name}
         self._known = {name for family in FAMILIES.values() for name in family.tools} | self.tools.keys()

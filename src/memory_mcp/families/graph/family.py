@@ -2,22 +2,18 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import TYPE_CHECKING
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.sqlite import Database
-from memory_mcp.errors import NotFound
 from memory_mcp.families.context import Context
-from memory_mcp.families.family import Call, Family
-from memory_mcp.families.graph.answers import Skip
+from memory_mcp.families.family import Family
+from memory_mcp.families.graph import references
 from memory_mcp.families.graph.operations import Graph
 from memory_mcp.families.graph.schema import PROJECT_FILE, REGISTRY_FILE
 
 if TYPE_CHECKING:
     from memory_mcp.families.maintenance import FamilyMaintenance
-
-PREFIX = "graph:"
 
 
 def _open(context: Context) -> Graph:
@@ -34,18 +30,6 @@ def _open_project(context: Context, path: Path, lock: Path, make: bool) -> Datab
 def _counts(graph: Graph, caller: Caller) -> dict[str, int]:
     sizes = list(graph.counts(caller))
     return {"projects": len(sizes), "entities": sum(sizes)}
-
-
-def _is_reference(ref: str) -> bool:
-    return ref.startswith(PREFIX) and bool(ref.partition("/")[2])
-
-
-def _open_reference(call: Call[Graph], ref: str) -> Any:
-    project, _, name = map(unquote, ref.removeprefix(PREFIX).partition("/"))
-    found = call.operations.open_nodes(call.caller, call.session, project, [name], Skip())
-    if not found.entities:
-        raise NotFound(f"The project {project!r} has no entity called {name!r}.", ref=f"{PREFIX}{project}/{name}")
-    return found
 
 
 def _load_maintenance() -> "FamilyMaintenance[Graph]":
@@ -70,8 +54,7 @@ graph = Family[Graph](
     prepare=lambda graph, users: graph.open_local(),
     counts=_counts,
     last_writes=Graph.last_written,
-    reference_form="graph:PROJECT/ENTITY",
-    is_reference=_is_reference,
-    open_reference=_open_reference,
+    references=references.REFERENCES,
+    sizes=Graph.sizes,
     groups=Graph.groups,
 )

@@ -59,7 +59,11 @@ class GraphView:
 
 def ref_of(project: str, entity: str) -> str:
     """How one search over everything names an entity: `memory-mcp show` opens it."""
-    return f"graph:{quote(project, safe='')}/{quote(entity, safe='')}"
+    return f"{project_ref(project)}/{quote(entity, safe='')}"
+
+
+def project_ref(name: str) -> str:
+    return f"graph:{quote(name, safe='')}"
 
 
 # Answers are sent as they are: their fields are the specification's.

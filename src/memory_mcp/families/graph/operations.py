@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -9,7 +9,7 @@ from memory_mcp.changes import Changes
 from memory_mcp.engines.sqlite import Database, Read, Write
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.engines.sqlite.pending_index import read_indexed
-from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.graph import answers, storage
 from memory_mcp.families.graph.files import OpenFile
@@ -29,9 +29,11 @@ from memory_mcp.families.graph.model import (
     Project,
     Related,
     Relation,
+    project_ref,
     ref_of,
 )
-from memory_mcp.families.graph.projects import ProjectOperations, check_name
+from memory_mcp.families.graph.projects import ProjectOperations, check_name, existing
+from memory_mcp.families.references import GroupSize
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.search import word_search
 from memory_mcp.search.text_facts import TextFacts
@@ -157,6 +159,32 @@ class Graph(ProjectOperations):
         for project in self._active(caller):
             with self._reading(caller, None, project.name) as tx:
                 yield storage.entity_count(tx)
+
+    def sizes(self, caller: Caller) -> Iterator[GroupSize]:
+        """The same by project, each with the time of its last write. One whose file cannot be read is left out."""
+        for project in self._active(caller):
+            with suppress(AppError), self._reading(caller, None, project.name) as tx:
+                last = storage.last_written(tx, 1)
+                written_at = last[0][1] if last else project.updated_at
+                yield GroupSize(project.name, storage.entity_count(tx), written_at, project_ref(project.name))
+
+    def describe(self, caller: Caller, project: str) -> tuple[Project, list[Entity]]:
+        """An active project and its entities, without their observations."""
+        with self._reading(caller, None, project) as tx:
+            entities = [entity for _, entity in storage.entities_after(tx, 0)]
+        with self._folder(caller.user).registry.read() as tx:
+            return existing(tx, caller, project), entities
+
+    def entity(self, caller: Caller, project: str, name: str) -> tuple[Entity, list[Relation]]:
+        """One entity with all its observations and relations. Raises NotFound."""
+        with self._reading(caller, None, project) as tx:
+            ids = list(storage.ids_of(tx, [name]).values())
+            for entity in storage.entities(tx, ids):
+                whole = replace(entity, observations=list(storage.observations(tx, entity.id)))
+                return whole, list(storage.relations_touching(tx, ids, 0, -1))
+        raise NotFound(
+            f"The project {project!r} has no entity called {name!r}.", hint="search_nodes finds what it has."
+        )
 
     def _active(self, caller: Caller) -> list[Project]:
         with self._folder(caller.user).registry.read() as tx:

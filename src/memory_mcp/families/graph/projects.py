@@ -97,7 +97,7 @@ class ProjectOperations:
         """Delete a project and all its data for good."""
         place = self._folder(caller.user)
         with place.registry.write() as tx:
-            project = _existing(tx, caller, name)
+            project = existing(tx, caller, name)
             storage.remove_project(tx, project.id)
             # If a step fails from here on, the next start finishes it: a project with a mark is being deleted.
             mark = place.mark(project.id)
@@ -129,12 +129,12 @@ class ProjectOperations:
                 storage.set_status(tx, project.id, after, place.relative(target))
                 storage.clear_active_project(tx, project.id)
                 self._detach(place, project.id, before).move(target)
-                return _existing(tx, caller, name)
+                return existing(tx, caller, name)
         except Unavailable:
             # The file may have been moved and the registry not written. The file's path decides.
             self._healed.discard(caller.user)
             with self._folder(caller.user).registry.read() as tx:
-                project = _existing(tx, caller, name)
+                project = existing(tx, caller, name)
             if project.status != after:
                 raise
             return project
@@ -181,7 +181,7 @@ def check_name(name: str) -> None:
         )
 
 
-def _existing(tx: Read, caller: Caller, name: str, field: str = "name") -> Project:
+def existing(tx: Read, caller: Caller, name: str, field: str = "name") -> Project:
     project = storage.project(tx, name)
     if project is None:
         raise not_found(
@@ -195,14 +195,14 @@ def _existing(tx: Read, caller: Caller, name: str, field: str = "name") -> Proje
 
 
 def _existing_with(tx: Read, caller: Caller, name: str, status: Status) -> Project:
-    project = _existing(tx, caller, name)
+    project = existing(tx, caller, name)
     if project.status != status:
         raise Conflict(f"{name!r} is {project.status} already.", hint=NEXT_TOOL[project.status], field="name")
     return project
 
 
 def _active_one(tx: Read, caller: Caller, name: str, field: str) -> Project:
-    project = _existing(tx, caller, name, field)
+    project = existing(tx, caller, name, field)
     if project.status == "archived":
         raise Conflict(f"The project {name!r} is archived.", hint=NEXT_TOOL["archived"], field=field)
     return project

@@ -1,14 +1,12 @@
 """The notes family: how to open it, and its functions for recall, Home and references."""
 
-import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memory_mcp.caller import Caller
-from memory_mcp.engines.sqlite.database_kind import is_id
 from memory_mcp.families.context import Context
 from memory_mcp.families.family import Call, Family
-from memory_mcp.families.notes import prompts, resources
+from memory_mcp.families.notes import prompts, references, resources
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Filter, NoteQuery
 from memory_mcp.families.notes.operations import Notes
@@ -34,11 +32,6 @@ def _counts(notes: Notes, caller: Caller) -> dict[str, int]:
         "embedded": totals.embedded,
         "waiting": totals.waiting,
     }
-
-
-def _open_reference(call: Call[Notes], ref: str) -> Any:
-    """A note's id alone is a reference, too."""
-    return json.loads(resources.read(call, note_uri(ref) if is_id(ref) else ref).text)
 
 
 def _search(call: Call[Notes], wanted: TextQuery) -> Iterator[Match]:
@@ -82,8 +75,7 @@ notes = Family[Notes](
     stop=lambda notes: notes.worker.stop(),
     counts=_counts,
     last_writes=lambda notes, caller, limit: notes.reader.last_written(caller, limit),
-    reference_form="memory://note/ID",
-    is_reference=is_id,
-    open_reference=_open_reference,
+    references=references.REFERENCES,
+    sizes=lambda notes, caller: notes.reader.sizes(caller),
     search=_search,
 )

@@ -8,7 +8,7 @@ from memory_mcp.engines.sqlite import Database, Read
 from memory_mcp.errors import Invalid, NotFound, Unavailable, shorten
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.notes import note_search, transactions
-from memory_mcp.families.notes.addresses import note_uri
+from memory_mcp.families.notes.addresses import namespace_uri, note_uri
 from memory_mcp.families.notes.change_events import NoteEvents
 from memory_mcp.families.notes.model import (
     CreatedCursor,
@@ -32,6 +32,7 @@ from memory_mcp.families.notes.model import (
 from memory_mcp.families.notes.result_limits import cut, cut_links, cut_neighbors, size
 from memory_mcp.families.notes.storage import counts, index, links, lists, notes
 from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.references import GroupSize
 from memory_mcp.families.texts import searched
 from memory_mcp.nearness import did_you_mean, nearest
 from memory_mcp.search import snippets
@@ -154,6 +155,14 @@ class NoteReader:
             found = lists.namespaces(tx, caller.confined_to)
         part = cut(found[offset:], lambda one: 80 + len(one.namespace.encode()), offset=offset, total=len(found))
         return Namespaces(part.shown, len(found), part.next_offset, part.notice)
+
+    def sizes(self, caller: Caller) -> list[GroupSize]:
+        """How many notes each namespace has, from the stored counts."""
+        with self._db(caller).read() as tx:
+            found, written = counts.by_namespace(tx, caller.confined_to), lists.last_writes(tx, caller.confined_to)
+        return [
+            GroupSize(name, count, written.get(name), namespace_uri(name)) for name, count in found.items() if count > 0
+        ]
 
     def namespaces_after(self, caller: Caller, name: str, limit: int) -> list[tuple[str, int]]:
         """(namespace, notes) in the order of their names."""

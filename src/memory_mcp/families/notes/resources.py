@@ -110,13 +110,18 @@ def read(call: Call[Notes], uri: str) -> Document:
     return _list(uri, address, found, limit)
 
 
-def _note(call: Call[Notes], uri: str, request: _ListRequest) -> Document:
+def read_note(call: Call[Notes], uri: str) -> Note:
     """One note; the offset is that of its links."""
+    request = _parse_uri(uri)
     id_ = decoded(request.address.removeprefix(NOTE))
-    note = call.operations.reader.read(call.caller, id_, include_links=True, links_offset=request.offset)
+    return call.operations.reader.read(call.caller, id_, include_links=True, links_offset=request.offset)
+
+
+def _note(call: Call[Notes], uri: str, request: _ListRequest) -> Document:
+    note = read_note(call, uri)
     following = note.links.next_offset if note.links else None
     meta = {"memory-mcp/next": f"{request.address}?offset={following}"} if following else {}
-    return Document(uri, json.dumps(_plain(note), ensure_ascii=False), meta=meta)
+    return Document(uri, json.dumps(plain(note), ensure_ascii=False), meta=meta)
 
 
 def _tagged(call: Call[Notes], tag: str, limit: int, offset: int) -> Recent:
@@ -124,6 +129,13 @@ def _tagged(call: Call[Notes], tag: str, limit: int, offset: int) -> Recent:
     if tag_key(tag) == ARCHIVED:
         return call.operations.reader.archived(call.caller, limit, offset)
     return call.operations.reader.recent(call.caller, Filter(tags=(tag,)), limit, offset)
+
+
+def name_of_list(uri: str) -> str:
+    """The name of the namespace or tag whose notes are listed at an address."""
+    address = _parse_uri(uri).address
+    prefix = next((prefix for prefix in (NAMESPACE, TAG) if address.startswith(prefix)), "memory://")
+    return decoded(address.removeprefix(prefix))
 
 
 def watched(call: Call[Notes], uri: str) -> str | None:
@@ -173,7 +185,7 @@ def _list(uri: str, address: str, found: Recent, limit: int) -> Document:
     return Document(uri, json.dumps([asdict(note) for note in found.memories], ensure_ascii=False), meta=meta)
 
 
-def _plain(note: Note) -> dict[str, Any]:
+def plain(note: Note) -> dict[str, Any]:
     plain = {name: value for name, value in asdict(note).items() if name != "similar"}
     if note.links:
         plain["links"] = {name: value for name, value in plain["links"].items() if value is not None}

@@ -8,7 +8,7 @@ from memory_mcp.caller import Caller
 from memory_mcp.engines.chdb import sandbox
 from memory_mcp.families.context import Context
 from memory_mcp.families.family import Family, LastWrite
-from memory_mcp.families.portals import resources, search_texts
+from memory_mcp.families.portals import references, resources, search_texts
 from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.model import VIEWER
 from memory_mcp.families.portals.opening import create_portals
@@ -79,7 +79,8 @@ portals = Family[Portals](
     housekeeping=lambda portals: portals.exports.delete_expired_exports(),
     counts=_counts,
     last_writes=_last_writes,
-    reference_form="mem://NAMESPACE/PORTAL/TABLE",
+    references=references.REFERENCES,
+    sizes=references.sizes,
     groups=search_texts.groups,
     on_purge=_on_purge,
 )

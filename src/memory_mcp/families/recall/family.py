@@ -29,6 +29,7 @@ def recall_over(families: Iterable[Family[Any]]) -> Family[Recall]:
         open=_open,
         databases=(RECALL_CACHE,),
         is_confinable=True,
+        is_listed_first=True,
         start=lambda recall: recall.worker.start(),
         stop=Recall.stop,
     )
@@ -56,6 +57,7 @@ def _open(context: Context) -> Recall:
         worker=search_index.worker,
         times=context.times,
         stop=index.stop,
+        families=served,
     )
 
 

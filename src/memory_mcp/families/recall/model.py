@@ -23,7 +23,7 @@ class RecallQuery:
 @dataclass(frozen=True)
 class RecallHit:
     family: str
-    ref: Annotated[str, Field(description="The address or path that opens it.")]
+    ref: Annotated[str, Field(description="recall_open opens it.")]
     title: str
     snippet: str
     score: float
@@ -46,4 +46,41 @@ class Recalled:
     searched: list[str]
     incomplete: Annotated[list[Incomplete], Field(description="Families whose memories may be missing here.")]
     searched_span: SearchedSpan = None
+    notice: Notice = None
+
+
+@dataclass(frozen=True)
+class OpenedPage:
+    """A page of the thing that a reference names."""
+
+    family: str
+    ref: str
+    title: str
+    content: str
+    created_at: str | None = None
+    updated_at: str | None = None
+    nextOffset: Annotated[int | None, LEFT_OUT, Field(description="There is more: give this as the offset.")] = None  # noqa: N815
+
+
+@dataclass(frozen=True)
+class GroupShown:
+    """A namespace, store, project or portal."""
+
+    name: str
+    count: Annotated[int | None, Field(description="Null if only the portal's engine knows.")]
+    last_write: str | None
+    tables: Annotated[dict[str, int] | None, LEFT_OUT, Field(description="Of a portal: the rows of each.")] = None
+
+
+@dataclass(frozen=True)
+class FamilyShown:
+    family: str
+    count: int
+    last_write: str | None
+    groups: list[GroupShown]
+
+
+@dataclass(frozen=True)
+class Overview:
+    families: list[FamilyShown]
     notice: Notice = None

@@ -5,14 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as Late
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import instant, stamp
 from memory_mcp.embedding import EmbeddingWorker
-from memory_mcp.errors import AppError, Invalid
-from memory_mcp.families.family import within_budget
+from memory_mcp.errors import AppError, Invalid, NotFound
+from memory_mcp.families.family import OpenFamily, within_budget
+from memory_mcp.families.recall import contents, pages
 from memory_mcp.families.recall.background import BackgroundIndexer, Follow, run_in_thread
-from memory_mcp.families.recall.model import Incomplete, Recalled, RecallHit, RecallQuery
+from memory_mcp.families.recall.model import Incomplete, OpenedPage, Overview, Recalled, RecallHit, RecallQuery
+from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.texts import Match, TextQuery, searched
 from memory_mcp.search import ranking
 from memory_mcp.sessions import Session
@@ -58,9 +61,10 @@ class Recall:
         worker: EmbeddingWorker,
         times: TimeReader,
         stop: Callable[[], None],
+        families: Mapping[str, OpenFamily[Any]],
     ) -> None:
-        """`follow` updates the index of a family's texts, for families that have one, until `stop`; `worker` embeds
-        them."""
+        """`families` are those that are searched. `follow` updates the index of a family's texts, for families that
+        have one, until `stop`; `worker` embeds them."""
         self.worker = worker
         self.times = times
         self._has_undated = has_undated
@@ -68,6 +72,21 @@ class Recall:
         self._followers = {family: BackgroundIndexer(own) for family, own in follow.items()}
         self._slots = {family: threading.Semaphore(MAX_RUNNING_SEARCHES) for family in find}
         self._stop = stop
+        self._families = families
+
+    def open(self, caller: Caller, session: Session, ref: str, offset: int) -> OpenedPage:
+        """A page of the thing that a reference names. Raises NotFound."""
+        try:
+            family, opened = open_reference(self._families, caller, session, ref)
+        except NotFound as exc:
+            exc.code = NotFound.code  # also for a store that is not registered
+            exc.data = {"ref": ref} | {name: value for name, value in exc.data.items() if name == "nearest"}
+            raise
+        content, following = pages.page(opened.content, offset)
+        return OpenedPage(family, opened.ref, opened.title, content, opened.created_at, opened.updated_at, following)
+
+    def overview(self, caller: Caller) -> Overview:
+        return contents.describe(self._families, caller)
 
     def recall(self, caller: Caller, session: Session, query: RecallQuery) -> Recalled:
         """The best matches of all families. A slow or broken family is named, and does not affect the others."""

@@ -1,33 +1,45 @@
-"""Opens a `ref` of any family."""
+"""Opens a reference of any family."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import NotFound
-from memory_mcp.families.family import Call, Family, OpenFamily
+from memory_mcp.families.family import Call, OpenFamily
+from memory_mcp.families.references import Opened, text_of_list
 from memory_mcp.sessions import Session
 
 
-def open_reference(families: Mapping[str, OpenFamily[Any]], caller: Caller, session: Session, ref: str) -> Any:
-    """The referenced item, as its family shows it. Raises NotFound."""
+def open_reference(
+    families: Mapping[str, OpenFamily[Any]], caller: Caller, session: Session, ref: str
+) -> tuple[str, Opened]:
+    """The referenced thing, after the name of its family. Raises NotFound."""
     caller.require(Scope.READ)
-    for name, one in families.items():
-        if name in caller.families and _is_of(one.family, ref):
-            call = Call(one.operations, caller, session)
-            if one.family.open_reference:
-                return one.family.open_reference(call, ref)
-            return json.loads(one.family.read_resource(call, ref).text)
+    visible = {name: one for name, one in families.items() if name in caller.families and one.family.references}
+    for name, one in visible.items():
+        references = one.family.references
+        if references and ref == references.all_groups:
+            return name, _all_groups(one, caller, ref)
+        if references and references.includes(ref):
+            return name, references.open(Call(one.operations, caller, session), ref)
     raise NotFound(
-        f"Nothing has the address {ref!r}. `memory-mcp search` shows addresses such as {_forms(families)}.", ref=ref
+        f"Nothing has the reference {ref!r}.",
+        hint=f"recall_memories gives references such as {_forms(visible)}.",
+        people_hint=f"`memory-mcp search` shows references such as {_forms(visible)}.",
+        ref=ref,
     )
 
 
-def _is_of(family: Family[Any], ref: str) -> bool:
-    return ref.startswith(family.uri_prefixes) or family.is_reference(ref)
+def _all_groups(one: OpenFamily[Any], caller: Caller, ref: str) -> Opened:
+    """The list of a family's namespaces, stores, projects or portals."""
+    found = [group for group in one.family.sizes(one.operations, caller) if group.name] if one.family.sizes else []
+    found.sort(key=lambda group: (group.last_write or "", group.name), reverse=True)
+    lines = [f"{group.ref}: {'?' if group.count is None else group.count} ({group.last_write})" for group in found]
+    latest = max((group.last_write for group in found if group.last_write), default=None)
+    details = [vars(group) for group in found]
+    return Opened(ref, one.family.name, text_of_list(f"{one.family.name}: {len(found)}", lines), details, None, latest)
 
 
 def _forms(families: Mapping[str, OpenFamily[Any]]) -> str:
-    *first, last = [one.family.reference_form for one in families.values() if one.family.reference_form]
-    return f"{', '.join(first)} or {last}"
+    forms = [one.family.references.form for one in families.values() if one.family.references]
+    return " or ".join(filter(None, [", ".join(forms[:-1]), *forms[-1:]]))

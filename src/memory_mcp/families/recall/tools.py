@@ -1,4 +1,4 @@
-"""The tool that searches every family."""
+"""The tools that span the families."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
@@ -7,7 +7,7 @@ from pydantic import Field, create_model
 
 from memory_mcp.caller import Scope
 from memory_mcp.families.family import Arguments, Call, Family
-from memory_mcp.families.recall.model import Recalled, RecallQuery
+from memory_mcp.families.recall.model import OpenedPage, Overview, Recalled, RecallQuery
 from memory_mcp.families.recall.operations import Recall
 
 Moment = Annotated[str, Field(min_length=1, max_length=64)]
@@ -33,10 +33,36 @@ def add_tools(recall: Family[Recall], families: Sequence[str]) -> None:
     )
     offer = recall.tool(arguments, answers=Recalled, title="Recall from everywhere", needs=Scope.READ, idempotent=True)
     offer(recall_memories)
+    recall.tool(RecallOpen, answers=OpenedPage, title="Open a reference", needs=Scope.READ, idempotent=True)(
+        recall_open
+    )
+    recall.tool(RecallOverview, answers=Overview, title="Overview of everything", needs=Scope.READ, idempotent=True)(
+        recall_overview
+    )
 
 
 def recall_memories(call: Call[Recall], arguments: RecallMemories) -> Recalled:
-    """Search everything kept here, in every family at once, by words and by meaning. Each hit's ref opens it."""
+    """Search everything kept here, in every family at once, by words and by meaning. recall_open opens a hit's ref."""
     created = call.operations.times.span(arguments.after, arguments.before)
     query = RecallQuery(arguments.query, tuple(arguments.families), tuple(arguments.tags), arguments.limit, created)
     return call.operations.recall(call.caller, call.session, query)
+
+
+class RecallOpen(Arguments):
+    ref: Annotated[str, Field(min_length=1, max_length=4096)] = Field(description="Such as memory://note/ID.")
+    offset: int = Field(0, ge=0, le=10**12, description="nextOffset of the page before.")
+
+
+def recall_open(call: Call[Recall], arguments: RecallOpen) -> OpenedPage:
+    """Open any ref that a search, list or link gave: all of it, a page at a time. Tools that take an id, key, path or
+    name take a ref, too."""
+    return call.operations.open(call.caller, call.session, arguments.ref, arguments.offset)
+
+
+class RecallOverview(Arguments):
+    pass
+
+
+def recall_overview(call: Call[Recall], arguments: RecallOverview) -> Overview:
+    """What is kept here: namespaces, stores, projects, portals and their tables, with counts and last writes."""
+    return call.operations.overview(call.caller)

@@ -63,6 +63,12 @@ class Catalogue:
         with self._below(()) as (tx, _):
             return storage.count(tx, self._key, expired_by)
 
+    def size(self, expired_by: datetime) -> tuple[int, str | None]:
+        """The same count, and when a memory was last written."""
+        with self._below(()) as (tx, _):
+            latest = storage.recent(tx, self._key, "", 1, None)
+            return storage.count(tx, self._key, expired_by), latest[0].updated_at if latest else None
+
     def refresh(self, report_progress: ReportProgress) -> tuple[list[Listing], int]:
         """Read every file, also if its time is unchanged. Returns the folders, the top first, and how many memories."""
         with self._below((), report_progress, afresh=True) as (tx, listings):

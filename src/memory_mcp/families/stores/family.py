@@ -1,21 +1,17 @@
 """Stores as a family: how they are opened, and what search over everything, Home and references need of them."""
 
-import re
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from typing import TYPE_CHECKING
 
 from memory_mcp.caller import Caller
 from memory_mcp.families.context import Context
-from memory_mcp.families.family import Call, Family
+from memory_mcp.families.family import Family
+from memory_mcp.families.stores import references
 from memory_mcp.families.stores.operations import Stores
 from memory_mcp.families.stores.schema import STORES_CACHE
 from memory_mcp.settings import default_data_dir
 
 if TYPE_CHECKING:
     from memory_mcp.families.maintenance import FamilyMaintenance
-
-REFERENCE = re.compile(r"stores:([^/]*)/(.+)", re.DOTALL)
 
 
 def _open(context: Context) -> Stores:
@@ -30,15 +26,6 @@ def _open(context: Context) -> Stores:
 def _counts(stores: Stores, caller: Caller) -> dict[str, int]:
     sizes = list(stores.counts(caller))
     return {"stores": len(sizes), "memories": sum(sizes)}
-
-
-def _is_reference(ref: str) -> bool:
-    return REFERENCE.fullmatch(ref) is not None
-
-
-def _open_reference(call: Call[Stores], ref: str) -> Any:
-    store, path = REFERENCE.fullmatch(ref).groups()  # type: ignore[union-attr]  # _is_reference has looked
-    return asdict(call.operations.get(call.caller, store, unquote(path), include_expired=True))
 
 
 def _load_maintenance() -> "FamilyMaintenance[Stores]":
@@ -58,8 +45,7 @@ stores = Family[Stores](
     databases=(STORES_CACHE,),
     counts=_counts,
     last_writes=Stores.last_written,
-    reference_form="stores:STORE/PATH",
-    is_reference=_is_reference,
-    open_reference=_open_reference,
+    references=references.REFERENCES,
+    sizes=Stores.sizes,
     groups=Stores.groups,
 )

@@ -9,6 +9,7 @@ from memory_mcp.caller import Caller
 from memory_mcp.clock import Clock
 from memory_mcp.errors import AppError
 from memory_mcp.families.family import LastWrite, within_budget
+from memory_mcp.families.references import GroupSize
 from memory_mcp.families.stores import frontmatter, paths
 from memory_mcp.families.stores.category_indexes import MAX_CATEGORIES_NAMED, CategoryIndexes, subcategory_names
 from memory_mcp.families.stores.folders import StoreFolder
@@ -88,6 +89,14 @@ class StoreListings:
         now = self._clock()
         for folder in self._access.existing(caller):
             yield self._access.query(caller, folder, lambda catalogue: catalogue.count(now))
+
+    def sizes(self, caller: Caller) -> Iterator[GroupSize]:
+        """The same by store, each with the time of its last write. A store whose folder cannot be read is left out."""
+        now = self._clock()
+        for folder in self._access.existing(caller):
+            with suppress(AppError):
+                count, last = self._access.query(caller, folder, lambda catalogue: catalogue.size(now))
+                yield GroupSize(folder.store.name, count, last, f"stores:{folder.store.name}")
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
         """The files last written, of every store whose folder exists."""

@@ -8,7 +8,7 @@ from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.families.context import Context
 from memory_mcp.families.family import Call, Family
 from memory_mcp.families.texts import Match, TextQuery
-from memory_mcp.families.vault import resources
+from memory_mcp.families.vault import references, resources
 from memory_mcp.families.vault.model import MemoryQuery, session_uri
 from memory_mcp.families.vault.operations import Vault
 from memory_mcp.families.vault.schema import VAULT_FILE
@@ -66,7 +66,8 @@ vault = Family[Vault](
     prepare=lambda vault, users: vault.open_local(),
     counts=_counts,
     last_writes=Vault.last_written,
-    reference_form="memory://vault/KEY",
+    references=references.REFERENCES,
+    sizes=lambda vault, caller: [vault.size(caller)],
     groups=Vault.groups,
     search=_search,
 )

@@ -12,6 +12,7 @@ from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.engines.sqlite.pending_index import read_indexed
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
+from memory_mcp.families.references import GroupSize
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.families.vault import storage
 from memory_mcp.families.vault.model import (
@@ -141,6 +142,11 @@ class Vault:
     def count(self, caller: Caller) -> int:
         with self._reading(caller.user) as tx:
             return storage.count(tx, "vault", "", ())
+
+    def size(self, caller: Caller) -> GroupSize:
+        with self._reading(caller.user) as tx:
+            last = storage.last_written(tx, 1)
+            return GroupSize(None, storage.count(tx, "vault", "", ()), last[0][1] if last else None)
 
     def groups(self, caller: Caller) -> Iterable[Group]:
         """The vault as texts, for one search over everything."""

@@ -40,7 +40,8 @@ def call_tool(
 @mine.get("/open", responses=refusals(404, 422))
 def open_ref(ref: Annotated[str, Query(max_length=4000)], app: TheApp, person: ThePerson) -> Any:
     """The memory of a `ref` from recall_memories."""
-    return open_reference(app.opened, person, session_of(app, person), ref)
+    _, opened = open_reference(app.opened, person, session_of(app, person), ref)
+    return opened.details
 
 
 @mine.get("/overview")

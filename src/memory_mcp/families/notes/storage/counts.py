@@ -31,6 +31,14 @@ def totals(tx: Read, within: str | None) -> Totals:
     )
 
 
+def by_namespace(tx: Read, within: str | None) -> Counter[str]:
+    """How many notes each namespace has, without those that have expired."""
+    found = Counter[str]()
+    for namespace, _, notes in _groups(tx, within):
+        found[namespace] += notes
+    return found
+
+
 def kept(tx: Read, within: str | None = None) -> int:
     """Notes that are not archived, with those that have expired."""
     return tx.number(

@@ -104,6 +104,18 @@ def namespaces(tx: Read, within: str | None) -> list[Namespace]:
     return [Namespace(*row) for row in rows]
 
 
+def last_writes(tx: Read, within: str | None) -> dict[str, str]:
+    """When a note of each namespace was last written. Reads an index alone, so expired notes count, too."""
+    rows = tx.all(
+        f"""
+        SELECT namespace, max(updated_at) FROM notes INDEXED BY idx_notes_recent_ns
+        WHERE archived = 0 AND {inside(within)} GROUP BY namespace
+        """,
+        {"within": within},
+    )
+    return dict(rows)
+
+
 def tag_counts(tx: Read, chosen: Filter, at_least: int, limit: int, offset: int = 0) -> list[TagCount]:
     rows = tx.all(
         f"{_tag_groups(chosen)} ORDER BY notes DESC, tag_key LIMIT :limit OFFSET :offset",

@@ -1,0 +1,49 @@
+"""References of graphs: graph:PROJECT/ENTITY and graph:PROJECT."""
+
+from dataclasses import asdict
+from urllib.parse import unquote
+
+from pydantic import TypeAdapter
+
+from memory_mcp.families.family import Call
+from memory_mcp.families.graph.model import Entity, Nodes, Relation, project_ref, ref_of
+from memory_mcp.families.graph.operations import Graph
+from memory_mcp.families.references import Opened, References, text_of_list
+
+PREFIX = "graph:"
+
+
+def _open(call: Call[Graph], ref: str) -> Opened:
+    project, name = split(ref)
+    return _entity(call, project, name) if name else _project(call, project)
+
+
+def split(ref: str) -> tuple[str, str]:
+    """The names of the project and the entity; that of the entity is empty for a project."""
+    project, _, name = ref.removeprefix(PREFIX).partition("/")
+    return unquote(project), unquote(name)
+
+
+def _entity(call: Call[Graph], project: str, name: str) -> Opened:
+    entity, relations = call.operations.entity(call.caller, project, name)
+    details = TypeAdapter(Nodes).dump_python(Nodes([entity], relations), by_alias=True)
+    return Opened(ref_of(project, name), name, _text(entity, relations), details, entity.created_at, entity.updated_at)
+
+
+def _text(entity: Entity, relations: list[Relation]) -> str:
+    lines = [f"{entity.name} ({entity.entity_type})", *(f"- {content}" for content in entity.observations)]
+    if relations:
+        lines += ["", "Relations:", *(f"- {one.source} {one.relation_type} {one.target}" for one in relations)]
+    return "\n".join(lines)
+
+
+def _project(call: Call[Graph], name: str) -> Opened:
+    project, entities = call.operations.describe(call.caller, name)
+    heading = f"Project {name}: {project.description}" if project.description else f"Project {name}"
+    lines = [f"{ref_of(name, one.name)} ({one.entity_type})" for one in entities]
+    updated_at = max([project.updated_at, *(one.updated_at for one in entities)])
+    text = text_of_list(heading, lines)
+    return Opened(project_ref(name), name, text, asdict(project), project.created_at, updated_at)
+
+
+REFERENCES = References[Graph]("graph:PROJECT/ENTITY", (PREFIX,), _open, tool="open_nodes", all_groups=PREFIX)

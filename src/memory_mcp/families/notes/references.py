@@ -1,0 +1,38 @@
+"""References of notes: memory://note/ID, an id alone, memory://namespace/NAME, memory://tag/TAG and memory://recent."""
+
+import json
+
+from memory_mcp.engines.sqlite.database_kind import is_id
+from memory_mcp.families.family import Call, Document
+from memory_mcp.families.notes import resources
+from memory_mcp.families.notes.addresses import note_uri
+from memory_mcp.families.notes.operations import Notes
+from memory_mcp.families.references import Opened, References, text_of_list
+
+
+def _open(call: Call[Notes], ref: str) -> Opened:
+    uri = note_uri(ref) if is_id(ref) else ref
+    if not uri.startswith(resources.NOTE):
+        return _list(resources.read(call, uri))
+    note = resources.read_note(call, uri)
+    return Opened(note_uri(note.id), note.title, note.content, resources.plain(note), note.created_at, note.updated_at)
+
+
+def _list(document: Document) -> Opened:
+    notes = json.loads(document.text)
+    title = resources.name_of_list(document.uri)
+    lines = [f"{note['title']} ({note_uri(note['id'])}, {note['updated_at']})" for note in notes]
+    total, following = document.meta["memory-mcp/total"], document.meta.get("memory-mcp/next")
+    heading = f"{title}: {total} {'note' if total == 1 else 'notes'}"
+    latest = max((note["updated_at"] for note in notes), default=None)
+    return Opened(document.uri, title, text_of_list(heading, lines, following), notes, updated_at=latest)
+
+
+REFERENCES = References[Notes](
+    "memory://note/ID",
+    resources.PREFIXES,
+    _open,
+    tool="memory_get",
+    is_bare=is_id,
+    all_groups=resources.NAMESPACE,
+)

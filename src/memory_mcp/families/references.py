@@ -1,0 +1,60 @@
+"""References: texts that name one thing a family stores, such as stores:diary/one, and how a family opens one.
+
+Search, lists and links give references. `recall_open`, `memory-mcp show` and the web app open them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from memory_mcp.families.family import Call
+
+Ops = TypeVar("Ops")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The thing that a reference names."""
+
+    ref: str  # as the family itself writes it
+    title: str
+    content: str  # all of it, as text
+    details: Any  # as the family's own tools and resources show it
+    created_at: str | None = None
+    updated_at: str | None = None
+
+
+@dataclass(frozen=True)
+class References(Generic[Ops]):
+    """The references of one family."""
+
+    form: str  # how they look, such as stores:STORE/PATH
+    prefixes: tuple[str, ...]  # each starts with one of these
+    open: Callable[[Call[Ops], str], Opened]  # raises NotFound
+    tool: str | None = None  # the family's own tool that reads one thing
+    is_bare: Callable[[str], bool] = lambda text: False  # whether a text without a prefix is one, such as an id
+    all_groups: str | None = None  # the reference of the list of all its groups
+
+    def includes(self, text: str) -> bool:
+        return text.startswith(self.prefixes) or self.is_bare(text)
+
+
+@dataclass(frozen=True)
+class GroupSize:
+    """How much a family stores in a namespace, store, project or portal."""
+
+    name: str | None  # None: the family has no groups
+    count: int | None  # None: it is not known without starting an engine
+    last_write: str | None = None  # ISO 8601
+    ref: str = ""  # which opens it
+    tables: Mapping[str, int] = field(default_factory=dict)  # of a portal: the rows of each
+
+
+def text_of_list(heading: str, lines: Iterable[str], following: str | None = None) -> str:
+    """A list as a text. `following` is the reference of its next part."""
+    shown = [f"- {line}" for line in lines]
+    more = [f"There is more: open {following}"] if following else []
+    return "\n".join([heading, *shown, *more])
