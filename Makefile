@@ -96,6 +96,9 @@ bench-vectors: setup ## Measure exact vector search and its alternatives beyond 
 bench-everywhere: setup ## Measure what one search over all families finds, on LoCoMo (LOCOMO_PATH)
 	$(BIN)/python -m benchmarks.everywhere $(ARGS)
 
+bench-answers: setup ## Measure whether answers hold the evidence, on LoCoMo (LOCOMO_PATH)
+	$(BIN)/python -m benchmarks.answers $(ARGS)
+
 bench-recall: setup ## Measure recall of the search in notes, on LoCoMo (LOCOMO_PATH)
 	$(BIN)/python -m benchmarks.recall $(ARGS)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from memory_mcp.search import snippets
 
 FILLER = "Nothing of any interest stands here, and it goes on like that for quite a while. " * 40
-MAX_BYTES = snippets.LENGTH + 2 * len("…".encode())
+MAX_BYTES = snippets.MAX_BYTES + 2 * len("…".encode())
 
 
 @pytest.mark.parametrize(
@@ -36,47 +36,65 @@ def test_a_snippet_shows_the_match_anywhere_in_the_text(match: str, query: str) 
         f"{FILLER} {match}",
         f"{FILLER}\n\n{match}\n",
     ):
-        shown = snippets.around(text, query)
-        assert shown is not None
+        shown = snippets.of(text, query)
         assert match in shown
 
 
 def test_a_snippet_shows_the_greatest_number_of_words() -> None:
     text = f"a wombat here {FILLER} the shed there {FILLER} the wombat in the shed {FILLER} wombat again"
 
-    shown = snippets.around(text, "wombat shed")
-    assert shown is not None
+    shown = snippets.of(text, "wombat shed")
     assert "the wombat in the shed" in shown
 
 
 def test_of_equal_matches_the_first_is_shown() -> None:
-    shown = snippets.around(f"first wombat {FILLER} second wombat", "wombat")
+    shown = snippets.of(f"first wombat {FILLER} second wombat", "wombat")
 
-    assert shown is not None
     assert shown.startswith("first wombat")
 
 
 @pytest.mark.parametrize("query", ["quokka", "", "?!", "womb"])
-def test_without_a_match_there_is_no_snippet(query: str) -> None:
-    assert snippets.around("the wombat sleeps", query) is None
+def test_without_a_match_the_nearest_part_is_shown(query: str) -> None:
+    assert snippets.of("the wombat sleeps", query) == "the wombat sleeps"
+    assert snippets.of(FILLER, query).startswith("Nothing of any interest")
+    assert snippets.of(f"{FILLER}the end", query, len(FILLER)) == "…the end"
 
 
 def test_stop_words_do_not_choose_the_snippet() -> None:
-    shown = snippets.around(f"what is the {FILLER} wombat", "what is the wombat")
+    shown = snippets.of(f"what is the {FILLER} wombat", "what is the wombat")
 
-    assert shown is not None
     assert shown.endswith("wombat")
 
 
-def test_a_short_text_is_shown_completely_on_one_line() -> None:
-    assert snippets.around("the\n\twombat   sleeps\n", "wombat") == "the wombat sleeps"
+def test_a_short_text_is_shown_whole() -> None:
+    text = "# Wombats\n\n- sleep\n- dig"
+    assert snippets.of(f"\n{text}\n", "wombat") == snippets.of(text, "quokka") == text
+    whole = "é" * (snippets.MAX_BYTES // 2)
+    assert snippets.of(whole, "wombat") == whole
+    assert len(snippets.of(whole + "é", "wombat").encode()) <= MAX_BYTES
     assert snippets.beginning("  the\nwombat ") == "the wombat"
     assert snippets.beginning("") == ""
 
 
+def test_of_a_long_text_the_best_passages_are_shown_whole_and_in_order() -> None:
+    first, second = "The wombat digs at night.", "In the shed there is a spade."
+    text = f"{FILLER}\n{second}\n{FILLER}\n{first}\nIt is seldom seen.\n{FILLER}"
+    shown = snippets.of(text, "wombat shed")
+    assert second in shown
+    assert f"{first}\nIt is seldom seen." in shown, "what follows often is the answer"
+    assert shown.index(second) < shown.index(first)
+    assert snippets.GAP in shown
+
+
+def test_text_without_spaces_is_cut_between_characters() -> None:
+    text = "备份" * 300 + "袋熊" + "策略" * 300
+    shown = snippets.of(text, "袋熊")
+    assert "袋熊" in shown
+    assert all(part in text for part in shown.strip("…").split(snippets.GAP))
+
+
 def test_omissions_are_marked() -> None:
-    for shown in (snippets.around(f"{FILLER} wombat {FILLER}", "wombat"), snippets.beginning(FILLER, 100)):
-        assert shown is not None
+    for shown in (snippets.of(f"{FILLER} wombat {FILLER}", "wombat"), snippets.beginning(FILLER, 100)):
         assert shown.startswith("…")
         assert shown.endswith("…")
     assert snippets.beginning(FILLER).startswith("Nothing of any interest")
@@ -85,9 +103,8 @@ def test_omissions_are_marked() -> None:
 
 
 def test_a_snippet_is_cut_between_words() -> None:
-    shown = snippets.around(f"{FILLER} wombat {FILLER}", "wombat")
+    shown = snippets.of(f"{FILLER} wombat {FILLER}", "wombat")
 
-    assert shown is not None
     assert set(shown.strip("…").split()) <= {*FILLER.split(), "wombat"}
 
 
@@ -98,10 +115,13 @@ anything = st.text(
 
 @given(anything, anything)
 def test_a_snippet_is_part_of_its_text(text: str, query: str) -> None:
-    for shown in (snippets.around(text, query), snippets.beginning(text)):
-        if shown is not None:
-            assert shown.removeprefix("…").removesuffix("…") in " ".join(text.split())
-            assert len(shown.encode()) <= MAX_BYTES
+    plain = " ".join(text.split())
+    for shown in (snippets.of(text * 9, query), snippets.of(text, query), snippets.beginning(text)):
+        for passage in shown.removeprefix("…").removesuffix("…").split(snippets.GAP):
+            assert " ".join(passage.split()) in " ".join((text * 9).split())
+        assert len(shown.encode()) <= MAX_BYTES
+    if len(text.encode()) <= snippets.MAX_BYTES:
+        assert " ".join(snippets.of(text, query).split()) == plain
 
 
 words = st.text("abcdefgh", min_size=1, max_size=8)
@@ -109,7 +129,6 @@ words = st.text("abcdefgh", min_size=1, max_size=8)
 
 @given(st.lists(words, max_size=200), st.integers(0, 200))
 def test_a_word_anywhere_is_shown(others: list[str], at: int) -> None:
-    shown = snippets.around(" ".join([*others[:at], "wombat", *others[at:]]), "wombats")
+    shown = snippets.of(" ".join([*others[:at], "wombat", *others[at:]]), "wombats")
 
-    assert shown is not None
     assert "wombat" in shown.split()

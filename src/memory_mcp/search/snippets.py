@@ -3,6 +3,7 @@
 import re
 import threading
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,16 +11,22 @@ from functools import cache, lru_cache
 
 import apsw
 
-from memory_mcp.search import fts_query
+from memory_mcp.search import fts_query, ranking
 
-LENGTH = 240  # bytes of a snippet
-LEAD = 60  # of those, before the first match
+MAX_BYTES = 800  # of a snippet
+MAX_LISTED_BYTES = 240  # of the beginning that a list shows
+MAX_PASSAGE_BYTES = 400  # of a line; longer ones are split into sentences, and longer sentences at a space
 MAX_CUT_SHIFT_BYTES = 20  # by which a cut is moved to the next space
-MAX_MATCHES = 1000  # considered for the best snippet
+MAX_MATCHES = 1000  # considered for the best passages
+NEXT_SHARE = 0.5  # of its worth that a passage gives to the one after it, which often answers it
+GAP = " … "  # between passages
 
+_LINE = re.compile(rb"[^\n]*\n*")
+_SENTENCE = re.compile(rb".+?(?:[.!?](?=\s)|\xe3\x80\x82|$)\s*", re.DOTALL)
 _PREFIX = re.compile(r"(\w+)\*")
 
 Match = tuple[int, int, str]  # start and end in bytes, and the term
+Passage = tuple[int, int]  # start and end in bytes
 
 
 @dataclass(frozen=True)
@@ -31,16 +38,23 @@ class _Sought:
     texts: tuple[str, ...]  # literal: other scripts, and text without words
 
 
-def around(text: str, query: str) -> str | None:
-    """The part of a text with the greatest number of the query's words, in any form. None if there are none."""
+def of(text: str, query: str, nearest: int = 0) -> str:
+    """A text for a hit: the whole of a short one, else the passages with the greatest number of the query's words, in
+    any form, or if there are none the passage from the character `nearest` on."""
     raw = text.encode()
+    if len(raw) <= MAX_BYTES:
+        return text.strip()
     matches = sorted(_matches(text, raw, _sought(query)))[:MAX_MATCHES]
-    return _cut(raw, max(0, _best(matches) - LEAD)) if matches else None
+    if not matches:
+        return beginning(text, nearest, MAX_BYTES)
+    passages = _passages(raw)
+    return _joined(raw, _best(passages, _worths(passages, matches)))
 
 
-def beginning(text: str, offset: int = 0) -> str:
+def beginning(text: str, offset: int = 0, max_bytes: int = MAX_LISTED_BYTES) -> str:
     """The beginning of a text, or the part from a character on."""
-    return _cut(text[offset : offset + LENGTH + MAX_CUT_SHIFT_BYTES].encode(), 0, more_before=offset > 0)
+    raw = text[offset : offset + max_bytes + MAX_CUT_SHIFT_BYTES].encode()
+    return _cut(raw, 0, max_bytes, more_before=offset > 0)
 
 
 @lru_cache(64)
@@ -73,24 +87,63 @@ def _has_part(word: bytes, stems: frozenset[str]) -> bool:
     return any(stem in stems for _, _, stem in _tokens(f"{plain} {fts_query.parts(plain)}".encode()))
 
 
-def _best(matches: list[Match]) -> int:
-    """The start of the snippet with the greatest number of terms, found by a sliding window over the matches."""
-    shown: Counter[str] = Counter()
-    best, max_terms, last = 0, 0, 0
-    for first, (start, _, term) in enumerate(matches):
-        while last < len(matches) and (last == first or matches[last][1] <= start + LENGTH - LEAD):
-            shown[matches[last][2]] += 1
-            last += 1
-        if len(shown) > max_terms:
-            best, max_terms = start, len(shown)
-        shown[term] -= 1
-        if not shown[term]:
-            del shown[term]
-    return best
+def _passages(raw: bytes) -> list[Passage]:
+    """The lines of a text; of a long line its sentences, and of a long sentence its parts."""
+    found: list[Passage] = []
+    for line in _LINE.finditer(raw):
+        if len(line[0]) <= MAX_PASSAGE_BYTES:
+            found.append(line.span())
+        else:
+            found += [part for one in _SENTENCE.finditer(raw, *line.span()) for part in _parts(raw, *one.span())]
+    return [(start, end) for start, end in found if raw[start:end].strip()]
 
 
-def _cut(raw: bytes, start: int, *, more_before: bool = False) -> str:
-    end = min(len(raw), start + LENGTH)
+def _parts(raw: bytes, start: int, end: int) -> Iterator[Passage]:
+    while end - start > MAX_PASSAGE_BYTES:
+        middle = raw.rfind(b" ", start, start + MAX_PASSAGE_BYTES) + 1
+        if middle <= start:
+            middle = start + MAX_PASSAGE_BYTES
+            while raw[middle] & 0xC0 == 0x80:  # within a character
+                middle -= 1
+        yield start, middle
+        start = middle
+    yield start, end
+
+
+def _worths(passages: list[Passage], matches: list[Match]) -> list[float]:
+    """What each passage is worth: its terms, rarer ones more, and a share of the one before it."""
+    starts = [start for start, _ in passages]
+    terms: list[set[str]] = [set() for _ in passages]
+    for start, _, term in matches:
+        terms[bisect_right(starts, start) - 1].add(term)
+    holders = Counter(term for own in terms for term in own)
+    own = [sum(ranking.weight(len(passages), holders[term]) for term in some) for some in terms]
+    return [worth + NEXT_SHARE * before for worth, before in zip(own, [0.0, *own], strict=False)]
+
+
+def _best(passages: list[Passage], worths: list[float]) -> list[Passage]:
+    """The passages that are worth most and fit a snippet together, in the order of the text."""
+    left = MAX_BYTES
+    chosen = []
+    for worth, (start, end) in sorted(zip(worths, passages, strict=True), key=lambda one: (-one[0], one[1])):
+        if worth > 0 and end - start + len(GAP.encode()) <= left:
+            chosen.append((start, end))
+            left -= end - start + len(GAP.encode())
+    return sorted(chosen)
+
+
+def _joined(raw: bytes, passages: list[Passage]) -> str:
+    text, reached = "", 0
+    for start, end in passages:
+        space = raw[start - 1 : start]
+        gap = (GAP if text else "…") if start > reached else "\n" if space == b"\n" else " " if space.isspace() else ""
+        text += gap + " ".join(raw[start:end].decode().split())
+        reached = end
+    return (text + ("…" if raw[reached:].strip() else "")).strip()
+
+
+def _cut(raw: bytes, start: int, length: int, *, more_before: bool = False) -> str:
+    end = min(len(raw), start + length)
     if start > 0:
         space = raw.find(b" ", start, start + MAX_CUT_SHIFT_BYTES)
         start = space + 1 if space >= 0 else start

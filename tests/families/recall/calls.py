@@ -29,7 +29,8 @@ def checked(answer: dict[str, Any]) -> dict[str, Any]:
         assert 0 <= hit["score"] <= 1
         assert hit["why"] in WHY
         assert hit["title"]
-        assert len(hit["snippet"].encode()) < 300
+        assert len(hit["snippet"].encode()) <= 810
+        assert len(hit["title"]) <= 80
     assert answer["searched"] == [family for family in FAMILIES if family in answer["searched"]]
     assert all(set(one) == {"family", "error"} for one in answer["incomplete"])
     scores = [hit["score"] for hit in answer["hits"]]

@@ -28,6 +28,7 @@ INDEX_TIMEOUT_S = 2.0  # of those, until it is searched as far as it is indexed
 STOP_TIMEOUT_S = 2.0  # for indexing to stop, at the end of a server
 MIN_MATCHES = 20  # of each family, even if fewer are wanted in total
 MAX_RUNNING_SEARCHES = 32  # of one family; reached only if it hangs
+MAX_TITLE_CHARS = 80  # a title may be the whole first line, which the snippet has
 MIN_CLOSE_COSINE = 0.4  # from which on the meaning counts as a reason
 RANK_SHARE = 0.1  # of a score, for the rank in its family; the rest is for the match
 SUPPOSED = 0.25  # added to the cosine part if all words match
@@ -165,7 +166,7 @@ def fused(found: Mapping[str, list[Match]]) -> list[RecallHit]:
         RecallHit(
             family,
             match.ref,
-            match.title,
+            _shortened(match.title),
             match.snippet,
             round((1 - RANK_SHARE) * _score(match, by_meaning=by_meaning) + RANK_SHARE / (rank + 1), 6),
             _why(match),
@@ -196,6 +197,10 @@ def left_out(hits: Sequence[RecallHit], shown: Sequence[RecallHit]) -> str | Non
 def left_undated(families: Sequence[str]) -> str | None:
     where = " and ".join(families)
     return f"Memories without a time, which {where} have, are not found with a span." if families else None
+
+
+def _shortened(title: str) -> str:
+    return title if len(title) <= MAX_TITLE_CHARS else title[: MAX_TITLE_CHARS - 1].rstrip() + "…"
 
 
 def _shown_time(text: str | None) -> str | None:

@@ -1,0 +1,77 @@
+"""Whether answers answer: `make bench-answers`. The LoCoMo questions, and what the answers to them hold.
+
+Every turn is a note, as in benchmarks/recall.py. A question is answered if the whole text of each turn that its
+evidence names stands in the snippets of the answer, so that no second call is needed.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import introduction
+from benchmarks.pipe import ServerProcess, memory_mcp
+from benchmarks.recall import LOCOMO, Conversation, _print_table, _read, _share, _wait_for_vectors, _written
+
+CASES: tuple[tuple[str, int], ...] = (
+    *(("memory_search", limit) for limit in (10, 15, 20)),
+    *(("recall_memories", limit) for limit in (7, 10)),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench-answers ARGS=", description=__doc__.partition("\n")[0])
+    locomo = Path(os.environ.get("LOCOMO_PATH") or LOCOMO)
+    parser.add_argument("--locomo", type=Path, default=locomo, help="locomo10.json; else LOCOMO_PATH (%(default)s)")
+    parser.add_argument("--conversations", type=int, default=10, help="only the first few of the ten")
+    options = parser.parse_args()
+    conversations = _read(options.locomo)[: options.conversations]
+    print(introduction())
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-answers-") as folder:
+        command = memory_mcp(Path(folder), "--embedder", "builtin", "--families", "notes,recall")
+        with ServerProcess(command) as server:
+            server.shake_hands()
+            for conversation in conversations:
+                _written(server, conversation)
+            _wait_for_vectors(Path(folder))
+            rows = [_measured(server, conversations, tool, limit) for tool, limit in CASES]
+    _print_table([["", "evidence shown", "answered", "characters", "characters per answered question"], *rows])
+
+
+def _measured(server: ServerProcess, conversations: Sequence[Conversation], tool: str, limit: int) -> list[str]:
+    shown, answered, characters = [], 0, 0
+    for conversation in conversations:
+        texts = {turn.id: _plain(turn.text) for turn in conversation.utterances}
+        within = {"namespace": conversation.name} if tool == "memory_search" else {}
+        for question in conversation.questions:
+            answer = server.answer(tool, {"query": question.text, "limit": limit, **within})
+            held = _held(answer)
+            is_shown = [texts[id_] in held for id_ in question.evidence]
+            shown.append(statistics.fmean(is_shown))
+            answered += all(is_shown)
+            characters += len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
+    per_answered = f"{characters / answered:.0f}" if answered else ""
+    return [
+        f"{tool}, limit {limit}",
+        _share(statistics.fmean(shown)),
+        _share(answered / len(shown)),
+        f"{characters / len(shown):.0f}",
+        per_answered,
+    ]
+
+
+def _held(answer: dict[str, Any]) -> str:
+    hits = answer["memories"] if "memories" in answer else answer["hits"]
+    return "\n".join(_plain(hit["snippet"]) for hit in hits)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+if __name__ == "__main__":
+    main()
