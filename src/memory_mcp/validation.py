@@ -20,7 +20,6 @@ SENTENCES: dict[str, str | Callable[[Context], str]] = {
     "missing_argument": "give it, it is required",
     "extra_forbidden": "there is no such field; leave it out",
     "string_type": "give a text, not {given}",
-    "string_sub_type": "give a text, not {given}",
     "string_unicode": "give a text in UTF-8",
     "int_type": "give a whole number, not {given}",
     "int_from_float": "give a whole number, not {given}",

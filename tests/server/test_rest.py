@@ -201,6 +201,12 @@ def test_refusals_are_problems(server: Http, me: Person) -> None:
         answer = me.ask("POST", "/api/mcp/keys", content=body, headers={"Content-Type": "application/json"})
         assert (answer.status_code, answer.json()["error"]) == (422, "invalid"), body
         assert answer.headers["content-type"] == PROBLEM
+    details = [me.ask("POST", "/api/mcp/keys", json=body).json()["detail"] for body in ({}, {"name": 1}, {"name": ""})]
+    assert details == [
+        "name: give it, it is required.",
+        "name: give a text, not 1.",
+        "name: give at least 1 character.",
+    ]
     unknown = me.ask("POST", "/api/mcp/keys", json={"name": "x", "expires": "soon"})
     assert unknown.json()["data"] == {"field": "expires"}
     assert me.ask("POST", "/api/mcp/keys", json={"name": "x", "more": 1}).status_code == 422
