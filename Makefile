@@ -1,22 +1,36 @@
 # Every chore. `make` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml
+RUNNABLE := .venv/.runnable
 STAMP := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # a file's tests share their servers; browsers come last
 
 help: ## List the chores
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
-setup: $(STAMP) ## Create .venv and install everything, from pinned versions with hashes
+install: $(RUNNABLE) ## Create .venv with what the server needs, from pinned versions with hashes
 
-$(STAMP): requirements-dev.txt pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(BIN)/memory-mcp models pull || echo "Search goes by words until 'memory-mcp models pull' succeeds."
+$(RUNNABLE): requirements-run.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit("Memory MCP needs Python 3.11 or newer. Name one: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	@echo "1 of 3: creating .venv"
+	@$(PYTHON) -m venv .venv
+	@echo "2 of 3: installing the server and its packages, 1.1 GB (most of it chDB, the engine of portals)"
+	@$(PIP) --require-hashes -r requirements-run.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@echo "3 of 3: fetching the model for search by meaning, 35 MB"
+	@$(BIN)/memory-mcp models pull || echo "Search goes by words until '$(BIN)/memory-mcp models pull' succeeds."
+	@touch $(RUNNABLE)
+
+setup: $(STAMP) ## The same, with everything that tests and chores need
+
+$(STAMP): $(RUNNABLE) requirements-dev.txt
+	@echo "Installing what tests and chores need"
+	@$(PIP) --require-hashes -r requirements-dev.txt
 	@touch $(STAMP)
 
-run: setup ## Start the HTTP server on loopback and print how to connect
+run: install ## Start the HTTP server on loopback and print how to connect
 	$(BIN)/memory-mcp serve --transport http $(ARGS)
 
 test: setup ## Run the tests
@@ -112,8 +126,9 @@ foreign-tools: setup ## Import files that the foreign tools themselves wrote (ne
 	$(BIN)/python -m tests.importers.foreign_tools $(ARGS)
 
 lock: setup ## Pin the newest versions of the dependencies
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml -o requirements.txt
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --extra portals -c requirements.txt -o requirements-portals.txt
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml --extra portals --group dev -o requirements-dev.txt
+	$(PIN) -o requirements.txt
+	$(PIN) --extra portals -c requirements.txt -o requirements-portals.txt
+	$(PIN) --extra portals --group dev -o requirements-dev.txt
+	$(PIN) --extra portals --group run -c requirements-dev.txt -o requirements-run.txt
 
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)

@@ -10,6 +10,8 @@ from importlib.metadata import version
 
 import apsw
 
+from memory_mcp import __version__
+
 
 @dataclass
 class Timed:
@@ -44,7 +46,7 @@ class Timed:
 
 def introduction() -> str:
     return (
-        f"Memory MCP {version('memory-mcp')}, mcp {version('mcp')}, SQLite {apsw.sqlite_lib_version()}, "
+        f"Memory MCP {__version__}, mcp {version('mcp')}, SQLite {apsw.sqlite_lib_version()}, "
         f"Python {platform.python_version()}, {os.cpu_count()} cores, {load()} at the start"
     )
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.family import Arguments, Prompt, Tool
@@ -29,11 +28,11 @@ def parse(tool: Tool, given: Mapping[str, Any] | None) -> Arguments:
         raise _refusal(tool, next(filter(_is_unknown, errors), errors[0])) from exc
 
 
-def _is_unknown(error: ErrorDetails) -> bool:
-    return error["type"] == "extra_forbidden"
+def _is_unknown(error: Mapping[str, Any]) -> bool:
+    return bool(error["type"] == "extra_forbidden")
 
 
-def _refusal(tool: Tool, error: ErrorDetails) -> Invalid:
+def _refusal(tool: Tool, error: Mapping[str, Any]) -> Invalid:
     field = shorten(".".join(map(str, error["loc"])))
     if _is_unknown(error):
         *above, name = map(str, error["loc"])

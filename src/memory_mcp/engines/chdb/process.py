@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
+from memory_mcp import DISTRIBUTION
 from memory_mcp.engines.chdb import frames, peer, sandbox
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.glob import find
@@ -204,8 +205,8 @@ class EngineProcess:
     def _start(self) -> subprocess.Popen[bytes]:
         if not is_installed():
             raise Unavailable(
-                "Portals need chDB, which is not installed: pip install 'memory-mcp[portals]'. It has no wheel for "
-                "Windows and musl; everything else works without it."
+                f"Portals need chDB, which is not installed: pip install '{DISTRIBUTION}[portals]'. It has no wheel "
+                "for Windows and musl; everything else works without it."
             )
         if self._rules.sandbox == "required" and (lacks := sandbox.missing()):
             raise Unavailable(

@@ -5,6 +5,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from memory_mcp import DISTRIBUTION
 from memory_mcp.access import folder_of
 from memory_mcp.changes import Changes
 from memory_mcp.engines.chdb import client as engine
@@ -76,7 +77,7 @@ def _check(inspection: Inspection) -> Iterator[Finding]:
     if not found:
         return
     if not engine.is_installed():
-        yield Finding("portal", PORTALS, "problem", "chDB is not installed: pip install 'memory-mcp[portals]'")
+        yield Finding("portal", PORTALS, "problem", f"chDB is not installed: pip install '{DISTRIBUTION}[portals]'")
         return
     folders = partial(folder_of, inspection.settings.data_dir)
     with (
