@@ -53,6 +53,7 @@ def input_schema(tool: Tool) -> dict[str, Any]:
 _IMPLIED: list[tuple[str, Any]] = [
     *(("additionalProperties", False), ("additionalProperties", True)),
     *(("maximum", 1_000_000), ("maximum", 10**12)),  # no caller gets there
+    *(("maxItems", count) for count in (5, 50, 64)),
     *(("default", 0), ("minimum", 0)),  # an offset starts there; also False
     *(("maxLength", length) for length in (4000, 4096, 10_000, 65_536, 1024 * 1024)),  # no caller gets there
 ]

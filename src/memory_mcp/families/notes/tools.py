@@ -47,7 +47,7 @@ Offset = Annotated[int, Field(ge=0, le=10**6)]
 
 
 class MemorySearch(Arguments):
-    query: Text = Field("", description="Words or a question. May be empty with a filter: newest first.")
+    query: Text = Field("", description="May be empty with a filter: newest first.")
     limit: Limit = 20
     offset: Annotated[int, Field(ge=0, le=1000)] = 0
     namespace: Namespace | None = None
@@ -62,7 +62,7 @@ class MemorySearch(Arguments):
 
 @notes.tool(MemorySearch, answers=NoteHits, title="Search notes", needs=Scope.READ, idempotent=True)
 def memory_search(call: Call[Notes], arguments: MemorySearch) -> NoteHits:
-    """Notes: find by meaning, words and importance. Best first, with a score and its parts. Every family at once:
+    """Notes: find by meaning, words and importance. Best first, with a score and its parts. In all families:
     recall_memories."""
     chosen = Filter(
         namespace=_namespace(arguments.namespace),
@@ -104,20 +104,20 @@ OWN_FACTS = ("id", "created_at", "updated_at", "version")
 
 class MemoryCreate(Arguments):
     content: Text = Field(min_length=1, description="Markdown. #tags and [[Title]] links in it count.")
-    title: Title | None = Field(None, description="Default: the first line.")
-    tags: Tags = Field([], description="mcp, memory, the client and ns/NAMESPACE are added.")
+    title: Title | None = None
+    tags: Tags = Field([])
     importance: Importance = 0.5
-    namespace: Namespace | None = Field(None, description="Default: the key's.")
+    namespace: Namespace | None = None
     folder: Folder = ""
     metadata: dict[str, Any] = Field({})
-    expires_at: Moment | None = Field(None, description="ISO 8601; from then on not found.")
-    supersedes: Ids = Field([], description="Ids of notes this one replaces.")
+    expires_at: Moment | None = Field(None, description="ISO 8601.")
+    supersedes: Ids = Field([], description="Notes this one replaces.")
 
 
 @notes.tool(MemoryCreate, answers=Note, title="Keep a note", needs=Scope.WRITE, without_read=OWN_FACTS)
 def memory_create(call: Call[Notes], arguments: MemoryCreate) -> Note:
-    """Note: remember something, to be found by its meaning. `similar` in the answer names notes that say nearly the
-    same: consider updating those. One fact under a key: commit_memory. A file that people edit: add_memory."""
+    """Note: remember something, to be found by its meaning. `similar` in the answer names notes that you may rather
+    update. One fact under a key: commit_memory. A file that people edit: add_memory."""
     new = NewNote(
         content=arguments.content,
         title=_title(arguments.title),
@@ -178,7 +178,7 @@ def memory_update(call: Call[Notes], arguments: MemoryUpdate) -> Note:
 
 class MemoryDelete(Arguments):
     id: Id
-    soft: bool = Field(True, description="false deletes for good, with links and versions.")
+    soft: bool = Field(True, description="false: for good.")
 
 
 @notes.tool(MemoryDelete, answers=Deleted, title="Delete a note", needs=Scope.DELETE, destructive=True, idempotent=True)
@@ -190,7 +190,7 @@ def memory_delete(call: Call[Notes], arguments: MemoryDelete) -> Deleted:
 class MemoryLink(Arguments):
     source_id: Id
     target_id: Id
-    bidirectional: bool = Field(False, description="The reverse, too.")
+    bidirectional: bool = False
 
 
 @notes.tool(MemoryLink, answers=Linked, title="Link notes", needs=Scope.LINK, idempotent=True)

@@ -17,8 +17,8 @@ class RecallMemories(Arguments):
     query: Annotated[str, Field(min_length=1, max_length=10_000)] = Field(
         description="What to look for, in your words."
     )
-    families: list[str] = Field([], description="Default: all.")
-    tags: Annotated[list[str], Field(max_length=50)] = Field([], description="Only what has all of these.")
+    families: list[str] = Field([])
+    tags: Annotated[list[str], Field(max_length=50)] = Field([])
     limit: int = Field(10, ge=1, le=100)
     after: Moment | None = Field(None, description="Created: ISO 8601 or words: last week, since Monday, in May.")
     before: Moment | None = None
@@ -49,13 +49,12 @@ def recall_memories(call: Call[Recall], arguments: RecallMemories) -> Recalled:
 
 
 class RecallOpen(Arguments):
-    ref: Annotated[str, Field(min_length=1, max_length=4096)] = Field(description="Such as memory://note/ID.")
-    offset: int = Field(0, ge=0, le=10**12, description="nextOffset of the page before.")
+    ref: Annotated[str, Field(min_length=1, max_length=4096)]
+    offset: int = Field(0, ge=0, le=10**12, description="nextOffset")
 
 
 def recall_open(call: Call[Recall], arguments: RecallOpen) -> OpenedPage:
-    """Open any ref that a search, list or link gave: all of it, a page at a time. Tools that take an id, key, path or
-    name take a ref, too."""
+    """Open any ref that a search, list or link gave, a page at a time. Tools that take an id take a ref, too."""
     return call.operations.open(call.caller, call.session, arguments.ref, arguments.offset)
 
 
@@ -64,5 +63,5 @@ class RecallOverview(Arguments):
 
 
 def recall_overview(call: Call[Recall], arguments: RecallOverview) -> Overview:
-    """What is kept here: namespaces, stores, projects, portals and their tables, with counts and last writes."""
+    """What is kept here: namespaces, stores, projects and portals, with counts and last writes."""
     return call.operations.overview(call.caller)
