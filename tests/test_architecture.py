@@ -51,10 +51,10 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "store_access category_indexes listings operations references maintenance family tools",
     "graph": "model storage adoption schema answers exchange files projects operations references picture "
     "maintenance family tools",
-    "portals": "model address allowed_folders answers downloads folders inference storage cross_portal_query journal "
-    "limits import_context archive_imports text_files inspection uploads exports usage portal_registry zip_files "
-    "record_writer record_imports transfer_folders query_errors file_imports file_exports query_results operations "
-    "opening search_texts resources references maintenance family tools",
+    "portals": "model address allowed_folders answers downloads folders inference widening storage cross_portal_query "
+    "journal limits import_context archive_imports text_files inspection uploads exports usage portal_registry "
+    "zip_files record_writer record_imports transfer_folders query_errors file_imports file_exports query_results "
+    "operations opening search_texts resources references maintenance family tools",
     "recall": "model background pages references contents operations index latest overview tools family",
 }
 READERS = {  # of importers, one for each foreign format

@@ -11,6 +11,7 @@ from memory_mcp.errors import NotFound
 MAX_NEAREST = 3
 MIN_SIMILARITY = 0.6  # of difflib: 1 is the same
 MAX_DISTANCE = 0.1  # to the similarity of the nearest
+MAX_NAME_CHARS = 128
 MAX_COMPARED = 5_000  # names
 
 
@@ -23,6 +24,11 @@ def nearest(name: str, known: Iterable[str]) -> list[str]:
     enough = max(MIN_SIMILARITY, best - MAX_DISTANCE)
     ranked = sorted(scores, key=lambda one: -scores[one])
     return [one for one in ranked if scores[one] >= enough][:MAX_NEAREST]
+
+
+def nearest_one(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like this one; None if none is, or if it is too long for a name."""
+    return next(iter(nearest(name, sorted(known))), None) if len(name) <= MAX_NAME_CHARS else None
 
 
 def not_found(message: str, name: str, known: Iterable[str], **more: Any) -> NotFound:

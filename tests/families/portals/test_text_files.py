@@ -136,7 +136,7 @@ def test_a_long_text_is_put_into_nfc_where_it_is_parted_too(tmp_path: Path) -> N
     ("content", "format_", "message"),
     [
         ("a\n18446744073709551616\n", "csv", "'a' holds a number wider than 64 bits"),
-        ('{"a": 18446744073709551616}', "json", "'a' holds a number wider than 64 bits"),
+        (f'{{"a": {2**127}}}', "json", "'a' holds a number wider than 128 bits"),
         ("a\n9007199254740993\n1.5\n", "csv", "would round"),
         ('[{"a": 9007199254740993}, {"a": 1.5}]', "json", "would be rounded"),
         ("a\n1.5\nnan\n", "csv", "NaN or infinity"),
@@ -175,7 +175,7 @@ def test_what_would_become_another_value_is_refused(
 def test_a_value_that_does_not_fit_a_column_that_is_there_is_named(app: App, content: str, format_: Format) -> None:
     put(app, "there", [{"n": 1, "f": 1.5, "s": "x"}])
     name = content.strip('[{"')[0]
-    with pytest.raises(Invalid, match=f"'{name}' (of record 2 does not fit|holds)"):
+    with pytest.raises(Invalid, match=f"'{name}' (of record 2 (is .*, which )?does not fit|holds)"):
         bring_in(app, "there", content, format_)
     assert ask(app, "SELECT count() AS c FROM there WHERE n <> 1") == [{"c": 0}]
 
@@ -183,6 +183,6 @@ def test_a_value_that_does_not_fit_a_column_that_is_there_is_named(app: App, con
 @pytest.mark.parametrize("value", ["nan", "inf", "-Infinity", 2**53 + 1, str(2**53 + 1)])
 def test_a_column_of_fractions_takes_no_number_that_it_would_change(app: App, table: str, value: Any) -> None:
     put(app, table, [{"f": 1.5}, {"f": 2**60}])
-    with pytest.raises(Invalid, match="'f' of record 1 does not fit"):
+    with pytest.raises(Invalid, match=r"'f' of record 1 is .*, which does not fit Float64"):
         put(app, table, [{"f": 1}, {"f": value}])
     assert len(ask(app, f"SELECT f FROM {table}")) == 2

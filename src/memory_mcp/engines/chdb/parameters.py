@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 _WHOLE = re.compile(r"(U?)Int(\d+)")
 _MOMENT = re.compile(r"DateTime(?:64\((\d)[^)]*\)|\([^)]*\)|)")
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?")
+DATE_CHARS = 10  # of a date without a time
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EXACT = 2**53  # up to here, a fraction of 64 bits holds every whole number
 _MAX_FRACTION_BITS = 1000  # bits
@@ -77,7 +78,7 @@ def fits(value: Any, kind: str) -> bool:
         value = int(value)
     bits = int(whole[2])
     low, high = (0, 2**bits) if whole[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1))
-    return not isinstance(value, int) or low <= value < high
+    return type(value) is int and low <= value < high
 
 
 def would_round(value: int) -> bool:
@@ -100,7 +101,7 @@ def _is_fraction(value: Any) -> bool:
 
 def _is_moment_of(text: str, kind: str) -> bool:
     """Whether a text is a valid date or time within the range of a type."""
-    if not _ISO.fullmatch(text):
+    if not _ISO.fullmatch(text) or (kind in ("Date", "Date32") and len(text) > DATE_CHARS):
         return False
     try:
         found = datetime.fromisoformat(text)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.engines.chdb.data_types import DataTypes
-from memory_mcp.engines.chdb.nearest_names import nearest_name
 from memory_mcp.errors import shorten
+from memory_mcp.nearness import nearest_one
 
 Node = dict[str, Any]
 
@@ -237,7 +237,7 @@ class _Inspection:
         name = node["name"]
         if is_table:
             if name not in _TABLE_FUNCTIONS:
-                self._check_known(name)
+                self._check_known(name, _TABLE_FUNCTIONS)
                 raise QueryRefused(f"The table function {name!r} is not possible here: a query reads this portal only.")
         elif not (self.functions.allow(name) or name in self.lambdas):
             self._check_known(name)
@@ -247,12 +247,12 @@ class _Inspection:
             self._at_argument(name, position, argument)
         self._check_names(name, arguments, is_table=is_table)
 
-    def _check_known(self, name: str) -> None:
-        """Raises QueryRefused for a function that the engine does not have."""
+    def _check_known(self, name: str, allowed: Set[str] | None = None) -> None:
+        """Raises QueryRefused for a function that the engine does not have, with the nearest of those allowed."""
         if name.lower() in self.functions.known:
             return
         message = f"There is no function {shorten(name)!r}."
-        if meant := _ELSEWHERE.get(name.lower()) or nearest_name(name, self.functions.safe):
+        if meant := _ELSEWHERE.get(name.lower()) or nearest_one(name, allowed or self.functions.safe):
             message += f" Did you mean {meant}?"
         raise QueryRefused(message, "unknown_function", meant)
 
@@ -334,7 +334,7 @@ class _Inspection:
         tables = {name for name in self.tables[database] if not name.startswith("_")}
         known = tables | self.named if database == DATABASE else {f"{database}.{name}" for name in tables}
         message = f"There is no table {shorten('.'.join(parts))!r} in this portal."
-        if meant := nearest_name(".".join(parts) if database != DATABASE else parts[-1], known):
+        if meant := nearest_one(".".join(parts) if database != DATABASE else parts[-1], known):
             return QueryRefused(f"{message} Did you mean {meant!r}?", "unknown_table", meant)
         listed = ", ".join(sorted(known)[:MAX_NAMES_SHOWN]) or "no tables yet"
         return QueryRefused(f"{message} It has: {listed}.", "unknown_table")

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from hashlib import sha256
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from memory_mcp.clock import instant
@@ -10,7 +11,10 @@ from memory_mcp.errors import Invalid, shorten
 SCHEME = "mem://"
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-COLUMN = re.compile(r"[^\W\d]\w{0,127}")
+MAX_COLUMN_CHARS = 128
+_UNUSABLE = re.compile(r"[\x00-\x1f\x7f.\\]")  # in the name of a column; the engine takes a dot for a nested list
+_STATE = re.compile("(aggregate)(function)", re.IGNORECASE)  # which no query may name
+_RESERVED = {"_row_exists", "_block_number", "_block_offset"}  # by the engine
 MAX_ROWS = 1000
 
 
@@ -85,11 +89,23 @@ def check_table(name: str, field: str = "table") -> str:
     return name
 
 
-def check_column(name: str, field: str = "data") -> str:
-    if not COLUMN.fullmatch(name):
+def column_name(key: str) -> str:
+    """The column that the values of a JSON key go to: the key itself, unless no column can have that name."""
+    name = _STATE.sub(r"\1_\2", _UNUSABLE.sub("_", key))
+    if not name.strip():
+        return "unnamed"
+    if name in _RESERVED:
+        return name.removeprefix("_")
+    if len(name) > MAX_COLUMN_CHARS:
+        digest = sha256(key.encode()).hexdigest()[:8]
+        return f"{name[: MAX_COLUMN_CHARS - len(digest) - 1]}_{digest}"
+    return name
+
+
+def check_column(name: str, field: str = "mapping") -> str:
+    if (possible := column_name(name)) != name:
         raise Invalid(
-            f"{field}: {shorten(name)!r} cannot be a column: use letters, digits and '_', and start with no digit.",
-            field=field,
+            f"{field}: {shorten(name)!r} cannot be the name of a column. Use {shorten(possible)!r}.", field=field
         )
     return name
 
@@ -100,8 +116,6 @@ def page(uri: str) -> RowRange:
     if unknown := set(given) - {"since", "until", "limit", "offset", "order"}:
         raise Invalid(f"{min(unknown)!r} is no filter. Use since, until, limit, offset and order.", field="uri")
     order = given.get("order")
-    if order and not COLUMN.fullmatch(order.removeprefix("-")):
-        raise Invalid("order: give a column, with a minus before it for the last first.", field="uri")
     return RowRange(
         since=_moment(given, "since"),
         until=_moment(given, "until"),

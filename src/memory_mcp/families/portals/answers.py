@@ -24,6 +24,14 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Written:
+    portalUri: str  # noqa: N815
+    table: str
+    written: int
+    notice: Notice = None
+
+
+@dataclass(frozen=True)
 class Deleted:
     portalUri: str  # noqa: N815
     deleted: int

@@ -10,7 +10,7 @@ from memory_mcp.engines.chdb.client import EngineError, EngineLine
 from memory_mcp.engines.isolation.worker_process import WorkerProcess
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.portals import inference, storage
-from memory_mcp.families.portals.address import COLUMN, TABLE
+from memory_mcp.families.portals.address import TABLE, column_name
 from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, new_table_name
 from memory_mcp.families.portals.journal import StagedTable
 from memory_mcp.families.portals.model import LABEL_KEYS, MAX_DESCRIPTION_CHARS, METADATA, NewColumn, Table
@@ -100,7 +100,7 @@ def restore_archive(line: EngineLine, worker: WorkerProcess, path: Path) -> int:
 
 def _check_table(line: EngineLine, table: str, columns: Mapping[str, str], known: Table | None) -> None:
     """Raises Invalid for a table that cannot be imported whole. Call it before anything is changed."""
-    if not TABLE.fullmatch(table) or not all(map(COLUMN.fullmatch, columns)):
+    if not TABLE.fullmatch(table) or any(column_name(name) != name for name in columns):
         raise Invalid(
             f"source: a table cannot be called {table!r}, or one of its columns has a name that no column can have.",
             field="source",

@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_mcp.errors import Invalid
 from memory_mcp.families.portals import inference, text_files
-from memory_mcp.families.portals.address import check_column
+from memory_mcp.families.portals.address import check_column, column_name
 
 MAX_FILE_COLUMNS = 4000
 MIN_VALUE_BYTES = 8  # that the engine keeps of a value that is missing
@@ -65,12 +65,10 @@ def inspect_json(
     for batch in text_files.batches(Path(path)):
         for name in dict.fromkeys(name for record in batch for name in record):
             values = [record.get(name) for record in batch]
-            kind = known.get(mapping.get(name, name))
+            kind = known.get(mapping.get(name) or column_name(name))
             if kind is not None and (unfit := inference.first_unfit(values, kind)) is not None:
-                raise Invalid(
-                    f"source: {name!r} of record {count + unfit + 1} does not fit {kind}. Nothing was imported.",
-                    field="source",
-                )
+                misfit = inference.describe_misfit(name, count + unfit + 1, values[unfit], kind)
+                raise Invalid(f"source: {misfit} Nothing was imported.", field="source")
             seen.setdefault(name, inference.ColumnValues()).add(values)
             check_column_count(len(seen))
         count += len(batch)
@@ -98,20 +96,18 @@ def map_columns(found: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
     if unknown := [name for name in mapping if name not in found]:
         there = ", ".join(found[:MAX_NAMES_SHOWN])
         raise Invalid(f"mapping: the file has no column {unknown[0]!r}. It has: {there}.", field="mapping")
-    columns = {
-        name: check_column(mapping.get(name, name), "mapping" if name in mapping else "source") for name in found
-    }
+    columns = {name: check_column(mapping[name]) if name in mapping else column_name(name) for name in found}
     if len(set(columns.values())) < len(columns):
         raise Invalid("mapping: two columns of the file would go to one of the table.", field="mapping")
     return columns
 
 
-def find_json_misfit(path: str, types: Mapping[str, str]) -> list[Any] | None:
-    """The first value that does not fit its column: its name, and the number of its record."""
+def find_json_misfit(path: str, types: Mapping[str, str]) -> str | None:
+    """Describes the first value that does not fit its column."""
     records = enumerate((record for batch in text_files.batches(Path(path)) for record in batch), 1)
     return next(
         (
-            [name, number]
+            inference.describe_misfit(name, number, value, types[name])
             for number, record in records
             for name, value in record.items()
             if value is not None and not inference.is_of(value, types[name])

@@ -82,15 +82,8 @@ class Stats:
 
 
 @dataclass(frozen=True)
-class Written:
-    portalUri: str  # noqa: N815  # the spec's spelling, as below
-    table: str
-    written: int
-
-
-@dataclass(frozen=True)
 class Imported:
-    portalUri: str  # noqa: N815
+    portalUri: str  # noqa: N815  # the spec's spelling, as below
     table: str
     imported: int
 

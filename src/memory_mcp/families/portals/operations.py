@@ -16,12 +16,12 @@ from memory_mcp.families.family import LastWrite
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import cross_portal_query, query_results, storage, usage
 from memory_mcp.families.portals.address import Address
-from memory_mcp.families.portals.answers import Deleted, Result, View
+from memory_mcp.families.portals.answers import Deleted, Result, View, Written
 from memory_mcp.families.portals.file_exports import FileExports
 from memory_mcp.families.portals.file_imports import FileImports
 from memory_mcp.families.portals.folders import EngineLines, PortalFolder, PortalFolders
 from memory_mcp.families.portals.limits import ImportLimits
-from memory_mcp.families.portals.model import VIEWER, Labels, Record, Stats, Table, Written
+from memory_mcp.families.portals.model import VIEWER, Labels, Record, Stats, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table, labels_in, writable
 from memory_mcp.families.portals.query_errors import query_error
 from memory_mcp.families.portals.record_writer import RecordWriter
@@ -95,10 +95,9 @@ class Portals:
         folder = self._registry.folders(caller).get(address)
         with folder.write_lock():
             line = self._registry.open(folder)
-            if records:
-                self._records.write(caller, folder, line, table, records)
+            notices = self._records.write(caller, folder, line, table, records) if records else []
             self._label(caller, folder, line, name, description, is_counted=not records)
-        return Written(address.portal_uri, table, len(records))
+        return Written(address.portal_uri, table, len(records), " ".join(notices) or None)
 
     def _label(
         self,

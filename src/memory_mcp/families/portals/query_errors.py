@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from memory_mcp.engines.chdb.client import EngineError
-from memory_mcp.engines.chdb.nearest_names import nearest_name
 from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.portals.model import Table
+from memory_mcp.nearness import nearest_one
 
 MAX_NAMES_SHOWN = 20  # in an error
 # Error codes of ClickHouse.
@@ -46,7 +46,7 @@ def _unknown_column(name: str, message: str, field: str, sql: str, tables: Seque
     text = f"There is no column {shorten(name)!r}."
     if f'"{name}"' in sql:
         text += f" A text stands in single quotes: '{shorten(name)}'."
-    nearest = _meant(message) or nearest_name(name.rpartition(".")[2], columns)
+    nearest = _meant(message) or nearest_one(name.rpartition(".")[2], columns)
     if nearest is None and columns:
         more = ", …" if len(columns) > MAX_NAMES_SHOWN else ""
         text += f" The columns are: {', '.join(map(shorten, columns[:MAX_NAMES_SHOWN]))}{more}."

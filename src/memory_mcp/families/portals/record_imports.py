@@ -165,23 +165,28 @@ def _check_parquet(line: EngineLine, source: SourceFile) -> None:
 
 def _misfit(line: EngineLine, source: SourceFile, types: Mapping[str, str]) -> str | None:
     """Which value does not fit its column, if that can be found out: the engine does not always say."""
-    found: tuple[str, int] | None = None
-    if source.format == "csv":
-        with suppress(EngineError):
-            misfits = storage.misfits(line, str(source.path), types)
-            found = min(misfits.items(), key=lambda one: one[1], default=None)
-    elif source.format == "json":
-        found = source.worker.call(inspection.find_json_misfit, source.path, dict(types))
-    return f"{found[0]!r} of record {found[1]} does not fit its column." if found else None
+    if source.format == "json":
+        described: str | None = source.worker.call(inspection.find_json_misfit, source.path, dict(types))
+        return described
+    if source.format != "csv":
+        return None
+    misfits: dict[str, int] = {}
+    with suppress(EngineError):
+        misfits = storage.misfits(line, str(source.path), types)
+    name, number = min(misfits.items(), key=lambda one: one[1], default=("", 0))
+    return f"{name!r} of record {number} does not fit {inference.plain_type(types[name])}." if number else None
 
 
 def _check_numbers(
     line: EngineLine, path: Path, format_: Format, table: str, columns: Mapping[str, str], types: Mapping[str, str]
 ) -> None:
-    """Raises Invalid for what is no number, and for whole numbers that a column of fractions would round."""
+    """Raises Invalid for what is no number or date, and for whole numbers that a column of fractions would round."""
     fractions = {name: target for name, target in columns.items() if "Float" in types[target]}
     if (bad := storage.no_number(line, table, {target: types[target] for target in fractions.values()})) is not None:
         raise Invalid(f"source: {bad!r} holds NaN or infinity. Leave them out, or give null.", field="source")
+    dates = {name for name, target in columns.items() if inference.plain_type(types[target]) in ("Date", "Date32")}
+    if format_ == "csv" and (bad := storage.no_date(line, str(path), columns, dates)) is not None:
+        raise Invalid(f"source: {bad!r} holds a text that is no date. Write dates like 2026-01-31.", field="source")
     if format_ == "csv" and (bad := storage.rounded(line, str(path), columns, fractions)) is not None:
         raise Invalid(
             f"source: {bad!r} holds a whole number that its column of fractions would round. Import it as texts.",
@@ -235,6 +240,9 @@ def _wanted(
     seen = dict(found)
     seen |= dict.fromkeys(storage.uuid_columns(line, str(path), format_, texts), "UUID")
     if format_ == "csv":
+        dates = storage.date_columns(line, str(path), found)
+        seen |= {name: "String" for name in new if found[name] in ("Nullable(Date)", "Nullable(Date32)")}
+        seen |= {name: inference.date_type(*ends) for name, ends in dates.items()}
         seen |= dict.fromkeys(storage.code_columns(line, str(path), found), "Nullable(String)")
     of_texts = format_ != "parquet"
     return usual + [

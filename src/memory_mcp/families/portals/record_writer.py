@@ -1,17 +1,27 @@
-"""Records into tables, which get the columns that they lack."""
+"""Records into tables, which get the columns that they lack, and wider types where values need them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.chdb import error_messages
 from memory_mcp.engines.chdb.client import EngineError, EngineLine
-from memory_mcp.errors import Invalid
-from memory_mcp.families.portals import inference, storage
+from memory_mcp.errors import Invalid, shorten
+from memory_mcp.families.portals import inference, journal, storage, widening
 from memory_mcp.families.portals.folders import PortalFolder
+from memory_mcp.families.portals.import_context import new_table_name
 from memory_mcp.families.portals.inference import KEY
-from memory_mcp.families.portals.model import NewColumn, Record, Table
+from memory_mcp.families.portals.journal import StagedTable
+from memory_mcp.families.portals.model import Column, NewColumn, Record, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, find_table
+from memory_mcp.families.portals.widening import Widened
+
+MAX_COLUMNS = 10_000  # of a table
+MAX_NAMES_SHOWN = 5  # in a notice
+_BELOW_MILLISECONDS = re.compile(r"\.\d{3}\d*[1-9]")
+_MIN_CHARS_BELOW_MILLISECONDS = 24
 
 
 class RecordWriter:
@@ -22,56 +32,204 @@ class RecordWriter:
 
     def write(
         self, caller: Caller, folder: PortalFolder, line: EngineLine, table: str, records: Sequence[Record]
-    ) -> None:
-        """The caller holds the portal's lock."""
+    ) -> list[str]:
+        """Returns notices for the caller, who holds the portal's lock."""
         tables = self._registry.described_tables(folder, line)
         known = find_table(tables, table)
+        renamed = inference.column_names(records, known)
+        if renamed:
+            records = [{renamed.get(name, name): value for name, value in record.items()} for record in records]
         wanted = inference.wanted_columns(records, table, known)
-        if wanted or known is None:
-            self._write_changing(caller, folder, line, table, records)
+        widened = _widened_columns(known, records)
+        if wanted or widened or known is None:
+            widened = self._write_changing(caller, folder, line, table, records)
         else:
             self._insert(line, table, known, [], records)
             folder.describe([_grown(one, len(records)) if one.name == table else one for one in tables])
             self._registry.report_change(caller, folder.address, list_changed=False)
+        return [*_renaming(renamed), *map(str, widened), *_rounding(_types(known, wanted), records)]
 
     def _write_changing(
         self, caller: Caller, folder: PortalFolder, line: EngineLine, table: str, records: Sequence[Record]
-    ) -> None:
-        """Write records that need a table or columns that the description lacks: the engine may have them."""
+    ) -> list[Widened]:
+        """Write records that need a table, columns or types that the description lacks: the engine may have them."""
         known = find_table(storage.tables(line), table)
         wanted = inference.wanted_columns(records, table, known)
+        _check_column_count(known, wanted)
         with self._registry.changing(caller, folder, line):
-            self._insert(line, table, known, wanted, records)
+            widened = _widened_columns(known, records)
+            if known is not None and widened:
+                self._write_widened(folder, line, known, wanted, widened, records)
+            else:
+                self._insert(line, table, known, wanted, records)
+                if wanted:
+                    self._registry.record_schema(line, table)
+        return widened
+
+    def _write_widened(
+        self,
+        folder: PortalFolder,
+        line: EngineLine,
+        known: Table,
+        wanted: Sequence[NewColumn],
+        widened: Sequence[Widened],
+        records: Sequence[Record],
+    ) -> None:
+        """Widen a copy of the table, which shares its files, write the records to it, and put it in place: all of that,
+        or nothing, also if a process ends meanwhile."""
+        _check_not_rounded(line, known, widened)
+        changed = _types(None, wanted) | {column.name: column.type for column in widened}
+        types = _types(known, wanted) | changed
+        self._check_fit(line, known.name, types, changed, records)
+        storage.drop_unfinished(line)
+        staged = new_table_name()
+        try:
+            storage.create_like(line, staged, known.name)
+            storage.link_rows(line, known.name, staged)
+            storage.modify_columns(line, staged, {column.name: column.type for column in widened})
             if wanted:
-                self._registry.record_schema(line, table)
+                storage.add_columns(line, staged, wanted)
+            storage.insert(line, staged, records, known.rows)
+            uuid = str(storage.table_uuid(line, staged))
+            self._registry.put_in_place(folder, line, [StagedTable(staged, uuid, known.name)])
+        except EngineError as exc:
+            raise _misfit(exc, types, records) from exc
+        finally:
+            if not journal.exists(folder):  # if it exists, the next call puts the table in place
+                storage.drop_table(line, staged)
 
     def _insert(
         self, line: EngineLine, table: str, known: Table | None, wanted: Sequence[NewColumn], records: Sequence[Record]
     ) -> None:
         """Insert into a table, created with the needed columns. If the records are refused, nothing is changed."""
-        types = {column.name: column.type for column in (*(known.columns if known else ()), *wanted)}
-        self._check_fit(line, table, types, records)
+        types = _types(known, wanted)
+        self._check_fit(line, table, types, _types(None, wanted), records)
         if not types:
             raise Invalid("data: give at least one field, so that the table gets a column.", field="data")
         try:
             with storage.widen_table(line, table, known, wanted):
                 storage.insert(line, table, records, known.rows if known else 0)
         except EngineError as exc:
-            raise Invalid(f"data: {error_messages.misfit(str(exc), 0)} Nothing was written.", field="data") from exc
+            raise _misfit(exc, types, records) from exc
 
-    def _check_fit(self, line: EngineLine, table: str, types: Mapping[str, str], records: Sequence[Record]) -> None:
-        """Raises Invalid for values that the engine would change."""
-        for name, kind in types.items():
+    def _check_fit(
+        self,
+        line: EngineLine,
+        table: str,
+        types: Mapping[str, str],
+        changed: Mapping[str, str],
+        records: Sequence[Record],
+    ) -> None:
+        """Raises Invalid for values of new and changed columns that the engine would change: the others are checked by
+        then. Raises it, too, if the key is missing."""
+        for name, kind in changed.items():
             number = inference.first_unfit([record.get(name) for record in records], kind)
             if number is not None:
-                raise Invalid(
-                    f"data: {name!r} of record {number} does not fit {kind}, and nothing was written.", field="data"
-                )
+                raise _refused(name, number, records[number][name], kind)
         has_key = KEY in types and not types[KEY].startswith(("Nullable", "Array", "JSON"))
         if has_key and any(record.get(KEY) is None for record in records):
             is_filled_in = table in inference.WELL_KNOWN or storage.has_default(line, table, KEY)
             if not is_filled_in:
                 raise Invalid(f"data: every record of {table!r} needs an {KEY!r}.", field="data")
+
+
+def _types(known: Table | None, wanted: Sequence[NewColumn]) -> dict[str, str]:
+    return {column.name: column.type for column in (*(known.columns if known else ()), *wanted)}
+
+
+def _widened_columns(known: Table | None, records: Sequence[Record]) -> list[Widened]:
+    """The columns that need a wider type. Raises Invalid for a value that no wider type has."""
+    widened = []
+    for column in known.columns if known else ():
+        values = [record.get(column.name) for record in records]
+        number = inference.first_unfit(values, column.type)
+        if number is None:
+            continue
+        kind = None if column.primary else widening.wider_type(column.type, values)
+        if kind is None:
+            raise _refused(column.name, *_first_refused(column, values, number), column.type)
+        widened.append(Widened(column.name, column.type, kind))
+    return widened
+
+
+def _first_refused(column: Column, values: Sequence[Any], first_unfit: int) -> tuple[int, Any]:
+    """The first value that no wider type has, and its record; if they only do not fit together, the first unfit one."""
+    number = next(
+        (
+            number
+            for number, value in enumerate(values)
+            if inference.first_unfit([value], column.type) is not None
+            and (column.primary or widening.wider_type(column.type, [value]) is None)
+        ),
+        first_unfit,
+    )
+    return number, values[number]
+
+
+def _check_column_count(known: Table | None, wanted: Sequence[NewColumn]) -> None:
+    if len(known.columns if known else ()) + len(wanted) > MAX_COLUMNS:
+        raise Invalid(
+            f"data: a table has at most {MAX_COLUMNS} columns. Put some fields into an object.",
+            code="too_large",
+            field="data",
+        )
+
+
+def _check_not_rounded(line: EngineLine, table: Table, widened: Sequence[Widened]) -> None:
+    """Raises Invalid if a column of whole numbers holds one that a fraction would round."""
+    to_fractions = {column.name: column.former for column in widened if column.is_of_fractions}
+    if (name := storage.rounded_by_fractions(line, table.name, to_fractions)) is not None:
+        raise Invalid(
+            f"data: {shorten(name)!r} has whole numbers beyond 2^53, which a column of fractions would round. Nothing "
+            "was written. Write the fractions to another column.",
+            field="data",
+            column=shorten(name),
+            type=inference.plain_type(to_fractions[name]),
+        )
+
+
+def _misfit(exc: EngineError, types: Mapping[str, str], records: Sequence[Record]) -> Invalid:
+    """The error for records that the engine refused: with the value, if it can be found."""
+    for number, record in enumerate(records):
+        for name, value in record.items():
+            if value is not None and not inference.is_of(value, types[name]):
+                return _refused(name, number, value, types[name])
+    return Invalid(f"data: {error_messages.misfit(str(exc), 0)} Nothing was written.", field="data")
+
+
+def _refused(name: str, number: int, value: object, kind: str) -> Invalid:
+    return Invalid(
+        f"data: {inference.describe_misfit(name, number, value, kind)} Nothing was written.",
+        field="data",
+        column=shorten(name),
+        record=number,
+        type=inference.plain_type(kind),
+    )
+
+
+def _renaming(renamed: Mapping[str, str]) -> list[str]:
+    shown = list(renamed.items())[:MAX_NAMES_SHOWN]
+    notices = [f"The field {shorten(name)!r} is the column {shorten(target)!r}." for name, target in shown]
+    if len(renamed) > len(shown):
+        notices.append(f"{len(renamed) - len(shown)} more fields go to columns of other names; portal_view lists them.")
+    return notices
+
+
+def _rounding(types: Mapping[str, str], records: Sequence[Record]) -> list[str]:
+    """Columns whose times are cut to milliseconds."""
+    cut = [
+        name
+        for name, kind in types.items()
+        if kind in (inference.MOMENT_TYPE, f"Nullable({inference.MOMENT_TYPE})")
+        and any(_is_finer(record.get(name)) for record in records)
+    ]
+    return [f"Times in {', '.join(map(repr, cut[:MAX_NAMES_SHOWN]))} are stored to the millisecond."] if cut else []
+
+
+def _is_finer(value: object) -> bool:
+    """Whether a text is a time with more than milliseconds."""
+    is_long = isinstance(value, str) and len(value) >= _MIN_CHARS_BELOW_MILLISECONDS
+    return is_long and _BELOW_MILLISECONDS.search(str(value)) is not None
 
 
 def _grown(table: Table, by: int) -> Table:

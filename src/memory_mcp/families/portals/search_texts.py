@@ -1,6 +1,7 @@
 """The rows of portals as texts, for one search over everything."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -69,7 +70,8 @@ def groups(portals: Portals, caller: Caller) -> Iterator[Group]:
 
 
 def _is_text(column: Column) -> bool:
-    return "String" in column.type or "JSON" in column.type
+    """Dates are texts, too: they are found by their words."""
+    return "String" in column.type or "JSON" in column.type or re.search(r"\bDate(32)?\b", column.type) is not None
 
 
 def _texts_in(row: Record, names: Sequence[str]) -> list[str]:

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterable, Mapping
 
 from memory_mcp.engines.chdb.client import EngineLine
-from memory_mcp.engines.chdb.parameters import literal
+from memory_mcp.engines.chdb.parameters import EXACT, literal
 from memory_mcp.families.portals.storage.expressions import FORMATS, INFERENCE_SETTINGS, TEXT_TYPES, quote
 
 _FRACTIONS = re.compile(r"(Nullable\(Float\d+\)|Float\d+|Array\((Nullable\()?Float\d+\)?\))")
+IS_DATE = "ifNull(toString(toDate32OrNull({})) = {}, {} IS NULL)"  # the engine takes 2026-02-30 for a day in March
 _IS_WHOLE = "match(ifNull({}, '0'), '^[+-]?[0-9]+$')"
 
 
@@ -52,6 +53,24 @@ def rounded(line: EngineLine, path: str, columns: Iterable[str], names: Iterable
         f"countIf({_IS_WHOLE} AND (length({{}}) > 70 OR toInt256OrNull({{}}) <> toInt256(toFloat64OrZero({{}})))) > 0"
     )
     return _first_true(line, _file_source(path, "csv", dict.fromkeys(columns, "")), dict.fromkeys(names, loses))
+
+
+def rounded_by_fractions(line: EngineLine, table: str, columns: Mapping[str, str]) -> str | None:
+    """One of a table's columns of whole numbers, by their types, with a number that a fraction would round."""
+    loses = f"{{0}} NOT BETWEEN -{EXACT} AND {EXACT} AND toInt256(toFloat64({{0}})) <> toInt256({{0}})"
+    expressions = {
+        name: f"countIf(arrayExists(t -> {loses.format('t')}, {{}})) > 0"
+        if kind.startswith("Array(")
+        else f"countIf({loses.format('{}')}) > 0"
+        for name, kind in columns.items()
+    }
+    return _first_true(line, quote(table), expressions)
+
+
+def no_date(line: EngineLine, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
+    """One of a CSV file's columns with a text that is no date."""
+    source = _file_source(path, "csv", dict.fromkeys(columns, ""))
+    return _first_true(line, source, dict.fromkeys(names, f"countIf(NOT {IS_DATE}) > 0"))
 
 
 def no_number(line: EngineLine, table: str, columns: Mapping[str, str]) -> str | None:

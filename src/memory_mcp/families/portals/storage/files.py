@@ -14,6 +14,7 @@ from memory_mcp.families.portals.storage.expressions import (
     TEXT_TYPES,
     quote,
 )
+from memory_mcp.families.portals.storage.file_checks import IS_DATE
 from memory_mcp.families.portals.storage.rows import fill_table
 
 _WHOLE = re.compile(r"\bU?Int(8|16|32|64|128)\b")
@@ -66,6 +67,23 @@ def _only_uuids(line: EngineLine, source: str, names: Iterable[str], *, least: i
     return {name for number, name in enumerate(names) if row[f"c{number}"]}
 
 
+def date_columns(line: EngineLine, path: str, columns: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Those of a CSV file's columns that hold dates only, with the first and the last of them."""
+    likely = [name for name, kind in columns.items() if kind.startswith("Nullable(Date")]
+    if not likely:
+        return {}
+    structure = ", ".join(f"{quote(name)} Nullable(String)" for name in columns)
+    expressions = ", ".join(
+        f"countIf(NOT {IS_DATE.replace('{}', column)}) = 0 AS c{number}, ifNull(min({column}), '') AS first{number}, "
+        f"ifNull(max({column}), '') AS last{number}"
+        for number, column in enumerate(map(quote, likely))
+    )
+    (row,) = line.rows(f"SELECT {expressions} FROM file({literal(path)}, 'CSVWithNames', {literal(structure)})")
+    return {
+        name: (row[f"first{number}"], row[f"last{number}"]) for number, name in enumerate(likely) if row[f"c{number}"]
+    }
+
+
 def code_columns(line: EngineLine, path: str, columns: Mapping[str, str]) -> set[str]:
     """Those of a CSV file's columns that look like whole numbers and are none: 01234 and +49 would lose a sign."""
     numbers = [name for name, kind in columns.items() if kind == "Nullable(Int64)"]
@@ -114,7 +132,7 @@ def load_file(
         table,
         f"""
         INSERT INTO {quote(table)} ({", ".join(map(quote, columns.values()))})
-        SETTINGS {settings}, date_time_input_format = 'best_effort'
+        SETTINGS {settings}, date_time_input_format = 'best_effort', date_time_overflow_behavior = 'throw'
         SELECT {chosen} FROM file({literal(path)}, '{FORMATS[format_]}', {structure})
         """,
     )

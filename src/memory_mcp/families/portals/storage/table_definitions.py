@@ -1,7 +1,7 @@
 """Tables and columns: listed, created, widened, dropped, renamed."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 
@@ -60,6 +60,12 @@ def has_default(line: EngineLine, table: str, column: str) -> bool:
 def add_columns(line: EngineLine, table: str, columns: Sequence[NewColumn]) -> None:
     added = ", ".join(f"ADD COLUMN IF NOT EXISTS {_definition(column)}" for column in columns)
     line.run(f"ALTER TABLE {quote(table)} {added}")
+
+
+def modify_columns(line: EngineLine, table: str, types: Mapping[str, str]) -> None:
+    """Give columns other types, to which all their values can be converted."""
+    modified = ", ".join(f"MODIFY COLUMN {quote(name)} {kind}" for name, kind in types.items())
+    line.run(f"ALTER TABLE {quote(table)} {modified} SETTINGS mutations_sync = 2")
 
 
 def drop_columns(line: EngineLine, table: str, names: Iterable[str]) -> None:
