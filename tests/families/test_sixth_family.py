@@ -99,7 +99,7 @@ def export(diary: Diary, target: ExportFolder) -> int:
     return write_lines(target.path / FILE, ({"day": day, "content": text} for day, (text, _) in days))
 
 
-def take_in(diary: Diary, source: ImportFolder) -> None:
+def import_days(diary: Diary, source: ImportFolder) -> None:
     for place, fields in source.lines(FILE):
         with source.one(place):
             day, content = text_of(fields, "day"), text_of(fields, "content")
@@ -130,7 +130,7 @@ diary = Family[Diary](
     uri_prefixes=(),
     open=lambda context: open_diary(context),
     databases=(DIARY_FILE,),
-    maintenance=lambda: FamilyMaintenance(exports={"days": export}, imports={"days": take_in}, check=check),
+    maintenance=lambda: FamilyMaintenance(exports={"days": export}, imports={"days": import_days}, check=check),
     start=Diary.start,
     stop=Diary.stop,
     counts=lambda diary, caller: {"days": len(diary.days(caller))},

@@ -71,7 +71,7 @@ def furnish(data_dir: Path, elsewhere: Path | None = None, *, portals: bool = Fa
 
 
 def fill(app: App, caller: Caller, word: str) -> None:
-    app.vault.take_in(
+    app.vault.import_memory(
         caller,
         NewMemory("vault", "k", f"content of {word}", ("t",), (1.0, 0.0, 0.5)),
         "2020-01-01T00:00:00Z",

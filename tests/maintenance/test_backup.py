@@ -119,7 +119,7 @@ def test_the_vaults_file_may_be_elsewhere(tmp_path: Path) -> None:
     with maintenance_of(data_dir, db_path=vault) as maintenance:
         maintenance.backup.make(tmp_path / "b.zip")
     with opened(data_dir, db_path=vault) as app:
-        app.vault.take_in(LOCAL, archive_memory("later"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z")
+        app.vault.import_memory(LOCAL, archive_memory("later"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z")
     done = restored(tmp_path / "b.zip", data_dir, db_path=vault)
     with opened(data_dir, db_path=vault) as app:
         assert not app.vault.has(LOCAL, "later")
@@ -153,7 +153,7 @@ def test_current_settings_do_not_hide_a_restored_vault(made: Path, tmp_path: Pat
     data_dir.mkdir()
     (data_dir / "config.toml").write_text(f'db_path = "{vault}"\n')
     with opened(data_dir) as app:
-        app.vault.take_in(LOCAL, archive_memory("former"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z")
+        app.vault.import_memory(LOCAL, archive_memory("former"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z")
     (data_dir / "memory.db").write_bytes(b"one that --db-path left behind")
     done = answer("restore", made, "--data-dir", data_dir)
     with opened(data_dir) as app:
@@ -418,7 +418,7 @@ def test_a_killed_restore_leaves_the_old_or_the_new_data(
     complete data directory. A killed process cleans nothing up, an interrupted one does."""
     data_dir = furnished
     with opened(data_dir) as app:
-        app.vault.take_in(LOCAL, archive_memory("only old"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z")
+        app.vault.import_memory(LOCAL, archive_memory("only old"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z")
     done = 0
     really = Path.rename, Path.replace, atomic_write.sync
 

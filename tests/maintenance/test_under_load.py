@@ -194,7 +194,7 @@ def test_a_backup_waiting_for_one_writer_does_not_block_others(tmp_path: Path, m
             count = 0
             while len(attempts) < 4 and not under_way.done():
                 memory = NewMemory("vault", f"k{count}", "c")
-                app.vault.take_in(LOCAL, memory, "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z")
+                app.vault.import_memory(LOCAL, memory, "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z")
                 count += 1
             assert not under_way.done()
         assert under_way.result().left_out == ()

@@ -1,4 +1,4 @@
-"""Home's first sight: the totals, from one request."""
+"""Home's first view: the totals, from one request."""
 
 import re
 

@@ -114,7 +114,7 @@ class EmbeddingWorker:
         self._progress = threading.Condition()
         self._failures = 0
         self._has_no_embedder = False  # there is no embedder
-        self._settled: set[TextQueue] = set()  # those for which this server has chosen a model
+        self._queues_with_model: set[TextQueue] = set()  # for which this server has chosen a model
         self._budget = threading.Lock()
         self._wait_budget_s, self._budget_set_at = MAX_WAIT_S, time.monotonic()
         self._thread = threading.Thread(target=self._run, name="embedding", daemon=True)
@@ -129,7 +129,7 @@ class EmbeddingWorker:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=STOP_SECONDS)
-        for queue in list(self._settled):
+        for queue in list(self._queues_with_model):
             queue.release(self._name)
 
     def wake(self) -> None:
@@ -224,7 +224,7 @@ class EmbeddingWorker:
 
     def _process(self, queue: TextQueue) -> None:
         """Embed the waiting texts. Raises Unavailable."""
-        if queue in self._settled and not queue.is_waiting():
+        if queue in self._queues_with_model and not queue.is_waiting():
             return
         embedder = self._choose_embedder(queue)
         self._has_no_embedder = embedder is None
@@ -269,13 +269,13 @@ class EmbeddingWorker:
         embedder = self._embedders.choose(None if is_choice_due else recorded)
         is_same = recorded and embedder and (recorded.kind, recorded.model) == (embedder.kind, embedder.model)
         if embedder is None or (is_same and not is_choice_due):
-            self._settled.add(queue)
+            self._queues_with_model.add(queue)
             return embedder
-        if recorded and queue in self._settled and not is_choice_due:
+        if recorded and queue in self._queues_with_model and not is_choice_due:
             return None
         background = embedder.documents(BACKGROUND)
         queue.adopt(space_of(embedder, background), background)
-        self._settled.add(queue)
+        self._queues_with_model.add(queue)
         return embedder
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from memory_mcp.clock import Clock
 from memory_mcp.embedding import Options, model_files
 from memory_mcp.engines.files import data_directory, staging
-from memory_mcp.engines.files.atomic_write import ABANDONED, UNFINISHED
+from memory_mcp.engines.files.atomic_write import ABANDONED_AFTER_S, UNFINISHED
 from memory_mcp.engines.files.data_dir_lock import holders
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.sqlite import Database, integrity, sibling_files
@@ -168,7 +168,7 @@ class Doctor:
         top = self._layout.data_dir
         yield from staging.abandoned(top)
         yield from restore.abandoned(top)  # no restore runs during the checks
-        old = time.time() - ABANDONED
+        old = time.time() - ABANDONED_AFTER_S
         for tenant in self._layout.tenants():
             folders = [tenant.folder, *(tenant.folder / name for name in self._layout.subfolders)]
             found = [path for folder in folders for path in (*folder.glob("*.part"), *folder.glob(f".*{UNFINISHED}"))]
@@ -189,7 +189,7 @@ class Doctor:
             known = {file.lock.stem for file in self._layout.databases(tenant)}
             for path in sorted((tenant.folder / LOCKS).glob("*.lock")):
                 inspection.checked["locks"] += 1
-                is_young = path.stat().st_mtime > time.time() - ABANDONED  # its project is being created
+                is_young = path.stat().st_mtime > time.time() - ABANDONED_AFTER_S  # its project is being created
                 if is_id(path.stem) and path.stem not in known and not is_young:
                     finding = Finding("lock", self._shown(path), "problem", "of a project that is gone")
                     yield inspection.mend(finding, partial(_delete_lock, path))

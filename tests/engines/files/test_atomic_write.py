@@ -221,8 +221,8 @@ def test_what_a_crash_left_is_removed_and_nothing_else(folder: FolderEntry, tmp_
         (tmp_path / name).write_text("x")
     os.utime(tmp_path / left[0], (0, 0))
     atomic_write.remove_unfinished(
-        folder, time.time() + atomic_write.ABANDONED - 30
+        folder, time.time() + atomic_write.ABANDONED_AFTER_S - 30
     )  # a living writer's, for all we know
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept + left)
-    atomic_write.remove_unfinished(folder, time.time() + atomic_write.ABANDONED + 30)
+    atomic_write.remove_unfinished(folder, time.time() + atomic_write.ABANDONED_AFTER_S + 30)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)

@@ -261,10 +261,10 @@ def test_mending_that_fails_is_tried_again_and_others_wait_for_it(app: App, monk
         assert go_on.wait(10)
         mended.append(place)
 
-    monkeypatch.setattr(projects, "heal", failing)
+    monkeypatch.setattr(projects, "repair", failing)
     with pytest.raises(Unavailable):
         app.graph.projects(stranger, None)
-    monkeypatch.setattr(projects, "heal", slow)
+    monkeypatch.setattr(projects, "repair", slow)
     with ThreadPoolExecutor() as threads:
         first = threads.submit(app.graph.projects, stranger, None)
         assert begun.wait(10)

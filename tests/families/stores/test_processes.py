@@ -333,7 +333,7 @@ def test_nothing_acknowledged_is_lost_to_kill_9(tmp_path: Path, app: App, monkey
 
 def leave_for_long(patch: pytest.MonkeyPatch) -> None:
     """As if whatever is there had been left there long ago."""
-    patch.setattr(atomic_write, "ABANDONED", -60.0)
+    patch.setattr(atomic_write, "ABANDONED_AFTER_S", -60.0)
 
 
 def write_until_killed(server: Stdio, round_: int, there: dict[str, set[str]]) -> int:

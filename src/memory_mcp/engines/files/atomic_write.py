@@ -12,7 +12,7 @@ from memory_mcp.engines.files.rooted_folder import FolderEntry
 
 UNFINISHED = ".memory-mcp-part"  # suffix of the name of a file that is not complete yet
 NEW = 0o666  # permissions of a new file, less the umask
-ABANDONED = 600.0  # seconds after which the writer of an unfinished file has stopped
+ABANDONED_AFTER_S = 600.0  # by then the writer of an unfinished file has stopped
 # Errors of a file system that has no hard links.
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EMLINK}
 
@@ -95,7 +95,7 @@ def remove_unfinished(folder: FolderEntry, now: float) -> None:
             with suppress(OSError):  # it is removed by now
                 part = folder.beside(name)
                 found = part.status()
-                if max(found.st_mtime, found.st_ctime) < now - ABANDONED:
+                if max(found.st_mtime, found.st_ctime) < now - ABANDONED_AFTER_S:
                     part.remove()
 
 

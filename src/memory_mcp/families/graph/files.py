@@ -98,7 +98,7 @@ class OpenFiles:
             return [self._open.pop(path) for path in list(self._open)[:-MAX_OPEN_FILES]]
 
 
-def heal(place: GraphFolder) -> None:
+def repair(place: GraphFolder) -> None:
     """Repair differences between the registry and the files after a crash.
 
     The registry's lock is held, so that an unfinished change of a running process is not mistaken for a crash.

@@ -213,7 +213,7 @@ class Graph(ProjectOperations):
                 facts = TextFacts(entity.created_at, entity.updated_at) if entity else TextFacts()
                 yield Text(ref_of(project, name), name, "\n".join(lines), facts=facts) if entity else None
 
-    def sight(self, caller: Caller, project: str, limit: int) -> GraphView:
+    def view(self, caller: Caller, project: str, limit: int) -> GraphView:
         """The best connected entities of a project and the relations among them, as a picture shows them."""
         with self._reading(caller, None, project) as tx:
             found = storage.best_connected(tx, limit)

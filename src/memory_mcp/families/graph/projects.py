@@ -11,7 +11,7 @@ from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.engines.sqlite import Database, Read, Write
 from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families.graph import answers, storage
-from memory_mcp.families.graph.files import GraphFolder, OpenFile, OpenFiles, heal
+from memory_mcp.families.graph.files import GraphFolder, OpenFile, OpenFiles, repair
 from memory_mcp.families.graph.model import Project, ProjectNews, Projects, Status
 from memory_mcp.nearness import not_found, seen_by
 from memory_mcp.sessions import Session, Sessions
@@ -29,8 +29,8 @@ class ProjectOperations:
         self._registries = registries
         self._files = OpenFiles(open_file)
         self._sessions = sessions
-        self._healing = threading.Lock()
-        self._healed: set[str] = set()  # users
+        self._repair_lock = threading.Lock()
+        self._repaired_users: set[str] = set()
         sessions.on_end(self.forget_sessions)
 
     def open_local(self) -> None:
@@ -132,7 +132,7 @@ class ProjectOperations:
                 return existing(tx, caller, name)
         except Unavailable:
             # The file may have been moved and the registry not written. The file's path decides.
-            self._healed.discard(caller.user)
+            self._repaired_users.discard(caller.user)
             with self._folder(caller.user).registry.read() as tx:
                 project = existing(tx, caller, name)
             if project.status != after:
@@ -165,11 +165,11 @@ class ProjectOperations:
     def _folder(self, user: str) -> GraphFolder:
         """Where a user's projects lie, after a crash has been repaired."""
         place = GraphFolder(self._registries.database(user), self._registries.folder(user))
-        if user not in self._healed:
-            with self._healing:
-                if user not in self._healed:  # by another thread
-                    heal(place)
-                    self._healed.add(user)
+        if user not in self._repaired_users:
+            with self._repair_lock:
+                if user not in self._repaired_users:  # by another thread
+                    repair(place)
+                    self._repaired_users.add(user)
         return place
 
 

@@ -118,7 +118,7 @@ class Stores(StoreListings):
         path = "/".join(parts)
         with folder.lock():
             for _ in range(MAX_ATTEMPTS):
-                text, seen = self._settled(folder, parts)
+                text, seen = self._read_when_stable(folder, parts)
                 if was is not None and frontmatter.parse(text).content != was:
                     raise Conflict(f"{path!r} was changed meanwhile.", code="changed", field="path")
                 changed = self._changed(text, change)
@@ -135,7 +135,7 @@ class Stores(StoreListings):
             self._written.clear()
         self._written[folder.store.folder, parts] = signature
 
-    def _settled(self, folder: StoreFolder, parts: Parts) -> tuple[str, Signature]:
+    def _read_when_stable(self, folder: StoreFolder, parts: Parts) -> tuple[str, Signature]:
         """A memory's text, once no editor is saving it: some editors empty the file first and write a moment later."""
         for _ in range(MAX_ATTEMPTS):
             text, seen = folder.read(parts)

@@ -37,7 +37,7 @@ def _import(vault: Vault, source: ImportFolder) -> None:
             is_new = (
                 source.is_first("memory", memory.key) and not vault.has(source.caller, memory.key)
                 if source.dry_run
-                else vault.take_in(source.caller, memory, created, updated)
+                else vault.import_memory(source.caller, memory, created, updated)
             )
             source.result.count("memories", new=is_new)
 

@@ -46,7 +46,7 @@ class MemoryQuery:
 
 
 @dataclass(frozen=True)
-class Pruning:
+class PruneFilter:
     """What to delete: memories that match every filter given."""
 
     scope: Places

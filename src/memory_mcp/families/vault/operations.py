@@ -25,7 +25,7 @@ from memory_mcp.families.vault.model import (
     NewMemory,
     Place,
     Pruned,
-    Pruning,
+    PruneFilter,
     Range,
     session_uri,
     uri_of,
@@ -107,7 +107,7 @@ class Vault:
     def _reading(self, user: str) -> AbstractContextManager[Read]:
         return read_indexed(self._tenants.database(user), storage.has_changes, storage.index_changes)
 
-    def prune(self, caller: Caller, session: Session, filters: Pruning) -> Pruned:
+    def prune(self, caller: Caller, session: Session, filters: PruneFilter) -> Pruned:
         """Delete what matches every filter. Raises Invalid for a prune of the vault without any."""
         if filters.covers("vault") and not filters.has_filter:
             raise Invalid(BULK_RULE)
@@ -181,9 +181,9 @@ class Vault:
         with self._reading(caller.user) as tx:
             return storage.get(tx, key) is not None
 
-    def take_in(self, caller: Caller, memory: NewMemory, created_at: str, updated_at: str) -> bool:
-        """Keep a memory that comes from elsewhere, with its times. False, and nothing is changed, if there is one under
-        its key. A vector of another length is left out."""
+    def import_memory(self, caller: Caller, memory: NewMemory, created_at: str, updated_at: str) -> bool:
+        """Store a memory of an export, with its times. False, and nothing is changed, if its key exists. A vector of
+        another length is left out."""
         if memory.embedding is not None and len(memory.embedding) != self._dimensions:
             memory = replace(memory, embedding=None)
         with self._tenants.database(caller.user).write() as tx:
@@ -198,7 +198,7 @@ class Vault:
             return
         with self._tenants.database(user).write() as tx:
             for session_id in session_ids:
-                storage.prune(tx, "session", session_id, Pruning("session"))
+                storage.prune(tx, "session", session_id, PruneFilter("session"))
 
     def _part(self, caller: Caller, place: Place, session_id: str, wanted: Range) -> MemoryPage:
         with self._reading(caller.user) as tx:

@@ -16,7 +16,7 @@ from memory_mcp.families.vault.model import (
     Place,
     Places,
     Pruned,
-    Pruning,
+    PruneFilter,
 )
 from memory_mcp.families.vault.operations import Vault
 
@@ -104,8 +104,8 @@ class PruneMemory(Arguments):
 def prune_memory(call: Call[Vault], arguments: PruneMemory) -> Pruned:
     """Delete memory entries. Can target a specific key, or bulk-delete by age, tags or scope; filters combine with
     AND. The vault is never pruned without a filter."""
-    pruning = Pruning(arguments.scope, arguments.key, _moment(arguments.older_than), _each_once(arguments.tags))
-    return call.operations.prune(call.caller, call.session, pruning)
+    filters = PruneFilter(arguments.scope, arguments.key, _moment(arguments.older_than), _each_once(arguments.tags))
+    return call.operations.prune(call.caller, call.session, filters)
 
 
 class SetSessionId(Arguments):

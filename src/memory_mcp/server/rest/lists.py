@@ -127,11 +127,11 @@ def draw_project(
 ) -> ProjectDrawn:
     """The best connected entities of a project and the relations among them."""
     require(person, "graph", Scope.READ)
-    seen = app.graph.sight(person, project, limit)
+    view = app.graph.view(person, project, limit)
     return ProjectDrawn(
-        nodes=[EntityDrawn(name=name, type=kind) for name, kind in seen.nodes],
-        edges=[RelationDrawn(source=source, target=target, type=kind) for source, target, kind in seen.edges],
-        total=seen.total,
+        nodes=[EntityDrawn(name=name, type=kind) for name, kind in view.nodes],
+        edges=[RelationDrawn(source=source, target=target, type=kind) for source, target, kind in view.edges],
+        total=view.total,
     )
 
 

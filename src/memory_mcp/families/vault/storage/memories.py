@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_mcp.clock import stamp
 from memory_mcp.engines.sqlite import Read, Write
-from memory_mcp.families.vault.model import Memory, MemoryHit, NewMemory, Place, Pruning, Range
+from memory_mcp.families.vault.model import Memory, MemoryHit, NewMemory, Place, PruneFilter, Range
 from memory_mcp.families.vault.storage.expressions import OWN, packed, parse_tags, tag_values, tagged, to_json, where
 from memory_mcp.families.vault.storage.index import index_changes, index_written
 
@@ -69,7 +69,7 @@ def _upsert_session(tx: Write, values: dict[str, Any]) -> int:
     )
 
 
-def prune(tx: Write, place: Place, session_id: str, wanted: Pruning) -> list[str]:
+def prune(tx: Write, place: Place, session_id: str, wanted: PruneFilter) -> list[str]:
     """Delete what matches every filter, in the index too, and return the keys."""
     index_changes(tx)  # the filter by tags must see the writes of other programs
     conditions = [OWN[place], tagged(place, wanted.tags)]
