@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 Ops = TypeVar("Ops")
 
+OPENER = "recall_open"  # the tool that opens references of all families
+
 
 @dataclass(frozen=True)
 class Opened:
@@ -40,6 +42,22 @@ class References(Generic[Ops]):
 
     def includes(self, text: str) -> bool:
         return text.startswith(self.prefixes) or self.is_bare(text)
+
+
+@dataclass(frozen=True)
+class Named:
+    """The thing that a reference in an argument names."""
+
+    name: str  # in place of the reference
+    beside: Mapping[str, str] = field(default_factory=dict)  # other arguments of the tool, such as the store of a path
+
+
+@dataclass(frozen=True)
+class TakesReference:
+    """Marks an argument that takes a reference where it takes an id, a key, a path or a name."""
+
+    parse: Callable[[str], Named | None]  # None: the text is no reference to such a thing
+    may_be_new: bool = False  # the argument may also name something new, so it may look like a reference of others
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,18 @@ from memory_mcp.families.family import Arguments, Prompt, Tool
 from memory_mcp.nearness import nearest
 from memory_mcp.server.argument_coercion import coerce_record
 from memory_mcp.server.argument_names import known_names, meant
+from memory_mcp.server.argument_references import FindOwner, resolve
 from memory_mcp.validation import sentence
 
 MAX_FIELD_BYTES = 1024 * 1024  # of one field
 MAX_LEVELS = 100  # levels of objects and lists in one call
 
 
-def parse(tool: Tool, given: Mapping[str, Any] | None) -> Arguments:
+def parse(tool: Tool, given: Mapping[str, Any] | None, find_owner: FindOwner = lambda text: None) -> Arguments:
     """Raises Invalid naming the first field that is unknown or does not fit."""
     cleaned = _cleaned(coerce_record(tool.arguments, given or {}), "", 0)
     try:
-        return tool.arguments.model_validate(cleaned)
+        return tool.arguments.model_validate(resolve(tool, cleaned, find_owner))
     except ValidationError as exc:
         errors = exc.errors(include_url=False)
         raise _refusal(tool, next(filter(_is_unknown, errors), errors[0])) from exc

@@ -5,13 +5,15 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from memory_mcp.access import Audit, AuditEvent
 from memory_mcp.changes import Changes
 from memory_mcp.errors import AppError, Unavailable
-from memory_mcp.families.family import Call, Tool
+from memory_mcp.families.family import Call, Family, Tool
 from memory_mcp.server import arguments
+from memory_mcp.server.argument_references import find_owner
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,8 @@ class FinishedCall:
 class ToolCalls:
     """The one entry of every tool call and every write over REST: scope, arguments, the tool itself, audit, notices."""
 
-    def __init__(self, audit: Audit, changes: Changes) -> None:
+    def __init__(self, families: Mapping[str, Family[Any]], audit: Audit, changes: Changes) -> None:
+        self._families = families
         self._audit = audit
         self._changes = changes
         self.on_call: list[Callable[[FinishedCall], None]] = []
@@ -43,7 +46,7 @@ class ToolCalls:
         error: str | None = Unavailable.code  # unless it turns out otherwise
         try:
             call.caller.require(tool.needs)
-            parsed = arguments.parse(tool, given)
+            parsed = arguments.parse(tool, given, partial(find_owner, self._families, call.caller))
             answer = tool.run(call, parsed)
             error = None
         except AppError as exc:

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from memory_mcp.families.family import Call
 from memory_mcp.families.graph.model import Entity, Nodes, Relation, project_ref, ref_of
 from memory_mcp.families.graph.operations import Graph
-from memory_mcp.families.references import Opened, References, text_of_list
+from memory_mcp.families.references import Named, Opened, References, TakesReference, text_of_list
 
 PREFIX = "graph:"
 
@@ -22,6 +22,20 @@ def split(ref: str) -> tuple[str, str]:
     """The names of the project and the entity; that of the entity is empty for a project."""
     project, _, name = ref.removeprefix(PREFIX).partition("/")
     return unquote(project), unquote(name)
+
+
+def _named_entity(text: str) -> Named | None:
+    project, name = split(text)
+    return Named(name, {"project": project}) if text.startswith(PREFIX) and name else None
+
+
+def _named_project(text: str) -> Named | None:
+    project, name = split(text)
+    return Named(project) if text.startswith(PREFIX) and not name else None
+
+
+ENTITY = TakesReference(_named_entity)
+PROJECT = TakesReference(_named_project)
 
 
 def _entity(call: Call[Graph], project: str, name: str) -> Opened:

@@ -21,10 +21,11 @@ from memory_mcp.families.graph.model import (
     Related,
 )
 from memory_mcp.families.graph.operations import Graph
+from memory_mcp.families.graph.references import ENTITY, PROJECT
 
 # What is looked up needs no lower bound: nothing has an empty name.
-Name = Annotated[str, Field(max_length=512)]  # of a project; other programs make projects too
-EntityName = Annotated[str, Field(max_length=512)]
+Name = Annotated[str, Field(max_length=512), PROJECT]  # of a project; other programs make projects too
+EntityName = Annotated[str, Field(max_length=512), ENTITY]
 Text = Annotated[str, Field(min_length=1, max_length=1024 * 1024)]
 Kind = Annotated[str, Field(min_length=1, max_length=128)]
 

@@ -3,11 +3,23 @@
 import json
 
 from memory_mcp.engines.sqlite.database_kind import is_id
-from memory_mcp.families.family import Call, Document
+from memory_mcp.families.family import Call, Document, decoded
 from memory_mcp.families.notes import resources
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.operations import Notes
-from memory_mcp.families.references import Opened, References, text_of_list
+from memory_mcp.families.references import Named, Opened, References, TakesReference, text_of_list
+
+
+def _named_note(text: str) -> Named | None:
+    return Named(decoded(text.removeprefix(resources.NOTE))) if text.startswith(resources.NOTE) else None
+
+
+def _named_namespace(text: str) -> Named | None:
+    return Named(decoded(text.removeprefix(resources.NAMESPACE))) if text.startswith(resources.NAMESPACE) else None
+
+
+NOTE_ID = TakesReference(_named_note)
+NAMESPACE = TakesReference(_named_namespace, may_be_new=True)
 
 
 def _open(call: Call[Notes], ref: str) -> Opened:

@@ -30,14 +30,15 @@ from memory_mcp.families.notes.model import (
     tag_key,
 )
 from memory_mcp.families.notes.operations import Notes
+from memory_mcp.families.notes.references import NAMESPACE, NOTE_ID
 from memory_mcp.names import MAX_NAMESPACE_CHARS, hidden_character, new_namespace
 
-Id = Annotated[str, Field(min_length=1, max_length=64)]
+Id = Annotated[str, Field(min_length=1, max_length=64), NOTE_ID]
 Ids = Annotated[list[Id], Field(max_length=64)]
 Text = Annotated[str, Field(max_length=1024 * 1024)]
 Title = Annotated[str, Field(min_length=1, max_length=300)]
 Folder = Annotated[str, Field(max_length=512), READABLE]
-Namespace = Annotated[str, Field(max_length=MAX_NAMESPACE_CHARS)]
+Namespace = Annotated[str, Field(max_length=MAX_NAMESPACE_CHARS), NAMESPACE]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
 Importance = Annotated[float, Field(ge=0, le=1)]
 Moment = Annotated[str, Field(min_length=1, max_length=64)]

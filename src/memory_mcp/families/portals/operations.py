@@ -129,7 +129,7 @@ class Portals:
         row_format: query_results.RowFormat = "objects",
     ) -> Result:
         """One SELECT over one portal. It stops when its caller leaves."""
-        folder = self._registry.existing(caller, addresses.portal(uri))
+        folder = self._registry.existing(caller, addresses.view(uri))  # the SQL names the tables
         try:
             with cross_portal_query.attach(self._lines, folder, self._joinable(caller, folder, sql)) as attached:
                 found = self._registry.line(folder).until(cancelled).query(sql, dict(parameters), attached)

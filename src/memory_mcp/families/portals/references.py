@@ -8,14 +8,26 @@ from urllib.parse import parse_qsl, urlencode
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import stamp
+from memory_mcp.errors import Invalid
 from memory_mcp.families.family import Call, Document
 from memory_mcp.families.portals import resources
-from memory_mcp.families.portals.address import SCHEME, Address, page, parsed
+from memory_mcp.families.portals.address import SCHEME, Address, page, parsed, view
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.model import VIEWER, Table
 from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.portals.portal_registry import existing_table
-from memory_mcp.families.references import GroupSize, Opened, References, text_of_list
+from memory_mcp.families.references import GroupSize, Named, Opened, References, TakesReference, text_of_list
+
+
+def _named_table(text: str) -> Named | None:
+    try:
+        address = view(text)
+    except Invalid:
+        return None
+    return Named(address.portal_uri, {"table": address.table}) if address.table else Named(text)
+
+
+PORTAL = TakesReference(_named_table)
 
 
 def _open(call: Call[Portals], ref: str) -> Opened:

@@ -20,11 +20,12 @@ from memory_mcp.families.portals.model import (
 )
 from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.portals.query_results import RowFormat
+from memory_mcp.families.portals.references import PORTAL
 from memory_mcp.names import check_readable
 
 MAX_BASE64_CHARS = 1_400_000  # characters of base64: 1 MiB
 
-Uri = Annotated[str, Field(max_length=512, alias="portalUri")]
+Uri = Annotated[str, Field(max_length=512, alias="portalUri"), PORTAL]
 TableName = Annotated[str, Field(min_length=1, max_length=64)]
 Sql = Annotated[str, Field(min_length=1, max_length=65536)]
 FilePath = Annotated[str, Field(min_length=1, max_length=4096)]

@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 from memory_mcp.errors import NotFound
 from memory_mcp.families.family import Call
-from memory_mcp.families.references import Opened, References, text_of_list
+from memory_mcp.families.references import Named, Opened, References, TakesReference, text_of_list
 from memory_mcp.families.stores.model import Category, ref_of
 from memory_mcp.families.stores.operations import Stores
 
@@ -29,6 +29,21 @@ def split(ref: str) -> tuple[str, str]:
     """The store and the path of a reference; the path is empty for a store."""
     store, _, path = ref.removeprefix(PREFIX).partition("/")
     return unquote(store), unquote(path)
+
+
+def _named_path(text: str) -> Named | None:
+    store, path = split(text)
+    return Named(path, {"store": store}) if text.startswith(PREFIX) and path else None
+
+
+def _named_store(text: str) -> Named | None:
+    store, path = split(text)
+    return Named(store) if text.startswith(PREFIX) and not path else None
+
+
+PATH = TakesReference(_named_path)
+NEW_PATH = TakesReference(_named_path, may_be_new=True)
+STORE = TakesReference(_named_store)
 
 
 def _memory(call: Call[Stores], store: str, path: str) -> Opened:

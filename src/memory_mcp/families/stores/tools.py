@@ -21,9 +21,11 @@ from memory_mcp.families.stores.model import (
     Updated,
 )
 from memory_mcp.families.stores.operations import Stores
+from memory_mcp.families.stores.references import NEW_PATH, PATH, STORE
 
-StoreName = Annotated[str, Field(min_length=1, max_length=64)]
-Path = Annotated[str, Field(min_length=1, max_length=1024)]
+StoreName = Annotated[str, Field(min_length=1, max_length=64), STORE]
+Path = Annotated[str, Field(min_length=1, max_length=1024), PATH]
+NewPath = Annotated[str, Field(min_length=1, max_length=1024), NEW_PATH]
 Text = Annotated[str, Field(min_length=1, max_length=1024 * 1024)]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128), READABLE]], Field(max_length=64)]
 Citations = Annotated[list[Annotated[str, Field(min_length=1, max_length=2048)]], Field(max_length=100)]
@@ -39,7 +41,7 @@ class AtPath(InStore):
 
 
 class AddMemory(InStore):
-    path: Path = Field(description="category/name, without '.md'.")
+    path: NewPath = Field(description="category/name, without '.md'.")
     content: Text = Field(description="Markdown.")
     tags: Tags = Field([])
     expires_at: Moment | None = Field(None, description="ISO 8601; a date alone includes that day.")
@@ -89,7 +91,7 @@ def remove_memory(call: Call[Stores], arguments: AtPath) -> Removed:
 
 class MoveMemory(InStore):
     from_path: Path
-    to_path: Path
+    to_path: NewPath
 
 
 @stores.tool(MoveMemory, answers=Moved, title="Move a store file", needs=Scope.WRITE)
@@ -99,7 +101,7 @@ def move_memory(call: Call[Stores], arguments: MoveMemory) -> Moved:
 
 
 class InCategory(InStore):
-    category: Annotated[str, Field(max_length=1024)] | None = None
+    category: Annotated[str, Field(max_length=1024), PATH] | None = None
     include_expired: bool = False
 
 

@@ -3,13 +3,22 @@
 import json
 from typing import Any
 
-from memory_mcp.families.family import Call
-from memory_mcp.families.references import Opened, References
+from memory_mcp.families.family import Call, decoded
+from memory_mcp.families.references import Named, Opened, References, TakesReference
 from memory_mcp.families.vault import resources
 from memory_mcp.families.vault.model import VAULT_URI, uri_of
 from memory_mcp.families.vault.operations import Vault
 
 PREFIXES = (VAULT_URI, "memory://session/")
+
+
+def _named_key(text: str) -> Named | None:
+    start = f"{VAULT_URI}/"
+    return Named(decoded(text.removeprefix(start).partition("?")[0])) if text.startswith(start) else None
+
+
+KEY = TakesReference(_named_key)
+NEW_KEY = TakesReference(_named_key, may_be_new=True)
 
 
 def _open(call: Call[Vault], ref: str) -> Opened:

@@ -19,11 +19,12 @@ from memory_mcp.families.vault.model import (
     PruneFilter,
 )
 from memory_mcp.families.vault.operations import Vault
+from memory_mcp.families.vault.references import KEY, NEW_KEY
 
 Text = Annotated[str, Field(max_length=1024 * 1024)]
-Key = Annotated[str, Field(min_length=1, max_length=512)]
+Key = Annotated[str, Field(min_length=1, max_length=512), KEY]
 Tags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128)]], Field(max_length=64)]
-NewKey = Annotated[Key, READABLE]
+NewKey = Annotated[str, Field(min_length=1, max_length=512), NEW_KEY, READABLE]
 NewTags = Annotated[list[Annotated[str, Field(min_length=1, max_length=128), READABLE]], Field(max_length=64)]
 Vector = Annotated[list[float], Field(max_length=65536)]
 """Its exact length is a setting, so the operation checks it and says what it should be."""
