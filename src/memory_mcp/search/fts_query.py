@@ -45,6 +45,10 @@ _CAMEL_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^\x0
 _QUOTED_OR_NOT = re.compile(r'"(?:[^"]|"")*"|[^"]+')
 # Signs of an expression: quotes, a prefix star, operators in capitals, a column filter, a leading caret.
 _SYNTAX = re.compile(r'["*]|\b(?:AND|OR|NOT|NEAR)\b|[\w}]\s*:|(?:^|\s)\^')
+_EXCLUDED = re.compile(r'\bNOT\s+(?:"[^"]*"|[^\s()]+)')
+_OPERATOR = re.compile(r"\b(?:AND|OR|NOT|NEAR)\b")
+
+PLAIN_WORDS = "Nothing matches this FTS5 expression as a whole; these match some of its words."
 
 
 def spaced(text: str) -> str:
@@ -91,6 +95,14 @@ def syntax(query: str, columns: Sequence[str]) -> str | None:
         return None
     expression = "".join(_phrased(piece) for piece in _QUOTED_OR_NOT.findall(query)) if has_cjk(query) else query
     return expression if _checker(tuple(columns)).accepts(expression) else None
+
+
+def without_syntax(query: str, columns: Sequence[str]) -> str | None:
+    """The plain words of an FTS5 expression with operators, without those after NOT; None if it is none. A phrase in
+    quotes stays what it is."""
+    if not _OPERATOR.search(query) or '"' in query or syntax(query, columns) is None:
+        return None
+    return _OPERATOR.sub(" ", _EXCLUDED.sub(" ", query)).strip() or None
 
 
 def _phrases(query: str) -> Iterator[str]:

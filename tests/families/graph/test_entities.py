@@ -152,6 +152,14 @@ async def test_words_are_found_together_though_they_stand_in_different_observati
     assert (await names(client, "green wood"))[0] == "Both"
 
 
+async def test_operators_that_match_nothing_fall_back_to_plain_words_and_say_so(client: Client) -> None:
+    entities = [{"name": "Alice", "entity_type": "person", "observations": ["likes green tea"]}]
+    await call(client, "create_entities", entities=entities)
+    answer = await call(client, "search_nodes", query="Alice AND espresso")
+    assert [entity["name"] for entity in answer["entities"]] == ["Alice"]
+    assert "some of its words" in answer["notice"]
+
+
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

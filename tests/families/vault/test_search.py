@@ -54,6 +54,19 @@ async def test_fts5_syntax_means_what_it_says(client: Client, query: str, expect
     assert set(await found_keys(client, query)) == expected
 
 
+async def test_operators_that_match_nothing_fall_back_to_plain_words_and_say_so(client: Client) -> None:
+    await commit(client, "alice", "Alice likes green tea")
+    await commit(client, "bob", "Bob drinks coffee")
+    answer = await call(client, "search_memories", query="Alice AND espresso NOT coffee")
+    assert [hit["key"] for hit in answer["results"]] == ["alice"]
+    assert "some of its words" in answer["notice"]
+    whole = await call(client, "search_memories", query="Alice AND tea")
+    assert [hit["key"] for hit in whole["results"]] == ["alice"]
+    assert "notice" not in whole
+    phrase = await call(client, "search_memories", query='"tea green"')
+    assert phrase["results"] == []
+
+
 @pytest.mark.parametrize(
     "query",
     [

@@ -127,15 +127,17 @@ class NoteWriter:
         The note is stored already, so errors here are ignored.
         """
         self._files.worker.wake()
+        found: list[str] = []
         with suppress(Unavailable):
+            with file.db.read() as tx:
+                found += notes.equal_texts(tx, stored.seq, MAX_DUPLICATES_SHOWN)
             self._files.worker.wait_for(lambda: not _is_queued(file.db, stored.seq))
             with file.db.read() as tx:
-                equal = notes.equal_texts(tx, stored.seq, MAX_DUPLICATES_SHOWN)
                 near = file.vectors.duplicates(tx, stored.seq)
                 here = set(lists.fitting(tx, Filter(namespace=stored.note.namespace), among=near))
-                found = notes.by_seq(tx, [seq for seq in near if seq in here][:MAX_DUPLICATES_SHOWN])
-            return list(dict.fromkeys([*equal, *(other.note.id for other in found)]))[:MAX_DUPLICATES_SHOWN]
-        return []
+                others = notes.by_seq(tx, [seq for seq in near if seq in here][:MAX_DUPLICATES_SHOWN])
+            found += [other.note.id for other in others]
+        return list(dict.fromkeys(found))[:MAX_DUPLICATES_SHOWN]
 
     def _db(self, caller: Caller) -> Database:
         return self._files.of(caller.user).db

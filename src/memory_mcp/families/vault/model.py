@@ -94,6 +94,7 @@ class MemoryHits:
     results: list[MemoryHit]
     total_searched: int  # memories in the searched scopes after the tag filter
     truncated: Annotated[str | None, LEFT_OUT] = None  # what to call for the results left out, if any
+    notice: Annotated[str | None, LEFT_OUT] = None
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from memory_mcp.families.vault.model import (
     session_uri,
     uri_of,
 )
-from memory_mcp.search import ranking, word_search
+from memory_mcp.search import fts_query, ranking, word_search
 from memory_mcp.search.text_facts import TextFacts
 from memory_mcp.search.vector_cache import VectorCache
 from memory_mcp.sessions import Session, Sessions
@@ -94,15 +94,19 @@ class Vault:
                 if question.covers(place)
             }
             places = [place for place, count in counts.items() if count]
+            notice = None
             if question.query or question.embedding is not None:
                 hits = self._ranked(tx, caller, session, question, places)
+                if not hits and (plain := fts_query.without_syntax(question.query, storage.COLUMNS)):
+                    hits = self._ranked(tx, caller, session, replace(question, query=plain), places)
+                    notice = fts_query.PLAIN_WORDS if hits else None
             else:
                 hits = _newest(tx, session, question, places)
         shown = within_budget(hits, _size)
         note = None
         if len(shown) < len(hits):
             note = f"{len(hits) - len(shown)} more matched, too long to show at once. Narrow the query or the tags."
-        return MemoryHits(list(shown), sum(counts.values()), note)
+        return MemoryHits(list(shown), sum(counts.values()), note, notice)
 
     def _reading(self, user: str) -> AbstractContextManager[Read]:
         return read_indexed(self._tenants.database(user), storage.has_changes, storage.index_changes)
