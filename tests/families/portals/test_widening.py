@@ -18,12 +18,17 @@ from memory_mcp.families.portals.address import Address, column_name
 from memory_mcp.families.portals.model import NewColumn
 from memory_mcp.families.portals.widening import wider_type
 from tests.families.notes.calls import call, refusal
-from tests.families.portals.calls import CALLER, PORTAL, metadata, query, types, values, write
+from tests.families.portals.calls import CALLER, PORTAL, metadata, put, query, types, values, write
 from tests.families.portals.test_processes import engine_pid, start
 from tests.wire import Stdio
 
 pytestmark = pytest.mark.anyio
 MOMENT = "DateTime64(3, 'UTC')"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_portal(app: App) -> None:
+    put(app, "shared", [{"n": 1}])
 
 
 async def written(client: Client, table: str, *records: dict[str, Any], portal: str = PORTAL) -> str:

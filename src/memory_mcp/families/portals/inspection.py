@@ -5,16 +5,17 @@ These functions are called in a worker process (engines/isolation): they take an
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.errors import Invalid
+from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.portals import inference, text_files
 from memory_mcp.families.portals.address import check_column, column_name
 
 MAX_FILE_COLUMNS = 4000
 MIN_VALUE_BYTES = 8  # that the engine keeps of a value that is missing
+MAX_NAME_CHARS = 4000  # of a column in a file
 MAX_NAMES_SHOWN = 100  # in an error
 MAX_NAMES_BYTES = 1024 * 1024  # of a CSV file's first line
 
@@ -39,10 +40,19 @@ def _csv_names(path: Path) -> list[str]:
 
 def _check_names(names: list[str]) -> None:
     check_column_count(len(names))
+    check_name_lengths(names)
     names = [name.strip() for name in names]
     if "" in names:
         number = names.index("") + 1
         raise Invalid(f"source: column {number} has no name. Give it one in the first line.", field="source")
+
+
+def check_name_lengths(names: Iterable[str]) -> None:
+    """Raises Invalid for the name of a column that is far too long."""
+    if long := next((name for name in names if len(name) > MAX_NAME_CHARS), None):
+        raise Invalid(
+            f"source: the column {shorten(long)!r} has a name of more than {MAX_NAME_CHARS} characters.", field="source"
+        )
 
 
 def check_column_count(columns: int) -> None:
@@ -96,6 +106,7 @@ def map_columns(found: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
     if unknown := [name for name in mapping if name not in found]:
         there = ", ".join(found[:MAX_NAMES_SHOWN])
         raise Invalid(f"mapping: the file has no column {unknown[0]!r}. It has: {there}.", field="mapping")
+    check_name_lengths(found)
     columns = {name: check_column(mapping[name]) if name in mapping else column_name(name) for name in found}
     if len(set(columns.values())) < len(columns):
         raise Invalid("mapping: two columns of the file would go to one of the table.", field="mapping")

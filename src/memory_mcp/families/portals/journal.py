@@ -1,4 +1,5 @@
-"""The last step of an import: staged tables get their names in a portal, all of them, even if a process ends meanwhile.
+"""The last step of an import, and of a write that widens columns: staged tables get their names in a portal, all of
+them, even if a process ends meanwhile.
 
 The engine can rename one table in one step, not several. So a file in the portal's folder lists them before the first
 one is renamed, and stays until the last one is. The next call that opens the portal and finds the file finishes the
