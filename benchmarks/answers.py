@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmarks.figures import introduction
 from benchmarks.pipe import ServerProcess, memory_mcp
-from benchmarks.recall import LOCOMO, Conversation, _print_table, _read, _share, _wait_for_vectors, _written
+from benchmarks.recall import LOCOMO, Conversation, print_rows, read_conversations, share, wait_for_vectors, write_notes
 
 CASES: tuple[tuple[str, int], ...] = (
     *(("memory_search", limit) for limit in (10, 15, 20)),
@@ -29,17 +29,17 @@ def main() -> None:
     parser.add_argument("--locomo", type=Path, default=locomo, help="locomo10.json; else LOCOMO_PATH (%(default)s)")
     parser.add_argument("--conversations", type=int, default=10, help="only the first few of the ten")
     options = parser.parse_args()
-    conversations = _read(options.locomo)[: options.conversations]
+    conversations = read_conversations(options.locomo)[: options.conversations]
     print(introduction())
     with tempfile.TemporaryDirectory(prefix="memory-mcp-answers-") as folder:
         command = memory_mcp(Path(folder), "--embedder", "builtin", "--families", "notes,recall")
         with ServerProcess(command) as server:
             server.shake_hands()
             for conversation in conversations:
-                _written(server, conversation)
-            _wait_for_vectors(Path(folder))
+                write_notes(server, conversation)
+            wait_for_vectors(Path(folder))
             rows = [_measured(server, conversations, tool, limit) for tool, limit in CASES]
-    _print_table([["", "evidence shown", "answered", "characters", "characters per answered question"], *rows])
+    print_rows([["", "evidence shown", "answered", "characters", "characters per answered question"], *rows])
 
 
 def _measured(server: ServerProcess, conversations: Sequence[Conversation], tool: str, limit: int) -> list[str]:
@@ -57,8 +57,8 @@ def _measured(server: ServerProcess, conversations: Sequence[Conversation], tool
     per_answered = f"{characters / answered:.0f}" if answered else ""
     return [
         f"{tool}, limit {limit}",
-        _share(statistics.fmean(shown)),
-        _share(answered / len(shown)),
+        share(statistics.fmean(shown)),
+        share(answered / len(shown)),
         f"{characters / len(shown):.0f}",
         per_answered,
     ]

@@ -16,7 +16,17 @@ from urllib.parse import unquote
 
 from benchmarks.figures import introduction, load
 from benchmarks.pipe import ServerProcess, memory_mcp
-from benchmarks.recall import CATEGORIES, LOCOMO, Answer, Conversation, Turn, _print_table, _read, _scores, _share
+from benchmarks.recall import (
+    CATEGORIES,
+    LOCOMO,
+    Answer,
+    Conversation,
+    Turn,
+    print_rows,
+    read_conversations,
+    scores_of,
+    share,
+)
 
 MAX_HITS = 20
 SPREAD, ALL_NOTES, ALL_VAULT = "over all five families", "all in notes", "all in the vault"
@@ -64,19 +74,19 @@ WAYS: dict[str, Sequence[Keep]] = {
 def main() -> None:
     options = _arguments()
     started = time.monotonic()
-    conversations = _read(options.locomo)[: options.conversations]
+    conversations = read_conversations(options.locomo)[: options.conversations]
     print(introduction())
     answers = {way: [a for one in conversations for a in _answers_to(one, keep)] for way, keep in WAYS.items()}
-    columns = list(_scores(answers[SPREAD]))
-    _print_table(
-        [["recall_memories", *columns], *([way, *map(_share, _scores(a).values())] for way, a in answers.items())]
+    columns = list(scores_of(answers[SPREAD]))
+    print_rows(
+        [["recall_memories", *columns], *([way, *map(share, scores_of(a).values())] for way, a in answers.items())]
     )
     rows = [["R@10", *CATEGORIES.values()]]
     for way, given in answers.items():
         of = [[a.recall(10) for a in given if a.question.category == category] for category in CATEGORIES.values()]
-        rows.append([way, *(_share(statistics.fmean(own)) if own else "" for own in of)])
-    _print_table(rows)
-    found = {way: _scores(given)["R@10"] for way, given in answers.items()}
+        rows.append([way, *(share(statistics.fmean(own)) if own else "" for own in of)])
+    print_rows(rows)
+    found = {way: scores_of(given)["R@10"] for way, given in answers.items()}
     ratio = found[SPREAD] / found[ALL_NOTES]
     print(f"\nSpread, R@10 is {ratio:.3f} of what it is with everything in notes (goal: {GOAL}),")
     print(f"and {found[SPREAD] / found[ALL_VAULT]:.3f} of what it is with everything in the vault")

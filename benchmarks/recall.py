@@ -102,7 +102,7 @@ Answers = dict[str, list[Answer]]
 def main() -> None:
     options = _arguments()
     started = time.monotonic()
-    conversations = _read(options.locomo)[: options.conversations]
+    conversations = read_conversations(options.locomo)[: options.conversations]
     with tempfile.TemporaryDirectory(prefix="memory-mcp-recall-") as folder:
         status = _status(Path(folder))
         if not status["installed"]:
@@ -116,7 +116,7 @@ def main() -> None:
         print(f"{'met' if is_met else 'MISSED'}: {goal}")
     print(f"{time.monotonic() - started:.0f} s in all, {load()} at the end")
     if options.json:
-        options.json.write_text(json.dumps({way: _scores(given) for way, given in answers.items()}, indent=2) + "\n")
+        options.json.write_text(json.dumps({way: scores_of(given) for way, given in answers.items()}, indent=2) + "\n")
     if not all(goals.values()):
         raise SystemExit(1)
 
@@ -137,12 +137,12 @@ def measure(conversations: Sequence[Conversation], data_dir: Path, embedder: Bui
         server.shake_hands()
         utterances: dict[str, str] = {}  # by the id of their note
         for conversation in conversations:
-            utterances |= _written(server, conversation)
+            utterances |= write_notes(server, conversation)
         answers = {  # while the server makes its vectors
             PLAIN: _answers_to(conversations, plain_fts5),
             EMBEDDER: _answers_to(conversations, partial(embedder_alone, embedder)),
         }
-        _wait_for_vectors(data_dir)
+        wait_for_vectors(data_dir)
         for way, mode in MODES.items():
             answers[way] = _answers_to(conversations, partial(memory_search, server, utterances, mode))
     return answers
@@ -196,7 +196,7 @@ def memory_search(server: ServerProcess, utterances: dict[str, str], mode: str, 
     return find
 
 
-def _written(server: ServerProcess, conversation: Conversation) -> dict[str, str]:
+def write_notes(server: ServerProcess, conversation: Conversation) -> dict[str, str]:
     """Each turn as a note, in order. The turns by the ids of their notes."""
     utterances = {}
     for turn in conversation.utterances:
@@ -205,7 +205,7 @@ def _written(server: ServerProcess, conversation: Conversation) -> dict[str, str
     return utterances
 
 
-def _wait_for_vectors(data_dir: Path) -> None:
+def wait_for_vectors(data_dir: Path) -> None:
     waiting, since = float("inf"), time.monotonic()
     while (status := _status(data_dir))["queue_size"]:
         if status["queue_size"] < waiting:
@@ -226,7 +226,7 @@ def _status(data_dir: Path) -> dict[str, Any]:
     return status
 
 
-def _read(path: Path) -> list[Conversation]:
+def read_conversations(path: Path) -> list[Conversation]:
     if not path.is_file():
         raise SystemExit(HOW_TO_GET_IT.format(path=path))
     return [_conversation(number, sample) for number, sample in enumerate(json.loads(path.read_bytes()))]
@@ -261,8 +261,8 @@ def _evidence(item: dict[str, Any]) -> frozenset[str]:
 
 
 def _print_answers(answers: Answers) -> None:
-    columns = list(_scores(answers[HYBRID]))
-    _print_table([["", *columns], *([way, *map(_share, _scores(given).values())] for way, given in answers.items())])
+    columns = list(scores_of(answers[HYBRID]))
+    print_rows([["", *columns], *([way, *map(share, scores_of(given).values())] for way, given in answers.items())])
     _print_by(list(CATEGORIES.values()), lambda question: question.category, answers)
     _print_by(HALVES, lambda question: question.half, answers)
 
@@ -274,20 +274,20 @@ def _print_by(groups: Sequence[str], group_of: Callable[[Question], str], answer
     rows = [["R@10", *(f"{group} ({counts[group]})" for group in present)]]
     for way, given in answers.items():
         parts = ([answer for answer in given if group_of(answer.question) == group] for group in present)
-        rows.append([way, *(_share(_scores(part)["R@10"]) for part in parts)])
-    _print_table(rows)
+        rows.append([way, *(share(scores_of(part)["R@10"]) for part in parts)])
+    print_rows(rows)
 
 
-def _scores(answers: Sequence[Answer]) -> dict[str, float]:
+def scores_of(answers: Sequence[Answer]) -> dict[str, float]:
     recalls = {f"R@{depth}": statistics.fmean(answer.recall(depth) for answer in answers) for depth in DEPTHS}
     return recalls | {"MRR": statistics.fmean(answer.reciprocal_rank for answer in answers)}
 
 
 def _goals(answers: Answers) -> dict[str, bool]:
-    scores = {way: _scores(given) for way, given in answers.items()}
+    scores = {way: scores_of(given) for way, given in answers.items()}
     hybrid = scores.pop(HYBRID)
     found = hybrid["R@10"]
-    goals = {f"hybrid R@10 >= {RECALL_GOAL}: {_share(found)}": found >= RECALL_GOAL}
+    goals = {f"hybrid R@10 >= {RECALL_GOAL}: {share(found)}": found >= RECALL_GOAL}
     for way, others in scores.items():
         goals[f"hybrid above {way}, in every column"] = all(hybrid[name] > score for name, score in others.items())
     return goals
@@ -304,11 +304,11 @@ def _introduce(conversations: Sequence[Conversation], model: str) -> None:
     )
 
 
-def _share(score: float) -> str:
+def share(score: float) -> str:
     return f"{score:.3f}"
 
 
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
+def print_rows(rows: Sequence[Sequence[str]]) -> None:
     """A markdown table with its first column to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     heading, *others = rows

@@ -55,7 +55,7 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "journal limits import_context archive_imports text_files inspection uploads exports usage portal_registry "
     "zip_files record_writer record_imports transfer_folders query_errors file_imports file_exports query_results "
     "operations opening search_texts resources references maintenance family tools",
-    "recall": "model background pages references contents operations index latest overview tools family",
+    "recall": "model background pages references overview operations index latest counts tools family",
 }
 READERS = {  # of importers, one for each foreign format
     *("server_memory", "mcp_memory_service", "basic_memory", "anthropic_memory", "mem0", "chatgpt", "claude"),

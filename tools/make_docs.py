@@ -26,7 +26,7 @@ from memory_mcp.sync import hub
 
 DOCS = Path(__file__).parents[1] / "docs"
 MADE = "<!-- Made by tools/make_docs.py from the code. Change it there, then run `make format`. -->\n"
-TAKEN = """\
+ARGUMENT_RULES = """\
 Arguments are taken as they are meant, where they can mean only one thing:
 
 - `null` is the same as leaving an optional argument out.
@@ -54,7 +54,7 @@ FILES = {
 def tools() -> Iterator[str]:
     yield "# Tools"
     yield "The arguments and answers of each tool. Errors: [errors.md](errors.md)."
-    yield TAKEN
+    yield ARGUMENT_RULES
     for family in FAMILIES.values():
         yield f"## {family.name}\n\nFor {family.purpose}."
         for tool in family.tools.values():

@@ -23,7 +23,7 @@ class Step:
 @dataclass(frozen=True)
 class Task:
     kind: str
-    text: str  # what the agent is asked to do
+    text: str  # the request to the agent
     steps: tuple[Step, ...]  # the natural way to do it
     shows: str  # a text in the last answer
     other_first_calls: frozenset[str] = frozenset()  # tools that are as right to begin with

@@ -59,7 +59,7 @@ SENTENCES: dict[str, str | Callable[[Context], str]] = {
 }
 """By pydantic's type of an error. A test goes over all that the tools can raise."""
 
-OTHERWISE = "this value does not fit; give another one than {given}"
+DEFAULT_SENTENCE = "this value does not fit; give another one than {given}"
 
 
 def sentence(error: Mapping[str, Any], *, is_secret: bool = False) -> str:
@@ -67,7 +67,7 @@ def sentence(error: Mapping[str, Any], *, is_secret: bool = False) -> str:
     value = error.get("input")
     is_secret = is_secret or not SECRET_FIELDS.isdisjoint(map(str, error["loc"]))
     context = {**(error.get("ctx") or {}), "given": "what was given" if is_secret else shown(value), "input": value}
-    found = SENTENCES.get(error["type"], OTHERWISE)
+    found = SENTENCES.get(error["type"], DEFAULT_SENTENCE)
     return found(context) if callable(found) else found.format_map(context)
 
 

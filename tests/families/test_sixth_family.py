@@ -26,8 +26,8 @@ from memory_mcp.families.maintenance import (
     text_of,
     write_lines,
 )
+from memory_mcp.families.recall.counts import counts_by_family
 from memory_mcp.families.recall.latest import latest
-from memory_mcp.families.recall.overview import overview
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.references import GroupSize, Opened, References
 from memory_mcp.families.registry import STORING, with_recall
@@ -190,7 +190,7 @@ async def test_its_tool_and_its_texts_are_reached_by_clients(app: App) -> None:
 
 
 def test_home_and_references_know_it(app: App, written: Diary) -> None:
-    assert overview(app.opened, ME)["diary"] == {"days": 1}
+    assert counts_by_family(app.opened, ME)["diary"] == {"days": 1}
     [(family, write)] = latest(app.opened, ME, 10).writes
     assert (family, write.ref) == ("diary", "diary:2030-01-01")
     family, opened = open_reference(app.opened, ME, HERE, write.ref)
@@ -214,7 +214,7 @@ def test_it_is_exported_and_imported(app: App, written: Diary, tmp_path: Path) -
     with open_app(chosen(tmp_path / "other"), serving=False, families=FAMILIES) as other:
         assert read_export(other.opened, ME, tmp_path / "out").new["days"] == 1
         assert read_export(other.opened, ME, tmp_path / "out").known["days"] == 1
-        assert overview(other.opened, ME)["diary"] == {"days": 1}
+        assert counts_by_family(other.opened, ME)["diary"] == {"days": 1}
 
 
 def test_the_doctor_looks_at_its_file(app: App, written: Diary, tmp_path: Path) -> None:

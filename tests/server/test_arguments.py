@@ -12,7 +12,7 @@ from memory_mcp.errors import Invalid
 from memory_mcp.families.family import Arguments, Tool
 from memory_mcp.families.registry import FAMILIES
 from memory_mcp.server import schemas
-from memory_mcp.server.argument_names import SYNONYMS, known_names, meant
+from memory_mcp.server.argument_names import SYNONYMS, canonical_name, known_names
 from memory_mcp.server.arguments import parse
 from tests.wire import Http, Stdio, http_server
 
@@ -164,12 +164,12 @@ def test_another_name_means_one_argument() -> None:
     for model in models():
         known = known_names(model)
         for name in known:
-            assert meant(model, name) == name
+            assert canonical_name(model, name) == name
         for name in SYNONYMS:
-            assert meant(model, name) in (name if name in known else None, *known, None)
-    assert meant(TOOLS["add_memory"].arguments, "text") == "content"
-    assert meant(TOOLS["memory_search"].arguments, "text") == "query"
-    assert meant(TOOLS["memory_search"].arguments, "id") is None
+            assert canonical_name(model, name) in (name if name in known else None, *known, None)
+    assert canonical_name(TOOLS["add_memory"].arguments, "text") == "content"
+    assert canonical_name(TOOLS["memory_search"].arguments, "text") == "query"
+    assert canonical_name(TOOLS["memory_search"].arguments, "id") is None
     everywhere = {name for model in models() for name in known_names(model)}
     assert set(SYNONYMS) - everywhere <= {"ref", "after", "before"}  # every line is of use
 

@@ -15,8 +15,8 @@ from memory_mcp.clock import new_id
 from memory_mcp.errors import Invalid
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Author, NewNote
+from memory_mcp.families.recall.counts import counts_by_family
 from memory_mcp.families.recall.model import Recalled, RecallHit, RecallQuery
-from memory_mcp.families.recall.overview import overview
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.stores.model import Metadata, ref_of
 from memory_mcp.families.vault.model import NewMemory, uri_of
@@ -114,7 +114,7 @@ def show(
 def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show how many memories every family has."""
     with use_app(data_dir) as (app, caller):
-        found = overview(app.opened, caller)
+        found = counts_by_family(app.opened, caller)
         place = app.settings.data_dir
     if as_json:
         print_json({"data_dir": place, "families": found})

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from memory_mcp.caller import Caller
-from memory_mcp.search.text_facts import UNKNOWN, TextFacts
+from memory_mcp.search.text_facts import UNKNOWN_FACTS, TextFacts
 from memory_mcp.time_spans import ANY_TIME, Span
 
 
@@ -20,7 +20,7 @@ class Text:
     content: str
     tags: tuple[str, ...] = ()
     name: str | None = None  # what it is found by beside its content, where that is not the title
-    facts: TextFacts = UNKNOWN
+    facts: TextFacts = UNKNOWN_FACTS
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Match:
     score: float
     cosine: float | None
     lexical: float | None
-    facts: TextFacts = UNKNOWN
+    facts: TextFacts = UNKNOWN_FACTS
 
 
 @dataclass(frozen=True)

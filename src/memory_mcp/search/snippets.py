@@ -18,7 +18,7 @@ MAX_LISTED_BYTES = 240  # of the beginning that a list shows
 MAX_PASSAGE_BYTES = 400  # of a line; longer ones are split into sentences, and longer sentences at a space
 MAX_CUT_SHIFT_BYTES = 20  # by which a cut is moved to the next space
 MAX_MATCHES = 1000  # considered for the best passages
-NEXT_SHARE = 0.5  # of its worth that a passage gives to the one after it, which often answers it
+NEXT_SHARE = 0.5  # of its score that a passage gives to the one after it, which often answers it
 GAP = " … "  # between passages
 
 _LINE = re.compile(rb"[^\n]*\n*")
@@ -38,7 +38,7 @@ class _Sought:
     texts: tuple[str, ...]  # literal: other scripts, and text without words
 
 
-def of(text: str, query: str, nearest: int = 0) -> str:
+def excerpt(text: str, query: str, nearest: int = 0) -> str:
     """A text for a hit: the whole of a short one, else the passages with the greatest number of the query's words, in
     any form, or if there are none the passage from the character `nearest` on."""
     raw = text.encode()
@@ -48,7 +48,7 @@ def of(text: str, query: str, nearest: int = 0) -> str:
     if not matches:
         return beginning(text, nearest, MAX_BYTES)
     passages = _passages(raw)
-    return _joined(raw, _best(passages, _worths(passages, matches)))
+    return _joined(raw, _best(passages, _scores(passages, matches)))
 
 
 def beginning(text: str, offset: int = 0, max_bytes: int = MAX_LISTED_BYTES) -> str:
@@ -110,23 +110,23 @@ def _parts(raw: bytes, start: int, end: int) -> Iterator[Passage]:
     yield start, end
 
 
-def _worths(passages: list[Passage], matches: list[Match]) -> list[float]:
-    """What each passage is worth: its terms, rarer ones more, and a share of the one before it."""
+def _scores(passages: list[Passage], matches: list[Match]) -> list[float]:
+    """The score of each passage: its terms, rarer ones more, and a share of the one before it."""
     starts = [start for start, _ in passages]
     terms: list[set[str]] = [set() for _ in passages]
     for start, _, term in matches:
         terms[bisect_right(starts, start) - 1].add(term)
     holders = Counter(term for own in terms for term in own)
     own = [sum(ranking.weight(len(passages), holders[term]) for term in some) for some in terms]
-    return [worth + NEXT_SHARE * before for worth, before in zip(own, [0.0, *own], strict=False)]
+    return [score + NEXT_SHARE * before for score, before in zip(own, [0.0, *own], strict=False)]
 
 
-def _best(passages: list[Passage], worths: list[float]) -> list[Passage]:
-    """The passages that are worth most and fit a snippet together, in the order of the text."""
+def _best(passages: list[Passage], scores: list[float]) -> list[Passage]:
+    """The passages with the best scores that fit a snippet together, in the order of the text."""
     left = MAX_BYTES
     chosen = []
-    for worth, (start, end) in sorted(zip(worths, passages, strict=True), key=lambda one: (-one[0], one[1])):
-        if worth > 0 and end - start + len(GAP.encode()) <= left:
+    for score, (start, end) in sorted(zip(scores, passages, strict=True), key=lambda one: (-one[0], one[1])):
+        if score > 0 and end - start + len(GAP.encode()) <= left:
             chosen.append((start, end))
             left -= end - start + len(GAP.encode())
     return sorted(chosen)

@@ -11,4 +11,4 @@ class TextFacts:
     source: str | None = None
 
 
-UNKNOWN = TextFacts()
+UNKNOWN_FACTS = TextFacts()

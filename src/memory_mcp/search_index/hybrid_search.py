@@ -74,8 +74,8 @@ def snippet(query: str, own_title: str, content: str, part: int) -> str:
     """The whole of a short text, else the passages with the matching words; if there are none, the part (by number)
     nearest in meaning."""
     if not part:
-        return snippets.of(content, query)
+        return snippets.excerpt(content, query)
     text = embedded_text(own_title, content)
     pieces = chunks(text)
     start, _ = pieces[min(part, len(pieces) - 1)]  # it may have become shorter since it was embedded
-    return snippets.of(content, query, max(0, start - (len(text) - len(content))))
+    return snippets.excerpt(content, query, max(0, start - (len(text) - len(content))))

@@ -82,9 +82,9 @@ class SearchIndex:
     # Texts
 
     def add(self, user: str, group: str, several: Sequence[IndexText], former_ids: Collection[str] = ()) -> None:
-        """All or none, found by their words at once and by their meaning soon. A text whose id is there already, which
-        another process may have added a moment ago, is left as it is. A text that equals one of `former_ids`, which
-        are about to be deleted, takes its place and keeps its vectors."""
+        """All or none, found by their words at once and by their meaning soon. Of a text whose id is there already,
+        which another process may have added a moment ago, only the facts change. A text that equals one of
+        `former_ids`, which are about to be deleted, takes its place and keeps its vectors."""
         with self._file(user) as file, file.db.write() as tx:
             texts.insert_all(tx, group, several, former_ids)
         self.worker.wake()

@@ -2,7 +2,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.engines.sqlite import Read
-from memory_mcp.search.text_facts import UNKNOWN, TextFacts
+from memory_mcp.search.text_facts import UNKNOWN_FACTS, TextFacts
 from memory_mcp.time_spans import ANY_TIME, Span
 
 
@@ -29,7 +29,7 @@ class IndexText:
     title: str  # what is searched as its title
     content: str
     tags: tuple[str, ...] = ()
-    facts: TextFacts = UNKNOWN  # its times precise, in UTC
+    facts: TextFacts = UNKNOWN_FACTS  # its times precise, in UTC
 
 
 @dataclass(frozen=True)

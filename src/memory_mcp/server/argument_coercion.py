@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from memory_mcp.errors import Invalid
 from memory_mcp.families.family import Arguments
-from memory_mcp.server.argument_names import meant
+from memory_mcp.server.argument_names import canonical_name, fields_of
 
 Coerce = Callable[[Any, str], Any]
 """Of a value and the path of its field. A value that does not fit is returned as it is: validation refuses it."""
@@ -29,7 +29,7 @@ def coerce_record(model: type[Arguments], given: Mapping[Any, Any], path: str = 
     values: dict[Any, Any] = {}
     spelled: dict[str, str] = {}
     for name, value in given.items():
-        field = meant(model, name) if isinstance(name, str) else None
+        field = canonical_name(model, name) if isinstance(name, str) else None
         if field is None:
             values[name] = value  # unknown, and refused by validation
         elif value is not None:
@@ -89,7 +89,7 @@ def _coerce_object(value: Any, path: str) -> Any:
 
 @cache
 def _forms(model: type[Arguments]) -> dict[str, Form]:
-    return {field.alias or name: _form(field.annotation) for name, field in model.model_fields.items()}
+    return {name: _form(field.annotation) for name, field in fields_of(model).items()}
 
 
 def _form(annotation: Any) -> Form:

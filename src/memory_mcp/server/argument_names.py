@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from functools import cache
 
+from pydantic.fields import FieldInfo
+
 from memory_mcp.families.family import Arguments
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
@@ -74,7 +76,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 of the tool's arguments. Every name is also taken in camelCase, snake_case and kebab-case. None is in tools/list."""
 
 
-def meant(model: type[Arguments], name: str) -> str | None:
+def canonical_name(model: type[Arguments], name: str) -> str | None:
     """The argument of this model that a name means: itself, or the only one that it is another name for."""
     known, others = _names(model)
     return name if name in known else others.get(_folded(name))
@@ -85,9 +87,14 @@ def known_names(model: type[Arguments]) -> tuple[str, ...]:
     return _names(model)[0]
 
 
+def fields_of(model: type[Arguments]) -> dict[str, FieldInfo]:
+    """The fields of a model by their names in tools/list."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
+
+
 @cache
 def _names(model: type[Arguments]) -> tuple[tuple[str, ...], dict[str, str]]:
-    known = tuple(field.alias or name for name, field in model.model_fields.items())
+    known = tuple(fields_of(model))
     meanings: dict[str, set[str]] = {}
     for name in known:
         for other in SYNONYMS.get(name, ()):

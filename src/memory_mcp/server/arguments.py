@@ -11,7 +11,7 @@ from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.family import Arguments, Prompt, Tool
 from memory_mcp.nearness import nearest
 from memory_mcp.server.argument_coercion import coerce_record
-from memory_mcp.server.argument_names import known_names, meant
+from memory_mcp.server.argument_names import canonical_name, fields_of, known_names
 from memory_mcp.server.argument_references import FindOwner, resolve
 from memory_mcp.validation import sentence
 
@@ -57,14 +57,14 @@ def _unknown(tool: Tool, above: Sequence[str], name: str, field: str) -> Invalid
 
 def _field_that_holds(model: type[Arguments], name: str) -> str | None:
     """The argument whose records have a field of this name."""
-    records = {field.alias or own: _record_in(field.annotation) for own, field in model.model_fields.items()}
-    return next((own for own, record in records.items() if record and meant(record, name)), None)
+    records = {own: _record_in(field.annotation) for own, field in fields_of(model).items()}
+    return next((own for own, record in records.items() if record and canonical_name(record, name)), None)
 
 
 def _model_at(model: type[Arguments], path: Sequence[str]) -> type[Arguments]:
     """The model of the record at this path, in which numbers are indexes of lists."""
     for part in path:
-        fields = {field.alias or name: field for name, field in model.model_fields.items()}
+        fields = fields_of(model)
         model = (_record_in(fields[part].annotation) if part in fields else None) or model
     return model
 

@@ -42,7 +42,7 @@ def prompt_offer(prompt: Prompt) -> types.Prompt:
 
 
 def listed_input(tool: Tool) -> dict[str, Any]:
-    return brief(input_schema(tool), _IMPLIED if tool.spells_out_bounds else _GOES_WITHOUT_SAYING)
+    return brief(input_schema(tool), _ALWAYS_OMITTED if tool.spells_out_bounds else _OMITTED)
 
 
 def input_schema(tool: Tool) -> dict[str, Any]:
@@ -50,19 +50,19 @@ def input_schema(tool: Tool) -> dict[str, Any]:
 
 
 # An object whose fields are listed has no others; one without a list takes any.
-_IMPLIED: list[tuple[str, Any]] = [
+_ALWAYS_OMITTED: list[tuple[str, Any]] = [
     *(("additionalProperties", False), ("additionalProperties", True)),
     *(("maximum", 1_000_000), ("maximum", 10**12)),  # no caller gets there
     *(("maxItems", count) for count in (5, 50, 64)),
     *(("default", 0), ("minimum", 0)),  # an offset starts there; also False
     *(("maxLength", length) for length in (4000, 4096, 10_000, 65_536, 1024 * 1024)),  # no caller gets there
 ]
-_GOES_WITHOUT_SAYING = [*_IMPLIED, ("minLength", 1), ("minItems", 1)]
+_OMITTED = [*_ALWAYS_OMITTED, ("minLength", 1), ("minItems", 1)]
 
 
-def brief(schema: dict[str, Any], implied: list[tuple[str, Any]] = _GOES_WITHOUT_SAYING) -> dict[str, Any]:
-    """An input schema without the obvious: that nothing may be empty or unknown, and that a flag is off by default. How
-    long one text of a list may be is left out, too.
+def brief(schema: dict[str, Any], implied: list[tuple[str, Any]] = _OMITTED) -> dict[str, Any]:
+    """An input schema without the obvious: that nothing may be empty or unknown, that a flag is off by default, and
+    limits that no caller reaches. How long one text of a list may be is left out, too.
 
     It is still checked, and docs/tools.md says so.
     """

@@ -75,7 +75,7 @@ ATTACHED_PREFIX = "lent_"  # prefix of the names of other portals' databases; us
 MAX_QUERY_CHARS = 65_536  # characters of a query
 MAX_NAMES_SHOWN = 20  # in an error
 # What other databases call a function of this engine.
-_ELSEWHERE = {
+_FOREIGN_FUNCTIONS = {
     **dict.fromkeys(("strftime", "to_char", "date_part_str"), "formatDateTime"),
     **dict.fromkeys(("group_concat", "string_agg", "listagg"), "arrayStringConcat"),
     **dict.fromkeys(("strpos", "charindex"), "position"),
@@ -252,7 +252,7 @@ class _Inspection:
         if name.lower() in self.functions.known:
             return
         message = f"There is no function {shorten(name)!r}."
-        if meant := _ELSEWHERE.get(name.lower()) or nearest_one(name, allowed or self.functions.safe):
+        if meant := _FOREIGN_FUNCTIONS.get(name.lower()) or nearest_one(name, allowed or self.functions.safe):
             message += f" Did you mean {meant}?"
         raise QueryRefused(message, "unknown_function", meant)
 

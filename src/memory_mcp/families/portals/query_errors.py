@@ -4,11 +4,11 @@ import re
 from collections.abc import Callable, Sequence
 
 from memory_mcp.engines.chdb.client import EngineError
+from memory_mcp.engines.chdb.sql_policy import MAX_NAMES_SHOWN
 from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.portals.model import Table
 from memory_mcp.nearness import nearest_one
 
-MAX_NAMES_SHOWN = 20  # in an error
 # Error codes of ClickHouse.
 _UNKNOWN_COLUMN = {16, 47}
 _UNKNOWN_FUNCTION = 46

@@ -38,11 +38,11 @@ class InPortal(Arguments):
     uri: Uri
 
 
-class Named(InPortal):  # where a model looks first, the form of an address is spelled out
+class InDescribedPortal(InPortal):  # where a model looks first, the form of an address is spelled out
     uri: Uri = Field(description="mem://namespace/portal")
 
 
-class Write(Named):
+class Write(InDescribedPortal):
     table: TableName
     data: list[dict[str, Any]] = Field(max_length=100_000)
     name: PortalName | None = Field(None, alias="portalName")
@@ -57,7 +57,7 @@ def portal_write(call: Call[Portals], arguments: Write) -> Written:
     )
 
 
-class Query(Named):
+class Query(InDescribedPortal):
     sql: Sql = Field(description="One ClickHouse SELECT.")
     parameters: dict[str, Any] = Field({}, description="For {name:Type} in the SQL.")
     format: RowFormat | None = None
@@ -175,7 +175,7 @@ def _in_a_line(view: View) -> str:
 
 
 @portals.tool(
-    Named,
+    InDescribedPortal,
     answers=View,
     title="List tables",
     needs=Scope.READ,
@@ -184,7 +184,7 @@ def _in_a_line(view: View) -> str:
     summary=_in_a_line,
     **SHOWN_BY_THE_VIEWER,
 )
-def portal_view(call: Call[Portals], arguments: Named) -> View:
+def portal_view(call: Call[Portals], arguments: InDescribedPortal) -> View:
     """Tables: a portal's tables, columns and sizes."""
     return call.operations.view(call.caller, arguments.uri)
 

@@ -12,7 +12,7 @@ from memory_mcp.clock import instant, stamp
 from memory_mcp.embedding import EmbeddingWorker
 from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import OpenFamily, within_budget
-from memory_mcp.families.recall import contents, pages
+from memory_mcp.families.recall import overview, pages
 from memory_mcp.families.recall.background import BackgroundIndexer, Follow, run_in_thread
 from memory_mcp.families.recall.model import Incomplete, OpenedPage, Overview, Recalled, RecallHit, RecallQuery
 from memory_mcp.families.recall.references import open_reference
@@ -87,7 +87,7 @@ class Recall:
         return OpenedPage(family, opened.ref, opened.title, content, opened.created_at, opened.updated_at, following)
 
     def overview(self, caller: Caller) -> Overview:
-        return contents.describe(self._families, caller)
+        return overview.describe(self._families, caller)
 
     def recall(self, caller: Caller, session: Session, query: RecallQuery) -> Recalled:
         """The best matches of all families. A slow or broken family is named, and does not affect the others."""

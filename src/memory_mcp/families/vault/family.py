@@ -34,7 +34,7 @@ def _search(call: Call[Vault], wanted: TextQuery) -> Iterator[Match]:
     """The scratchpad of this session, by its words: recall's index has no copies of it."""
     scratchpad = MemoryQuery(wanted.query, "session", wanted.tags, limit=wanted.limit)
     for hit in call.operations.search(call.caller, call.session, scratchpad).results:
-        snippet = snippets.of(hit.content, wanted.query)
+        snippet = snippets.excerpt(hit.content, wanted.query)
         score = ranking.score(None, hit.relevance, ranking.DEFAULT_IMPORTANCE)
         facts = TextFacts(hit.created_at, hit.updated_at)
         if wanted.created.is_whole or precise_stamp(instant(hit.created_at)) in wanted.created:

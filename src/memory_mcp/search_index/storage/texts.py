@@ -73,7 +73,7 @@ def insert_all(tx: Write, group: str, texts: Sequence[IndexText], former_ids: Co
     group_id = _group_id(tx, group)
     former = _former_versions(tx, former_ids, texts) if former_ids else {}
     for text in texts:
-        if (former_id := former.pop(_contents(text), None)) and _update_facts(tx, former_id, text):
+        if (former_id := former.pop(_contents(text), None)) and _set_version(tx, former_id, text):
             continue
         row = tx.one(
             """
@@ -98,7 +98,7 @@ def insert_all(tx: Write, group: str, texts: Sequence[IndexText], former_ids: Co
         if row is not None:
             _index(tx, row[0], text)
         else:
-            _update_facts(tx, text.id, text)
+            _set_version(tx, text.id, text)
     if former:
         delete_all(tx, list(former.values()))
 
@@ -123,7 +123,7 @@ def _contents(text: IndexText) -> Contents:
     return text.ref, text.label, text.title, text.content, tuple(sorted({_tag_key(tag) for tag in text.tags}))
 
 
-def _update_facts(tx: Write, id_: str, text: IndexText) -> bool:
+def _set_version(tx: Write, id_: str, text: IndexText) -> bool:
     """Set the id of this version and its facts. False if there is another text with the new id already."""
     row = tx.one(
         """

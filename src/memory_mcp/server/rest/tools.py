@@ -9,7 +9,7 @@ from memory_mcp.app import App
 from memory_mcp.caller import Caller
 from memory_mcp.errors import NotFound
 from memory_mcp.families.family import Call, Tool
-from memory_mcp.families.recall.overview import overview
+from memory_mcp.families.recall.counts import counts_by_family
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.server import results
 from memory_mcp.server.disconnects import DISCONNECT
@@ -47,7 +47,7 @@ def open_ref(ref: Annotated[str, Query(max_length=4000)], app: TheApp, person: T
 @mine.get("/overview")
 def home(app: TheApp, person: ThePerson) -> dict[str, dict[str, int | str]]:
     """The counts of each family by name; of a family that cannot be read, its `error`."""
-    return overview(app.opened, person)
+    return counts_by_family(app.opened, person)
 
 
 def run_tool(request: Request, person: Caller, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
