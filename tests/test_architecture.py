@@ -20,6 +20,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "changes",
         "names",
         "nearness",
+        "flag_parser",
         "validation",
         "logs",
         "settings",

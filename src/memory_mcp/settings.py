@@ -4,7 +4,6 @@ Each value comes from, first found wins: a flag, the environment (MEMORY_MCP_*),
 directory, the default. `memory-mcp config` shows which.
 """
 
-import argparse
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -18,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from memory_mcp.caller import parse_scopes
 from memory_mcp.errors import Invalid
+from memory_mcp.flag_parser import FlagParser
 from memory_mcp.time_spans import zone_name
 from memory_mcp.validation import sentence
 
@@ -321,20 +321,14 @@ def env_names(name: str) -> list[str]:
     return [env_name(name), *([OTHER_ENV[name]] if name in OTHER_ENV else [])]
 
 
-def parser(prog: str, description: str, names: Iterable[str] | None = None) -> argparse.ArgumentParser:
+def parser(prog: str, names: Iterable[str] | None = None) -> FlagParser:
     """The flags of settings, of all or of those named, under the names the specs give them."""
-    flags = argparse.ArgumentParser(prog=prog, description=description, allow_abbrev=False)
+    flags = FlagParser(prog=prog, allow_abbrev=False, add_help=False)
     for name, field in Settings.model_fields.items():
         if name in SECRETS or (names is not None and name not in names):
             continue
         is_switch = field.annotation is bool  # such as --session-persist, which may also be given a value
-        flags.add_argument(
-            flag(name),
-            nargs="?" if is_switch else None,
-            const="true" if is_switch else None,
-            metavar=name.upper(),
-            help=f"{field.description} [{', '.join(env_names(name))}]".replace("%", "%%"),
-        )
+        flags.add_argument(flag(name), nargs="?" if is_switch else None, const="true" if is_switch else None)
     return flags
 
 

@@ -33,7 +33,7 @@ def instructions() -> list[tuple[str, str]]:
 def served(arguments: list[str]) -> settings.Settings:
     """What `memory-mcp` makes of these arguments. Ends the test if it would not take them."""
     assert arguments[0] == "serve"
-    flags = settings.parser("memory-mcp serve", "").parse_args(arguments[1:])
+    flags = settings.parser("memory-mcp serve").parse(arguments[1:])
     return settings.load(vars(flags), environ={}).settings
 
 

@@ -1,21 +1,19 @@
-"""Shared by all verbs: options, opening the data directory, output and errors."""
+"""Shared by all verbs: options, opening the data directory, and errors."""
 
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from memory_mcp import settings
 from memory_mcp.app import Access, App, Maintenance, open_access, open_app, open_maintenance
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.errors import AppError, Invalid
-from memory_mcp.progress import ReportProgress, report_nothing
+from memory_mcp.cli.output import print_error
+from memory_mcp.engines.files import data_directory
+from memory_mcp.errors import AppError, Invalid, NotFound
 
 DataDir = Annotated[
     Path | None,
@@ -31,10 +29,7 @@ def report_errors(*, as_json: bool) -> Iterator[None]:
     try:
         yield
     except AppError as exc:
-        if as_json:
-            _write_json_error(exc.code, exc.message, exc.people_hint)
-        else:
-            sys.stderr.write(f"memory-mcp: {exc.text_for_owner}\n")
+        print_error(exc.code, exc.message, exc.people_hint, as_json=as_json)
         sys.exit(1)
 
 
@@ -44,16 +39,11 @@ def report_bad_usage() -> Iterator[None]:
     try:
         yield
     except UsageError as exc:
-        _write_json_error(Invalid.code, cast(typer.BadParameter, exc).format_message())
+        print_error(Invalid.code, cast(typer.BadParameter, exc).format_message(), as_json=True)
         sys.exit(2)
     except typer.Abort:
-        _write_json_error(Invalid.code, "Nothing was done.")
+        print_error(Invalid.code, "Nothing was done.", as_json=True)
         sys.exit(1)
-
-
-def _write_json_error(code: str, message: str, hint: str = "") -> None:
-    error = {"error": code, "message": message} | ({"hint": hint} if hint else {})
-    sys.stderr.write(json.dumps(error, ensure_ascii=False) + "\n")
 
 
 @contextmanager
@@ -65,30 +55,47 @@ def report_as_usage_error() -> Iterator[None]:
         raise typer.BadParameter(exc.text_for_owner) from exc
 
 
-@contextmanager
-def use_access(data_dir: Path | None) -> Iterator[Access]:
+def chosen_settings(data_dir: Path | None, *, creates: bool = False) -> settings.Settings:
+    """The settings of a data directory. Raises NotFound if there is none, unless the verb creates it: a misspelt
+    --data-dir must not become a new folder."""
     with report_as_usage_error():
-        loaded = settings.load({"data_dir": data_dir})
-    with open_access(loaded.settings) as access:
+        chosen = settings.load({"data_dir": data_dir}).settings
+    if not creates:
+        require_data_dir(chosen.data_dir)
+    return chosen
+
+
+def require_data_dir(folder: Path) -> None:
+    if data_directory.is_usable(folder):
+        return
+    what = f"{folder} is no data directory" if folder.exists() else f"There is no data directory {folder}"
+    raise NotFound(
+        f"{what}, and this command creates none.",
+        people_hint="Check --data-dir. `memory-mcp add` or `memory-mcp open` creates a new one.",
+    )
+
+
+@contextmanager
+def use_access(data_dir: Path | None, *, creates: bool = False) -> Iterator[Access]:
+    with open_access(chosen_settings(data_dir, creates=creates)) as access:
         yield access
 
 
 @contextmanager
-def use_app(data_dir: Path | None, new_files_dir: Path | None = None) -> Iterator[tuple[App, Caller]]:
+def use_app(
+    data_dir: Path | None, new_files_dir: Path | None = None, *, creates: bool = False
+) -> Iterator[tuple[App, Caller]]:
     """Open the app, with the local user as a caller of all scopes. Missing databases are created in `new_files_dir` if
     it is given, and in the data directory otherwise."""
-    with report_as_usage_error():
-        chosen = settings.load({"data_dir": data_dir}).settings
+    chosen = chosen_settings(data_dir, creates=creates)
     with open_app(chosen, serving=False, new_files_dir=new_files_dir) as app:
         yield app, Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families))
 
 
 @contextmanager
 def use_maintenance(data_dir: Path | None) -> Iterator[Maintenance]:
-    """Open what backs up, restores, checks and migrates the files."""
-    with report_as_usage_error():
-        chosen = settings.load({"data_dir": data_dir}).settings
-    with open_maintenance(chosen) as maintenance:
+    """Open the parts that back up, restore, check and migrate the files."""
+    with open_maintenance(chosen_settings(data_dir)) as maintenance:
         yield maintenance
 
 
@@ -97,29 +104,6 @@ def caller_for(app: App, local: Caller, user: str) -> Caller:
     return Caller(app.access.users.get(user).id, ALL_SCOPES, local.families)
 
 
-@contextmanager
-def show_progress(as_json: bool) -> Iterator[ReportProgress]:
-    """Show a bar for each kind of work, on a terminal."""
-    console = Console(stderr=True)
-    if as_json or not console.is_terminal:
-        yield report_nothing
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        tasks: dict[str, TaskID] = {}
-
-        def report_progress(what: str, done: int, total: int | None) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what, total=total)
-            progress.update(tasks[what], completed=done, total=total)
-
-        yield report_progress
-
-
 def split_names(text: str) -> list[str]:
     """'a, b' as flags write a list."""
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))

@@ -1,27 +1,27 @@
+from typing import Annotated
+
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from memory_mcp import settings
-from memory_mcp.cli.common import print_json, report_as_usage_error
+from memory_mcp.cli import settings_help
+from memory_mcp.cli.common import report_as_usage_error
+from memory_mcp.cli.output import print_json, print_table
 
-CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-"""For verbs whose flags are the settings: settings.py parses them, so that they are defined once."""
+DESCRIPTION = "Print each setting, its value and where it came from."
 
 
 def show(context: typer.Context) -> None:
     """Print each setting, its value and where it came from."""
-    parser = settings.parser("memory-mcp config", "Print each setting, its value and where it came from.")
-    parser.add_argument("--json", action="store_true", dest="as_json", help="Print JSON for programs.")
-    arguments = vars(parser.parse_args(context.args))
-    as_json = arguments.pop("as_json")
+    if settings_help.is_wanted(context.args):
+        as_json_option = Annotated[bool, typer.Option("--json", help="Print JSON for programs.", show_default=False)]
+        settings_help.show("config", DESCRIPTION, more={"as_json": as_json_option})
+    parser = settings.parser("memory-mcp config")
+    parser.add_argument("--json", action="store_true", dest="as_json")
     with report_as_usage_error():
+        arguments = parser.parse(context.args)
+        as_json = arguments.pop("as_json")
         origins = settings.load(arguments).origins
     if as_json:
         print_json({origin.name: {"value": origin.value, "source": origin.source} for origin in origins})
         return
-    table = Table("setting", "value", "from", box=None)
-    for origin in origins:
-        value = ",".join(origin.value) if isinstance(origin.value, tuple) else origin.value
-        table.add_row(origin.name, "" if value is None else str(value), origin.source)
-    Console().print(table)
+    print_table(("setting", "value", "from"), [(origin.name, origin.value, origin.source) for origin in origins])

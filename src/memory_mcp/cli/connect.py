@@ -10,13 +10,12 @@ from urllib.parse import urlsplit
 
 import platformdirs
 import typer
-from rich.console import Console
 from rich.prompt import Prompt
-from rich.table import Table
 from rich.text import Text
 
 from memory_mcp import settings
-from memory_mcp.cli.common import AsJson, DataDir, print_json, report_as_usage_error
+from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error
+from memory_mcp.cli.output import console, print_json, print_table
 from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Http
 from memory_mcp.clients.model import NAME, Machine, Way, own_command, this_machine
 from memory_mcp.clients.operations import ClientStatus, Plan
@@ -154,25 +153,26 @@ def _ask(plan: Plan) -> None:
 
 
 def _print_diff(lines: list[str]) -> None:
-    console = Console(highlight=False)
+    out = console()
     for line in lines:
         is_name = line.startswith(("--- ", "+++ "))
-        console.print(Text(line, style="bold" if is_name else COLOURS.get(line[:1], "")), soft_wrap=True)
+        out.print(Text(line, style="bold" if is_name else COLOURS.get(line[:1], "")), soft_wrap=True)
 
 
 def _list(found: list[ClientStatus], *, as_json: bool) -> None:
     if as_json:
         print_json({"clients": [_stated(status) for status in found]})
         return
-    table = Table(box=None)
-    for column in ("client", "installed", "connected", "configuration"):
-        table.add_column(column, overflow="fold", no_wrap=column != "configuration")
-    for status in found:
-        names = [*status.names, *(f"{name} (project)" for name in status.project_names)]
-        table.add_row(
-            status.client.id, "yes" if status.is_installed else "no", ", ".join(names) or "no", _short(status.file)
+    rows = [
+        (
+            status.client.id,
+            "yes" if status.is_installed else "no",
+            [*status.names, *(f"{name} (project)" for name in status.project_names)] or "no",
+            _short(status.file),
         )
-    Console().print(table)
+        for status in found
+    ]
+    print_table(("client", "installed", "connected", "configuration"), rows)
     for status in found:
         if status.problem:
             typer.echo(f"{status.client.id}: {status.problem}")
@@ -227,13 +227,11 @@ def _profile(wanted: str | None, *, is_interactive: bool) -> Profile | None:
 
 
 def _ask_profile() -> Profile:
-    table = Table(box=None)
-    for column in ("profile", "for", "tools", "tokens"):
-        table.add_column(column, justify="right" if column in ("tools", "tokens") else "left")
+    rows = []
     for profile in PROFILES.values():
         tools, tokens = ToolList(chosen(FAMILIES, profile.families), in_spec=False).size()
-        table.add_row(profile.name, profile.purpose, str(tools), f"about {round(tokens, -2):,}")
-    Console().print(table)
+        rows.append((profile.name, profile.purpose, tools, f"about {round(tokens, -2):,}"))
+    print_table(("profile", "for", "tools", "tokens"), rows, numbers=["tools", "tokens"])
     return PROFILES[Prompt.ask("Which tools does it get?", choices=list(PROFILES), default="everything")]
 
 

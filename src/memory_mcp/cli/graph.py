@@ -9,7 +9,8 @@ from typing import IO, Annotated
 import typer
 
 from memory_mcp.cli import imports
-from memory_mcp.cli.common import AsJson, DataDir, print_json, use_app
+from memory_mcp.cli.common import AsJson, DataDir, use_app
+from memory_mcp.cli.output import print_json
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.graph import exchange, picture
 from memory_mcp.families.graph.model import Entity, Relation

@@ -10,7 +10,8 @@ import typer
 
 from memory_mcp import settings
 from memory_mcp.caller import LOCAL_USER
-from memory_mcp.cli.common import AsJson, DataDir, caller_for, print_json, report_as_usage_error, show_progress, use_app
+from memory_mcp.cli.common import AsJson, DataDir, caller_for, report_as_usage_error, use_app
+from memory_mcp.cli.output import print_json, show_progress
 from memory_mcp.importers import FORMATS, ImportPlan, Report
 from memory_mcp.maintenance.imports import read_export
 from memory_mcp.maintenance.zip_file import unpack_export
@@ -61,7 +62,7 @@ def import_own_export(
     """Import a folder that `memory-mcp export` wrote, or a zip of it. Exits with 1 if anything was left out."""
     with (
         _directories(dry_run, data_dir) as (chosen, new_files_dir),
-        use_app(chosen, new_files_dir) as (app, local),
+        use_app(chosen, new_files_dir, creates=True) as (app, local),
         show_progress(as_json) as report_progress,
         unpack_export(path) as folder,
     ):
@@ -85,7 +86,7 @@ def run(move: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = L
     """Import and report. Exits with 1 if anything was refused."""
     with (
         _directories(move.dry_run, data_dir) as (chosen, new_files_dir),
-        use_app(chosen, new_files_dir) as (app, local),
+        use_app(chosen, new_files_dir, creates=True) as (app, local),
         show_progress(as_json) as report_progress,
     ):
         report = app.importers.run(

@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from memory_mcp.access import Key
 from memory_mcp.access.keys import lifetime
 from memory_mcp.caller import LOCAL_USER, parse_scopes
-from memory_mcp.cli.common import AsJson, DataDir, print_json, report_as_usage_error, split_names, use_access
+from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error, split_names, use_access
+from memory_mcp.cli.output import print_json, print_table
 from memory_mcp.errors import Invalid
 from memory_mcp.families.registry import FAMILIES, confinable
 
@@ -35,7 +34,7 @@ def create(
         chosen = _known_families(split_names(families))
         chosen = confinable(chosen) if confined else chosen
         until = lifetime(expires)
-    with use_access(data_dir) as access:
+    with use_access(data_dir, creates=True) as access:
         issued = access.keys.create(
             name=name,
             user=access.users.get(user).id,
@@ -67,24 +66,10 @@ def list_keys(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         print_json({"keys": keys})
         return
     columns = (
-        "id",
-        "name",
-        "user",
-        "namespace",
-        "confined",
-        "scopes",
-        "families",
-        "created_at",
-        "expires_at",
-        "revoked_at",
-        "last_used_at",
+        *("id", "name", "user", "namespace", "confined", "scopes", "families"),
+        *("created_at", "expires_at", "revoked_at", "last_used_at"),
     )
-    table = Table(box=None)
-    for column in columns:
-        table.add_column(column, no_wrap=column == "id")
-    for key in keys:
-        table.add_row(*(_cell(key[column]) for column in columns))
-    Console().print(table)
+    print_table(columns, [[key[column] for column in columns] for key in keys])
 
 
 @cli.command()
@@ -105,12 +90,6 @@ def _shown(key: Key, user: str) -> dict[str, Any]:
     shown = {name: value for name, value in vars(key).items() if name not in hidden}
     own = {"user": user, "scopes": sorted(key.scopes), "families": sorted(key.families), "confined": key.is_confined}
     return shown | own
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(value)
-    return "yes" if value is True else str(value or "")
 
 
 def _known_families(names: Sequence[str]) -> Sequence[str]:

@@ -16,11 +16,13 @@ from memory_mcp.cli import (
     memories,
     models,
     portal,
+    settings_help,
     stores,
     sync,
     users,
 )
 from memory_mcp.cli.common import report_bad_usage, report_errors
+from memory_mcp.cli.output import end_at_closed_pipe
 
 cli = typer.Typer(
     name="memory-mcp",
@@ -47,14 +49,14 @@ cli.command("doctor")(maintenance.doctor)
 cli.command("export")(maintenance.export)
 cli.command("migrate")(maintenance.migrate)
 cli.command("import", epilog=imports.EXAMPLES)(imports.import_memories)
-cli.command("config", context_settings=config.CONTEXT, add_help_option=False)(config.show)
+cli.command("config", context_settings=settings_help.CONTEXT, add_help_option=False)(config.show)
 cli.command("connect", epilog=connect.EPILOG)(connect.connect)
 
 
 def command_line(arguments: Sequence[str]) -> None:
     """Run one verb. Exit codes: 0 done, 1 refused or failed, 2 bad usage."""
     as_json = "--json" in list(takewhile(lambda argument: argument != "--", arguments))
-    with report_errors(as_json=as_json):
+    with end_at_closed_pipe(), report_errors(as_json=as_json):
         if not as_json:
             cli(args=list(arguments), prog_name="memory-mcp")
         with report_bad_usage():
@@ -75,17 +77,21 @@ def root(
 ) -> None: ...
 
 
-@cli.command(context_settings=config.CONTEXT, add_help_option=False)
+@cli.command(context_settings=settings_help.CONTEXT, add_help_option=False)
 def serve(context: typer.Context) -> None:
     """Serve MCP over stdio, or over HTTP with --transport http."""
-    from memory_mcp.__main__ import serve as serve_now
+    from memory_mcp import __main__ as start
 
-    raise typer.Exit(serve_now(context.args))
+    if settings_help.is_wanted(context.args):
+        settings_help.show("serve", start.DESCRIPTION)
+    raise typer.Exit(start.serve(context.args))
 
 
-@cli.command(context_settings=config.CONTEXT, add_help_option=False)
+@cli.command(context_settings=settings_help.CONTEXT, add_help_option=False)
 def hub(context: typer.Context) -> None:
     """Serve the hub that nodes sync through, with a data directory of its own."""
-    from memory_mcp.__main__ import serve_hub
+    from memory_mcp import __main__ as start
 
-    raise typer.Exit(serve_hub(context.args))
+    if settings_help.is_wanted(context.args):
+        settings_help.show("hub", start.HUB_DESCRIPTION, start.HUB_SETTINGS, start.hub_defaults())
+    raise typer.Exit(start.serve_hub(context.args))

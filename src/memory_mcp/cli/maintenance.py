@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from memory_mcp import settings
 from memory_mcp.app import open_maintenance
@@ -16,12 +16,12 @@ from memory_mcp.cli.common import (
     AsJson,
     DataDir,
     caller_for,
-    print_json,
     report_as_usage_error,
-    show_progress,
+    require_data_dir,
     use_app,
     use_maintenance,
 )
+from memory_mcp.cli.output import console, print_json, show_progress
 from memory_mcp.engines.files.file_tree import LeftOut
 from memory_mcp.errors import AppError
 from memory_mcp.families.maintenance import Finding
@@ -91,6 +91,7 @@ def doctor(
     Exits with 0 if there are no problems or all are repaired, with 1 if problems are left.
     """
     chosen, trouble = _settings(data_dir)
+    require_data_dir(chosen.data_dir)
     with open_maintenance(chosen) as maintenance, show_progress(as_json) as report_progress:
         found = maintenance.doctor.check(repair=repair, report_progress=report_progress)
     found = Diagnosis({"settings": 1, **found.checked}, (*trouble, *found.findings))
@@ -171,14 +172,16 @@ def settings_for_restore(
 
 
 def _show(found: Diagnosis, *, repair: bool) -> None:
-    console = Console()
+    out = console()
     for one in found.findings:
-        console.print(f"[{COLOURS[one.state]}]{one.state:>8}[/] ", end="")
-        console.print(f"{one.check}: {one.place}: {one.message}", markup=False, highlight=False, soft_wrap=True)
+        text = f" {one.check}: {one.place}: {one.message}"
+        out.print(Text.assemble((f"{one.state:>8}", COLOURS[one.state]), text), soft_wrap=True)
     counted = ", ".join(f"{count} {what}" for what, count in found.checked.items())
     typer.echo(f"Checked {counted}.")
     repairable = sum(one.repairable for one in found.problems)
-    if not found.problems:
+    if not found.problems and found.notices:
+        typer.echo(f"No problems, but {len(found.notices)} to note: see above what is missing or was left out.")
+    elif not found.problems:
         typer.echo("No problems found.")
     elif repairable and not repair:
         typer.echo(f"{len(found.problems)} problems; memory-mcp doctor --repair repairs {repairable}.")

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 import typer
 from pydantic import TypeAdapter
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from memory_mcp.caller import Caller
-from memory_mcp.cli.common import AsJson, DataDir, print_json, report_as_usage_error, split_names, use_app
+from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error, split_names, use_app
+from memory_mcp.cli.output import console, print_json
 from memory_mcp.clock import new_id
 from memory_mcp.errors import Invalid
 from memory_mcp.families.notes.addresses import note_uri
@@ -44,15 +44,15 @@ def search(
     if as_json:
         print_json(TypeAdapter(Recalled).dump_python(found, mode="json"))
         return
-    console = Console()
+    out = console()
     for hit in found.hits:
-        _print_hit(console, hit)
+        _print_hit(out, hit)
     if not found.hits:
-        console.print("Nothing matches.")
+        out.print("Nothing matches.")
     if found.notice:
-        Console(stderr=True).print(Text(found.notice))
+        typer.echo(found.notice, err=True)
     for missing in found.incomplete:
-        Console(stderr=True).print(Text(f"{missing.family}: {missing.error}"))
+        typer.echo(f"{missing.family}: {missing.error}", err=True)
 
 
 def add(
@@ -78,7 +78,7 @@ def add(
             raise Invalid(f"{family} needs {' and '.join(missing)}.")
         namespace = new_namespace(namespace)
     names = tuple(split_names(tags))
-    with use_app(data_dir) as (app, caller):
+    with use_app(data_dir, creates=True) as (app, caller):
         if family == "notes":
             note = app.notes.writer.create(caller, Author("ui"), NewNote(content, title, names, namespace=namespace))
             ref = note_uri(note.id)
@@ -119,11 +119,10 @@ def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"data_dir": place, "families": found})
         return
-    table = Table(box=None, show_header=False)
+    out = console()
     for family, counts in found.items():
         text = counts.get("error") or ", ".join(f"{count} {name}" for name, count in counts.items())
-        table.add_row(Text(family, "bold"), Text(text))
-    Console().print(table)
+        out.print(Text.assemble((f"{family:<9}", "bold"), text))
     typer.echo(f"in {place}")
 
 
@@ -140,11 +139,11 @@ def _content(text: str | None) -> str:
     return content
 
 
-def _print_hit(console: Console, hit: RecallHit) -> None:
-    console.print(Text.assemble((hit.title, "bold"), "  ", (f"{hit.score:.2f}, by {hit.why}", "dim")))
-    console.print(Text(f"  {hit.ref}", "cyan"), soft_wrap=True)
+def _print_hit(out: Console, hit: RecallHit) -> None:
+    out.print(Text.assemble((hit.title, "bold"), "  ", (f"{hit.score:.2f}, by {hit.why}", "dim")))
+    out.print(Text(f"  {hit.ref}", "cyan"), soft_wrap=True)
     if hit.snippet != hit.title:
-        console.print(Text(f"  {hit.snippet}"))
+        out.print(Text(f"  {hit.snippet}"))
 
 
 def _session(caller: Caller) -> Session:

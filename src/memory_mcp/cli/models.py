@@ -5,7 +5,8 @@ import typer
 
 from memory_mcp import settings
 from memory_mcp.app import embedding_options
-from memory_mcp.cli.common import AsJson, DataDir, print_json, report_as_usage_error, use_app
+from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error, use_app
+from memory_mcp.cli.output import print_json
 from memory_mcp.embedding import model_files
 
 cli = typer.Typer(help="The built-in model for search by meaning.", no_args_is_help=True)

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from memory_mcp.cli.common import AsJson, DataDir, print_json, use_app
+from memory_mcp.cli.common import AsJson, DataDir, use_app
+from memory_mcp.cli.output import print_json, print_table
 from memory_mcp.engines.chdb import archive
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.portals import address as addresses
@@ -44,16 +42,11 @@ def open_file(
     if as_json:
         print_json({"file": file, "tables": manifest["tables"], "metadata": manifest["metadata"]})
         return
-    table = Table(box=None)
-    table.add_column("table")
-    table.add_column("rows", justify="right")
-    for name, rows in manifest["tables"].items():
-        table.add_row(name, str(rows))
     portal, made, server = (
         manifest["metadata"].get(f"mcp.{name}", "unknown") for name in ("portal.id", "created_at", "server.name")
     )
     typer.echo(f"{portal}, made {made} by {server}; the file is complete.")
-    Console().print(table)
+    print_table(("table", "rows"), list(manifest["tables"].items()), numbers=["rows"])
 
 
 @cli.command("list")
@@ -64,16 +57,11 @@ def list_portals(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"portals": found})
         return
-    table = Table(box=None)
-    for name in ("portal", "name", "tables"):
-        table.add_column(name)
-    for name in ("rows", "bytes"):
-        table.add_column(name, justify="right")
-    for one in found:
-        table.add_row(
-            one["uri"], escape(one["name"]), ", ".join(one["tables"]), f"{one['rows']:,}", f"{one['bytes']:,}"
-        )
-    Console().print(table if found else "There is no portal yet.")
+    if not found:
+        typer.echo("There is no portal yet.")
+        return
+    rows = [[one["uri"], one["name"], one["tables"], f"{one['rows']:,}", f"{one['bytes']:,}"] for one in found]
+    print_table(("portal", "name", "tables", "rows", "bytes"), rows, numbers=["rows", "bytes"])
 
 
 def _summary(folder: PortalFolder) -> dict[str, Any]:

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from memory_mcp.cli.common import AsJson, DataDir, print_json, use_app
+from memory_mcp.cli.common import AsJson, DataDir, use_app
+from memory_mcp.cli.output import print_json, print_table
 from memory_mcp.families.stores.model import Store
 
 cli = typer.Typer(help="Folders of markdown files that agents work in.", no_args_is_help=True)
@@ -23,7 +22,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Register a folder as a store. Nothing in it is changed."""
-    with use_app(data_dir) as (app, caller):
+    with use_app(data_dir, creates=True) as (app, caller):
         store = app.stores.register(caller, name, path.expanduser())
     _report(store, f"{name} is registered: {store.folder}", as_json=as_json)
 
@@ -38,12 +37,7 @@ def list_stores(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     elif not stores:
         typer.echo("There are no stores yet. `memory-mcp stores add NAME PATH` registers a folder.")
     else:
-        table = Table(box=None)
-        for column in stores[0]:
-            table.add_column(column, overflow="fold")
-        for store in stores:
-            table.add_row(*store.values())
-        Console().print(table)
+        print_table(tuple(stores[0]), [list(store.values()) for store in stores])
 
 
 @cli.command()

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from memory_mcp.caller import LOCAL_USER
-from memory_mcp.cli.common import AsJson, DataDir, caller_for, print_json, show_progress, use_app
+from memory_mcp.cli.common import AsJson, DataDir, caller_for, use_app
+from memory_mcp.cli.output import print_json, print_table, show_progress
 from memory_mcp.sync import Sync, SyncState
 from memory_mcp.sync.hub_client import is_plain_http
 
@@ -43,7 +42,7 @@ def link(
     as_json: AsJson = False,
 ) -> None:
     """Set the hub through which this node syncs notes. Nothing is sent until a namespace is enabled."""
-    with _use_sync(data_dir, user) as (sync, who):
+    with _use_sync(data_dir, user, creates=True) as (sync, who):
         made = sync.link(who, url, key, secret=secret or None, encrypt=encrypt)
     if as_json:
         print_json({"url": made.url, "encrypted": bool(made.secret), "secret": made.secret if encrypt else None})
@@ -130,8 +129,8 @@ def now(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = Fal
 
 
 @contextmanager
-def _use_sync(data_dir: Path | None, user: str) -> Iterator[tuple[Sync, str]]:
-    with use_app(data_dir) as (app, local):
+def _use_sync(data_dir: Path | None, user: str, *, creates: bool = False) -> Iterator[tuple[Sync, str]]:
+    with use_app(data_dir, creates=creates) as (app, local):
         yield app.sync, caller_for(app, local, user).user
 
 
@@ -169,20 +168,11 @@ def _show(found: SyncState) -> None:
     if not found.namespaces:
         typer.echo("\nNo namespace is synced yet. Choose one: memory-mcp sync enable NAMESPACE")
         return
-    table = Table(box=None)
-    for column in ("namespace", "enabled", "notes", "to send", "to receive", "refused"):
-        table.add_column(column)
-    for one in found.namespaces:
-        row = (
-            one.namespace,
-            "yes" if one.enabled else "no",
-            one.notes,
-            one.outbox,
-            one.to_pull,
-            "; ".join(one.refused),
-        )
-        table.add_row(*map(str, row))
-    Console().print(table)
+    rows = [
+        (one.namespace, "yes" if one.enabled else "no", one.notes, one.outbox, one.to_pull, "; ".join(one.refused))
+        for one in found.namespaces
+    ]
+    print_table(("namespace", "enabled", "notes", "to send", "to receive", "refused"), rows)
     _show_set_aside(found)
 
 

@@ -4,15 +4,13 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from memory_mcp import settings
 from memory_mcp.access import REQUESTS_A_MINUTE, Plan
 from memory_mcp.access.sign_ins import sign_in_url
 from memory_mcp.app import open_access
 from memory_mcp.caller import LOCAL_USER
-from memory_mcp.cli.common import AsJson, DataDir, print_json, report_as_usage_error, use_access
+from memory_mcp.cli.common import AsJson, DataDir, chosen_settings, use_access
+from memory_mcp.cli.output import print_json, print_table
 
 cli = typer.Typer(help="The users of this server. Each has separate data.", no_args_is_help=True)
 
@@ -27,7 +25,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Add a user. `memory-mcp keys create --user NAME` creates a key for their clients."""
-    with use_access(data_dir) as access:
+    with use_access(data_dir, creates=True) as access:
         user = access.users.add(name, plan)
     if as_json:
         print_json(vars(user))
@@ -43,12 +41,8 @@ def list_users(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"users": users})
         return
-    table = Table(box=None)
-    for column in ("name", "id", "plan", "created_at"):
-        table.add_column(column, no_wrap=True)
-    for user in users:
-        table.add_row(user["name"], user["id"], user["plan"], user["created_at"])
-    Console().print(table)
+    columns = ("name", "id", "plan", "created_at")
+    print_table(columns, [[user[column] for column in columns] for user in users])
 
 
 @cli.command()
@@ -88,8 +82,7 @@ def plan(
 @cli.command()
 def link(name: Name = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Print a link that signs a user in to the web app of the running server, once, within a day."""
-    with report_as_usage_error():
-        chosen = settings.load({"data_dir": data_dir}).settings
+    chosen = chosen_settings(data_dir)
     with open_access(chosen) as access:
         user = access.users.get(name)
         usual = chosen.public_url or f"http://{chosen.url_host}:{chosen.port}"

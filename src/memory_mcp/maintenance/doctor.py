@@ -76,6 +76,8 @@ class Doctor:
 
     def _folder(self, inspection: Inspection) -> Iterator[Finding]:
         inspection.checked["disk"] += 1
+        if not any(file.path.exists() for tenant in self._layout.tenants() for file in self._layout.databases(tenant)):
+            yield Finding("data", ".", "notice", "there are no databases here yet; is this the right data directory?")
         free = shutil.disk_usage(self._layout.data_dir).free
         if free < MIN_FREE_BYTES:
             yield Finding("disk", ".", "problem", f"only {free // 1_000_000} MB are free on this disk")

@@ -73,6 +73,11 @@ class Diagnosis:
     def problems(self) -> list[Finding]:
         return [one for one in self.findings if one.state == "problem"]
 
+    @property
+    def notices(self) -> list[Finding]:
+        """Things that work as they are, but not fully: a model that is not installed, a folder that is left out."""
+        return [one for one in self.findings if one.state == "notice"]
+
 
 @dataclass(frozen=True)
 class ExportResult:

@@ -40,6 +40,13 @@ def is_at(folder: Path) -> bool:
     return is_data_directory(FolderEntry(None, folder, ""))
 
 
+def is_usable(folder: Path) -> bool:
+    """Whether a folder is a data directory, or exists and may become one: it holds no other files."""
+    with suppress(OSError):
+        return is_at(folder) or not _holds_other_files(folder)
+    return False
+
+
 def find_below(folder: Path) -> Path | None:
     """A data directory below a folder, where a store would look: not in hidden folders, nor behind symlinks."""
     for here, names, _ in os.walk(folder):

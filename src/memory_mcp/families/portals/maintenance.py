@@ -9,6 +9,7 @@ from memory_mcp import DISTRIBUTION
 from memory_mcp.access import folder_of
 from memory_mcp.changes import Changes
 from memory_mcp.engines.chdb import client as engine
+from memory_mcp.engines.chdb import sandbox
 from memory_mcp.engines.files.atomic_write import UNFINISHED
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families.maintenance import (
@@ -74,10 +75,14 @@ def _check(inspection: Inspection) -> Iterator[Finding]:
         for tenant in inspection.tenants
         for portal in PortalFolders(tenant.folder).all()
     ]
-    if not found:
-        return
     if not engine.is_installed():
-        yield Finding("portal", PORTALS, "problem", f"chDB is not installed: pip install '{DISTRIBUTION}[portals]'")
+        missing = f"chDB is not installed: pip install '{DISTRIBUTION}[portals]'"
+        yield Finding("portal", PORTALS, "problem" if found else "notice", missing)
+        return
+    if lacks := sandbox.missing():
+        message = f"this system lacks {' and '.join(lacks)}: engines are confined by their SQL policy and role alone"
+        yield Finding("portal", PORTALS, "notice", message)
+    if not found:
         return
     folders = partial(folder_of, inspection.settings.data_dir)
     with (

@@ -1,0 +1,123 @@
+"""What verbs print: tables that fit the terminal, JSON, progress, and the end of a pipe."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.measure import Measurement
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from memory_mcp.progress import ReportProgress, report_nothing
+
+
+def console() -> Console:
+    """For stdout. Only a terminal has lines of a certain width: text for a pipe or a file is not broken into lines."""
+    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], numbers: Collection[str] = ()) -> None:
+    """Print rows as a table, or each as a block of lines if the terminal is too narrow. No value is ever cut.
+
+    The columns in `numbers` are aligned to the right."""
+    out = console()
+    cells = [[_cell(value) for value in row] for row in rows]
+    table = Table(box=None)
+    for column in columns:
+        table.add_column(column, no_wrap=True, justify="right" if column in numbers else "left")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    options = out.options.update(max_width=sys.maxsize)
+    width = Measurement.get(out, options, table).maximum
+    if not out.is_terminal:
+        out.width = width
+    if width <= out.width:
+        out.print(table)
+    else:
+        _print_blocks(out, columns, cells)
+
+
+def _print_blocks(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    width = max(map(len, columns))
+    for number, row in enumerate(rows):
+        if number:
+            out.print()
+        for column, value in zip(columns, row, strict=True):
+            if value:
+                out.print(Text.assemble((f"{column:<{width}}  ", "bold"), value), soft_wrap=True)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return "" if value is None else str(value)
+
+
+def print_error(code: str, message: str, hint: str = "", *, as_json: bool) -> None:
+    """Write an error to stderr, in one line or as JSON."""
+    if as_json:
+        error = {"error": code, "message": message} | ({"hint": hint} if hint else {})
+        sys.stderr.write(json.dumps(error, ensure_ascii=False) + "\n")
+    else:
+        sys.stderr.write(f"memory-mcp: {message} {hint}".rstrip() + "\n")
+
+
+@contextmanager
+def end_at_closed_pipe() -> Iterator[None]:
+    """End as other programs do when the reader of stdout, such as `head`, is gone: by SIGPIPE, without a message.
+
+    Typer and Rich turn the error into exit status 1."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _end_by_signal()
+    except SystemExit as ending:
+        if isinstance(ending.__context__, BrokenPipeError):
+            _end_by_signal()
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _end_by_signal()
+        raise
+
+
+def _end_by_signal() -> NoReturn:
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]  # None: ValueError
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGPIPE)
+    sys.exit(0)
+
+
+@contextmanager
+def show_progress(as_json: bool) -> Iterator[ReportProgress]:
+    """Show a bar for each kind of work, on a terminal."""
+    err = Console(stderr=True)
+    if as_json or not err.is_terminal:
+        yield report_nothing
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def report_progress(what: str, done: int, total: int | None) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=total)
+            progress.update(tasks[what], completed=done, total=total)
+
+        yield report_progress

@@ -1,0 +1,154 @@
+"""Output for terminals, pipes and programs."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests import processes
+from tests.processes import COMMAND, Process, environment
+from tests.terminal import Terminal
+
+
+def run(*arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
+    return processes.run(*arguments, env=environment(MEMORY_MCP_EMBEDDER="none", **env))
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A data directory with a key, and the key."""
+    made = run("keys", "create", "--name", "laptop of Zoë", "--namespace", "work", "--data-dir", tmp_path, "--json")
+    return tmp_path, json.loads(made.stdout)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 400])
+def test_a_narrow_terminal_cuts_no_value(keyed: tuple[Path, dict[str, str]], columns: int) -> None:
+    data_dir, key = keyed
+    code, shown = Terminal("keys", "list", "--data-dir", data_dir, columns=columns, env={"NO_COLOR": "1"}).finish()
+    assert code == 0
+    for value in (key["id"], "laptop of Zoë", "work", "delete_memory, manage_links", key["created_at"]):
+        assert value in shown
+    assert "…" not in shown
+    is_table = any(key["id"] in line and "laptop of Zoë" in line for line in shown.splitlines())
+    assert is_table is (columns == 400)
+
+
+def test_a_pipe_gets_one_line_for_each_key(keyed: tuple[Path, dict[str, str]]) -> None:
+    data_dir, key = keyed
+    _, line = run("keys", "list", "--data-dir", data_dir).stdout.splitlines()
+    assert line.split()[0] == key["id"]
+    assert key["created_at"] in line
+
+
+def test_no_color_is_heeded(keyed: tuple[Path, dict[str, str]]) -> None:
+    data_dir, _ = keyed
+    for arguments in (["keys", "list"], ["doctor"], ["stats"], ["keys", "list", "--help"]):
+        place = [] if "--help" in arguments else ["--data-dir", data_dir]
+        _, shown = Terminal(*arguments, *place, env={"NO_COLOR": "1"}).finish()
+        assert not [code for code in ("\x1b[3", "\x1b[9") if code in shown], arguments
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["keys", "list"], ["keys", "list", "--json"], ["config"], ["stats"], ["--help"], ["serve", "--help"]],
+)
+def test_a_reader_that_leaves_is_no_error(keyed: tuple[Path, dict[str, str]], arguments: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    env = environment(MEMORY_MCP_EMBEDDER="none", MEMORY_MCP_DATA_DIR=str(keyed[0]))
+    with os.fdopen(writing, "wb") as gone, Process(arguments, stdout=gone, stderr=subprocess.PIPE, env=env) as left:
+        assert left.stderr is not None
+        assert left.stderr.read() == ""
+    assert left.returncode == -signal.SIGPIPE
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["search", "x"],
+        ["show", "memory://vault/x"],
+        ["stats"],
+        ["keys", "list"],
+        ["keys", "revoke", "x"],
+        ["users", "list"],
+        ["users", "link"],
+        ["stores", "list"],
+        ["portal", "list"],
+        ["graph", "export", "x"],
+        ["graph", "picture", "x"],
+        ["sync", "status"],
+        ["models", "status"],
+        ["doctor"],
+        ["migrate"],
+        ["backup", "never.zip"],
+        ["export", "never"],
+    ],
+)
+def test_a_misspelt_data_directory_is_not_created(tmp_path: Path, arguments: list[str]) -> None:
+    missing = tmp_path / "typo"
+    done = processes.run(*arguments, "--data-dir", missing, "--json", cwd=tmp_path, env=environment())
+    assert (done.returncode, done.stdout) == (1, "")
+    error = json.loads(done.stderr)
+    assert error["error"] == "not_found"
+    assert str(missing) in error["message"]
+    assert "--data-dir" in error["hint"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_other_files_does_not_become_a_data_directory(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("Dear Zoë")
+    done = run("search", "x", "--data-dir", tmp_path)
+    assert done.returncode == 1
+    assert "is no data directory" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_serve_and_hub_have_the_same_help_as_the_rest(tmp_path: Path) -> None:
+    wide = {"COLUMNS": "200", "TERMINAL_WIDTH": "200"}
+    serve, hub, keys = (run(*verb, "--help", **wide).stdout for verb in (["serve"], ["hub"], ["keys", "create"]))
+    for text in (serve, hub, keys):
+        assert "╭─ Options ─" in text
+    assert "stdio|http" in serve
+    assert "[default: 8765]" in serve
+    assert "[default: 8766]" in hub
+    assert "memory-mcp-hub" in hub
+    assert run("--transport", "http", "-h", **wide).stdout == serve
+    assert "--json" in run("config", "--help", **wide).stdout
+
+
+def test_an_unknown_setting_names_the_nearest(tmp_path: Path) -> None:
+    done = run("serve", "--prot", "1", "--data-dir", tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "memory-mcp: '--prot' is no option of this command. Did you mean '--port'? "
+        "`memory-mcp serve --help` lists the options.\n"
+    )
+    refused = run("config", "--bogus", "--json")
+    assert (refused.returncode, json.loads(refused.stderr)["error"]) == (2, "invalid")
+
+
+def test_alone_at_a_terminal_it_says_what_to_type(tmp_path: Path) -> None:
+    code, shown = Terminal(env={"MEMORY_MCP_DATA_DIR": str(tmp_path / "none")}).finish()
+    assert code == 0
+    for verb in ("connect", "open", "add", "search", "list", "--help"):
+        assert f"memory-mcp {verb}" in shown
+    assert not list(tmp_path.iterdir())
+
+
+def test_serve_at_a_terminal_says_that_it_waits(tmp_path: Path) -> None:
+    terminal = Terminal("serve", "--data-dir", tmp_path)
+    terminal.read_until("memory-mcp connect")
+    terminal.process.terminate()
+    terminal.finish()
+
+
+def test_alone_without_a_terminal_it_serves(tmp_path: Path) -> None:
+    request = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    env = environment(MEMORY_MCP_DATA_DIR=str(tmp_path), MEMORY_MCP_EMBEDDER="none")
+    done = subprocess.run(
+        COMMAND, input=json.dumps(request) + "\n", capture_output=True, text=True, env=env, check=True
+    )
+    assert json.loads(done.stdout)["id"] == 1
