@@ -4,10 +4,11 @@ import fcntl
 import os
 import select
 import struct
+import subprocess
 import termios
 from collections.abc import Mapping
 
-from tests.processes import Process, environment
+from tests.processes import COMMAND, environment
 
 ANSWER_TIMEOUT_S = 60.0
 
@@ -19,7 +20,9 @@ class Terminal:
         self._fd, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         own = {"TERM": "xterm-256color", "MEMORY_MCP_EMBEDDER": "none", **(env or {})}
-        self.process = Process(arguments, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**own))
+        command = [*COMMAND, *map(str, arguments)]  # a fresh process: Rich looks for the terminal when it is imported
+        kept = {name: value for name, value in environment(**own).items() if name not in ("COLUMNS", "LINES")}
+        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=kept)
         os.close(theirs)
         self.shown = ""
 

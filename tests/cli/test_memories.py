@@ -162,7 +162,7 @@ def test_search_prints_notices(here: Path, capsys: pytest.CaptureFixture[str], m
 def test_stats_say_plainly_why_a_family_cannot_be_counted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "stores.yaml").write_text("- [", encoding="utf-8")
     assert not left_with("stats")
-    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith(" stores ")]
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("stores ")]
     assert "stores.yaml" in line
     assert not line.rstrip().endswith(" error")
 

@@ -34,7 +34,7 @@ def served(arguments: list[str]) -> settings.Settings:
     """What `memory-mcp` makes of these arguments. Ends the test if it would not take them."""
     assert arguments[0] == "serve"
     flags = settings.parser("memory-mcp serve").parse(arguments[1:])
-    return settings.load(vars(flags), environ={}).settings
+    return settings.load(flags, environ={}).settings
 
 
 def test_the_unit_starts_a_server_that_believes_its_proxy() -> None:

@@ -12,8 +12,10 @@ from memory_mcp import settings
 from memory_mcp.app import Access, App, Maintenance, open_access, open_app, open_maintenance
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.cli.output import print_error
+from memory_mcp.clock import new_id
 from memory_mcp.engines.files import data_directory
 from memory_mcp.errors import AppError, Invalid, NotFound
+from memory_mcp.sessions import Connection, Session
 
 DataDir = Annotated[
     Path | None,
@@ -102,6 +104,10 @@ def use_maintenance(data_dir: Path | None) -> Iterator[Maintenance]:
 def caller_for(app: App, local: Caller, user: str) -> Caller:
     """A user by name, as a caller with all scopes. Raises NotFound."""
     return Caller(app.access.users.get(user).id, ALL_SCOPES, local.families)
+
+
+def new_session(caller: Caller) -> Session:
+    return Session(new_id(), Connection(caller.user, new_id()))
 
 
 def split_names(text: str) -> list[str]:

@@ -9,6 +9,7 @@ from memory_mcp import __version__
 from memory_mcp.cli import (
     config,
     connect,
+    editing,
     graph,
     imports,
     keys,
@@ -36,6 +37,9 @@ cli.command()(memories.search)
 cli.command()(memories.add)
 cli.command()(memories.show)
 cli.command()(memories.stats)
+cli.command("list")(editing.list_memories)
+cli.command()(editing.edit)
+cli.command()(editing.rm)
 cli.add_typer(users.cli, name="users")
 cli.add_typer(keys.cli, name="keys")
 cli.add_typer(models.cli, name="models")

@@ -8,10 +8,8 @@ from pydantic import TypeAdapter
 from rich.console import Console
 from rich.text import Text
 
-from memory_mcp.caller import Caller
-from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error, split_names, use_app
+from memory_mcp.cli.common import AsJson, DataDir, new_session, report_as_usage_error, split_names, use_app
 from memory_mcp.cli.output import console, print_json
-from memory_mcp.clock import new_id
 from memory_mcp.errors import Invalid
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Author, NewNote
@@ -21,7 +19,6 @@ from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.stores.model import Metadata, ref_of
 from memory_mcp.families.vault.model import NewMemory, uri_of
 from memory_mcp.names import new_namespace
-from memory_mcp.sessions import Connection, Session
 
 Tags = Annotated[str, typer.Option(help="Comma-separated.", show_default=False)]
 
@@ -40,7 +37,7 @@ def search(
     """
     question = RecallQuery(query, tuple(split_names(families)), tuple(split_names(tags)), limit)
     with use_app(data_dir) as (app, caller), report_as_usage_error():  # it refuses only bad queries
-        found = app.recall.recall(caller, _session(caller), question)
+        found = app.recall.recall(caller, new_session(caller), question)
     if as_json:
         print_json(TypeAdapter(Recalled).dump_python(found, mode="json"))
         return
@@ -83,7 +80,7 @@ def add(
             note = app.notes.writer.create(caller, Author("ui"), NewNote(content, title, names, namespace=namespace))
             ref = note_uri(note.id)
         elif family == "vault":
-            app.vault.commit(caller, _session(caller), NewMemory("vault", str(key), content, names))
+            app.vault.commit(caller, new_session(caller), NewMemory("vault", str(key), content, names))
             ref = uri_of(str(key))
         else:
             app.stores.add(caller, str(store), str(path), content, Metadata(tags=list(names)))
@@ -104,7 +101,7 @@ def show(
     Example: memory-mcp show memory://vault/deploy-steps
     """
     with use_app(data_dir) as (app, caller):
-        _, opened = open_reference(app.opened, caller, _session(caller), ref)
+        _, opened = open_reference(app.opened, caller, new_session(caller), ref)
     if as_json:
         print_json(opened.details)
     else:
@@ -144,7 +141,3 @@ def _print_hit(out: Console, hit: RecallHit) -> None:
     out.print(Text(f"  {hit.ref}", "cyan"), soft_wrap=True)
     if hit.snippet != hit.title:
         out.print(Text(f"  {hit.snippet}"))
-
-
-def _session(caller: Caller) -> Session:
-    return Session(new_id(), Connection(caller.user, new_id()))

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from memory_mcp.errors import Conflict, NotFound
+
 if TYPE_CHECKING:
     from memory_mcp.families.family import Call
 
@@ -29,6 +31,26 @@ class Opened:
     updated_at: str | None = None
 
 
+Keep = Callable[[Any], None]
+"""Called with a copy of a thing, as JSON, just before it is deleted. The thing stays if this fails."""
+
+
+@dataclass(frozen=True)
+class Editing(Generic[Ops]):
+    """How a person edits and deletes one thing that a reference names. References are as the family writes them."""
+
+    is_one: Callable[[str], bool]  # False for a list, such as a namespace
+    suffix: str  # of a file with the text to edit
+    write: Callable[[Call[Ops], str, str, str], None]
+    """Replace the text of a reference: the text before, then the new one. Raises Conflict with the code `changed` if
+    the text is another by now."""
+    delete: Callable[[Call[Ops], str, Keep | None], None]  # None: no copy is wanted, it is deleted for good
+    restore: Callable[[Call[Ops], str, Any], str | None]
+    """Bring a deleted thing back from its copy; None if there is no copy. Returns what could not be restored. Raises
+    Conflict if something else is there by now, and NotFound if it is impossible without a copy."""
+    text: Callable[[Call[Ops], str], str] | None = None  # to edit; None: the content
+
+
 @dataclass(frozen=True)
 class References(Generic[Ops]):
     """The references of one family."""
@@ -39,6 +61,7 @@ class References(Generic[Ops]):
     tool: str | None = None  # the family's own tool that reads one thing
     is_bare: Callable[[str], bool] = lambda text: False  # whether a text without a prefix is one, such as an id
     all_groups: str | None = None  # the reference of the list of all its groups
+    editing: Editing[Ops] | None = None  # None: its things cannot be edited as a text
 
     def includes(self, text: str) -> bool:
         return text.startswith(self.prefixes) or self.is_bare(text)
@@ -69,6 +92,14 @@ class GroupSize:
     last_write: str | None = None  # ISO 8601
     ref: str = ""  # which opens it
     tables: Mapping[str, int] = field(default_factory=dict)  # of a portal: the rows of each
+
+
+def no_copy(ref: str) -> NotFound:
+    return NotFound(f"There is no copy of {ref} to restore.", ref=ref)
+
+
+def changed(what: str) -> Conflict:
+    return Conflict(f"{what} was changed meanwhile.", code="changed")
 
 
 def text_of_list(heading: str, lines: Iterable[str], following: str | None = None) -> str:

@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from pydantic import Field
 
@@ -57,13 +57,22 @@ class GraphView:
     total: int  # number of all entities
 
 
+PREFIX = "graph:"  # of references
+
+
 def ref_of(project: str, entity: str) -> str:
     """How one search over everything names an entity: `memory-mcp show` opens it."""
     return f"{project_ref(project)}/{quote(entity, safe='')}"
 
 
 def project_ref(name: str) -> str:
-    return f"graph:{quote(name, safe='')}"
+    return f"{PREFIX}{quote(name, safe='')}"
+
+
+def split_ref(ref: str) -> tuple[str, str]:
+    """The names of the project and the entity; that of the entity is empty for a project."""
+    project, _, name = ref.removeprefix(PREFIX).partition("/")
+    return unquote(project), unquote(name)
 
 
 # Answers are sent as they are: their fields are the specification's.

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -33,7 +33,7 @@ from memory_mcp.families.graph.model import (
     ref_of,
 )
 from memory_mcp.families.graph.projects import ProjectOperations, check_name, existing
-from memory_mcp.families.references import GroupSize
+from memory_mcp.families.references import GroupSize, changed
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.search import fts_query, word_search
 from memory_mcp.search.text_facts import TextFacts
@@ -179,13 +179,31 @@ class Graph(ProjectOperations):
     def entity(self, caller: Caller, project: str, name: str) -> tuple[Entity, list[Relation]]:
         """One entity with all its observations and relations. Raises NotFound."""
         with self._reading(caller, None, project) as tx:
-            ids = list(storage.ids_of(tx, [name]).values())
-            for entity in storage.entities(tx, ids):
-                whole = replace(entity, observations=list(storage.observations(tx, entity.id)))
-                return whole, list(storage.relations_touching(tx, ids, 0, -1))
-        raise NotFound(
-            f"The project {project!r} has no entity called {name!r}.", hint="search_nodes finds what it has."
-        )
+            return _whole(tx, project, name)
+
+    def revise_entity(
+        self, caller: Caller, project: str, name: str, was: Sequence[str], observations: Sequence[str]
+    ) -> None:
+        """Give an entity these observations. Raises Conflict with the code `changed` if it has others than `was`."""
+        with self._writing(caller, None, project) as tx:
+            entity, _ = _whole(tx, project, name)
+            if entity.observations != list(was):
+                raise changed(f"The entity {name!r}")
+            removed = [content for content in was if content not in observations]
+            storage.delete_observations(tx, entity.id, Facts(name, tuple(removed)))
+            for content in observations:
+                storage.add_observation(tx, entity.id, name, content)
+            storage.touch(tx, [entity.id])
+            storage.clear_changes(tx)
+
+    def delete_entity(
+        self, caller: Caller, project: str, name: str, keep: Callable[[Entity, list[Relation]], None]
+    ) -> None:
+        """Delete an entity. `keep` gets it first, with its relations, in the same transaction."""
+        with self._writing(caller, None, project) as tx:
+            entity, relations = _whole(tx, project, name)
+            keep(entity, relations)
+            storage.delete_entities(tx, [entity.id])
 
     def _active(self, caller: Caller) -> list[Project]:
         with self._folder(caller.user).registry.read() as tx:
@@ -323,6 +341,15 @@ class Graph(ProjectOperations):
 
 def _reading_indexed(db: Database) -> AbstractContextManager[Read]:
     return read_indexed(db, storage.has_changes, storage.index_changes)
+
+
+def _whole(tx: Read, project: str, name: str) -> tuple[Entity, list[Relation]]:
+    """An entity with all its observations and relations. Raises NotFound."""
+    ids = list(storage.ids_of(tx, [name]).values())
+    for entity in storage.entities(tx, ids):
+        whole = replace(entity, observations=list(storage.observations(tx, entity.id)))
+        return whole, list(storage.relations_touching(tx, ids, 0, -1))
+    raise NotFound(f"The project {project!r} has no entity called {name!r}.", hint="search_nodes finds what it has.")
 
 
 def _not_stored(tx: Read, skipped: Sequence[NewEntity]) -> list[NotStored]:

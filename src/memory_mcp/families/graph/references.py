@@ -1,36 +1,28 @@
 """References of graphs: graph:PROJECT/ENTITY and graph:PROJECT."""
 
 from dataclasses import asdict
-from urllib.parse import unquote
 
 from pydantic import TypeAdapter
 
 from memory_mcp.families.family import Call
-from memory_mcp.families.graph.model import Entity, Nodes, Relation, project_ref, ref_of
+from memory_mcp.families.graph.editing import EDITING
+from memory_mcp.families.graph.model import PREFIX, Entity, Nodes, Relation, project_ref, ref_of, split_ref
 from memory_mcp.families.graph.operations import Graph
 from memory_mcp.families.references import Named, Opened, References, TakesReference, text_of_list
 
-PREFIX = "graph:"
-
 
 def _open(call: Call[Graph], ref: str) -> Opened:
-    project, name = split(ref)
+    project, name = split_ref(ref)
     return _entity(call, project, name) if name else _project(call, project)
 
 
-def split(ref: str) -> tuple[str, str]:
-    """The names of the project and the entity; that of the entity is empty for a project."""
-    project, _, name = ref.removeprefix(PREFIX).partition("/")
-    return unquote(project), unquote(name)
-
-
 def _named_entity(text: str) -> Named | None:
-    project, name = split(text)
+    project, name = split_ref(text)
     return Named(name, {"project": project}) if text.startswith(PREFIX) and name else None
 
 
 def _named_project(text: str) -> Named | None:
-    project, name = split(text)
+    project, name = split_ref(text)
     return Named(project) if text.startswith(PREFIX) and not name else None
 
 
@@ -60,4 +52,6 @@ def _project(call: Call[Graph], name: str) -> Opened:
     return Opened(project_ref(name), name, text, asdict(project), project.created_at, updated_at)
 
 
-REFERENCES = References[Graph]("graph:PROJECT/ENTITY", (PREFIX,), _open, tool="open_nodes", all_groups=PREFIX)
+REFERENCES = References[Graph](
+    "graph:PROJECT/ENTITY", (PREFIX,), _open, tool="open_nodes", all_groups=PREFIX, editing=EDITING
+)

@@ -6,6 +6,7 @@ from memory_mcp.engines.sqlite.database_kind import is_id
 from memory_mcp.families.family import Call, Document, decoded
 from memory_mcp.families.notes import resources
 from memory_mcp.families.notes.addresses import note_uri
+from memory_mcp.families.notes.editing import EDITING
 from memory_mcp.families.notes.operations import Notes
 from memory_mcp.families.references import Named, Opened, References, TakesReference, text_of_list
 
@@ -47,4 +48,5 @@ REFERENCES = References[Notes](
     tool="memory_get",
     is_bare=is_id,
     all_groups=resources.NAMESPACE,
+    editing=EDITING,
 )

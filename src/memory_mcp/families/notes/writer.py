@@ -12,6 +12,7 @@ from memory_mcp.families.notes.change_events import NoteEvents
 from memory_mcp.families.notes.model import Author, Deleted, Filter, Linked, NewNote, Note, Revision, Unlinked
 from memory_mcp.families.notes.storage import index, links, lists, notes
 from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.references import changed
 from memory_mcp.search_index import IndexFile, IndexFiles
 
 MAX_DUPLICATES_SHOWN = 10  # ids of similar notes in the answer to a write
@@ -52,8 +53,10 @@ class NoteWriter:
         )
         return [stored for stored, _ in inserted]
 
-    def update(self, caller: Caller, author: Author, id_: str, revision: Revision) -> Note:
-        """Change a note and store its former version. Fields that are not named stay; system tags always stay."""
+    def update(self, caller: Caller, author: Author, id_: str, revision: Revision, *, was: str | None = None) -> Note:
+        """Change a note and store its former version. Fields that are not named stay; system tags always stay.
+
+        Raises Conflict with the code `changed` if `was` is given and the content is another by now."""
         if revision.content is not None:
             transactions.check_text(revision.content)
         if revision.namespace is not None:
@@ -66,6 +69,8 @@ class NoteWriter:
             marks = markdown.marks(seen.content if revision.content is None else revision.content)
             with file.db.write() as tx:
                 former = transactions.existing(tx, id_, caller.confined_to)
+                if was is not None and former.note.content != was:
+                    raise changed("The note")
                 if former.note.version == seen.version or revision.content is not None:
                     update = transactions.update(tx, caller, author, former, revision, marks)
                     break

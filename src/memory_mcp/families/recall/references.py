@@ -6,7 +6,7 @@ from typing import Any
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import NotFound
 from memory_mcp.families.family import Call, OpenFamily
-from memory_mcp.families.references import Opened, text_of_list
+from memory_mcp.families.references import Opened, References, text_of_list
 from memory_mcp.sessions import Session
 
 
@@ -14,14 +14,22 @@ def open_reference(
     families: Mapping[str, OpenFamily[Any]], caller: Caller, session: Session, ref: str
 ) -> tuple[str, Opened]:
     """The referenced thing, after the name of its family. Raises NotFound."""
+    one, references = family_of(families, caller, ref)
+    if ref == references.all_groups:
+        return one.family.name, _all_groups(one, caller, ref)
+    return one.family.name, references.open(Call(one.operations, caller, session), ref)
+
+
+def family_of(
+    families: Mapping[str, OpenFamily[Any]], caller: Caller, ref: str
+) -> tuple[OpenFamily[Any], References[Any]]:
+    """The family of a reference. Raises NotFound if it looks like none."""
     caller.require(Scope.READ)
     visible = {name: one for name, one in families.items() if name in caller.families and one.family.references}
-    for name, one in visible.items():
+    for one in visible.values():
         references = one.family.references
-        if references and ref == references.all_groups:
-            return name, _all_groups(one, caller, ref)
-        if references and references.includes(ref):
-            return name, references.open(Call(one.operations, caller, session), ref)
+        if references and (ref == references.all_groups or references.includes(ref)):
+            return one, references
     raise NotFound(
         f"Nothing has the reference {ref!r}.",
         hint=f"recall_memories gives references such as {_forms(visible)}.",

@@ -5,7 +5,7 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from memory_mcp.clock import instant, short_stamp
 from memory_mcp.families.family import Notice
@@ -28,9 +28,18 @@ class IncomingFile:
     is_foreign: bool  # another program's, UTF-8: its name must work on every system, and its text states its age
 
 
+PREFIX = "stores:"  # of references
+
+
 def ref_of(store: str, path: str) -> str:
     """How one search over everything names a memory: `memory-mcp show` opens it."""
-    return f"stores:{store}/{quote(path)}"
+    return f"{PREFIX}{store}/{quote(path)}"
+
+
+def split_ref(ref: str) -> tuple[str, str]:
+    """The store and the path of a reference; the path is empty for a store."""
+    store, _, path = ref.removeprefix(PREFIX).partition("/")
+    return unquote(store), unquote(path)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -171,10 +171,16 @@ class Stores(StoreListings):
             raise Conflict("This file is not UTF-8. Save it as UTF-8 first.", field="path")
         return frontmatter.rewritten(file, {"updated_at": short_stamp(self._clock()), **values}, content)
 
-    def remove(self, caller: Caller, store: str, path: str) -> Removed:
+    def remove(
+        self, caller: Caller, store: str, path: str, keep: Callable[[bytes, int], None] | None = None
+    ) -> Removed:
+        """`keep` gets the whole file and its time of change, in nanoseconds since 1970, before it is removed."""
         folder = self._access.open(caller, store)
         parts = folder.find(paths.parsed(path))
         with folder.lock():
+            if keep:
+                content, (changed_ns, *_) = folder.read_bytes(parts)
+                keep(content, changed_ns)
             folder.remove(parts)
             self._indexes.update(caller, folder, parts[:-1])
         return Removed(store, "/".join(parts), removed=True)
@@ -204,11 +210,15 @@ class Stores(StoreListings):
             return False
         return True
 
-    def restore_file(self, caller: Caller, store: str, path: str, content: bytes, changed_ns: int) -> None:
-        """Write a file that was removed as it was. Raises Conflict if one is there by now."""
+    def restore_file(
+        self, caller: Caller, store: str, path: str, content: bytes, changed_ns: int, *, any_name: bool = False
+    ) -> None:
+        """Write a file that was removed as it was. Raises Conflict if one is there by now. `any_name`: its name may be
+        one that only other programs give."""
         folder = self._access.open(caller, store)
         parts = paths.parsed(path)
-        paths.check_new(parts)
+        if not any_name:
+            paths.check_new(parts)
         with folder.lock():
             if not folder.add_file((*parts[:-1], parts[-1] + SUFFIX), content, changed_ns):
                 raise taken(parts, "path")

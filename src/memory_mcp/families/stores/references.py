@@ -1,19 +1,17 @@
 """References of stores: stores:STORE/PATH, of a memory or a category, and stores:STORE."""
 
 from dataclasses import asdict
-from urllib.parse import unquote
 
 from memory_mcp.errors import NotFound
 from memory_mcp.families.family import Call
 from memory_mcp.families.references import Named, Opened, References, TakesReference, text_of_list
-from memory_mcp.families.stores.model import Category, ref_of
+from memory_mcp.families.stores.editing import EDITING
+from memory_mcp.families.stores.model import PREFIX, Category, ref_of, split_ref
 from memory_mcp.families.stores.operations import Stores
-
-PREFIX = "stores:"
 
 
 def _open(call: Call[Stores], ref: str) -> Opened:
-    store, path = split(ref)
+    store, path = split_ref(ref)
     if not path:
         return _category(call, store, None)
     try:
@@ -25,19 +23,13 @@ def _open(call: Call[Stores], ref: str) -> Opened:
             raise missing from None
 
 
-def split(ref: str) -> tuple[str, str]:
-    """The store and the path of a reference; the path is empty for a store."""
-    store, _, path = ref.removeprefix(PREFIX).partition("/")
-    return unquote(store), unquote(path)
-
-
 def _named_path(text: str) -> Named | None:
-    store, path = split(text)
+    store, path = split_ref(text)
     return Named(path, {"store": store}) if text.startswith(PREFIX) and path else None
 
 
 def _named_store(text: str) -> Named | None:
-    store, path = split(text)
+    store, path = split_ref(text)
     return Named(store) if text.startswith(PREFIX) and not path else None
 
 
@@ -67,4 +59,6 @@ def _text(store: str, path: str | None, found: Category) -> str:
     return f"{text}\n{found.notice}" if found.notice else text
 
 
-REFERENCES = References[Stores]("stores:STORE/PATH", (PREFIX,), _open, tool="get_memory", all_groups=PREFIX)
+REFERENCES = References[Stores](
+    "stores:STORE/PATH", (PREFIX,), _open, tool="get_memory", all_groups=PREFIX, editing=EDITING
+)

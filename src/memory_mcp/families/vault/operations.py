@@ -1,7 +1,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from memory_mcp.access import Tenants
@@ -12,7 +12,7 @@ from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.engines.sqlite.pending_index import read_indexed
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
-from memory_mcp.families.references import GroupSize
+from memory_mcp.families.references import GroupSize, Keep, changed
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.families.vault import storage
 from memory_mcp.families.vault.model import (
@@ -124,6 +124,25 @@ class Vault:
             if keys:
                 self._publish(caller, session, place, keys, list_changed=True)
         return Pruned(sum(map(len, pruned.values())))
+
+    def revise(self, caller: Caller, session: Session, key: str, was: str, content: str) -> None:
+        """Replace the content of a memory, which loses its vector. Raises Conflict with the code `changed` if the
+        content is another than `was` by now."""
+        with self._tenants.database(caller.user).write() as tx:
+            memory, _ = _existing(tx, key)
+            if memory.content != was:
+                raise changed("The memory")
+            storage.upsert(tx, session.id, NewMemory("vault", key, content, tuple(memory.tags)))
+        self._publish(caller, session, "vault", [key], list_changed=False)
+
+    def delete(self, caller: Caller, session: Session, key: str, keep: Keep | None) -> None:
+        """Delete one memory. `keep` gets a copy of it first, in the same transaction."""
+        with self._tenants.database(caller.user).write() as tx:
+            memory, vector = _existing(tx, key)
+            if keep:
+                keep({**asdict(memory), "embedding": list(storage.unpacked(vector)) if vector else None})
+            storage.prune(tx, "vault", session.id, PruneFilter("vault", key))
+        self._publish(caller, session, "vault", [key], list_changed=True)
 
     def get(self, caller: Caller, key: str) -> Memory:
         with self._reading(caller.user) as tx:
@@ -269,6 +288,13 @@ class Vault:
             for id_, (cosine, _) in found.items()
             if cosine > 0 or id_ in lexical
         }
+
+
+def _existing(tx: Read, key: str) -> tuple[Memory, bytes | None]:
+    found = storage.get_with_vector(tx, key)
+    if found is None:
+        raise NotFound("The vault has no memory under this key.", hint="search_memories finds what it has.")
+    return found
 
 
 def _fits_float32(vector: tuple[float, ...]) -> bool:

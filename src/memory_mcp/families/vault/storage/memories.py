@@ -160,6 +160,14 @@ def get(tx: Read, key: str) -> Memory | None:
     return _memory("vault", *rows[0]) if rows else None
 
 
+def get_with_vector(tx: Read, key: str) -> tuple[Memory, bytes | None] | None:
+    rows = tx.all(
+        "SELECT key, content, tags, created_at, updated_at, embedding FROM vault_memories WHERE key = :key",
+        {"key": key},
+    )
+    return next(((_memory("vault", *fields), vector) for *fields, vector in rows), None)
+
+
 def last_written(tx: Read, limit: int) -> list[tuple[str, str]]:
     """(key, when) of the memories last written for good."""
     return tx.all(

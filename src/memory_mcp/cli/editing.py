@@ -1,0 +1,261 @@
+"""memory-mcp list|edit|rm: the memories of every family, by their references."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from memory_mcp.app import App
+from memory_mcp.caller import Caller
+from memory_mcp.cli.common import AsJson, DataDir, new_session, use_app
+from memory_mcp.cli.output import console, print_json
+from memory_mcp.engines.files.data_directory import make_private_folder
+from memory_mcp.engines.files.kept_copies import LIFETIME, KeptCopies
+from memory_mcp.errors import AppError, Invalid, Unavailable
+from memory_mcp.families.family import Call
+from memory_mcp.families.recall.latest import latest
+from memory_mcp.families.recall.references import family_of, open_reference
+from memory_mcp.families.references import Editing
+from memory_mcp.families.registry import FAMILIES
+
+LISTED = [name for name, family in FAMILIES.items() if family.last_writes]
+EDITORS = ("sensible-editor", "nano", "vi", "notepad")  # where neither $VISUAL nor $EDITOR is set
+MAX_TITLE_CHARS = 60
+
+Ref = Annotated[str, typer.Argument(metavar="REF", help="As list and search print it.")]
+
+
+def list_memories(
+    family: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FAMILY", help=f"One of {', '.join(LISTED)}.", show_default="all", autocompletion=lambda: LISTED
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 20,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """List memories with their references, the one last written first.
+
+    Example: memory-mcp list notes --limit 5
+    """
+    if family is not None and family not in LISTED:
+        raise typer.BadParameter(f"{family!r} is no family. Use one of: {', '.join(LISTED)}.")
+    with use_app(data_dir) as (app, caller):
+        found = latest(app.opened, caller, limit, family)
+    if as_json:
+        shown = [
+            {"family": name, "ref": one.ref, "title": one.title, "updated_at": one.at} for name, one in found.writes
+        ]
+        print_json({"memories": shown, "incomplete": found.incomplete})
+    else:
+        _print_list([(one.at, one.ref, one.title) for _, one in found.writes])
+    for name, why in found.incomplete.items():
+        typer.echo(f"{name}: {why}", err=True)
+    if found.incomplete:
+        raise typer.Exit(1)
+
+
+def _print_list(rows: list[tuple[str, str, str]]) -> None:
+    out = console()
+    if not rows:
+        out.print("There is nothing here yet.")
+    for at, ref, title in rows:
+        line = Text.assemble((f"{at[:16].replace('T', ' '):<16}  ", "dim"), (ref, "cyan"))
+        short = " ".join(title.split())
+        short = short if len(short) <= MAX_TITLE_CHARS else f"{short[: MAX_TITLE_CHARS - 1]}…"
+        out.print(line.append(f"  {short}") if short else line, soft_wrap=True)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """One thing that a person edits or deletes."""
+
+    ref: str
+    title: str
+    content: str
+    editing: Editing[Any]
+    call: Call[Any]
+
+    @property
+    def text(self) -> str:
+        """To edit."""
+        return self.editing.text(self.call, self.ref) if self.editing.text else self.content
+
+
+@contextmanager
+def _use_target(data_dir: Path | None, ref: str) -> Iterator[tuple[_Target, App]]:
+    with use_app(data_dir) as (app, caller):
+        call, editing = _editing(app, caller, ref)
+        _, opened = open_reference(app.opened, caller, call.session, ref)
+        if not editing.is_one(opened.ref):
+            raise Invalid(f"{ref} is a list.", people_hint=f"`memory-mcp show {shlex.quote(ref)}` shows its memories.")
+        yield _Target(opened.ref, opened.title, opened.content, editing, call), app
+
+
+def _editing(app: App, caller: Caller, ref: str) -> tuple[Call[Any], Editing[Any]]:
+    one, references = family_of(app.opened, caller, ref)
+    if references.editing is None:
+        raise Invalid(
+            f"{one.family.name} cannot be edited or deleted by this command.",
+            people_hint="`memory-mcp open` shows tables, and `memory-mcp portal delete` deletes a portal.",
+        )
+    return Call(one.operations, caller, new_session(caller)), references.editing
+
+
+def edit(ref: Ref, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Edit a memory in your editor ($VISUAL or $EDITOR).
+
+    The editor gets a temporary file. If the text cannot be stored, the file is kept, and its path is printed.
+    Example: memory-mcp edit memory://vault/deploy-steps
+    """
+    command = _editor()
+    with _use_target(data_dir, ref) as (target, app):
+        ref, was, suffix = target.ref, target.text, target.editing.suffix
+        folder = app.settings.data_dir / "edits"
+        title = target.title
+    file = _write_file(folder, title, suffix, was)
+    failure = _run_editor(command, file)
+    text = _read_file(file, was)
+    if text == was:
+        shutil.rmtree(file.parent)
+        if failure:
+            raise failure
+        _report(ref, "unchanged", "Nothing was changed.", as_json=as_json)
+        return
+    try:
+        if failure:
+            raise failure
+        with _use_target(data_dir, ref) as (target, _):
+            target.editing.write(target.call, ref, was, text)
+    except AppError as exc:
+        exc.people_hint = f"{exc.people_hint} Your text is kept in {file}".strip()
+        raise
+    shutil.rmtree(file.parent)
+    _report(ref, "edited", f"{ref} is changed.", as_json=as_json)
+
+
+def _editor() -> list[str]:
+    for variable in ("VISUAL", "EDITOR"):
+        if command := shlex.split(os.environ.get(variable, "")):
+            return command
+    if found := next(filter(None, map(shutil.which, EDITORS)), None):
+        return [found]
+    raise Invalid("There is no editor. Set the variable EDITOR, such as EDITOR=nano.")
+
+
+def _write_file(folder: Path, title: str, suffix: str, text: str) -> Path:
+    """A file for the editor, in a folder that only its owner can open."""
+    name = re.sub(r"[^\w-]+", "-", title).strip("-")[:40] or "memory"
+    try:
+        make_private_folder(folder)
+        file = Path(tempfile.mkdtemp(dir=folder)) / f"{name}{suffix}"
+        fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(fd, "w", encoding="utf-8", newline="") as out:
+            out.write(text)
+    except OSError as exc:
+        raise Unavailable(f"No file for the editor can be written in {folder} ({exc.strerror}).") from exc
+    return file
+
+
+def _run_editor(command: list[str], file: Path) -> AppError | None:
+    """The reason why its file must not be stored, if there is one."""
+    try:
+        code = subprocess.run([*command, str(file)], check=False).returncode
+    except KeyboardInterrupt:
+        return Unavailable("The editor was interrupted. Nothing was stored.")
+    except OSError as exc:
+        return Invalid(f"The editor {command[0]!r} cannot be started ({exc.strerror}). Set the variable EDITOR.")
+    return Unavailable(f"The editor {command[0]!r} failed ({code}). Nothing was stored.") if code else None
+
+
+def _read_file(file: Path, was: str) -> str:
+    """The edited text. Editors end the last line; a text without such an end keeps it so."""
+    try:
+        text = file.read_bytes().decode()
+    except FileNotFoundError:
+        return was
+    except UnicodeDecodeError:
+        raise Invalid(f"The text is not UTF-8. It is kept in {file}") from None
+    return text if was.endswith("\n") else text.removesuffix("\n").removesuffix("\r")
+
+
+def rm(
+    ref: Ref,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    for_good: Annotated[bool, typer.Option("--for-good", help="Keep no copy: it cannot be undone.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Restore what was deleted last under this reference.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a memory, and print how to undo it. A note is archived; of other memories a copy is kept for 30 days.
+
+    Example: memory-mcp rm stores:diary/days/may
+    """
+    if undo:
+        _undo(ref, data_dir, as_json=as_json)
+        return
+    with _use_target(data_dir, ref) as (target, app):
+        ref = target.ref
+        if not yes:
+            _confirm(target, for_good=for_good)
+        copies = _copies(app)
+        copies.delete_expired()
+        target.editing.delete(target.call, ref, None if for_good else partial(copies.keep, ref))
+        if for_good:
+            copies.delete(ref)
+    command = None if for_good else _undo_command(ref, data_dir)
+    if as_json:
+        print_json({"ref": ref, "deleted": True, "undo": command})
+    elif command:
+        typer.echo(f"Deleted {ref}. Undo it within {LIFETIME.days} days with: {command}")
+    else:
+        typer.echo(f"Deleted {ref} for good.")
+
+
+def _undo(ref: str, data_dir: Path | None, *, as_json: bool) -> None:
+    with use_app(data_dir) as (app, caller):
+        call, editing = _editing(app, caller, ref)
+        copies = _copies(app)
+        lost = editing.restore(call, ref, copies.get(ref))
+        copies.delete(ref)
+    if lost:
+        typer.echo(f"Not restored: {lost}.", err=True)
+    _report(ref, "restored", f"{ref} is restored.", as_json=as_json)
+
+
+def _undo_command(ref: str, data_dir: Path | None) -> str:
+    place = ["--data-dir", str(data_dir)] if data_dir else []
+    return shlex.join(["memory-mcp", "rm", "--undo", ref, *place])
+
+
+def _confirm(target: _Target, *, for_good: bool) -> None:
+    """Raises Invalid without a terminal, and Abort if the answer is no."""
+    if not sys.stdin.isatty():
+        raise Invalid("Deleting asks for confirmation. Give --yes to skip that.")
+    typer.echo(f"{target.title}: {' '.join(target.content.split())[:200]}")
+    typer.confirm(f"Delete {target.ref}{' for good' if for_good else ''}?", abort=True)
+
+
+def _copies(app: App) -> KeptCopies:
+    return KeptCopies(app.settings.data_dir / "removed")
+
+
+def _report(ref: str, what: str, message: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"ref": ref, what: True})
+    else:
+        typer.echo(message)
