@@ -104,6 +104,11 @@ class SignIns:
             storage.remove_all_of(tx, user)
             self._audit.record_in(tx, user, AuditEvent("password_set"))
 
+    def is_signed_in(self, user: str) -> bool:
+        """Whether any browser is signed in as the user now."""
+        with self._db.read() as tx:
+            return storage.has_signed_in(tx, user, stamp(self._clock()))
+
     def is_set_up(self) -> bool:
         """Whether the local user has signed in before, or has a password."""
         with self._db.read() as tx:

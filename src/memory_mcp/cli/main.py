@@ -7,6 +7,7 @@ import typer
 
 from memory_mcp import __version__
 from memory_mcp.cli import (
+    browser,
     config,
     connect,
     editing,
@@ -37,6 +38,7 @@ cli.command()(memories.search)
 cli.command()(memories.add)
 cli.command()(memories.show)
 cli.command()(memories.stats)
+cli.command("open")(browser.open_web_app)
 cli.command("list")(editing.list_memories)
 cli.command()(editing.edit)
 cli.command()(editing.rm)

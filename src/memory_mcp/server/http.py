@@ -279,7 +279,10 @@ def _first_key(app: App) -> str | None:
 
 
 def _first_sign_in(app: App) -> str | None:
-    """A token for a sign-in link, until the local user has signed in."""
-    if app.settings.auth == "none" or app.access.sign_ins.is_set_up():
+    """A token for a sign-in link: until the local user has signed in, and at a terminal whenever no browser is."""
+    sign_ins = app.access.sign_ins
+    is_at_terminal = sys.stdout is not None and sys.stdout.isatty()
+    is_wanted = not sign_ins.is_set_up() or (is_at_terminal and not sign_ins.is_signed_in(LOCAL_USER))
+    if app.settings.auth == "none" or not is_wanted:
         return None
     return app.access.sign_ins.create_link_token(LOCAL_USER)

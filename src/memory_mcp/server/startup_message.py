@@ -29,6 +29,8 @@ def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str 
         return "\n".join([*lines, *_snippets(base, None), "", ""])
     if sign_in_token:
         lines += ["The first link signs you in, once, within a day; `memory-mcp users link` prints another.", ""]
+    else:
+        lines += ["`memory-mcp open` opens the web app signed in; `memory-mcp users link` prints a link for that.", ""]
     if new_key:
         lines += ["Your key, shown this once:", "", f"  {new_key}", ""]
     else:

@@ -39,9 +39,12 @@ def user_of(tx: Read, cookie_hash: bytes, now: str) -> str | None:
     return row[0] if row else None
 
 
-def has_signed_in(tx: Read, user: str) -> bool:
-    """Whether the user has a sign-in, which may have expired."""
-    return tx.one("SELECT 1 FROM sign_ins WHERE user_id = :user LIMIT 1", {"user": user}) is not None
+def has_signed_in(tx: Read, user: str, after: str = "") -> bool:
+    """Whether the user has a sign-in that expires after a time; by default one that may have expired."""
+    found = tx.one(
+        "SELECT 1 FROM sign_ins WHERE user_id = :user AND expires_at > :after LIMIT 1", {"user": user, "after": after}
+    )
+    return found is not None
 
 
 def remove(tx: Write, cookie_hash: bytes) -> None:

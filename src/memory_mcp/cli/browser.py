@@ -1,0 +1,122 @@
+"""memory-mcp open: the web app in the browser, signed in."""
+
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from memory_mcp.access.sign_ins import sign_in_url
+from memory_mcp.app import open_access
+from memory_mcp.caller import LOCAL_USER
+from memory_mcp.cli.common import AsJson, DataDir, chosen_settings
+from memory_mcp.cli.output import print_json
+from memory_mcp.engines.files.data_directory import make_private_folder
+from memory_mcp.errors import Unavailable
+from memory_mcp.settings import Settings
+
+START_TIMEOUT_S = 60.0
+MAX_MESSAGE_BYTES = 65_536
+LOG = "server.log"  # in the data directory: the log of a server that this command starts
+NEW_KEY = re.compile(r"^ +(mmcp_\S+)$", re.MULTILINE)
+
+
+def open_web_app(
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the link only.")] = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Open the web app in the browser, signed in. Starts a server in the background if none runs.
+
+    Without a browser or a display it prints the link, which works once, within a day.
+    """
+    chosen = chosen_settings(data_dir, creates=True)
+    base, pid = _address(chosen), None
+    if base is None:
+        pid, message = _start(chosen)
+        base = _address(chosen)
+        _print_start(pid, message)
+    if base is None:
+        raise Unavailable(f"The server does not respond. Its log is {chosen.data_dir / LOG}")
+    link = _link(chosen, base)
+    is_opened = not (no_browser or as_json) and _has_display() and webbrowser.open(link)
+    if as_json:
+        print_json({"address": base, "link": link, "started": pid is not None, "pid": pid})
+    else:
+        typer.echo(f"Opened {base}/ in your browser." if is_opened else link)
+
+
+def _address(chosen: Settings) -> str | None:
+    """Where a running server of the data directory is reached over HTTP."""
+    with open_access(chosen) as access:
+        return next(iter(access.addresses()), None)
+
+
+def _link(chosen: Settings, base: str) -> str:
+    if chosen.auth == "none":
+        return f"{base}/"
+    with open_access(chosen) as access:
+        return sign_in_url(base, access.sign_ins.create_link_token(LOCAL_USER))
+
+
+def _start(chosen: Settings) -> tuple[int, str]:
+    """Start a server in the background. Returns its process id and what it printed at its start."""
+    port = chosen.port if _is_free(chosen) else 0
+    command = [sys.executable, "-m", "memory_mcp", "serve", "--transport", "http"]
+    command += ["--data-dir", str(chosen.data_dir), "--port", str(port)]
+    make_private_folder(chosen.data_dir)
+    reading, writing = os.pipe()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with os.fdopen(os.open(chosen.data_dir / LOG, flags, 0o600), "wb") as log:
+        server = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=log,
+            cwd=chosen.data_dir,
+            start_new_session=True,  # it outlives this terminal
+        )
+    os.close(writing)
+    ready, _, _ = select.select([reading], [], [], START_TIMEOUT_S)
+    printed = os.read(reading, MAX_MESSAGE_BYTES) if ready else b""  # the server writes it at once
+    os.close(reading)
+    if not printed:
+        server.kill()
+        server.wait()
+        raise Unavailable(f"The server did not start. {_last_line(chosen.data_dir / LOG)}".strip())
+    return server.pid, printed.decode(errors="replace")
+
+
+def _is_free(chosen: Settings) -> bool:
+    host = chosen.host.strip("[]")
+    try:
+        family = socket.getaddrinfo(host, chosen.port, type=socket.SOCK_STREAM)[0][0]
+        socket.create_server((host, chosen.port), family=family).close()
+    except OSError:
+        return False
+    return True
+
+
+def _last_line(log: Path) -> str:
+    return (log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or [""])[-1]
+
+
+def _print_start(pid: int, message: str) -> None:
+    """To stderr, so that stdout has the link alone."""
+    end = f"taskkill /PID {pid}" if os.name == "nt" else f"kill {pid}"
+    typer.echo(f"A server runs in the background now. This ends it: {end}", err=True)
+    if key := NEW_KEY.search(message):
+        typer.echo(f"A key for clients over HTTP, shown this once: {key[1]}", err=True)
+
+
+def _has_display() -> bool:
+    """Without one, `webbrowser` would start a browser for terminals."""
+    if os.name == "nt" or sys.platform == "darwin":
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))

@@ -1,0 +1,74 @@
+"""memory-mcp open, and the link that a starting server prints."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import httpx
+
+from tests import processes
+from tests.processes import environment
+from tests.terminal import Terminal
+
+
+def run(data_dir: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    plain = {"DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": "", "MEMORY_MCP_EMBEDDER": "none", "MEMORY_MCP_PORT": "0"}
+    return processes.run("open", *arguments, "--data-dir", data_dir, env=environment(**(plain | env)))
+
+
+def person(link: str) -> str:
+    """The name of the person who is signed in after following a link, as a browser does."""
+    with httpx.Client(base_url=link.partition("/sign-in")[0]) as browser:
+        assert browser.get(link).status_code == 303
+        return str(browser.get("/api/me").json()["name"])
+
+
+def test_open_starts_a_server_once_and_signs_in(tmp_path: Path) -> None:
+    data_dir = tmp_path / "data"
+    first = run(data_dir, "--json")
+    assert first.returncode == 0, first.stderr
+    opened = json.loads(first.stdout)
+    try:
+        assert opened["started"]
+        assert "mmcp_" in first.stderr
+        assert stat.S_IMODE((data_dir / "server.log").stat().st_mode) == 0o600
+        assert "token" not in (data_dir / "server.log").read_text()
+        again = json.loads(run(data_dir, "--json").stdout)
+        assert (again["address"], again["started"], again["pid"]) == (opened["address"], False, None)
+        assert again["link"] != opened["link"]
+        assert person(again["link"]) == "local"
+        printed = run(data_dir)
+        assert (printed.returncode, printed.stderr) == (0, "")
+        assert printed.stdout.startswith(f"{opened['address']}/sign-in?token=")
+        seen = tmp_path / "seen"
+        browser = tmp_path / "browser"
+        browser.write_text(f'#!/bin/sh\necho "$1" > {seen}\n')
+        browser.chmod(0o700)
+        shown = run(data_dir, BROWSER=str(browser))
+        assert shown.stdout == f"Opened {opened['address']}/ in your browser.\n"
+        assert seen.read_text().startswith(f"{opened['address']}/sign-in?token=")
+    finally:
+        os.kill(opened["pid"], signal.SIGTERM)
+
+
+def test_open_says_why_a_server_does_not_start(tmp_path: Path) -> None:
+    refused = run(tmp_path, "--json", MEMORY_MCP_HOST="192.0.2.1")
+    assert refused.returncode == 1
+    assert "192.0.2.1" in json.loads(refused.stderr)["message"]
+
+
+def test_a_start_at_a_terminal_prints_a_link_while_no_browser_is_signed_in(tmp_path: Path) -> None:
+    processes.run("users", "password", "--stdin", "--data-dir", tmp_path, stdin="correct horse battery", check=True)
+    for link, without in (("/sign-in?token=", "memory-mcp open"), ("memory-mcp open", "/sign-in?token=")):
+        terminal = Terminal("serve", "--transport", "http", "--port", "0", "--data-dir", tmp_path, columns=400)
+        shown = terminal.read_until("Or by hand:")
+        assert link in shown
+        assert without not in shown
+        if "token=" in link:
+            [url] = [word for word in shown.split() if link in word]
+            assert person(url) == "local"
+        terminal.process.terminate()
+        terminal.finish()
