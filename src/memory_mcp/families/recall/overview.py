@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -75,9 +76,15 @@ def _chosen(families: list[_Family]) -> set[tuple[str, str]]:
 
 
 def _cost(group: GroupSize) -> float:
-    text = TypeAdapter(GroupShown).dump_json(_group(group)).decode()
+    text = _adapter().dump_json(_group(group)).decode()
     ascii_bytes = sum(sign.isascii() for sign in text)
     return ascii_bytes + NON_ASCII_FACTOR * (len(text.encode()) - ascii_bytes)
+
+
+@cache
+def _adapter() -> TypeAdapter[GroupShown]:
+    """Made once, when it is first needed: that takes as long as a hundred groups."""
+    return TypeAdapter(GroupShown)
 
 
 def _group(group: GroupSize) -> GroupShown:
