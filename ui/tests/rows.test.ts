@@ -28,7 +28,7 @@ test('texts are bound, never part of the statement', () => {
   const { sql, parameters } = condition(ORDERS, { ...ALL_ROWS, search: attack, filters: { note: attack } })
   expect(sql).not.toContain('DROP')
   expect(Object.values(parameters)).toEqual(Array(5).fill(attack)) // the filter, and the search in four columns
-  expect(select(table(['a`b', 'String']), ALL_ROWS).sql).toBe('SELECT * FROM `orders` ORDER BY `ab`')
+  expect(select(table(['a`b', 'String']), ALL_ROWS).sql).toBe('SELECT * FROM `orders` ORDER BY `a\\`b`')
 })
 
 test('the order names every scalar column, so that pages do not overlap', () => {

@@ -133,7 +133,8 @@ async function fetchCutRow(
   return row
 }
 
-const [ROW_KEY, ROW_NUMBER] = ['`row.key`', '`row.number`'] // columns that the server creates have no dot in their names
+// Columns that the server creates have no dot in their names.
+const [ROW_KEY, ROW_NUMBER] = ['`row.key`', '`row.number`']
 
 const keyOf = (table: Table) => table.columns.find((column) => column.primary)
 
