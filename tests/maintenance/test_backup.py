@@ -169,6 +169,7 @@ def test_current_settings_do_not_hide_a_restored_vault(made: Path, tmp_path: Pat
 
 def test_an_empty_data_directory(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
+    data_dir.mkdir(mode=0o700)
     assert answer("backup", tmp_path / "b.zip", "--data-dir", data_dir)["files"] == 0
     assert answer("restore", tmp_path / "b.zip", "--data-dir", data_dir)["files"] == 0
     assert answer("doctor", "--data-dir", data_dir)["well"] is True

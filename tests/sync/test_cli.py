@@ -101,6 +101,7 @@ def _flat(text: str) -> str:
 @pytest.mark.parametrize("verb", ["enable", "now", "unlink"])
 def test_without_a_hub_errors_say_how_to_link_one(node: Node, verb: str) -> None:
     words = [verb, "default"] if verb == "enable" else [verb]
+    node.data_dir.mkdir()
     refused = node.run(*words, check=False)
     assert refused.returncode == 1
     assert "sync link" in _flat(refused.stderr)

@@ -23,6 +23,7 @@ FAMILIES = ("--families", "stores")
 def data_dir(tmp_path: Path) -> Path:
     """A data directory beside others, not above them."""
     folder = tmp_path / "data"
+    folder.mkdir(mode=0o700)
     answer("stores", "list", data_dir=folder)
     return folder
 
@@ -31,6 +32,7 @@ def data_dir(tmp_path: Path) -> Path:
 def another(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The data directory of another server."""
     folder = tmp_path / "home" / "apps" / "other"
+    folder.mkdir(mode=0o700, parents=True)
     answer("stores", "list", data_dir=folder)
     if request.param == "of an older version":
         (folder / data_directory.MARKER).unlink()
@@ -86,7 +88,7 @@ def test_a_home_that_holds_the_default_data_directory_is_refused_in_words(tmp_pa
     home = tmp_path / "home"
     home.mkdir()
     here = environment(HOME=str(home), XDG_DATA_HOME=str(home / ".local" / "share"))
-    processes.run("stores", "list", env=here, check=True)
+    processes.run("users", "add", "zoe", env=here, check=True)
     assert data_directory.is_at(home / ".local" / "share" / "memory-mcp")
     for more in ((), ("--data-dir", str(data_dir))):
         done = processes.run("stores", "add", "s", "~", *more, env=here)
