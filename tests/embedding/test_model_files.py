@@ -217,6 +217,7 @@ def test_reindex_makes_a_running_server_embed_everything_again(
         assert (code, json.loads(out)) == (0, {"waiting": 2})
         eventually(lambda: file.is_done() and file.rows("SELECT chosen_at FROM embedding_space") != chosen)
         assert notes.search("who looks after sick animals", "semantic")[0]["title"] == "The vet will treat our dog"
+    (tmp_path / "other").mkdir()
     assert "0 notes" in models("reindex", "--data-dir", tmp_path / "other")[1]
 
 

@@ -135,9 +135,9 @@ def fields(**more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("bad", "blamed"),
     [
-        (None, "dictionary"),
-        ([], "dictionary"),
-        ("n1", "dictionary"),
+        (None, "object"),
+        ([], "object"),
+        ("n1", "object"),
         ({}, "id"),
         (fields(id=""), "id"),
         (fields(id="x" * 65), "id"),

@@ -93,7 +93,7 @@ class Inspector:
         page.get_by_role("button", name="Close monitoring sidebar").click()  # drawing every message takes it seconds
         page.get_by_text("Apps", exact=True).click()
         expect(page.get_by_text("MCP Apps (1)")).to_be_visible()  # the viewer's helpers are none
-        page.get_by_text("View a portal").click()
+        page.get_by_text("List tables").click()
         page.get_by_test_id("apps-form").get_by_role("textbox", name="portalUri").fill(PORTAL)
         page.get_by_test_id("open-app").click()
         expect(host.app.get_by_role("grid")).to_be_visible()

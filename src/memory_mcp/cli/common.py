@@ -58,11 +58,11 @@ def report_as_usage_error() -> Iterator[None]:
 
 
 def chosen_settings(data_dir: Path | None, *, creates: bool = False) -> settings.Settings:
-    """The settings of a data directory. Raises NotFound if there is none, unless the verb creates it: a misspelt
-    --data-dir must not become a new folder."""
+    """The settings of a data directory. Raises NotFound if a given one is missing, unless the verb creates it: a
+    misspelt --data-dir must not become a new folder."""
     with report_as_usage_error():
         chosen = settings.load({"data_dir": data_dir}).settings
-    if not creates:
+    if data_dir is not None and not creates:
         require_data_dir(chosen.data_dir)
     return chosen
 
