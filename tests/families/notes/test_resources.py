@@ -250,7 +250,8 @@ async def test_reading_a_note_notifies_recent(mcp_server: McpServer, era: str) -
         note = await create(client, "one")
         async with listen_to_changes(mcp_server, era, ["memory://recent"]) as listener:
             await get(client, note)
-            assert await listener.until("memory://recent") == {"memory://recent"}
+            late = {"the list"}  # the creation's notification may still be on its way when the listener comes
+            assert await listener.until("memory://recent") - late == {"memory://recent"}
 
 
 async def test_an_update_without_a_change_notifies_no_one(mcp_server: McpServer, era: str) -> None:
