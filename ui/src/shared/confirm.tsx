@@ -22,8 +22,14 @@ export function Confirm({ title, text, cancelLabel, confirmLabel, onConfirm, onC
     onClose()
     onConfirm()
   }
+  // The browser's own closing is reported later, and keys pressed in between would be ignored.
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key !== 'Escape') return
+    event.preventDefault()
+    onClose()
+  }
   return (
-    <dialog ref={dialog} aria-labelledby="question" onClose={onClose}>
+    <dialog ref={dialog} aria-labelledby="question" onKeyDown={onKey} onClose={onClose}>
       <h2 id="question">{title}</h2>
       <p>{text}</p>
       <div class="bar">
