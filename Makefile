@@ -125,6 +125,9 @@ old-clients: setup ## Run real clients of older SDKs, each in an environment of 
 foreign-tools: setup ## Import files that the foreign tools themselves wrote (needs the npm and PyPI registries once)
 	$(BIN)/python -m tests.importers.foreign_tools $(ARGS)
 
+install-check: setup ## Install the wheel in every way with every Python of this machine (needs the package registries)
+	$(BIN)/python -m tests.install.matrix $(ARGS)
+
 lock: setup ## Pin the newest versions of the dependencies
 	$(PIN) -o requirements.txt
 	$(PIN) --extra portals -c requirements.txt -o requirements-portals.txt

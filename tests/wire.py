@@ -207,13 +207,14 @@ class Http:
 
 @contextmanager
 def http_server(data_dir: Path, *flags: str, port: int = 0, **more: Any) -> Iterator[Http]:
-    """`port` is needed where a public URL is all that is printed. With `more`, subprocess.Popen starts it."""
+    """`port` is needed where a public URL is all that is printed. With `more`, subprocess.Popen starts it; `command` is
+    that of another installation."""
     arguments = ["--transport", "http", "--port", str(port), "--data-dir", str(data_dir), *flags]
     process: Process | subprocess.Popen[str]
     if more:
-        process = subprocess.Popen(
-            [*COMMAND, *arguments], stdout=subprocess.PIPE, env=environment(), encoding="utf-8", **more
-        )
+        command = [*more.pop("command", COMMAND), *arguments]
+        options = {"env": environment(), "encoding": "utf-8"} | more
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, **options)
     else:
         process = Process(arguments, stdout=subprocess.PIPE)
     printed = _read_banner(process)
