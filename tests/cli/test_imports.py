@@ -112,12 +112,13 @@ def test_an_export_moves_from_one_user_to_another(tmp_path: Path, monkeypatch: p
     progress = []
 
     @contextmanager
-    def show_progress(as_json: bool) -> Iterator[object]:
+    def show_progress(as_json: bool, *, if_interrupted: str) -> Iterator[object]:
         yield lambda *work: progress.append(work)
 
     monkeypatch.setattr(imports, "show_progress", show_progress)
     with pytest.raises(SystemExit) as left:
         command_line(["import", "memory-mcp", str(tmp_path / "out"), *into])
     assert not left.value.code
-    assert {what for what, _, _ in progress} > {"vault", "notes", "graph"}  # a bar moves
+    assert [work for work in progress if work[0] == "notes"] == [("notes", done, 4) for done in range(5)]  # and links
+    assert ("graph", 2, 2) in progress
     assert json.loads(run("import", "mem0", str(MEM0), "--dry-run", "--json", *into).stdout)["skipped"] == 3

@@ -8,14 +8,17 @@ from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.importers import ImportPlan, Report
 from memory_mcp.importers.model import FORMATS, Format
+from memory_mcp.progress import ReportProgress, report_nothing
 from tests.importers.foreign_tools import FIXTURES, FOREIGN
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes", "stores", "graph"}))
 INTO = {"notes": "default", "stores": "moved", "graph": "memory"}
 
 
-def move(app: App, format_: Format, path: Path, *, dry_run: bool = False) -> Report:
-    return app.importers.run(ME, ImportPlan(format_, path, INTO[FORMATS[format_]], dry_run))
+def move(
+    app: App, format_: Format, path: Path, report_progress: ReportProgress = report_nothing, *, dry_run: bool = False
+) -> Report:
+    return app.importers.run(ME, ImportPlan(format_, path, INTO[FORMATS[format_]], dry_run), report_progress)
 
 
 def outcome(report: Report) -> tuple[int, int, int, int]:

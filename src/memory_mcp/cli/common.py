@@ -11,6 +11,7 @@ import typer
 from memory_mcp import settings
 from memory_mcp.app import Access, App, Maintenance, open_access, open_app, open_maintenance
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.cli.interrupts import EXIT_CODE, Interrupted
 from memory_mcp.cli.output import print_error
 from memory_mcp.clock import new_id
 from memory_mcp.engines.files import data_directory
@@ -27,12 +28,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 @contextmanager
 def report_errors(*, as_json: bool) -> Iterator[None]:
-    """Write an error to stderr, in one line or as JSON, and exit with status 1."""
+    """Write an error to stderr, in one line or as JSON, and exit with status 1, or 130 if it was interrupted."""
     try:
         yield
     except AppError as exc:
         print_error(exc.code, exc.message, exc.people_hint, as_json=as_json)
         sys.exit(1)
+    except Interrupted as exc:
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")  # the cursor is after a question, or after ^C
+        print_error(exc.code, exc.message, as_json=as_json)
+        sys.exit(EXIT_CODE)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from rich.text import Text
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
 from memory_mcp.cli.common import AsJson, DataDir, new_session, use_app
+from memory_mcp.cli.interrupts import Interrupted
 from memory_mcp.cli.output import console, print_json
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.kept_copies import LIFETIME, KeptCopies
@@ -175,7 +176,7 @@ def _run_editor(command: list[str], file: Path) -> AppError | None:
     """The reason why its file must not be stored, if there is one."""
     try:
         code = subprocess.run([*command, str(file)], check=False).returncode
-    except KeyboardInterrupt:
+    except Interrupted:
         return Unavailable("The editor was interrupted. Nothing was stored.")
     except OSError as exc:
         return Invalid(f"The editor {command[0]!r} cannot be started ({exc.strerror}). Set the variable EDITOR.")

@@ -11,7 +11,8 @@ import typer
 from memory_mcp import settings
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, report_as_usage_error, use_app
-from memory_mcp.cli.output import print_json, show_progress
+from memory_mcp.cli.output import print_json
+from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.importers import FORMATS, ImportPlan, Report
 from memory_mcp.maintenance.imports import read_export
 from memory_mcp.maintenance.zip_file import unpack_export
@@ -22,6 +23,7 @@ INTO = {"notes": ("--namespace", "default"), "stores": ("--store", ""), "graph":
 """For each family, the option that names the destination, and its default; a store's default is the format's name."""
 
 OURS = "memory-mcp"  # what `memory-mcp export` writes
+STOPPED = "All that was imported is stored. The same command goes on: it adds only the rest."
 DRY = "This was a dry run: nothing was written."
 MAX_PROBLEMS_SHOWN = 20  # --json has more
 EXAMPLES = (
@@ -63,7 +65,7 @@ def import_own_export(
     with (
         _directories(dry_run, data_dir) as (chosen, new_files_dir),
         use_app(chosen, new_files_dir, creates=True) as (app, local),
-        show_progress(as_json) as report_progress,
+        show_progress(as_json, if_interrupted=_advice(dry_run)) as report_progress,
         unpack_export(path) as folder,
     ):
         taken = read_export(
@@ -87,19 +89,19 @@ def run(move: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = L
     with (
         _directories(move.dry_run, data_dir) as (chosen, new_files_dir),
         use_app(chosen, new_files_dir, creates=True) as (app, local),
-        show_progress(as_json) as report_progress,
+        show_progress(as_json, if_interrupted=_advice(move.dry_run)) as report_progress,
     ):
-        report = app.importers.run(
-            caller_for(app, local, user),
-            move,
-            lambda what, count, total: report_progress(f"Reading {move.path.name}", count, total),
-        )
+        report = app.importers.run(caller_for(app, local, user), move, report_progress)
     if as_json:
         print_json(report.as_json())
     else:
         _show(report)
     if report.refused:
         raise typer.Exit(1)
+
+
+def _advice(dry_run: bool) -> str:
+    return DRY if dry_run else STOPPED
 
 
 @contextmanager

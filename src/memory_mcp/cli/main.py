@@ -24,6 +24,7 @@ from memory_mcp.cli import (
     users,
 )
 from memory_mcp.cli.common import report_bad_usage, report_errors
+from memory_mcp.cli.interrupts import raise_on_signals
 from memory_mcp.cli.output import end_at_closed_pipe
 
 cli = typer.Typer(
@@ -60,9 +61,9 @@ cli.command("connect", epilog=connect.EPILOG)(connect.connect)
 
 
 def command_line(arguments: Sequence[str]) -> None:
-    """Run one verb. Exit codes: 0 done, 1 refused or failed, 2 bad usage."""
+    """Run one verb. Exit codes: 0 done, 1 refused or failed, 2 bad usage, 130 interrupted."""
     as_json = "--json" in list(takewhile(lambda argument: argument != "--", arguments))
-    with end_at_closed_pipe(), report_errors(as_json=as_json):
+    with end_at_closed_pipe(), report_errors(as_json=as_json), raise_on_signals():
         if not as_json:
             cli(args=list(arguments), prog_name="memory-mcp")
         with report_bad_usage():

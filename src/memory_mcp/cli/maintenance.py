@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +22,9 @@ from memory_mcp.cli.common import (
     use_app,
     use_maintenance,
 )
-from memory_mcp.cli.output import console, print_json, show_progress
+from memory_mcp.cli.output import console, print_json
+from memory_mcp.cli.progress_bar import show_progress
+from memory_mcp.engines.files.data_dir_lock import RESTORING
 from memory_mcp.engines.files.file_tree import LeftOut
 from memory_mcp.errors import AppError
 from memory_mcp.families.maintenance import Finding
@@ -29,6 +32,12 @@ from memory_mcp.families.registry import FAMILIES
 from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.model import Diagnosis
 
+NO_BACKUP = "No backup was written; an earlier one is unchanged. The same command starts again."
+NO_EXPORT = "No folder was written. The same command starts again."
+NOT_RESTORED = "Nothing was changed. The same command starts again."
+RESTORE_UNFINISHED = "The backup is checked, and the next command or server that uses the data directory finishes it."
+CHECK_STOPPED = "No repair is left half done. The same command starts again."
+MIGRATION_STOPPED = "Each file is migrated or as it was. The same command goes on."
 COLOURS = {"notice": "cyan", "problem": "red", "repaired": "green"}
 
 
@@ -41,7 +50,7 @@ def backup(
 
     It contains every write that was acknowledged before it began. Example: memory-mcp backup ~/memory.zip
     """
-    with use_maintenance(data_dir) as maintenance, show_progress(as_json) as report_progress:
+    with use_maintenance(data_dir) as maintenance, show_progress(as_json, if_interrupted=NO_BACKUP) as report_progress:
         made = maintenance.backup.make(file, report_progress)
     if as_json:
         print_json({**vars(made), "left_out": [vars(one) for one in made.left_out]})
@@ -65,7 +74,7 @@ def restore(
         chosen, former_vault = settings_for_restore({"data_dir": data_dir})
     with (
         open_maintenance(chosen, alone=True, former_vault=former_vault) as maintenance,
-        show_progress(as_json) as report_progress,
+        show_progress(as_json, if_interrupted=partial(_advice_on_restore, chosen.data_dir)) as report_progress,
     ):
         done = maintenance.restore.run(file, report_progress)
     if as_json:
@@ -92,7 +101,10 @@ def doctor(
     """
     chosen, trouble = _settings(data_dir)
     require_data_dir(chosen.data_dir)
-    with open_maintenance(chosen) as maintenance, show_progress(as_json) as report_progress:
+    with (
+        open_maintenance(chosen) as maintenance,
+        show_progress(as_json, if_interrupted=CHECK_STOPPED) as report_progress,
+    ):
         found = maintenance.doctor.check(repair=repair, report_progress=report_progress)
     found = Diagnosis({"settings": 1, **found.checked}, (*trouble, *found.findings))
     if as_json:
@@ -109,8 +121,11 @@ def migrate(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
     Each file is copied to backups/ before it is changed.
     """
-    with use_maintenance(data_dir) as maintenance:
-        done = list(maintenance.migration.run())
+    with (
+        use_maintenance(data_dir) as maintenance,
+        show_progress(as_json, if_interrupted=MIGRATION_STOPPED) as report_progress,
+    ):
+        done = maintenance.migration.run(report_progress)
     if as_json:
         print_json({"files": [vars(one) for one in done]})
     else:
@@ -132,7 +147,7 @@ def export(
 
     The folder's README.md explains the files.
     """
-    with use_app(data_dir) as (app, local), show_progress(as_json) as report_progress:
+    with use_app(data_dir) as (app, local), show_progress(as_json, if_interrupted=NO_EXPORT) as report_progress:
         everything = replace(caller_for(app, local, user), families=frozenset(FAMILIES))
         done = Export(app.opened, everything).run(folder, report_progress)
     if as_json:
@@ -143,6 +158,10 @@ def export(
     _print_left_out(done.left_out)
     if done.left_out:
         raise typer.Exit(1)
+
+
+def _advice_on_restore(data_dir: Path) -> str:
+    return RESTORE_UNFINISHED if (data_dir / RESTORING).exists() else NOT_RESTORED
 
 
 def _settings(data_dir: Path | None) -> tuple[settings.Settings, list[Finding]]:

@@ -7,9 +7,12 @@ from memory_mcp import settings
 from memory_mcp.app import embedding_options
 from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error, use_app
 from memory_mcp.cli.output import print_json
+from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.embedding import model_files
 
 cli = typer.Typer(help="The built-in model for search by meaning.", no_args_is_help=True)
+
+NOT_PULLED = "No model was installed. The same command starts again."
 
 ModelsDir = Annotated[
     Path | None, typer.Option("--models-dir", help="Folder of the model.", show_default="in the user cache folder")
@@ -27,7 +30,8 @@ def pull(
 ) -> None:
     """Download the built-in model once, and check it. After that no network is needed."""
     folder = _folder(data_dir, models_dir)
-    pulled = model_files.pull(folder, given, print_line=lambda text: typer.echo(text, err=True))
+    with show_progress(as_json, if_interrupted=NOT_PULLED) as report_progress:
+        pulled = model_files.pull(folder, given, report_progress)
     if as_json:
         print_json({"model": model_files.MODEL, "folder": folder, "pulled": pulled})
     else:

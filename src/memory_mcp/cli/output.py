@@ -1,8 +1,7 @@
-"""What verbs print: tables that fit the terminal, JSON, progress, and the end of a pipe."""
+"""What verbs print: tables that fit the terminal, JSON, errors, and the end of a pipe."""
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -11,11 +10,8 @@ from typing import Any, NoReturn
 import typer
 from rich.console import Console
 from rich.measure import Measurement
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
-
-from memory_mcp.progress import ReportProgress, report_nothing
 
 
 def console() -> Console:
@@ -77,47 +73,26 @@ def print_error(code: str, message: str, hint: str = "", *, as_json: bool) -> No
 
 @contextmanager
 def end_at_closed_pipe() -> Iterator[None]:
-    """End as other programs do when the reader of stdout, such as `head`, is gone: by SIGPIPE, without a message.
+    """End with status 0, without a message, when the reader of stdout, such as `head`, has all that it wants.
 
-    Typer and Rich turn the error into exit status 1."""
+    Typer and Rich catch the error and exit with status 1 instead: then it is the context of their SystemExit."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        _end_by_signal()
+        _end_quietly()
     except SystemExit as ending:
         if isinstance(ending.__context__, BrokenPipeError):
-            _end_by_signal()
+            _end_quietly()
         try:
             sys.stdout.flush()
         except BrokenPipeError:
-            _end_by_signal()
+            _end_quietly()
         raise
 
 
-def _end_by_signal() -> NoReturn:
+def _end_quietly() -> NoReturn:
+    """Python flushes stdout once more when it ends: what is left goes nowhere."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]  # None: ValueError
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGPIPE)
     sys.exit(0)
-
-
-@contextmanager
-def show_progress(as_json: bool) -> Iterator[ReportProgress]:
-    """Show a bar for each kind of work, on a terminal."""
-    err = Console(stderr=True)
-    if as_json or not err.is_terminal:
-        yield report_nothing
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True) as progress:
-        tasks: dict[str, TaskID] = {}
-
-        def report_progress(what: str, done: int, total: int | None) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what, total=total)
-            progress.update(tasks[what], completed=done, total=total)
-
-        yield report_progress

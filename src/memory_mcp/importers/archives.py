@@ -5,14 +5,19 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO
 
-from memory_mcp.engines.files.compressed import BoundedZip
+from memory_mcp.engines.files.compressed import BoundedZip, OnBytes, count_reads
 from memory_mcp.errors import Invalid
 
 MAX_NESTED_ZIPS = 2  # zips in zips
 DAMAGE = (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError)
+
+
+def ignore_bytes(count: int) -> None:
+    """For a reader whose progress is not shown."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +33,16 @@ class Member:
 
 
 @contextmanager
-def open_export(path: Path, nested: Callable[[str], bool] = lambda name: False) -> Iterator[list[Member]]:
+def open_export(
+    path: Path, on_bytes: OnBytes = ignore_bytes, nested: Callable[[str], bool] = lambda name: False
+) -> Iterator[list[Member]]:
     """The files of an export, sorted by name, with those of the zips inside for whose names `nested` is true.
 
     Raises Invalid if a file cannot be read.
     """
     zips: list[BoundedZip] = []
     try:
-        yield sorted(_members(path, nested, zips), key=lambda member: member.name)
+        yield sorted(_members(path, on_bytes, nested, zips), key=lambda member: member.name)
     except DAMAGE as exc:
         raise Invalid(f"{path} cannot be read: {_why(exc)}.") from exc
     finally:
@@ -43,21 +50,21 @@ def open_export(path: Path, nested: Callable[[str], bool] = lambda name: False) 
             one.close()
 
 
-def _members(path: Path, nested: Callable[[str], bool], zips: list[BoundedZip]) -> Iterator[Member]:
+def _members(path: Path, on_bytes: OnBytes, nested: Callable[[str], bool], zips: list[BoundedZip]) -> Iterator[Member]:
     if path.is_dir():
         for file in path.rglob("*"):
             if file.is_file() and not file.is_symlink():
                 name = file.relative_to(path).as_posix()
                 if nested(file.name) and zipfile.is_zipfile(file):
-                    yield from _zipped(BoundedZip(file), nested, zips, 1)
+                    yield from _zipped(BoundedZip(_open(file, on_bytes)), nested, zips, 1)
                 else:
-                    yield Member(name, _opener(file))
+                    yield Member(name, partial(_open, file, on_bytes))
     elif not path.exists():
         raise Invalid(f"There is nothing at {path}. Check the spelling.")
     elif zipfile.is_zipfile(path):
-        yield from _zipped(BoundedZip(path), nested, zips, 0)
+        yield from _zipped(BoundedZip(_open(path, on_bytes)), nested, zips, 0)
     else:
-        yield Member(path.name, _opener(path))
+        yield Member(path.name, partial(_open, path, on_bytes))
 
 
 def _zipped(archive: BoundedZip, nested: Callable[[str], bool], zips: list[BoundedZip], depth: int) -> Iterator[Member]:
@@ -71,8 +78,8 @@ def _zipped(archive: BoundedZip, nested: Callable[[str], bool], zips: list[Bound
             yield Member(info.filename, _unzipper(archive, info))
 
 
-def _opener(file: Path) -> Callable[[], IO[bytes]]:
-    return lambda: file.open("rb")
+def _open(file: Path, on_bytes: OnBytes) -> IO[bytes]:
+    return count_reads(file.open("rb"), on_bytes)
 
 
 def _unzipper(archive: BoundedZip, info: zipfile.ZipInfo) -> Callable[[], IO[bytes]]:

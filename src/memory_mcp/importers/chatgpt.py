@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.errors import Invalid
 from memory_mcp.importers import archives, bounds, json_records, text_list
 from memory_mcp.importers.archives import Member
@@ -40,9 +41,9 @@ class _Found:
     problems: list[Problem] = field(default_factory=list)
 
 
-def read(path: Path) -> Iterator[FoundNote | Problem]:
+def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[FoundNote | Problem]:
     """Raises Invalid before the first memory if the file is not such an export."""
-    with archives.open_export(path) as members:
+    with archives.open_export(path, on_bytes) as members:
         if len(members) == 1 and members[0].base.endswith(text_list.SUFFIXES):
             yield from text_list.read(members[0])
             return

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.errors import Invalid
 from memory_mcp.importers import archives, bounds, text_list
 from memory_mcp.importers.archives import Member
@@ -28,9 +29,9 @@ _INNER = re.compile(r"(?:memories|projects)(?:-\d+)?(?: ?\(\d+\))?\.zip", re.IGN
 _HEADING = re.compile(r"^(?:#{1,6}\s+(.+?)|\*\*(.+?):?\*\*:?)\s*$")
 
 
-def read(path: Path) -> Iterator[FoundNote | Problem]:
+def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[FoundNote | Problem]:
     """Raises Invalid before the first memory if the export has no memories of Claude."""
-    with archives.open_export(path, lambda name: bool(_INNER.fullmatch(name))) as members:
+    with archives.open_export(path, on_bytes, lambda name: bool(_INNER.fullmatch(name))) as members:
         if len(members) == 1 and members[0].base.endswith(text_list.SUFFIXES):
             yield from text_list.read(members[0])
             return

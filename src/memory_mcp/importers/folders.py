@@ -2,14 +2,16 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.errors import Invalid
 from memory_mcp.families.stores.folders import MAX_FILE_BYTES
 from memory_mcp.importers.model import FoundFile, Problem
 
 
-def read(folder: Path, path_of: Callable[[str], str | None]) -> Iterator[FoundFile | Problem]:
+def read(folder: Path, on_bytes: OnBytes, path_of: Callable[[str], str | None]) -> Iterator[FoundFile | Problem]:
     """The files of a folder and its subfolders, sorted, without hidden ones.
 
     `path_of` gives a file's path in the store, or None to leave it out.
@@ -18,7 +20,10 @@ def read(folder: Path, path_of: Callable[[str], str | None]) -> Iterator[FoundFi
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             if not name.startswith("."):
-                yield _file(Path(top) / name, folder, path_of)
+                file = Path(top) / name
+                yield _file(file, folder, path_of)
+                with suppress(OSError):
+                    on_bytes(file.lstat().st_size)
 
 
 def check(folder: Path, tool: str) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import apsw
 
+from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.engines.sqlite import sibling_files
 from memory_mcp.errors import Invalid
-from memory_mcp.importers import bounds
+from memory_mcp.importers import archives, bounds
 from memory_mcp.importers.model import FoundNote, Problem
 
 COLUMNS = ("content_hash", "content", "tags", "memory_type", "metadata", "created_at", "updated_at")
@@ -20,7 +21,7 @@ NEWER = ("created_at_iso", "updated_at_iso", "deleted_at", "superseded_by", "sto
 NOT_ONE = "is not a file of mcp-memory-service. It is called sqlite_vec.db or memory.db, in that tool's data folder."
 
 
-def read(path: Path) -> Iterator[FoundNote | Problem]:
+def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[FoundNote | Problem]:
     """Every memory, in the order they were stored. Raises Invalid before the first if it is not such a file."""
     if not path.is_file():
         raise Invalid(f"{path} {NOT_ONE}")
@@ -30,7 +31,9 @@ def read(path: Path) -> Iterator[FoundNote | Problem]:
         if not there.issuperset(COLUMNS):
             raise Invalid(f"{path} {NOT_ONE}")
         columns = [*COLUMNS, *(name for name in NEWER if name in there)]
+        [(rows,)] = db.execute("SELECT count(*) FROM memories")
         for row in db.execute(f"SELECT {', '.join(columns)} FROM memories ORDER BY id"):
+            on_bytes(path.stat().st_size // rows)
             yield _memory(dict(zip(columns, row, strict=True)))
     except apsw.Error as exc:
         raise Invalid(f"{path} {NOT_ONE} ({exc})") from exc

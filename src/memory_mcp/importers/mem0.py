@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from memory_mcp.engines.files import compressed
+from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.errors import Invalid
 from memory_mcp.importers import archives, bounds, json_records
 from memory_mcp.importers.archives import Member
@@ -26,9 +27,9 @@ TEXTS = ("memory", "content", "text", "data")
 WHOSE = ("user_id", "agent_id", "run_id", "actor_id", "app_id", "app", "role", "state", "immutable", "hash")
 
 
-def read(path: Path) -> Iterator[FoundNote | Problem]:
+def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[FoundNote | Problem]:
     """Raises Invalid before the first memory if the file is not such an export."""
-    with archives.open_export(path) as members:
+    with archives.open_export(path, on_bytes) as members:
         member = _choose(members)
         if member is None:
             raise Invalid(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memory_mcp.caller import Caller
+from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.graph import Graph
@@ -26,15 +27,15 @@ from memory_mcp.importers import (
 )
 from memory_mcp.importers.model import Format, FoundFile, FoundNote, ImportPlan, Problem, Report
 from memory_mcp.names import new_namespace
-from memory_mcp.progress import ReportProgress, report_nothing
+from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing
 
-NOTES: dict[Format, Callable[[Path], Iterator[FoundNote | Problem]]] = {
+NOTES: dict[Format, Callable[[Path, OnBytes], Iterator[FoundNote | Problem]]] = {
     "mcp-memory-service": mcp_memory_service.read,
     "mem0": mem0.read,
     "chatgpt": chatgpt.read,
     "claude": claude.read,
 }
-FILES: dict[Format, Callable[[Path], Iterator[FoundFile | Problem]]] = {
+FILES: dict[Format, Callable[[Path, OnBytes], Iterator[FoundFile | Problem]]] = {
     "basic-memory": basic_memory.read,
     "anthropic-memory": anthropic_memory.read,
 }
@@ -72,7 +73,8 @@ class Importers:
     def _import_notes(self, caller: Caller, plan: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
         plan = replace(plan, into=new_namespace(plan.into))
         known = self._notes.transfer.imported(caller, plan.format)
-        for found in _batches(_counted(NOTES[plan.format](plan.path), report, report_progress), NOTE_BATCH):
+        reading = NOTES[plan.format](plan.path, _byte_count(plan.path, report_progress).add)
+        for found in _batches(_counted(reading, report), NOTE_BATCH):
             new = []
             for one in found:
                 before = known.get(one.id)
@@ -109,7 +111,8 @@ class Importers:
 
     def _import_files(self, caller: Caller, plan: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
         self._check_store(caller, plan)
-        for file in _counted(FILES[plan.format](plan.path), report, report_progress):
+        reading = FILES[plan.format](plan.path, _byte_count(plan.path, report_progress).add)
+        for file in _counted(reading, report):
             try:
                 coming = IncomingFile(f"{file.path}.md", file.text.encode(), file.changed_ns, is_foreign=True)
                 arrival = self._stores.import_file(caller, plan.into, coming, dry_run=plan.dry_run)
@@ -124,7 +127,7 @@ class Importers:
             report.skipped += arrival == "same"
             report.imported += arrival == "new"
         if (report.imported or report.skipped) and not plan.dry_run:  # an earlier import may have been interrupted
-            self._stores.reindex(caller, plan.into, lambda *_: None)
+            self._stores.reindex(caller, plan.into, report_nothing)
 
     def _check_store(self, caller: Caller, plan: ImportPlan) -> None:
         """Refuse to import a folder into itself."""
@@ -142,9 +145,10 @@ class Importers:
         """Import the entities first, then the relations, which may come before their entities in the file."""
         lines = islice(server_memory.read(plan.path), 1)
         list(lines)  # refuses a wrong file before the project is created
-        found = _counted(server_memory.read(plan.path), report, report_progress)
+        count = _byte_count(plan.path, report_progress, passes=2)
+        found = _counted(server_memory.read(plan.path, count.add), report)
         entities = (one for one in found if isinstance(one, NewEntity))
-        ties = (one for one in server_memory.read(plan.path) if isinstance(one, NamedRelation))
+        ties = (one for one in server_memory.read(plan.path, count.add) if isinstance(one, NamedRelation))
         if plan.dry_run:
             counts = asdict(self._graph.compare_graph(caller, plan.into, entities, ties))
         else:
@@ -165,7 +169,14 @@ class Importers:
         return {name: sum(getattr(one, name) for one in added) for name in asdict(added[0])}
 
 
-def _counted(found: Iterator[T | Problem], report: Report, report_progress: ReportProgress) -> Iterator[T]:
+def _byte_count(path: Path, report_progress: ReportProgress, passes: int = 1) -> ProgressCount:
+    """Counts the bytes that are read of a file, or of all files in a folder."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    total = sum(file.lstat().st_size for file in files if file.is_file())
+    return ProgressCount(f"Reading {path.name}", Bytes(passes * total), report_progress)
+
+
+def _counted(found: Iterator[T | Problem], report: Report) -> Iterator[T]:
     """The found items. Problems are reported."""
     for one in found:
         if isinstance(one, Problem):
@@ -173,7 +184,6 @@ def _counted(found: Iterator[T | Problem], report: Report, report_progress: Repo
             if one.outcome == "left_out":
                 continue
         report.read += 1
-        report_progress("read", report.read, None)
         if not isinstance(one, Problem):
             yield one
 

@@ -4,15 +4,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memory_mcp.engines.files import compressed
+from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.errors import Invalid
 from memory_mcp.families.graph import exchange
 from memory_mcp.families.graph.model import NamedRelation, NewEntity
+from memory_mcp.importers import archives
 from memory_mcp.importers.model import Problem
 
 PROBED = 20  # records, at least one of which must be valid
 
 
-def read(path: Path) -> Iterator[NewEntity | NamedRelation | Problem]:
+def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[NewEntity | NamedRelation | Problem]:
     """Each line. Raises Invalid if none of the first lines belongs to a graph; an empty file is an empty graph."""
     if not path.is_file():
         raise Invalid(f"{path} is not a file. Give the memory.jsonl of server-memory.")
@@ -23,7 +25,7 @@ def read(path: Path) -> Iterator[NewEntity | NamedRelation | Problem]:
             if first and all(isinstance(one, Invalid) for one in first):
                 raise Invalid(f"{path} is not a file of server-memory: no line is an entity or a relation of a graph.")
             file.seek(0)
-            for number, found in exchange.read(compressed.lines(file)):
+            for number, found in exchange.read(compressed.lines(compressed.count_reads(file, on_bytes))):
                 yield Problem(f"line {number}", found.message) if isinstance(found, Invalid) else found
     except OSError as exc:
         raise Invalid(f"{path} cannot be read: {exc.strerror}.") from exc

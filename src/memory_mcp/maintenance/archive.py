@@ -11,7 +11,7 @@ import re
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from hashlib import sha256
@@ -25,6 +25,7 @@ from memory_mcp.families.portals.address import NAME as PORTAL_NAME
 from memory_mcp.families.stores.paths import STORE
 from memory_mcp.maintenance.layout import COPIED_FILES, USERS
 from memory_mcp.maintenance.model import Elsewhere, Kind, Manifest, ManifestEntry
+from memory_mcp.progress import Bytes, ReportProgress, report_nothing
 
 LIST = "manifest.json"
 FORMAT = "memory-mcp-backup/"
@@ -50,7 +51,22 @@ class ArchiveWriter:
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, allowZip64=True)
         self._entries: list[ManifestEntry] = []
 
-    def add(self, source: Path, name: str, kind: Kind, schema: int | None = None) -> None:
+    def __enter__(self) -> "ArchiveWriter":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._zip.close()  # while its file is open: an unfinished archive has no list, and is no backup
+
+    def add(
+        self,
+        source: Path,
+        name: str,
+        kind: Kind,
+        schema: int | None = None,
+        report_progress: ReportProgress = report_nothing,
+    ) -> None:
+        """Progress is reported in bytes."""
+        total = Bytes(source.stat().st_size)
         part = zipfile.ZipInfo(name, PART_TIME)
         part.external_attr = (stat.S_IFREG | 0o600) << 16
         # Portals are already compressed.
@@ -61,6 +77,7 @@ class ArchiveWriter:
                 digest.update(chunk)
                 size += len(chunk)
                 writing.write(chunk)
+                report_progress(f"packing {name}", size, total)
         modified = source.stat().st_mtime_ns if kind in ("file", "elsewhere") else None
         self._entries.append(ManifestEntry(name, kind, size, digest.hexdigest(), schema, modified))
 
@@ -85,8 +102,8 @@ class ArchiveReader:
         self._zip = archive
         self.manifest = manifest
 
-    def extract(self, entry: ManifestEntry, target: Path) -> None:
-        """Raises DamagedBackup if the part was changed."""
+    def extract(self, entry: ManifestEntry, target: Path, on_bytes: Callable[[int], object]) -> None:
+        """Raises DamagedBackup if the part was changed. `on_bytes` gets the size of each piece that is written."""
         digest, size = sha256(), 0
         with _translate_errors(entry.path), self._zip.open(entry.path) as reading:
             handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
@@ -97,6 +114,7 @@ class ArchiveReader:
                     if size > entry.size:
                         break
                     writing.write(chunk)
+                    on_bytes(len(chunk))
                 writing.flush()
                 os.fsync(handle)
         if size != entry.size or digest.hexdigest() != entry.sha256:

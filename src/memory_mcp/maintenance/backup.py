@@ -26,7 +26,7 @@ from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
 from memory_mcp.maintenance.layout import COPIED_FILES, STORES, Layout
 from memory_mcp.maintenance.model import BackupResult, Elsewhere, ManifestEntry
-from memory_mcp.progress import ReportProgress, report_nothing
+from memory_mcp.progress import ReportProgress, report_nothing, track
 
 LOCK_WAIT_S = 0.25  # for one lock while others are held
 RETRY_INTERVAL_S = 0.1  # before the next attempt; servers may write meanwhile
@@ -72,8 +72,10 @@ class Backup:
         began_at = precise_stamp(self._clock())
         with writing_to(target), staging(target.parent) as folder:
             part = folder / "backup.zip"
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                writer = archive.ArchiveWriter(file)
+            with (
+                os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
+                archive.ArchiveWriter(file) as writer,
+            ):
                 left_out = self._add_portals(writer, folder, report_progress)
                 stores = self._stores(folder)
                 self._copy_trees(stores.trees, report_progress)
@@ -103,8 +105,7 @@ class Backup:
         """A portal that cannot be backed up is left out, and the others are added."""
         left_out = []
         portals = [(tenant, one) for tenant in self._layout.tenants() for one in self._layout.portals(tenant)]
-        for number, (tenant, portal) in enumerate(portals):
-            report_progress("portals", number, len(portals))
+        for tenant, portal in track(portals, "portals", len(portals), report_progress):
             name = self._layout.portal_name(tenant, portal)
             copy = folder / "portal.tar"
             try:
@@ -114,7 +115,6 @@ class Backup:
                 left_out.append(LeftOut(name, exc.message))
             finally:
                 copy.unlink(missing_ok=True)
-        report_progress("portals", len(portals), len(portals))
         return left_out
 
     # Stores
@@ -153,10 +153,8 @@ class Backup:
 
     @staticmethod
     def _copy_trees(trees: Sequence[Tree], report_progress: ReportProgress) -> None:
-        for number, tree in enumerate(trees):
-            report_progress("stores", number, len(trees))
-            tree.follow()
-        report_progress("stores", len(trees), len(trees))
+        for tree in trees:
+            tree.follow(report_progress)
 
     # The cut
 
@@ -248,7 +246,7 @@ class Backup:
                 if wrong := check_copy(copy, file.kind.schema):
                     left_out.append(LeftOut(file.name, f"{wrong}; see memory-mcp doctor"))
                 else:
-                    writer.add(copy, file.name, file.kind.name, seen.version)
+                    writer.add(copy, file.name, file.kind.name, seen.version, report_progress)
             except AppError as exc:
                 left_out.append(LeftOut(file.name, exc.message))
             finally:
@@ -263,8 +261,7 @@ class Backup:
         seen: set[str] = set()  # a store may be inside another one, and in stores/
         left_out: list[LeftOut] = []
         files = [(tree, *file) for tree in trees for file in tree.files()]
-        for number, (tree, copy, name) in enumerate(files):
-            report_progress("files", number, len(files))
+        for tree, copy, name in track(files, "files", len(files), report_progress):
             if name in seen:
                 continue
             seen.add(name)
@@ -273,7 +270,6 @@ class Backup:
                 writer.add(copy, name, entry.kind)
             else:
                 left_out.append(LeftOut(name, "a backup cannot contain a file of this name"))
-        report_progress("files", len(files), len(files))
         return [*left_out, *(one for tree in trees for one in tree.left_out)]
 
 

@@ -25,7 +25,7 @@ from memory_mcp.families.maintenance import BY_BACKUP, DatabaseFile, Finding, In
 from memory_mcp.maintenance import restore
 from memory_mcp.maintenance.layout import Layout
 from memory_mcp.maintenance.model import Diagnosis
-from memory_mcp.progress import ReportProgress, report_nothing
+from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing
 from memory_mcp.sessions import Servers
 from memory_mcp.settings import Settings
 
@@ -54,7 +54,8 @@ class Doctor:
 
     def check(self, *, repair: bool, report_progress: ReportProgress = report_nothing) -> Diagnosis:
         """Check every database, index, file and setting. With `repair`, make the safe repairs."""
-        inspection = Inspection(self._settings, self._clock, self._layout.tenants(), repair, self._open)
+        tenants = self._layout.tenants()
+        inspection = Inspection(self._settings, self._clock, tenants, repair, self._open, report_progress)
         findings: list[Finding] = []
         steps: dict[str, Callable[[Inspection], Iterable[Finding]]] = {
             "folder": self._folder,
@@ -66,10 +67,9 @@ class Doctor:
             "locks": self._locks,
             "embedder": self._embedder,
         }
-        for number, (name, check) in enumerate(steps.items()):
-            report_progress(name, number, len(steps))
+        for name, check in steps.items():
+            report_progress(name, 0, None)
             findings += check(inspection)
-        report_progress("done", len(steps), len(steps))
         return Diagnosis(dict(inspection.checked), tuple(findings))
 
     # The folder itself
@@ -114,10 +114,12 @@ class Doctor:
     # Databases
 
     def _databases(self, inspection: Inspection) -> Iterator[Finding]:
-        for tenant in self._layout.tenants():
-            for file in self._layout.databases(tenant):
-                inspection.checked["databases"] += 1
-                yield from self._database(file, inspection)
+        files = [file for tenant in self._layout.tenants() for file in self._layout.databases(tenant)]
+        count = ProgressCount("databases", Bytes(sum(map(_size, files))), inspection.report_progress)
+        for file in files:
+            inspection.checked["databases"] += 1
+            yield from self._database(file, inspection)
+            count.add(_size(file))
 
     def _database(self, file: DatabaseFile, inspection: Inspection) -> Iterator[Finding]:
         found = list(integrity.faults(file.path, file.kind.schema, file.lock))
@@ -215,6 +217,12 @@ class Doctor:
         with suppress(ValueError):
             return path.relative_to(self._layout.data_dir).as_posix()
         return str(path)
+
+
+def _size(file: DatabaseFile) -> int:
+    with suppress(FileNotFoundError):
+        return file.path.stat().st_size
+    return 0
 
 
 def _is_indexed(inspection: Inspection, file: DatabaseFile) -> bool:

@@ -39,12 +39,11 @@ class Export:
             for what, write in one.family.maintenance().exports.items()
         ]
         with writing_to(target), staging(target.parent) as parent:
-            folder = ExportFolder(parent / "export", self._caller)
+            folder = ExportFolder(parent / "export", self._caller, report_progress)
             folder.path.mkdir(mode=0o700)
-            for number, (what, write, operations) in enumerate(steps):
-                report_progress(what, number, len(steps))
+            for what, write, operations in steps:
+                report_progress(what, 0, None)
                 counts[what] = write(operations, folder)
-            report_progress("done", len(steps), len(steps))
             _write_about(folder, counts)
             if target.exists():
                 target.rmdir()  # it is empty

@@ -26,17 +26,15 @@ def read_export(
     Raises Invalid for a folder that is not an export.
     """
     _check(folder)
-    source = ImportFolder(folder, caller, dry_run=dry_run)
+    source = ImportFolder(folder, caller, dry_run=dry_run, report_progress=report_progress)
     steps = [
-        (what, read, one.operations)
+        (read, one.operations)
         for one in families.values()
         if one.family.maintenance
-        for what, read in one.family.maintenance().imports.items()
+        for read in one.family.maintenance().imports.values()
     ]
-    for number, (what, read, operations) in enumerate(steps):
-        report_progress(what, number, len(steps))
+    for read, operations in steps:
         read(operations, source)
-    report_progress("done", len(steps), len(steps))
     return source.result
 
 

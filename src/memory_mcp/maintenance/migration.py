@@ -1,6 +1,6 @@
 """Migration of every file to this version's schema, instead of each at its first use."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal
@@ -9,6 +9,7 @@ from memory_mcp.engines.sqlite import Database, integrity
 from memory_mcp.errors import AppError
 from memory_mcp.families.maintenance import DatabaseFile
 from memory_mcp.maintenance.layout import Layout
+from memory_mcp.progress import ReportProgress, report_nothing, track
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,10 @@ class MigrationRun:
         self._layout = layout
         self._open = open_file
 
-    def run(self) -> Iterator[MigrationResult]:
+    def run(self, report_progress: ReportProgress = report_nothing) -> list[MigrationResult]:
         """Migrate all files of all users. Each is copied to backups/ first; a file that fails stays unchanged."""
-        for tenant in self._layout.tenants():
-            yield from map(self._migrate, self._layout.databases(tenant))
+        files = [file for tenant in self._layout.tenants() for file in self._layout.databases(tenant)]
+        return [self._migrate(file) for file in track(files, "files", len(files), report_progress)]
 
     def _migrate(self, file: DatabaseFile) -> MigrationResult:
         schema = file.kind.schema

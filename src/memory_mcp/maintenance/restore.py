@@ -27,7 +27,7 @@ from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
 from memory_mcp.maintenance.layout import STORES, USERS, Layout
 from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry, RestoreResult
-from memory_mcp.progress import ReportProgress, report_nothing
+from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing, track
 from memory_mcp.sync import LINK_FILE
 
 STAGED = ".restoring-"
@@ -105,11 +105,12 @@ class Restore:
         manifest = reading.manifest
         self._check_space(manifest)
         staged.mkdir(mode=0o700)
-        for number, entry in enumerate(manifest.files):
-            report_progress("checking", number, len(manifest.files))
+        total = Bytes(sum(entry.size for entry in manifest.files))
+        unpacked = ProgressCount("unpacking", total, report_progress)
+        for entry in manifest.files:
             target = staged / entry.path
             _make_folders(target.parent, staged)
-            reading.extract(entry, target)
+            reading.extract(entry, target, unpacked.add)
             if kind := self._layout.kept_kinds.get(entry.kind):
                 _check_database(entry, target, kind)
         self._stage_portals([entry for entry in manifest.files if entry.kind == "portal"], staged, report_progress)
@@ -120,7 +121,6 @@ class Restore:
         for vault in (staged / USERS).glob("*/memory.db"):  # with the file name of --db-path
             vault.rename(vault.with_name(self._layout.vault_path.name))
         _sync_folder(staged)
-        report_progress("checking", len(manifest.files), len(manifest.files))
         if any(entry.kind == "server" for entry in manifest.files):
             notices.append(KEYS_NOTICE)
         return notices
@@ -149,8 +149,7 @@ class Restore:
             )
 
     def _stage_portals(self, entries: list[ManifestEntry], staged: Path, report_progress: ReportProgress) -> None:
-        for number, entry in enumerate(entries):
-            report_progress("portals", number, len(entries))
+        for entry in track(entries, "portals", len(entries), report_progress):
             file = staged / entry.path
             portal = PortalFolder(file.with_suffix(""), Address(file.parent.name, file.stem))
             packed = file.rename(file.with_name(f".{file.name}"))
@@ -165,7 +164,6 @@ class Restore:
                     self._portals.dismiss(portal)
             packed.unlink()
             (portal.path / frames.LOCK).unlink(missing_ok=True)  # refers to a former engine
-        report_progress("portals", len(entries), len(entries))
 
     def _place_store(self, one: Elsewhere, staged: Path) -> str:
         """Restore the files of a store outside of the data directory. Returns a notice for the user."""

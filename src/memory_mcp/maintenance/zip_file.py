@@ -14,7 +14,7 @@ from pathlib import Path
 from memory_mcp.engines.files.compressed import BoundedZip
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.maintenance.exports import ABOUT
-from memory_mcp.progress import ReportProgress, report_nothing
+from memory_mcp.progress import ReportProgress, report_nothing, track
 
 MIN_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can store
 COMPRESSED_SUFFIXES = {".db", ".parquet"}  # already compressed
@@ -26,8 +26,7 @@ def pack(folder: Path, target: Path, report_progress: ReportProgress = report_no
     """Add every file of a folder, by its relative path. Times are in UTC."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     with zipfile.ZipFile(target, "x", zipfile.ZIP_DEFLATED, allowZip64=True) as archive:
-        for number, path in enumerate(files):
-            report_progress("packing", number, len(files))
+        for path in track(files, "packing", len(files), report_progress):
             part = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _time(path))
             part.external_attr = 0o600 << 16
             part.compress_type = zipfile.ZIP_STORED if path.suffix in COMPRESSED_SUFFIXES else zipfile.ZIP_DEFLATED

@@ -279,7 +279,7 @@ class _Exchange:
             records, set_aside = self._open_all(answer)
             self._replica.merge_page(start, records, answer.cursor, answer.ticket, answer.left, set_aside)
             taken, start = taken + len(records), replace(start, cursor=answer.cursor)
-            self._report_progress(f"{start.namespace}: taking in", taken, taken + answer.left)
+            self._report_progress(f"receiving {start.namespace}", taken, taken + answer.left)
             if not answer.left:
                 break
         return taken

@@ -7,7 +7,7 @@ import gzip
 import io
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -17,6 +17,8 @@ MIN_EXPANDED_BYTES = 1_000_000_000  # a file of any size may unpack to this
 MAX_EXPANSION = 100  # a larger file may unpack to this many times its size
 MAX_ZIP_ENTRIES = 1_000_000
 MAX_LINE_BYTES = 64 * 1024 * 1024
+OnBytes = Callable[[int], object]
+"""Called with the number of bytes that were just read."""
 METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # with others, the file decides how much memory is used
 
 
@@ -67,23 +69,23 @@ class BoundedZip(zipfile.ZipFile):
             raise Invalid("This zip uses a compression method other than deflate. Pack it again, or give the folder.")
 
     def open(self, *args: Any, **kwargs: Any) -> IO[bytes]:
-        return count_reads(super().open(*args, **kwargs), self.budget)
+        return count_reads(super().open(*args, **kwargs), self.budget.take)
 
 
 def open_gzip(stream: IO[bytes], compressed_bytes: int) -> IO[bytes]:
     """The content of a gzip file. Reading raises Invalid once it is more than such a file may unpack to."""
-    return count_reads(cast(IO[bytes], gzip.GzipFile(fileobj=stream)), ExpansionBudget(compressed_bytes))
+    return count_reads(cast(IO[bytes], gzip.GzipFile(fileobj=stream)), ExpansionBudget(compressed_bytes).take)
 
 
-def count_reads(stream: IO[bytes], budget: ExpansionBudget) -> IO[bytes]:
-    """The same stream, where every byte that is read counts against the budget."""
-    return io.BufferedReader(_CountedStream(stream, budget))
+def count_reads(stream: IO[bytes], on_bytes: OnBytes) -> IO[bytes]:
+    """The same stream; `on_bytes` gets how many bytes each read returns."""
+    return io.BufferedReader(_CountedStream(stream, on_bytes))
 
 
 class _CountedStream(io.RawIOBase):
-    def __init__(self, stream: IO[bytes], budget: ExpansionBudget) -> None:
+    def __init__(self, stream: IO[bytes], on_bytes: OnBytes) -> None:
         self._stream = stream
-        self._budget = budget
+        self._on_bytes = on_bytes
 
     def readable(self) -> bool:
         return True
@@ -93,7 +95,7 @@ class _CountedStream(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         chunk = self._stream.read(len(buffer))
-        self._budget.take(len(chunk))
+        self._on_bytes(len(chunk))
         buffer[: len(chunk)] = chunk
         return len(chunk)
 

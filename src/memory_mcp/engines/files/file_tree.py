@@ -12,6 +12,7 @@ from memory_mcp.engines.files import data_directory
 from memory_mcp.engines.files.atomic_write import UNFINISHED
 from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.engines.files.staging import PREFIX
+from memory_mcp.progress import ReportProgress, report_nothing, track
 
 MARKDOWN = ".md"
 UNSETTLED = 50_000_000  # nanoseconds after a change in which a second one may leave the file's time as it is
@@ -38,14 +39,14 @@ class Tree:
     left_out: list[LeftOut] = field(default_factory=list)
     _copied: dict[str, Signature] = field(default_factory=dict)
 
-    def follow(self) -> None:
+    def follow(self, report_progress: ReportProgress = report_nothing) -> None:
         """Update the copy. The second time only changed files are read: that is fast, and is done while the folder is
         locked, so that the copy shows the folder at one moment."""
         found = dict(self._walk(self.folder, ""))
         for path in self._copied.keys() - found.keys():
             (self.copy / path).unlink(missing_ok=True)
         known, self._copied, self.left_out = self._copied, {}, []
-        for path, signature in found.items():
+        for path, signature in track(found.items(), self.name, len(found), report_progress):
             is_settled = signature[0] < time.time_ns() - UNSETTLED
             if known.get(path) == signature or self._copy(path):
                 self._copied[path] = signature if is_settled else (0, 0, 0)

@@ -5,7 +5,7 @@ import json
 import re
 from typing import IO, Any
 
-CHUNK_BYTES = 1024 * 1024
+CHUNK_BYTES = 64 * 1024
 MAX_VALUE_CHARS = 256 * 1024 * 1024
 MAX_LITERAL_CHARS = 16  # characters that mean something only together, like -Infinity
 

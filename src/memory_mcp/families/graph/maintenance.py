@@ -35,7 +35,8 @@ def _export(graph: Graph, target: ExportFolder) -> int:
     for name, project in projects.items():
         path = target.make(FOLDER) / f"{files[name]}.jsonl"
         with path.open("w", encoding="utf-8", newline="\n") as out:
-            out.writelines(exchange.lines(graph.everything_of(target.caller, project)))
+            everything = target.track(graph.everything_of(target.caller, project), f"graph {name}")
+            out.writelines(exchange.lines(everything))
     fields = (
         {field: getattr(one, field) for field in PROJECT_FIELDS} | _file_of(one.name, files)
         for one in projects.values()
@@ -63,8 +64,8 @@ def _import(graph: Graph, source: ImportFolder) -> None:
     """Entities, observations and relations are identified by their content."""
     about = {str(fields.get("file", fields.get("name"))): fields for _, fields in source.lines(FOLDER, PROJECTS)}
     known = {project.name: project for project in graph.every_project(source.caller)}
-    for path in sorted((source.path / FOLDER).glob("*.jsonl")):
-        if path.name == PROJECTS:
+    for path in source.files(FOLDER):
+        if path.suffix != ".jsonl" or path.name == PROJECTS:
             continue
         with source.one(source.shown(path)):
             file = path.name.removesuffix(".jsonl")

@@ -22,12 +22,14 @@ from memory_mcp.families.notes.operations import Notes
 from memory_mcp.search.ranking import DEFAULT_IMPORTANCE
 
 FOLDER, LINKS = "notes", "links.jsonl"
+_FAST_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 LINK_FIELDS = ("source_id", "target_id", "kind", "created_at")
 
 
 def _export(notes: Notes, target: ExportFolder) -> int:
     count = 0
-    for note, tags, has_own_title in notes.transfer.everything(target.caller):
+    everything = notes.transfer.everything(target.caller)
+    for note, tags, has_own_title in target.track(everything, "notes", notes.transfer.count(target.caller)):
         folders = map(file_name, filter(None, note.folder.split("/")))
         folder = target.make(FOLDER, file_name(note.namespace), *folders)
         path = folder / f"{file_name(note.title)}-{note.id[:8]}.md"
@@ -40,7 +42,7 @@ def _export(notes: Notes, target: ExportFolder) -> int:
 
 def _export_links(notes: Notes, target: ExportFolder) -> int:
     found = (dict(zip(LINK_FIELDS, link, strict=True)) for link in notes.transfer.every_link(target.caller))
-    return write_lines(target.path / FOLDER / LINKS, found)
+    return write_lines(target.path / FOLDER / LINKS, target.track(found, "links"))
 
 
 def note_file(note: Note, tags: list[Tag], *, has_own_title: bool) -> str:
@@ -62,15 +64,23 @@ def note_file(note: Note, tags: list[Tag], *, has_own_title: bool) -> str:
         "archived": note.archived or None,
         "version": note.version,
     }
-    front = yaml.safe_dump(
-        {name: value for name, value in fields.items() if value is not None}, allow_unicode=True, sort_keys=False
-    )
+    front = _dump({name: value for name, value in fields.items() if value is not None})
     return f"---\n{front}---\n\n{note.content}\n"
+
+
+def _dump(fields: dict[str, Any]) -> str:
+    """libyaml is several times as fast, but it writes characters beyond U+FFFF, such as emoji, as escapes."""
+    text = str(yaml.dump(fields, Dumper=_FAST_DUMPER, allow_unicode=True, sort_keys=False))
+    if "\\U" in text:
+        return str(yaml.safe_dump(fields, allow_unicode=True, sort_keys=False))
+    return text
 
 
 def _import(notes: Notes, source: ImportFolder) -> None:
     """Import notes. A note is identified by its id."""
-    for path in sorted((source.path / FOLDER).rglob("*.md")):
+    for path in source.files(FOLDER):
+        if path.suffix != ".md":
+            continue
         with source.one(source.shown(path)):
             note, tags, has_own_title = read_note(read_small(path).decode())
             is_new = notes.transfer.add(source.caller, note, tags, has_own_title=has_own_title, dry_run=source.dry_run)

@@ -27,6 +27,11 @@ class NoteTransfer:
             for stored in notes.everything(tx):
                 yield stored.note, notes.tags_of(tx, stored.seq), stored.has_own_title
 
+    def count(self, caller: Caller) -> int:
+        """How many notes `everything` has."""
+        with self._db(caller).read() as tx:
+            return notes.count_everything(tx)
+
     def every_link(self, caller: Caller) -> Iterator[tuple[str, str, str, str]]:
         """(source id, target id, kind, creation time) of every explicit link."""
         with self._db(caller).read() as tx:

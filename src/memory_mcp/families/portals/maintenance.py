@@ -25,13 +25,14 @@ from memory_mcp.families.portals.folders import PORTALS, PortalFolder, PortalFol
 from memory_mcp.families.portals.model import Format
 from memory_mcp.families.portals.opening import create_portals
 from memory_mcp.families.portals.operations import NAMES_OTHERS, Portals
+from memory_mcp.progress import track
 
 TABLE_FORMATS: tuple[Format, ...] = ("parquet", "csv")
 
 
 def _export(portals: Portals, target: ExportFolder) -> int:
     folders = portals.all(target.caller)
-    for folder in folders:
+    for folder in target.track(folders, "portals", len(folders)):
         _export_portal(portals, folder, target)
     return len(folders)
 
@@ -58,7 +59,9 @@ def _export_portal(portals: Portals, portal: PortalFolder, target: ExportFolder)
 def _import(portals: Portals, source: ImportFolder) -> None:
     """A portal is identified by its address."""
     there = {portal.address for portal in portals.all(source.caller)}
-    for path in sorted((source.path / PORTALS).glob("*/*.db")):
+    for path in source.files(PORTALS):
+        if path.suffix != ".db" or path.parent.parent != source.path / PORTALS:
+            continue
         with source.one(source.shown(path)):
             address = Address(path.parent.name, path.stem)
             if not (NAME.fullmatch(address.namespace) and NAME.fullmatch(address.portal)):
@@ -89,7 +92,7 @@ def _check(inspection: Inspection) -> Iterator[Finding]:
         closing(Changes()) as changes,
         closing(create_portals(inspection.settings, folders, changes, inspection.clock)) as portals,
     ):
-        for place, portal in found:
+        for place, portal in track(found, "portals", len(found), inspection.report_progress):
             inspection.checked["portals"] += 1
             faults = portals.faults(portal)
             if faults == [NAMES_OTHERS]:

@@ -13,7 +13,6 @@ from memory_mcp.families.stores.folders import MAX_FILE_BYTES
 from memory_mcp.families.stores.model import IncomingFile, Store
 from memory_mcp.families.stores.operations import Stores
 from memory_mcp.families.stores.registry import OURS, Registry
-from memory_mcp.progress import report_nothing
 
 FOLDER = "stores"
 
@@ -27,7 +26,7 @@ def _export(stores: Stores, target: ExportFolder) -> int:
             continue
         copy = target.make(FOLDER, store.name)
         tree = Tree(store.folder, copy, f"{FOLDER}/{store.name}", not store.is_ours, hidden=False)
-        tree.follow()
+        tree.follow(target.report_progress)
         target.left_out += tree.left_out
         count += len(tree.files())
     return count
@@ -38,12 +37,12 @@ def _import(stores: Stores, source: ImportFolder) -> None:
     for folder in sorted(path for path in (source.path / FOLDER).glob("*") if path.is_dir()):
         with source.one(source.shown(folder)):
             paths.check_store(folder.name)
-            for path in sorted(folder.rglob("*")):
-                if path.is_file() and not path.is_symlink() and path.name != "index.yaml":
+            for path in source.files(FOLDER, folder.name):
+                if not path.is_symlink() and path.name != "index.yaml":
                     with source.one(source.shown(path)):
                         _import_file(stores, source, folder, path)
             if not source.dry_run and folder.name in {one.name for one in stores.all(source.caller)}:
-                stores.reindex(source.caller, folder.name, report_nothing)
+                stores.reindex(source.caller, folder.name, source.report_progress)
 
 
 def _import_file(stores: Stores, source: ImportFolder, folder: Path, path: Path) -> None:

@@ -14,7 +14,8 @@ FIELDS = ("key", "content", "tags", "created_at", "updated_at")
 
 def _export(vault: Vault, target: ExportFolder) -> int:
     def lines() -> Iterator[dict[str, Any]]:
-        for memory, vector in vault.everything(target.caller):
+        everything = target.track(vault.everything(target.caller), "vault", vault.count(target.caller))
+        for memory, vector in everything:
             fields = {name: getattr(memory, name) for name in FIELDS}
             yield fields | ({"embedding": vector} if vector else {})
 

@@ -136,6 +136,10 @@ def everything(tx: Read) -> Iterator[Stored]:
     return map(_stored, rows)
 
 
+def count_everything(tx: Read) -> int:
+    return int(tx.all("SELECT count(*) FROM notes")[0][0])
+
+
 def set_referenced(tx: Write, seq: int, at: str | None) -> None:
     tx.all("UPDATE notes SET last_referenced_at = :at WHERE seq = :seq", {"seq": seq, "at": at})
 

@@ -1,0 +1,104 @@
+"""Long work shows its progress, and ends cleanly when it is interrupted."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests import processes
+from tests.processes import environment
+from tests.terminal import Terminal
+
+MEMORIES = 4000  # enough that a signal arrives before the end
+PLAIN = {"NO_COLOR": "1"}
+
+
+@pytest.fixture(scope="module")
+def export_of_mem0(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("mem0") / "mem0.json"
+    records = [{"id": str(number), "memory": f"Memory {number} " + "of deploys " * 20} for number in range(MEMORIES)]
+    file.write_text(json.dumps({"results": records}))
+    return file
+
+
+@pytest.fixture(scope="module")
+def imported(export_of_mem0: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """A data directory after an interrupted import and a second one, and what both printed."""
+    data_dir = tmp_path_factory.mktemp("data")
+    arguments = ("import", "mem0", export_of_mem0, "--data-dir", data_dir)
+    terminal = Terminal(*arguments, env=PLAIN)
+    terminal.read_until("kB/s")  # a rate: some of it is imported
+    terminal.process.send_signal(signal.SIGINT)
+    code, first = terminal.finish()
+    assert code == 130
+    code, second = Terminal(*arguments, env=PLAIN).finish()
+    assert code == 0
+    return data_dir, first, second
+
+
+def test_an_import_shows_how_far_it_is(imported: tuple[Path, str, str]) -> None:
+    _, first, second = imported
+    for shown in (first, second):
+        assert "Reading mem0.json" in shown
+        assert "kB/s" in shown or "MB/s" in shown
+    assert "100%" in second
+
+
+def test_an_interrupted_import_goes_on_with_the_same_command(imported: tuple[Path, str, str]) -> None:
+    data_dir, first, second = imported
+    assert "memory-mcp: Interrupted at " in first
+    assert "The same command goes on" in first
+    assert "Traceback" not in first
+    last = [line for line in second.splitlines() if line.strip()]
+    assert f"{MEMORIES} read" in last[-2]
+    before = int(last[-1].split()[0])
+    assert 0 < before < MEMORIES
+    assert f"{MEMORIES - before} imported" in last[-2]
+    assert stats(data_dir)["notes"] == MEMORIES
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("verb", ["export", "backup"])
+def test_an_interrupted_copy_leaves_nothing(
+    imported: tuple[Path, str, str], tmp_path: Path, verb: str, number: signal.Signals
+) -> None:
+    data_dir, _, _ = imported
+    terminal = Terminal(verb, tmp_path / "copy", "--data-dir", data_dir, env=PLAIN)
+    terminal.read_until("notes ━" if verb == "export" else "packing notes.db")
+    terminal.process.send_signal(number)
+    code, shown = terminal.finish()
+    assert code == 130
+    assert "memory-mcp: Interrupted at " in shown
+    assert "The same command starts again." in shown
+    assert "Traceback" not in shown
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_question_ends_at_a_signal(tmp_path: Path) -> None:
+    added = processes.run(
+        *("add", "Keep this", "--data-dir", tmp_path, "--json"), env=environment(MEMORY_MCP_EMBEDDER="none"), check=True
+    )
+    ref = json.loads(added.stdout)["ref"]
+    terminal = Terminal("rm", ref, "--data-dir", tmp_path, "--json")
+    terminal.read_until("[y/N]")
+    terminal.process.terminate()
+    code, shown = terminal.finish()
+    assert code == 130
+    assert json.loads(shown.splitlines()[-1]) == {"error": "interrupted", "message": "Interrupted."}
+    assert stats(tmp_path)["notes"] == 1
+
+
+def test_without_a_terminal_there_is_no_bar(imported: tuple[Path, str, str], tmp_path: Path) -> None:
+    data_dir, _, _ = imported
+    done = processes.run("doctor", "--data-dir", data_dir, env=environment(MEMORY_MCP_EMBEDDER="none"))
+    assert done.stderr == ""
+    code, shown = Terminal("doctor", "--data-dir", data_dir, "--json", env={"NO_COLOR": "1"}).finish()
+    assert code == 0
+    assert json.loads(shown)["well"] is True
+
+
+def stats(data_dir: Path) -> dict[str, int]:
+    done = processes.run("stats", "--json", "--data-dir", data_dir, env=environment(MEMORY_MCP_EMBEDDER="none"))
+    counts: dict[str, int] = json.loads(done.stdout)["families"]["notes"]
+    return counts
