@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-PIN := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header pyproject.toml
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
+PIN := $(COMPILE) pyproject.toml
 RUNNABLE := .venv/.runnable
 STAMP := .venv/.ready
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # a file's tests share their servers; browsers come last
@@ -116,6 +117,15 @@ bench-answers: setup ## Measure whether answers hold the evidence, on LoCoMo (LO
 bench-recall: setup ## Measure recall of the search in notes, on LoCoMo (LOCOMO_PATH)
 	$(BIN)/python -m benchmarks.recall $(ARGS)
 
+bench-install: setup ## Measure each way to install, and other memory servers in the same run (needs the package registries)
+	$(BIN)/python -m benchmarks.install $(ARGS)
+
+dist: setup ## Build the wheel and the source distribution into dist/
+	$(BIN)/python -m tools.distribution
+
+bundle: setup ## Build the MCP bundle for desktop clients, dist/five-memories-VERSION.mcpb
+	$(BIN)/python -m tools.bundle
+
 conformance: setup ## Run the official conformance suite and MCP Inspector against the server (needs the npm registry once)
 	$(BIN)/python -m tests.compatibility.conformance $(ARGS)
 
@@ -125,7 +135,8 @@ old-clients: setup ## Run real clients of older SDKs, each in an environment of 
 foreign-tools: setup ## Import files that the foreign tools themselves wrote (needs the npm and PyPI registries once)
 	$(BIN)/python -m tests.importers.foreign_tools $(ARGS)
 
-install-check: setup ## Install the wheel in every way with every Python of this machine (needs the package registries)
+install-check: setup ## Execute the Dockerfile, and install the wheel in every way with every Python here (needs the package registries)
+	MEMORY_MCP_SOAK=1 $(BIN)/python -m pytest tests/deploy/test_image.py tests/install
 	$(BIN)/python -m tests.install.matrix $(ARGS)
 
 lock: setup ## Pin the newest versions of the dependencies
@@ -133,5 +144,6 @@ lock: setup ## Pin the newest versions of the dependencies
 	$(PIN) --extra portals -c requirements.txt -o requirements-portals.txt
 	$(PIN) --extra portals --group dev -o requirements-dev.txt
 	$(PIN) --extra portals --group run -c requirements-dev.txt -o requirements-run.txt
+	$(COMPILE) --group pyproject.toml:build -c requirements-dev.txt -o requirements-build.txt
 
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)

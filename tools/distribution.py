@@ -1,13 +1,21 @@
-"""Build the wheel and the source distribution from the files that git tracks, without the network."""
+"""Build the wheel and the source distribution from the files that git tracks, without the network: `make dist`."""
 
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 UV = str(Path(sys.executable).with_name("uv"))
 BUILD_TIMEOUT_S = 120.0
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        tree, out = copy_tree(Path(scratch)), ROOT / "dist"
+        print(f"{build_sdist(tree, out)}\n{build_wheel(tree, out)}")
+    return 0
 
 
 def tracked_files(under: str = ".") -> list[Path]:
@@ -33,15 +41,19 @@ def copy_tree(folder: Path) -> Path:
 def build_wheel(source: Path, out: Path) -> Path:
     """Build the wheel from a tree, or from a source distribution."""
     _build(source, out, "--wheel")
-    return next(out.glob("*.whl"))
+    return max(out.glob("*.whl"), key=lambda path: path.stat().st_mtime_ns)
 
 
 def build_sdist(source: Path, out: Path) -> Path:
     _build(source, out, "--sdist")
-    return next(out.glob("*.tar.gz"))
+    return max(out.glob("*.tar.gz"), key=lambda path: path.stat().st_mtime_ns)
 
 
 def _build(source: Path, out: Path, kind: str) -> None:
     """The build backend is that of this environment, which is pinned."""
     command = [UV, "build", "--quiet", "--offline", "--no-build-isolation", "--python", sys.executable]
     subprocess.run([*command, kind, "--out-dir", str(out), str(source)], check=True, timeout=BUILD_TIMEOUT_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -30,7 +30,7 @@ class User:
 
     def environment(self, **more: str) -> dict[str, str]:
         """PATH is the system's: nothing of this checkout is on it."""
-        kept = {name: value for name, value in os.environ.items() if _is_for_registries(name)}
+        kept = {name: value for name, value in os.environ.items() if is_for_registries(name)}
         own = {
             "HOME": str(self.home),
             "PATH": f"{self.home / '.local' / 'bin'}:/usr/local/bin:/usr/bin:/bin",
@@ -75,7 +75,8 @@ class Requested:
         return ["--constraints", str(self.constraints)] if self.constraints else []
 
 
-def _is_for_registries(name: str) -> bool:
+def is_for_registries(name: str) -> bool:
+    """Whether a variable says how package registries are reached."""
     return name in REGISTRY_VARIABLES or name.startswith(REGISTRY_PREFIXES) or name.lower().endswith("_proxy")
 
 
