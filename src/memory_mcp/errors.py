@@ -33,11 +33,11 @@ CODES = {
     "scope_required": "The caller's key or `--scopes` does not allow this. `data.scope` names what is missing.",
     "read_only_query": "The query would write, or reach something other than the tables of its portal. A query is one "
     "SELECT with functions that only compute. The message names the refused part.",
-    "unknown_table": "The portal has no table of this name. `data.nearest` is the nearest name, where there is one.",
-    "unknown_column": "The tables of the query have no column of this name. `data.nearest` is the nearest name, where "
-    "there is one.",
-    "unknown_function": "The engine has no function of this name. `data.nearest` is the nearest name, where there is "
-    "one.",
+    "unknown_table": "The portal has no table of this name. `data.nearest` lists the nearest name, where there is one.",
+    "unknown_column": "The tables of the query have no column of this name. `data.nearest` lists the nearest name, "
+    "where there is one.",
+    "unknown_function": "The engine has no function of this name. `data.nearest` lists the nearest name, where there "
+    "is one.",
     "type_mismatch": "A query compares, converts or computes with values of types that do not fit. The message has a "
     "suggestion, such as toDate(x).",
     "too_large": "A field is over 1 MiB, or a file or query is over its limit. Split it, or request less at a time.",

@@ -147,7 +147,7 @@ async def test_an_error_of_a_query_has_its_code_and_a_suggestion(
 ) -> None:
     refused = await refusal(client, "portal_query", portalUri=PORTAL, sql=sql)
     assert refused["error"] == code, refused
-    expected = {"field": "sql"} | ({"nearest": nearest} if nearest else {})
+    expected = {"field": "sql"} | ({"nearest": [nearest]} if nearest else {})
     assert refused["data"] == expected, refused
     assert refused["message"].startswith("sql: ")
     assert words in refused["message"], refused
@@ -175,4 +175,4 @@ async def test_an_export_names_what_its_query_lacks(client: Client) -> None:
     ):
         more = {"destination": "x.csv", "format": "csv", "query": sql}
         refused = await refusal(client, "portal_export", portalUri=PORTAL, **more)
-        assert (refused["error"], refused["data"]) == (code, {"field": "query", "nearest": nearest})
+        assert (refused["error"], refused["data"]) == (code, {"field": "query", "nearest": [nearest]})

@@ -303,7 +303,7 @@ def _error(answer: dict[str, Any], field: str | None) -> Exception:
     if kind == "damaged":
         return archive.DamagedArchive(message)
     if kind == "refused":
-        nearest = {"nearest": answer["nearest"]} if answer.get("nearest") else {}
+        nearest: dict[str, Any] = {"nearest": [answer["nearest"]]} if answer.get("nearest") else {}
         return Invalid(f"{field}: {message}", code=answer.get("error", "read_only_query"), field=field, **nearest)
     if kind == "too much":
         return Invalid(f"{field}: {message}", code="too_large", field=field)

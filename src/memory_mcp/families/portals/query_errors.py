@@ -37,7 +37,7 @@ def query_error(exc: EngineError, field: str, sql: str, tables: Callable[[], Seq
 def _unknown(code: str, message: str, nearest: str | None, field: str) -> Invalid:
     if nearest is None:
         return Invalid(f"{field}: {message}", code=code, field=field)
-    return Invalid(f"{field}: {message} Did you mean {nearest}?", code=code, field=field, nearest=nearest)
+    return Invalid(f"{field}: {message} Did you mean {nearest}?", code=code, field=field, nearest=[nearest])
 
 
 def _unknown_column(name: str, message: str, field: str, sql: str, tables: Sequence[Table]) -> Invalid:
