@@ -1,7 +1,8 @@
 """Whether answers answer: `make bench-answers`. The LoCoMo questions, and what the answers to them hold.
 
 Every turn is a note, as in benchmarks/recall.py. A question is answered if the whole text of each turn that its
-evidence names stands in the snippets of the answer, so that no second call is needed.
+evidence names stands in the snippets of the answer, so that no second call is needed. benchmarks/nothing.py adds
+questions that nothing fits.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import nothing
 from benchmarks.figures import introduction
 from benchmarks.pipe import ServerProcess, memory_mcp
 from benchmarks.recall import LOCOMO, Conversation, print_rows, read_conversations, share, wait_for_vectors, write_notes
@@ -28,6 +30,7 @@ def main() -> None:
     locomo = Path(os.environ.get("LOCOMO_PATH") or LOCOMO)
     parser.add_argument("--locomo", type=Path, default=locomo, help="locomo10.json; else LOCOMO_PATH (%(default)s)")
     parser.add_argument("--conversations", type=int, default=10, help="only the first few of the ten")
+    parser.add_argument("--only-nothing", action="store_true", help="only questions that nothing fits, and paraphrases")
     options = parser.parse_args()
     conversations = read_conversations(options.locomo)[: options.conversations]
     print(introduction())
@@ -38,8 +41,14 @@ def main() -> None:
             for conversation in conversations:
                 write_notes(server, conversation)
             wait_for_vectors(Path(folder))
-            rows = [_measured(server, conversations, tool, limit) for tool, limit in CASES]
-    print_rows([["", "evidence shown", "answered", "characters", "characters per answered question"], *rows])
+            if not options.only_nothing:
+                rows = [_measured(server, conversations, tool, limit) for tool, limit in CASES]
+                print_rows(
+                    [["", "evidence shown", "answered", "characters", "characters per answered question"], *rows]
+                )
+            pairs = nothing.write_pairs(server)
+            wait_for_vectors(Path(folder))
+            nothing.print_shares(server, conversations, pairs)
 
 
 def _measured(server: ServerProcess, conversations: Sequence[Conversation], tool: str, limit: int) -> list[str]:

@@ -189,7 +189,7 @@ def memory_search(server: ServerProcess, utterances: dict[str, str], mode: str, 
     def find(question: str) -> list[str]:
         wanted = {"query": question, "namespace": conversation.name, "search_mode": mode, "limit": MAX_HITS}
         found = server.answer("memory_search", wanted)
-        if found.get("notice"):
+        if found.get("notice") and found["memories"]:  # without hits: nothing fits
             raise SystemExit(f"memory_search returned a notice: {found['notice']}")
         return [utterances[note["id"]] for note in found["memories"]]
 

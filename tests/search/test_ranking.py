@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_mcp.embedding import Floor
 from memory_mcp.search import ranking
 
 counts = st.integers(0, 10_000)
@@ -68,6 +69,17 @@ def test_the_score_is_the_formula_of_the_spec() -> None:
 def test_the_cosine_part_stays_in_bounds(own: float, context: float) -> None:
     assert 0 <= ranking.cosine_part(own, context) <= 1
     assert ranking.cosine_part(own + 1, context) >= ranking.cosine_part(own, context)
+
+
+def test_the_nearest_of_many_texts_must_be_nearer_than_a_single_one() -> None:
+    floor = Floor(of_one=0.3, per_log_count=0.01, max_count=1000, background_share=0.5, max_short_bytes=300)
+    background = np.array([0.3, 0.5], dtype=np.float32)
+    assert ranking.fits(floor, 0.501, 1, background)
+    assert not ranking.fits(floor, 0.499, 1, background)
+    assert ranking.fits(floor, 0.57, 1000, background)
+    assert not ranking.fits(floor, 0.56, 1000, background)
+    assert ranking.fits(floor, 0.57, 10**6, background)
+    assert not ranking.fits(floor, 0.501, 1, background + np.float32(0.1))
 
 
 def test_a_single_note_is_enough_for_cosine_statistics() -> None:

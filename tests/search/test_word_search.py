@@ -126,6 +126,19 @@ def test_if_every_word_is_common_all_are_searched() -> None:
     assert len(best_first(index, "report", limit=50)) == 50
 
 
+def test_an_expression_that_matches_nothing_may_fall_back_to_its_words() -> None:
+    index = SmallIndex(["Alice likes tea", "Bob likes coffee"])
+    query = "Alice AND coffee NOT sugar"
+    assert not word_search.by_words(index, query, 5).bm25
+    plain = word_search.by_words(index, query, 5, falls_back=True)
+    assert set(plain.bm25) == {1, 2}
+    assert plain.notice == fts_query.PLAIN_WORDS
+    assert plain.cover(0.5)
+    assert not plain.cover(0.6)
+    for other in ('"Alice coffee"', "zeppelin AND wombat", "Alice AND tea"):
+        assert word_search.by_words(index, other, 5, falls_back=True).notice is None
+
+
 def test_only_as_many_words_as_needed_are_searched() -> None:
     index = SmallIndex(["rare"] * 3 + ["common"] * 9)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.embedding import model_files
+from memory_mcp.embedding.model import Floor, Space
 from memory_mcp.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # without it, recall drops by half
 MAX_TOKENS = 512
+FLOOR = Floor(of_one=0.285, per_log_count=0.009, max_count=1000, background_share=0.5, max_short_bytes=800)
 
 
 class Builtin:
@@ -55,6 +57,11 @@ class Builtin:
                     raise Unavailable("The built-in model is not installed. Run `memory-mcp models pull` once.")
                 self._model = _tokenizer(self._folder), _session(self._folder)
             return self._model
+
+
+def floor_of(space: Space) -> Floor | None:
+    """None for the vectors of another model, which was not measured: then every text may have to do with a query."""
+    return FLOOR if (space.kind, space.model) == (Builtin.kind, Builtin.model) else None
 
 
 @contextmanager

@@ -43,6 +43,17 @@ class Embedder(Protocol):
 
 
 @dataclass(frozen=True)
+class Floor:
+    """From which cosine on a text has to do with a query, for vectors of one model: docs/benchmarks.md#nothing-fits."""
+
+    of_one: float  # if there is one text
+    per_log_count: float  # added for each power of e in the number of texts: the best of many is near by chance
+    max_count: int  # texts, from which on it grows no more
+    background_share: float  # of the average cosine with unrelated texts, which is subtracted
+    max_short_bytes: int  # a longer text may answer a query in a small part: it is judged as if it were the only one
+
+
+@dataclass(frozen=True)
 class Backend:
     """The embedder that makes the vectors, or would make the next."""
 

@@ -100,9 +100,14 @@ def syntax(query: str, columns: Sequence[str]) -> str | None:
 def without_syntax(query: str, columns: Sequence[str]) -> str | None:
     """The plain words of an FTS5 expression with operators, without those after NOT; None if it is none. A phrase in
     quotes stays what it is."""
-    if not _OPERATOR.search(query) or '"' in query or syntax(query, columns) is None:
+    return None if syntax(query, columns) is None else without_operators(query)
+
+
+def without_operators(expression: str) -> str | None:
+    """The same for a query that is known to be an expression."""
+    if not _OPERATOR.search(expression) or '"' in expression:
         return None
-    return _OPERATOR.sub(" ", _EXCLUDED.sub(" ", query)).strip() or None
+    return _OPERATOR.sub(" ", _EXCLUDED.sub(" ", expression)).strip() or None
 
 
 def _phrases(query: str) -> Iterator[str]:

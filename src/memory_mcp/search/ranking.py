@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from memory_mcp.embedding import Floor
     from memory_mcp.search.vectors import Floats
 
 BM25_SHARE = 0.4  # the vault spec's blend
@@ -25,6 +26,7 @@ UNRELATED = 0.25  # the cosine part of a note that is as near to a query as any 
 PER_Z = 0.06  # added for each deviation above that
 PER_CONTEXT_Z = 0.06  # added for each deviation of the note together with the one before it
 RELATED = 1.0  # deviations from which on a vector alone makes a note a candidate
+MIN_COVERED = 0.3  # the share of a query that words alone must cover if no text is near enough in meaning
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,13 @@ class CosineStatistics:
 
     def z(self, cosine: float) -> float:
         return (cosine - self.mean) / self.deviation
+
+
+def fits(floor: "Floor", nearest: float, count: int, background: "Floats") -> bool:
+    """Whether the nearest of `count` texts has to do with a query at all: from its cosine, and from those of unrelated
+    texts. If not, meaning alone brings no hits."""
+    margin = nearest - floor.background_share * float(background.mean(dtype=float))
+    return margin >= floor.of_one + floor.per_log_count * math.log(min(max(1, count), floor.max_count))
 
 
 def cosine_part(own: float, context: float) -> float:

@@ -1,7 +1,7 @@
 """Search by words: the candidates for a query, and how much of the query each of them covers."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from memory_mcp.search import fts_query, ranking
@@ -38,6 +38,11 @@ class WordIndex(Protocol):
 class Matches:
     bm25: Mapping[int, float] = field(default_factory=dict)
     covered: Mapping[int, float] = field(default_factory=dict)  # the share of the query that each contains
+    notice: str | None = None
+
+    def cover(self, share: float) -> bool:
+        """Whether one of them contains this share of the query."""
+        return any(covered >= share for covered in self.covered.values())
 
     def scores(self) -> dict[int, float]:
         """How well words match, in [0, 1]."""
@@ -45,11 +50,16 @@ class Matches:
         return {id_: ranking.lexical(self.covered[id_], bm25, best) for id_, bm25 in self.bm25.items()}
 
 
-def by_words(index: WordIndex, query: str, limit: int) -> Matches:
-    """The best `limit` matches of a query, in FTS5 syntax or in plain words."""
+def by_words(index: WordIndex, query: str, limit: int, *, falls_back: bool = False) -> Matches:
+    """The best `limit` matches of a query, in FTS5 syntax or in plain words. `falls_back`: if an expression matches
+    nothing, those of its plain words, with a notice."""
     expression = index.expression(query)
     if expression is not None:
         found = index.matching_syntax(expression, limit)
+        plain = fts_query.without_operators(query) if falls_back and not found else None
+        matches = _by_terms(index, fts_query.terms(plain)[:MAX_TERMS], limit) if plain else Matches()
+        if matches.bm25:
+            return replace(matches, notice=fts_query.PLAIN_WORDS)
         return Matches(found, dict.fromkeys(found, 1.0))
     if terms := fts_query.terms(query)[:MAX_TERMS]:
         return _by_terms(index, terms, limit)

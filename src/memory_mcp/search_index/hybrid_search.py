@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from memory_mcp.embedding.chunks import parts as chunks
 from memory_mcp.engines.sqlite import Read
 from memory_mcp.search import ranking, snippets, word_search
+from memory_mcp.search.word_search import Matches
 from memory_mcp.search_index.embedding_queue import embedded_text
 from memory_mcp.search_index.storage.words import Allowed, WordIndex
 from memory_mcp.search_index.tables import Tables
@@ -23,6 +24,7 @@ Parts = tuple[float | None, float | None, float]
 class Candidates:
     lexical: Mapping[int, float] | None  # None: not searched by words
     near: Nearness
+    notice: str | None = None
 
     @property
     def seqs(self) -> set[int]:
@@ -50,20 +52,30 @@ class HybridSearch:
     wanted: int  # hits, with those before the page
     is_confined: bool = False
     ignores_words: bool = False
+    is_part: bool = False  # of a search in all texts of the file
+    falls_back: bool = False  # to the plain words of an FTS5 expression that matches nothing
 
     def candidates(self, tx: Read) -> Candidates:
-        lexical = None if self.ignores_words else self._by_words(tx)
-        return Candidates(lexical, self.near(tx, lexical or ()))
+        if self.ignores_words:
+            return Candidates(None, self.near(tx, ()))
+        matches = self._by_words(tx)
+        near = self.near(tx, matches.bm25)
+        lexical = matches.scores()
+        if not (near.has_fit or matches.cover(ranking.MIN_COVERED)):
+            lexical = {seq: score for seq, score in lexical.items() if seq not in near.scores}  # those without a vector
+        return Candidates(lexical, near, matches.notice)
 
     def near(self, tx: Read, candidates: Iterable[int]) -> Nearness:
         if self.vector is None:
             return Nearness()
         flags = self.allowed.flags if self.allowed else None
-        return self.vectors.near(tx, self.vector, candidates, flags, max(MAX_BY_VECTOR, self.wanted + 1))
+        limit = max(MAX_BY_VECTOR, self.wanted + 1)
+        return self.vectors.near(tx, self.vector, candidates, flags, limit, is_part=self.is_part)
 
-    def _by_words(self, tx: Read) -> dict[int, float]:
+    def _by_words(self, tx: Read) -> Matches:
         index = WordIndex(tx, self.tables, self.allowed, self.is_confined)
-        return word_search.by_words(index, self.text, max(MAX_BY_WORDS, self.wanted + 1)).scores()
+        limit = max(MAX_BY_WORDS, self.wanted + 1)
+        return word_search.by_words(index, self.text, limit, falls_back=self.falls_back)
 
 
 def score(parts: Parts) -> float:

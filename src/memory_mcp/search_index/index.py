@@ -48,7 +48,8 @@ class SearchIndex:
             with file.db.read() as tx:
                 allowed = texts.allowed(tx, query.group_prefix, query.tags, query.created)
                 search = HybridSearch(
-                    self._files.tables, file.vectors, query.text, vector, allowed, query.limit, query.is_confined
+                    *(self._files.tables, file.vectors, query.text, vector, allowed, query.limit, query.is_confined),
+                    is_part=not query.is_confined,
                 )
                 candidates = search.candidates(tx)
                 parts = {seq: candidates.parts(seq, ranking.DEFAULT_IMPORTANCE) for seq in candidates.seqs}

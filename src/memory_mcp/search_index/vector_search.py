@@ -1,12 +1,12 @@
 """How near texts are to a query in meaning."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memory_mcp.embedding import QueryVectors, Space
+from memory_mcp.embedding import Floor, QueryVectors, Space, floor_of
 from memory_mcp.engines.sqlite import Read
 from memory_mcp.search import ranking
 from memory_mcp.search.vector_cache import VectorCache
@@ -40,9 +40,10 @@ class Nearness:
     """The result of a search by vectors."""
 
     scores: dict[int, float] = field(default_factory=dict)  # of each candidate that has a vector, in [0, 1]
-    nearest: list[int] = field(default_factory=list)
+    nearest: list[int] = field(default_factory=list)  # none if nothing fits
     related: list[int] = field(default_factory=list)  # of those, the ones near enough to be candidates
     parts: dict[int, int] = field(default_factory=dict)  # which part of each candidate is nearest
+    has_fit: bool = True  # False: even the nearest text has nothing to do with the query
 
 
 class VectorSearch:
@@ -53,10 +54,17 @@ class VectorSearch:
         self._cache = VectorCache()
 
     def near(
-        self, tx: Read, query: QueryVector, candidates: Iterable[int], flags: bytes | None, limit: int
+        self,
+        tx: Read,
+        query: QueryVector,
+        candidates: Iterable[int],
+        flags: bytes | None,
+        limit: int,
+        *,
+        is_part: bool = False,
     ) -> Nearness:
         """Score these candidates and the `limit` texts nearest to the query. `flags`: a byte for each text that may be
-        found."""
+        found. `is_part`: other searches for the same query look at the other texts."""
         vector, space = query.vector, query.space
         if vectors.space(tx) != space:  # another model has taken over meanwhile
             return Nearness()
@@ -65,13 +73,26 @@ class VectorSearch:
             cosines = packed.cosines(vector)
             rows = None if flags is None else cosines.rows_allowed(flags)
             usual = ranking.CosineStatistics.of(cosines.values if rows is None else cosines.values[rows], background)
+            count = len(cosines.values) if rows is None or is_part else len(rows)
             nearest = cosines.nearest(limit, rows)
             found = cosines.of({*candidates, *nearest})
         own = {seq: usual.z(cosine) for seq, (cosine, _) in found.items()}
-        context = {seq: usual.z(cosine) for seq, cosine in self._context(tx, list(found), vector).items()}
+        in_context = self._context(tx, list(found), vector)
+        context = {seq: usual.z(cosine) for seq, cosine in in_context.items()}
         scores = {seq: ranking.cosine_part(z, context.get(seq, z)) for seq, z in own.items()}
+        parts = {seq: part for seq, (_, part) in found.items()}
+        floor = floor_of(space)
+        best = {seq: max(found[seq][0], in_context.get(seq, -1.0)) for seq in nearest}
+        if floor and not self._has_fit(tx, floor, best, count, background):
+            return Nearness(scores, parts=parts, has_fit=False)
         related = [seq for seq in nearest if max(own[seq], context.get(seq, own[seq])) >= ranking.RELATED]
-        return Nearness(scores, nearest, related, {seq: part for seq, (_, part) in found.items()})
+        return Nearness(scores, nearest, related, parts)
+
+    def _has_fit(self, tx: Read, floor: Floor, cosines: Mapping[int, float], count: int, background: "Floats") -> bool:
+        if ranking.fits(floor, max(cosines.values(), default=-1.0), count, background):
+            return True
+        long = self._table.longer_than(tx, floor.max_short_bytes, list(cosines))
+        return ranking.fits(floor, max((cosines[seq] for seq in long), default=-1.0), 1, background)
 
     def duplicates(self, tx: Read, seq: int) -> list[int]:
         """The other texts with nearly the same vectors, nearest first. Empty while the text has no vector."""

@@ -115,7 +115,10 @@ async def test_an_empty_memory_lists_nothing(client: Client) -> None:
     assert await call(client, "memory_list_namespaces") == {"namespaces": [], "total": 0}
     assert await call(client, "memory_list_tags") == {"tags": [], "total": 0}
     assert await call(client, "memory_recent") == {"memories": [], "total": 0}
-    assert await call(client, "memory_search", query="x") == {"memories": []}
+    nothing = "Nothing fits this query. Try other words or fewer filters; memory_list_tags shows what there is."
+    assert await call(client, "memory_search", query="x") == {"memories": [], "notice": nothing}
+    filtered = await call(client, "memory_search", tags=["x"])
+    assert filtered["notice"] == "No note matches these filters. memory_list_tags shows what there is."
     assert await call(client, "memory_stats") == {
         "total": 0,
         "by_source": {},

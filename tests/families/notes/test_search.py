@@ -383,7 +383,11 @@ async def test_an_expression_does_not_match_the_context(client: Client) -> None:
     await create(client, "an apple")
 
     assert await found(client, "apple NOT pear") == ["an apple"]
-    assert await found(client, "apple AND pear") == []
+    answer = await call(client, "memory_search", query="apple AND pear")
+    assert {note["title"] for note in answer["memories"]} == {"an apple", "a pear"}
+    assert answer["notice"] == "Nothing matches this FTS5 expression as a whole; these match some of its words."
+    assert "notice" not in await call(client, "memory_search", query="apple NOT pear")
+    assert (await call(client, "memory_search", query="apple AND pear", offset=2))["memories"] == []
 
 
 async def test_a_phrase_in_the_note_before_counts_no_more_than_its_words(client: Client) -> None:

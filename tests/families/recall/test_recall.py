@@ -47,7 +47,19 @@ async def test_each_family_is_found_and_each_ref_opens(client: Client) -> None:
 
 
 async def test_an_empty_result_names_the_searched_families(client: Client) -> None:
-    assert await recall(client, "zeppelin") == {"hits": [], "searched": FAMILIES, "incomplete": []}
+    notice = "Nothing fits this query. Try other words or fewer filters; recall_overview shows what there is."
+    assert await recall(client, "zeppelin") == {"hits": [], "searched": FAMILIES, "incomplete": [], "notice": notice}
+
+
+async def test_an_expression_that_matches_nothing_in_any_family_falls_back_to_its_words(client: Client) -> None:
+    await write_everywhere(client, TEAPOT)
+    note = await call(client, "memory_create", content="The teapot is cracked.")
+    exact = await recall(client, "teapot NOT savings")
+    assert [hit["ref"] for hit in exact["hits"]] == [f"memory://note/{note['id']}"]  # others have both words
+    assert "notice" not in exact
+    plain = await recall(client, "savings AND zeppelin")
+    assert {hit["family"] for hit in plain["hits"]} == {"vault", "notes", "stores", "graph"}
+    assert plain["notice"] == "Nothing matches this FTS5 expression as a whole; these match some of its words."
 
 
 async def test_refs_of_odd_names_open_too(client: Client, app: App, tmp_path_factory: pytest.TempPathFactory) -> None:

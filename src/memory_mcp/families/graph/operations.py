@@ -35,7 +35,7 @@ from memory_mcp.families.graph.model import (
 from memory_mcp.families.graph.projects import ProjectOperations, check_name, existing
 from memory_mcp.families.references import GroupSize, changed
 from memory_mcp.families.texts import Group, Text
-from memory_mcp.search import fts_query, word_search
+from memory_mcp.search import word_search
 from memory_mcp.search.text_facts import TextFacts
 from memory_mcp.sessions import Session, Sessions
 
@@ -134,12 +134,13 @@ class Graph(ProjectOperations):
         if not query:
             raise Invalid("Give words to look for.", hint="read_graph reads everything.", field="query")
         with self._reading(caller, session, project) as tx:
-            scores, notice = _by_words(storage.WordIndex(tx), query, max(MAX_WORD_HITS, limit))
+            matches = word_search.by_words(storage.WordIndex(tx), query, max(MAX_WORD_HITS, limit), falls_back=True)
+            scores = matches.scores()
             best = sorted(scores, key=lambda number: (-scores[number], number))[:limit]
             ids = storage.ids_by_number(tx, best)
             found = [ids[number] for number in best if number in ids]
             nodes = answers.nodes(tx, found, answers.Skip(), "Narrow the query or lower the limit.")
-        return replace(nodes, notice=" ".join(filter(None, (notice, nodes.notice))) or None)
+        return replace(nodes, notice=" ".join(filter(None, (matches.notice, nodes.notice))) or None)
 
     def open_nodes(
         self, caller: Caller, session: Session, project: str | None, names: Sequence[str], skip: answers.Skip
@@ -378,12 +379,3 @@ def _known(tx: Read, names: Iterable[str]) -> dict[str, str]:
             f"No such entities: {listed}. Nothing was added.", hint="create_entities makes them.", missing=shown
         )
     return ids
-
-
-def _by_words(index: storage.WordIndex, query: str, limit: int) -> tuple[dict[int, float], str | None]:
-    """The scores of the matches, and a notice if only the plain words of an FTS5 expression match."""
-    if scores := word_search.by_words(index, query, limit).scores():
-        return scores, None
-    plain = fts_query.without_syntax(query, storage.COLUMNS)
-    scores = word_search.by_words(index, plain, limit).scores() if plain else {}
-    return scores, fts_query.PLAIN_WORDS if scores else None

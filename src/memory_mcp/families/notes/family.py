@@ -36,7 +36,8 @@ def _counts(notes: Notes, caller: Caller) -> dict[str, int]:
 
 def _search(call: Call[Notes], wanted: TextQuery) -> Iterator[Match]:
     """By the notes' own search index."""
-    query = NoteQuery(wanted.query, Filter(tags=wanted.tags, created=wanted.created), limit=wanted.limit)
+    chosen = Filter(tags=wanted.tags, created=wanted.created)
+    query = NoteQuery(wanted.query, chosen, limit=wanted.limit, falls_back=False)
     found, _ = call.operations.reader.hits(call.caller, query)
     for hit in found:
         cosine, lexical = (reasons.cosine, reasons.lexical) if (reasons := hit.score_breakdown) else (None, None)

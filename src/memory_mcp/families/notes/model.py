@@ -156,6 +156,7 @@ class NoteQuery:
     limit: int = 20
     offset: int = 0  # hits to pass over
     has_details: bool = True  # each hit has the parts of its score
+    falls_back: bool = True  # to the plain words of an FTS5 expression that matches nothing
 
     @property
     def end(self) -> int:

@@ -34,12 +34,12 @@ class NoteSearch:
     vectors: VectorSearch
     vector: QueryVector | None  # None: by words alone
 
-    def page(self, tx: Read) -> "tuple[list[tuple[notes.Stored, RankedNote]], bool]":
-        """The hits of the page, and whether there are more."""
-        ranked = self._ranked(tx) if self.query.query else self._newest(tx)
+    def page(self, tx: Read) -> "tuple[list[tuple[notes.Stored, RankedNote]], bool, str | None]":
+        """The hits of the page, whether there are more, and a notice."""
+        ranked, notice = self._ranked(tx) if self.query.query else (self._newest(tx), None)
         ranked, has_more = ranked[: self.query.limit], len(ranked) > self.query.limit
         stored = notes.by_seq(tx, [one.seq for one in ranked], self.query.filter.within)
-        return list(zip(stored, ranked, strict=True)), has_more
+        return list(zip(stored, ranked, strict=True)), has_more, notice
 
     def _newest(self, tx: Read) -> list[RankedNote]:
         """Without a query: the notes that match the filter, newest first."""
@@ -47,7 +47,7 @@ class NoteSearch:
         importances = notes.importances(tx, seqs)
         return [RankedNote(seq, (None, None, round(importances[seq], DIGITS))) for seq in seqs]
 
-    def _ranked(self, tx: Read) -> list[RankedNote]:
+    def _ranked(self, tx: Read) -> tuple[list[RankedNote], str | None]:
         search = HybridSearch(
             index.TABLES,
             self.vectors,
@@ -57,6 +57,7 @@ class NoteSearch:
             wanted=self.query.end,
             is_confined=self.query.filter.is_confined,
             ignores_words=self.query.mode == "semantic" and self.vector is not None,
+            falls_back=self.query.falls_back,
         )
         candidates = search.candidates(tx)
         parts = {seq: candidates.parts(seq, one) for seq, one in notes.importances(tx, candidates.seqs).items()}
@@ -68,7 +69,8 @@ class NoteSearch:
                 candidates = replace(candidates, near=search.near(tx, {*late, *order}))
                 parts |= {seq: candidates.parts(seq, one) for seq, one in notes.importances(tx, late).items()}
         page = order[self.query.offset : self.query.end + 1]
-        return [RankedNote(seq, parts[seq], candidates.near.parts.get(seq, 0)) for seq in page]
+        ranked = [RankedNote(seq, parts[seq], candidates.near.parts.get(seq, 0)) for seq in page]
+        return ranked, candidates.notice
 
     def _successors_first(
         self, tx: Read, order: Sequence[int], newer: Mapping[int, int]

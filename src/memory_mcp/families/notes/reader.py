@@ -43,6 +43,8 @@ MAX_LINKS = 500  # shown of one note, in each direction
 MAX_NODES = 500  # of a neighbourhood, on one page
 MAX_COUNTED_NODES = 10_000  # of a neighbourhood, on all pages
 MAX_TAGS_LISTED = 1000  # on one page
+NOTHING_FITS = "Nothing fits this query. Try other words or fewer filters; memory_list_tags shows what there is."
+NOTHING_MATCHES = "No note matches these filters. memory_list_tags shows what there is."
 REFERENCE_TIMEOUT_S = 0.2  # for recording that a note was read
 
 
@@ -97,7 +99,7 @@ class NoteReader:
         part = cut(hits, size, offset=query.offset, total=known + has_more, limit=len(hits))
         total = None if query.query else self._count(caller, query.filter)
         shown = part.shown if query.has_details else [replace(hit, score_breakdown=None) for hit in part.shown]
-        notices = [notice, part.notice, None if hits else self._namespace_notice(caller, query.filter.namespace)]
+        notices = [notice, part.notice] if hits else [notice, self._nothing_notice(caller, query)]
         return NoteHits(
             shown, total, part.next_offset, searched(query.filter.created), " ".join(filter(None, notices)) or None
         )
@@ -121,8 +123,9 @@ class NoteReader:
         vector, notice = note_search.query_vector(file.db, self._files.queries, query)
         search = note_search.NoteSearch(query, file.vectors, vector)
         with file.db.read() as tx:
-            found, has_more = search.page(tx)
-        return [search.hit(stored, ranked) for stored, ranked in found], has_more, notice
+            found, has_more, about_words = search.page(tx)
+        notices = " ".join(filter(None, (notice, about_words))) or None
+        return [search.hit(stored, ranked) for stored, ranked in found], has_more, notices
 
     def recent(self, caller: Caller, chosen: Filter, limit: int, offset: int = 0) -> Recent:
         seen = _seen_by(caller, chosen)
@@ -212,6 +215,13 @@ class NoteReader:
             if missing
             else self._namespace_notice(caller, None if found.total else namespace),
         )
+
+    def _nothing_notice(self, caller: Caller, query: NoteQuery) -> str:
+        """For a search without hits: what to do next."""
+        if query.offset:
+            return "There are no more hits."
+        about_namespace = self._namespace_notice(caller, query.filter.namespace)
+        return about_namespace or (NOTHING_FITS if query.query else NOTHING_MATCHES)
 
     def _namespace_notice(self, caller: Caller, name: str | None) -> str | None:
         """For an answer without notes: that there is no such namespace, and which names the caller sees are near."""

@@ -3,7 +3,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as Late
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from memory_mcp.families.recall.background import BackgroundIndexer, Follow, run
 from memory_mcp.families.recall.model import Incomplete, OpenedPage, Overview, Recalled, RecallHit, RecallQuery
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.texts import Match, TextQuery, searched
-from memory_mcp.search import ranking
+from memory_mcp.search import fts_query, ranking
 from memory_mcp.sessions import Session
 from memory_mcp.time_spans import TimeReader
 
@@ -35,6 +35,7 @@ SUPPOSED = 0.25  # added to the cosine part if all words match
 
 BEHIND = "Its newest memories are still being indexed; ask again in a while."
 SLOW = "It took too long; ask it alone."
+NOTHING_FITS = "Nothing fits this query. Try other words or fewer filters; recall_overview shows what there is."
 FAILED = "Internal error; see the server's log."
 
 Find = Callable[[Caller, Session, TextQuery], list[Match]]
@@ -93,6 +94,32 @@ class Recall:
         """The best matches of all families. A slow or broken family is named, and does not affect the others."""
         if not query.query.strip():
             raise Invalid("Give words to look for.", field="query")
+        parts = self._parts(caller, session, query)
+        plain = None if _has_words(parts) else fts_query.without_syntax(query.query, ("nothing",))
+        by_plain_words = self._parts(caller, session, replace(query, query=plain)) if plain else {}
+        if _has_words(by_plain_words):
+            parts = by_plain_words
+        hits = fused({family: part.matches for family, part in parts.items() if part.matches})[: query.limit]
+        shown = within_budget(
+            hits, lambda hit: 120 + sum(len(text.encode()) for text in (hit.ref, hit.title, hit.snippet))
+        )
+        undated = [family for family, part in parts.items() if part.has_undated]
+        notices = [
+            fts_query.PLAIN_WORDS if parts is by_plain_words else None,
+            None if hits else NOTHING_FITS,
+            left_out(hits, shown),
+            left_undated(undated),
+        ]
+        return Recalled(
+            hits=shown,
+            searched=[family for family, part in parts.items() if part.matches is not None],
+            incomplete=[Incomplete(family, part.missing) for family, part in parts.items() if part.missing],
+            searched_span=searched(query.created),
+            notice=" ".join(filter(None, notices)) or None,
+        )
+
+    def _parts(self, caller: Caller, session: Session, query: RecallQuery) -> dict[str, _Part]:
+        """The result of each family, in parallel."""
         began = time.monotonic()
         running = {
             family: run_in_thread(partial(self._part, family, caller, session, query, began), "recall")
@@ -104,18 +131,7 @@ class Recall:
                 parts[family] = work.result(timeout=max(0.0, began + SEARCH_TIMEOUT_S - time.monotonic()))
             except Late:
                 parts[family] = _Part(None, SLOW)
-        hits = fused({family: part.matches for family, part in parts.items() if part.matches})[: query.limit]
-        shown = within_budget(
-            hits, lambda hit: 120 + sum(len(text.encode()) for text in (hit.ref, hit.title, hit.snippet))
-        )
-        undated = [family for family, part in parts.items() if part.has_undated]
-        return Recalled(
-            hits=shown,
-            searched=[family for family, part in parts.items() if part.matches is not None],
-            incomplete=[Incomplete(family, part.missing) for family, part in parts.items() if part.missing],
-            searched_span=searched(query.created),
-            notice=" ".join(filter(None, [left_out(hits, shown), left_undated(undated)])) or None,
-        )
+        return parts
 
     def stop(self) -> None:
         """Stop indexing; the next search continues it."""
@@ -156,6 +172,11 @@ class Recall:
         if unknown := [family for family in query.families if family not in known]:
             raise Invalid(f"{unknown[0]!r} cannot be searched. Use any of: {', '.join(known)}.", field="families")
         return [family for family in known if family in (query.families or known)]
+
+
+def _has_words(parts: Mapping[str, _Part]) -> bool:
+    """Whether a match shares words with the query."""
+    return any(match.lexical for part in parts.values() for match in part.matches or ())
 
 
 def fused(found: Mapping[str, list[Match]]) -> list[RecallHit]:

@@ -64,6 +64,17 @@ class VectorTable:
         )
         return dict(rows)
 
+    def longer_than(self, tx: Read, max_bytes: int, seqs: Sequence[int]) -> list[int]:
+        """Which of these texts have more bytes."""
+        rows = tx.all(
+            f"""
+            SELECT seq FROM {self.tables.texts}
+            WHERE seq IN (SELECT value FROM json_each(:seqs)) AND octet_length(content) > :max_bytes
+            """,
+            {"seqs": json.dumps(list(seqs)), "max_bytes": max_bytes},
+        )
+        return [seq for (seq,) in rows]
+
     def changed(self, tx: Read, after: int) -> Iterator[tuple[int, int, bytes | None]]:
         """(change, text, vector) of changes after `after`, a row for each part; no vector for a text without any."""
         owner = self.tables.owner
