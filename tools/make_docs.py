@@ -1,4 +1,5 @@
-"""Make docs/tools.md, settings.md, errors.md and schema.md from the code; with --check, say which are stale."""
+"""Make docs/tools.md, settings.md, errors.md and schema.md, and the end of command-line.md, from the code; with
+--check, say which are stale."""
 
 import json
 import sys
@@ -8,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import typer
 
 from memory_mcp.access import server_db
+from memory_mcp.cli.main import cli
 from memory_mcp.engines.sqlite.migrations import Schema
 from memory_mcp.errors import CODES, HUB_CODES, KEY_CODES
 from memory_mcp.families.family import Prompt, Tool
@@ -24,6 +27,7 @@ from memory_mcp.sessions import live_db
 from memory_mcp.settings import SECRETS, Settings, env_name, env_names, flag
 from memory_mcp.sync import hub
 
+COMMAND_LINE = "command-line.md"  # only its end is made from the code
 DOCS = Path(__file__).parents[1] / "docs"
 MADE = "<!-- Made by tools/make_docs.py from the code. Change it there, then run `make format`. -->\n"
 ARGUMENT_RULES = """\
@@ -183,13 +187,40 @@ def statements(made: Schema) -> str:
     return "\n\n".join(f"{sql};" for name, sql in rows if name not in hidden)
 
 
+def commands() -> Iterator[str]:
+    """The end of the page about the command line."""
+    yield "## All commands"
+    yield "Every command also takes `--data-dir` and `--json` where that has a meaning, and `--help`."
+    rows = [_command_row(name, command) for name, command in _walk(typer.main.get_command(cli))]
+    yield "\n".join(["| command | what it does | options |", "|---|---|---|", *rows])
+
+
+def _walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    if not hasattr(command, "commands"):
+        yield " ".join(path), command
+    for name, one in getattr(command, "commands", {}).items():
+        yield from _walk(one, (*path, name))
+
+
+def _command_row(name: str, command: Any) -> str:
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    shown_arguments = [(one.metavar or one.name.upper(), one.required) for one in arguments]
+    usage = " ".join([name, *(one if required else f"[{one}]" for one, required in shown_arguments)])
+    purpose = " ".join(command.help.split("\n\n")[0].split())
+    names = [one.opts[0] for one in command.params if one.param_type_name == "option"]
+    shown = ", ".join(f"`{one}`" for one in names if one not in ("--data-dir", "--json"))
+    return f"| `{usage}` | {purpose} | {shown or ('[settings](settings.md)' if not names else '')} |"
+
+
 PAGES = {"tools.md": tools, "settings.md": settings, "errors.md": errors, "schema.md": schema}
 
 
 def main() -> int:
     stale = []
-    for name, page in PAGES.items():
-        text = MADE + "\n" + "\n\n".join(page()) + "\n"
+    texts = {name: MADE + "\n" + "\n\n".join(page()) + "\n" for name, page in PAGES.items()}
+    own, _, _ = (DOCS / COMMAND_LINE).read_text(encoding="utf-8").partition(MADE)
+    texts[COMMAND_LINE] = f"{own.rstrip()}\n\n{MADE}" + "\n" + "\n\n".join(commands()) + "\n"
+    for name, text in texts.items():
         path = DOCS / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(name)

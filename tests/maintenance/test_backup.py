@@ -172,7 +172,8 @@ def test_an_empty_data_directory(tmp_path: Path) -> None:
     data_dir.mkdir(mode=0o700)
     assert answer("backup", tmp_path / "b.zip", "--data-dir", data_dir)["files"] == 0
     assert answer("restore", tmp_path / "b.zip", "--data-dir", data_dir)["files"] == 0
-    assert answer("doctor", "--data-dir", data_dir)["well"] is True
+    found = answer("doctor", "--data-dir", data_dir)
+    assert ([one["state"] for one in found["findings"]], found["well"]) == (["notice"], False)  # nothing is here
     assert run("backup", tmp_path / "b.zip", "--data-dir", data_dir).returncode == 0  # overwrites a former one
 
 

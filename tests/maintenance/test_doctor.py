@@ -211,7 +211,7 @@ def test_the_command_line_prints_findings_and_repairs(data_dir: Path) -> None:
     done = run("doctor", "--repair", "--data-dir", data_dir)
     assert done.returncode == 0
     assert "repaired permissions: notes.db: other users of this machine may access it (-rw-r--r--)" in done.stdout
-    assert "No problems found." in done.stdout
+    assert "All problems are repaired." in done.stdout
     assert stat.S_IMODE((data_dir / "notes.db").stat().st_mode) == 0o600
 
 

@@ -97,7 +97,8 @@ def doctor(
 ) -> None:
     """Check every database, index, file and setting; with --repair, repair what is safe.
 
-    Exits with 0 if there are no problems or all are repaired, with 1 if problems are left.
+    Exits with 0 if there are no problems or all are repaired, with 1 if problems are left. A notice, such as of a
+    missing model, is no problem; with --json, `well` is true only if there is neither.
     """
     chosen, trouble = _settings(data_dir)
     require_data_dir(chosen.data_dir)
@@ -109,7 +110,7 @@ def doctor(
     found = Diagnosis({"settings": 1, **found.checked}, (*trouble, *found.findings))
     if as_json:
         shown = [vars(one) for one in found.findings]
-        print_json({"well": not found.problems, "checked": found.checked, "findings": shown})
+        print_json({"well": found.is_well, "checked": found.checked, "findings": shown})
     else:
         _show(found, repair=repair)
     if found.problems:
@@ -198,10 +199,10 @@ def _show(found: Diagnosis, *, repair: bool) -> None:
     counted = ", ".join(f"{count} {what}" for what, count in found.checked.items())
     typer.echo(f"Checked {counted}.")
     repairable = sum(one.repairable for one in found.problems)
-    if not found.problems and found.notices:
-        typer.echo(f"No problems, but {len(found.notices)} to note: see above what is missing or was left out.")
+    if found.is_well:
+        typer.echo("All problems are repaired." if found.findings else "No problems found.")
     elif not found.problems:
-        typer.echo("No problems found.")
+        typer.echo(f"No problems, but {len(found.notices)} to note: see above what is missing or was left out.")
     elif repairable and not repair:
         typer.echo(f"{len(found.problems)} problems; memory-mcp doctor --repair repairs {repairable}.")
     else:

@@ -78,6 +78,11 @@ class Diagnosis:
         """Things that work as they are, but not fully: a model that is not installed, a folder that is left out."""
         return [one for one in self.findings if one.state == "notice"]
 
+    @property
+    def is_well(self) -> bool:
+        """Whether nothing is wrong, missing or left out."""
+        return not self.problems and not self.notices
+
 
 @dataclass(frozen=True)
 class ExportResult:
