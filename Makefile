@@ -46,6 +46,12 @@ soak: setup ## Run 64 clients on one server for five minutes: errors, lost write
 soak-sync: setup ## Run three nodes and a hub for ten minutes: cut links, kill -9, wrong clocks, 429 (SECONDS)
 	$(BIN)/python -m benchmarks.soak_sync $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
+soak-shared: setup ## Kill the shared server 200 times while eight clients write, and replace it by newer versions (KILLS)
+	$(BIN)/python -m benchmarks.soak_shared $(if $(KILLS),--kills $(KILLS)) $(ARGS)
+
+shared-tests: setup ## Run the tests of stdio through relays and shared servers
+	MEMORY_MCP_TEST_SHARED=1 $(PYTEST) tests/server/test_stdio.py tests/sessions tests/test_many_processes.py tests/server/test_fuzz.py $(ARGS)
+
 soak-hostile: setup ## Run a tenant beside one that attacks the server for two minutes: p95, errors, memory (SECONDS)
 	$(BIN)/python -m benchmarks.soak_hostile $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
@@ -83,6 +89,9 @@ format: setup ## Format the code and generate the docs again
 
 bench: setup ## Measure speed, as ratios within one run
 	$(BIN)/python -m benchmarks.vault $(ARGS)
+
+bench-start: setup ## Measure a client's start, its calls and memory through the shared server, next to peers (needs the npm registry once)
+	$(BIN)/python -m benchmarks.start $(ARGS)
 
 bench-notes: setup ## Measure the notes: search, writing, memory, at 1k, 10k and 100k notes
 	$(BIN)/python -m benchmarks.notes $(ARGS)

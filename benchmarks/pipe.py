@@ -20,13 +20,14 @@ class ServerProcess:
     def __init__(
         self, command: Sequence[str | Path], *, quiet: bool = False, log: IO[bytes] | None = None, **environ: str
     ) -> None:
-        """What it writes to stderr goes to `log`, or nowhere if `quiet`; `environ` is added to ours."""
+        """What it writes to stderr goes to `log`, or nowhere if `quiet`; `environ` is added to ours. Ours is measured
+        in the process itself: only `environ` can choose a shared server."""
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL if quiet else log,
-            env=_installed(os.environ) | environ,
+            env=_installed(os.environ) | {"MEMORY_MCP_SHARED": "off"} | environ,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -44,6 +45,14 @@ class ServerProcess:
     def kill(self) -> None:
         """Without a chance to finish anything: SIGKILL."""
         self._process.kill()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Raises RuntimeError for a refusal."""
+        return self._ask(method, params)[1]
 
     def shake_hands(self) -> None:
         client = {"name": "benchmark", "version": "1"}

@@ -1,3 +1,4 @@
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -17,11 +18,14 @@ from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import Line
 from memory_mcp.server.stdio import local_line
 from tests.exhaustive import IS_SOAK
+from tests.processes import SHARED
 
 hypothesis.settings.register_profile(  # a busy machine is no bug
     "house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("house")
+
+os.environ |= SHARED  # for processes that inherit our environment
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ERAS = ("legacy", "2026-07-28")

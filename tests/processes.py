@@ -21,6 +21,12 @@ from typing import IO, Any
 COMMAND = [sys.executable, "-m", "memory_mcp"]
 PRELOADED = ["memory_mcp.cli", "memory_mcp.server.http", "memory_mcp.server.stdio", "memory_mcp.server.hub", __name__]
 RUN_TIMEOUT_S = 120.0
+SHARED = (
+    {"MEMORY_MCP_SHARED": "auto", "MEMORY_MCP_SHARED_IDLE": "0"}
+    if os.environ.get("MEMORY_MCP_TEST_SHARED")  # `make shared-tests`
+    else {"MEMORY_MCP_SHARED": "off"}
+)
+"""Most tests are not about shared servers, and are faster without one."""
 MAX_STDIN = 10_000  # fits into a pipe that is not read yet
 
 _context = multiprocessing.get_context("forkserver")
@@ -31,7 +37,7 @@ def environment(**more: str) -> dict[str, str]:
     """Ours, without settings that were exported."""
     foreign = {"OLLAMA_HOST", "MCP_EMBED_MODEL", "OPENAI_BASE_URL", "OPENAI_API_KEY"}
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORY_MCP_")}
-    return {name: value for name, value in kept.items() if name not in foreign} | more
+    return {name: value for name, value in kept.items() if name not in foreign} | SHARED | more
 
 
 class Process:

@@ -65,7 +65,8 @@ def test_config_prints_each_value_and_where_it_came_from(tmp_path: Path) -> None
     env = environment(MEMORY_MCP_LOG_LEVEL="error")
     shown = json.loads(run(*command, "--json", check=True, env=env).stdout)
 
-    assert set(shown) == set(settings.Settings.model_fields)
+    assert set(shown) == {*settings.Settings.model_fields, "server_log"}
+    assert shown["server_log"] == {"value": str(tmp_path / "server.log"), "source": "data_dir"}
     assert shown["port"] == {"value": 9, "source": "--port"}
     assert shown["log_level"] == {"value": "error", "source": "MEMORY_MCP_LOG_LEVEL"}
     assert shown["host"] == {"value": "127.0.0.1", "source": "default"}

@@ -8,7 +8,10 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from io import TextIOWrapper
+from pathlib import Path
 
+MAX_FILE_BYTES = 5_000_000
+MAX_FORMER_FILES = 2  # beside the one that is written
 MAX_REPEATS = 20  # of one line, in each window
 REPEAT_WINDOW_S = 60.0
 MAX_REMEMBERED = 1000  # lines
@@ -64,11 +67,19 @@ class RepeatFilter(logging.Filter):
         return count < MAX_REPEATS
 
 
-def configure(level: str) -> None:
-    """Send every logger's lines to stderr, in UTF-8 whatever the locale says."""
+def _rotated(file: Path) -> logging.Handler:
+    from logging.handlers import RotatingFileHandler  # only a server in the background needs it
+
+    return RotatingFileHandler(
+        file, maxBytes=MAX_FILE_BYTES, backupCount=MAX_FORMER_FILES, encoding="utf-8", errors="backslashreplace"
+    )
+
+
+def configure(level: str, file: Path | None = None) -> None:
+    """Send every logger's lines to stderr, or to a file that is rotated, in UTF-8 whatever the locale says."""
     if isinstance(sys.stderr, TextIOWrapper):
         sys.stderr.reconfigure(encoding="utf-8", errors="backslashreplace")
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(sys.stderr) if file is None else _rotated(file)
     handler.setFormatter(JsonLines())
     handler.addFilter(_is_worth_a_line)
     handler.addFilter(RepeatFilter())

@@ -99,6 +99,13 @@ class Settings(BaseModel):
     session_id: str | None = Field(
         None, min_length=1, max_length=128, description="The stdio client's session id. The default is a random one."
     )
+    shared: Literal["auto", "off"] = Field(
+        "auto",
+        description="auto: stdio clients of a data directory share one server. off: each has its own process.",
+    )
+    shared_idle: int = Field(
+        300, ge=0, le=86_400, description="Seconds after its last client has left until the shared server ends."
+    )
     timezone: Annotated[str, AfterValidator(zone_name)] | None = Field(
         None,
         description="Zone of times without one, in searches, such as Europe/Berlin. The default is the system's.",

@@ -16,7 +16,7 @@ from typing import Any
 import apsw
 import pytest
 
-from memory_mcp.app.maintenance import database_kinds
+from memory_mcp.app.older_servers import database_kinds
 from memory_mcp.engines.files import atomic_write, data_dir_lock
 from memory_mcp.errors import AppError, Conflict, Invalid, Unavailable, Unusable
 from memory_mcp.families.registry import FAMILIES

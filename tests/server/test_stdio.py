@@ -282,7 +282,7 @@ def test_an_idle_server_uses_no_cpu(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("w") as stderr:
         flags = ["--ollama-host", "http://127.0.0.1:9", "--models-dir", str(tmp_path / "models")]
-        server = Stdio.start(tmp_path / "data", *flags, stderr=stderr)
+        server = Stdio.start(tmp_path / "data", *flags, "--shared", "off", stderr=stderr)
         server.call("search_memories", query="warm up")
         eventually(lambda: DISABLED in log.read_text())  # it looks for an embedder once, a second after its start
         eventually(lambda: used_ticks(server, 2.0) == 0)

@@ -7,12 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from memory_mcp.access import Audit, Keys, Limits, SignIns, Users, delete_folder, folder_of, server_db
+from memory_mcp.app.older_servers import wait_for_older_servers
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.files import data_dir_lock, data_directory
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.families.context import open_database
-from memory_mcp.sessions import Servers, addresses, live_db
+from memory_mcp.sessions import Client, RunningServer, Servers, addresses, by_server, live_db
 from memory_mcp.settings import Settings
 from memory_mcp.sync import hub as hubs
 
@@ -29,6 +30,7 @@ class Access:
     folder_of: Callable[[str], Path]
     forget: Callable[[str], None]  # delete all that a further user stores here
     addresses: Callable[[], list[str]]  # where running servers are reached over HTTP
+    servers: Callable[[], list[tuple[RunningServer, list[Client]]]]  # the running ones, with their clients
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def open_access(settings: Settings) -> Iterator[Access]:
 
 def open_server_files(settings: Settings, clock: Clock, stack: ExitStack) -> ServerFiles:
     """Open the server's own files, and lock the data directory as in use until the stack is closed."""
+    wait_for_older_servers(settings)
     stack.enter_context(use_data_dir(settings.data_dir))
     data_directory.prepare(settings.data_dir)
 
@@ -75,7 +78,7 @@ def use_data_dir(data_dir: Path) -> Iterator[None]:
 def create_access(
     settings: Settings, files: ServerFiles, clock: Clock, publish_keys: Callable[[str], None] = lambda user: None
 ) -> Access:
-    audit, limits = Audit(files.server), Limits(files.live)
+    audit, limits, servers = Audit(files.server), Limits(files.live), Servers(settings.data_dir / "servers")
     return Access(
         users=Users(files.server, audit),
         keys=Keys(files.server, audit, clock, publish_keys),
@@ -84,7 +87,8 @@ def create_access(
         audit=audit,
         folder_of=partial(folder_of, settings.data_dir),
         forget=partial(_forget, settings, clock),
-        addresses=partial(addresses, files.live, Servers(settings.data_dir / "servers")),
+        addresses=partial(addresses, files.live, servers),
+        servers=partial(by_server, files.live, servers),
     )
 
 

@@ -9,21 +9,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.access import folder_of, server_db
+from memory_mcp.access import folder_of
 from memory_mcp.app.access import use_data_dir
 from memory_mcp.app.composition import App, embedding_options
+from memory_mcp.app.older_servers import database_kinds
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.families import registry
 from memory_mcp.families.context import open_database
 from memory_mcp.families.family import Family
 from memory_mcp.families.portals.opening import create_portals
-from memory_mcp.sessions import live_db
 from memory_mcp.settings import Settings
-from memory_mcp.sync import hub as hubs
 
 if TYPE_CHECKING:
-    from memory_mcp.engines.sqlite.database_kind import DatabaseKind
     from memory_mcp.maintenance import Backup, Doctor, Layout, MigrationRun, Restore
 
 
@@ -86,8 +84,3 @@ def _layout(settings: Settings, families: Iterable[Family[Any]]) -> Layout:
     from memory_mcp import maintenance
 
     return maintenance.Layout(settings.data_dir, settings.vault_path, database_kinds(families))
-
-
-def database_kinds(families: Iterable[Family[Any]]) -> tuple[DatabaseKind, ...]:
-    """Every kind of SQLite file in a data directory: the server's own, a hub's, and those that families declare."""
-    return (server_db.FILE, live_db.FILE, hubs.FILE, *(kind for family in families for kind in family.databases))

@@ -3,6 +3,7 @@
 import os
 import re
 import select
+import shlex
 import socket
 import subprocess
 import sys
@@ -19,11 +20,11 @@ from memory_mcp.cli.common import AsJson, DataDir, chosen_settings
 from memory_mcp.cli.output import print_json
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.errors import Unavailable
+from memory_mcp.relay.link import LOG
 from memory_mcp.settings import Settings
 
 START_TIMEOUT_S = 60.0
 MAX_MESSAGE_BYTES = 65_536
-LOG = "server.log"  # in the data directory: the log of a server that this command starts
 NEW_KEY = re.compile(r"^ +(mmcp_\S+)$", re.MULTILINE)
 
 
@@ -41,7 +42,7 @@ def open_web_app(
     if base is None:
         pid, message = _start(chosen)
         base = _address(chosen)
-        _print_start(pid, message)
+        _print_start(pid, message, data_dir)
     if base is None:
         raise Unavailable(f"The server does not respond. Its log is {chosen.data_dir / LOG}")
     link = _link(chosen, base)
@@ -72,7 +73,7 @@ def _start(chosen: Settings) -> tuple[int, str]:
     command += ["--data-dir", str(chosen.data_dir), "--port", str(port)]
     make_private_folder(chosen.data_dir)
     reading, writing = os.pipe()
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     with os.fdopen(os.open(chosen.data_dir / LOG, flags, 0o600), "wb") as log:
         server = subprocess.Popen(
             command,
@@ -107,10 +108,10 @@ def _last_line(log: Path) -> str:
     return (log.read_text(encoding="utf-8", errors="replace").strip().splitlines() or [""])[-1]
 
 
-def _print_start(pid: int, message: str) -> None:
+def _print_start(pid: int, message: str, data_dir: Path | None) -> None:
     """To stderr, so that stdout has the link alone."""
-    end = f"taskkill /PID {pid}" if os.name == "nt" else f"kill {pid}"
-    typer.echo(f"A server runs in the background now. This ends it: {end}", err=True)
+    end = "memory-mcp stop" if data_dir is None else f"memory-mcp stop --data-dir {shlex.quote(str(data_dir))}"
+    typer.echo(f"A server runs in the background now (process {pid}). This ends it: {end}", err=True)
     if key := NEW_KEY.search(message):
         typer.echo(f"A key for clients over HTTP, shown this once: {key[1]}", err=True)
 

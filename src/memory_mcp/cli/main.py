@@ -18,6 +18,7 @@ from memory_mcp.cli import (
     memories,
     models,
     portal,
+    servers,
     settings_help,
     stores,
     sync,
@@ -39,6 +40,8 @@ cli.command()(memories.search)
 cli.command()(memories.add)
 cli.command()(memories.show)
 cli.command()(memories.stats)
+cli.command()(servers.ps)
+cli.command()(servers.stop)
 cli.command("open")(browser.open_web_app)
 cli.command("list")(editing.list_memories)
 cli.command()(editing.edit)
@@ -87,7 +90,7 @@ def root(
 @cli.command(context_settings=settings_help.CONTEXT, add_help_option=False)
 def serve(context: typer.Context) -> None:
     """Serve MCP over stdio, or over HTTP with --transport http."""
-    from memory_mcp import __main__ as start
+    from memory_mcp import start
 
     if settings_help.is_wanted(context.args):
         settings_help.show("serve", start.DESCRIPTION)
@@ -97,7 +100,7 @@ def serve(context: typer.Context) -> None:
 @cli.command(context_settings=settings_help.CONTEXT, add_help_option=False)
 def hub(context: typer.Context) -> None:
     """Serve the hub that nodes sync through, with a data directory of its own."""
-    from memory_mcp import __main__ as start
+    from memory_mcp import start
 
     if settings_help.is_wanted(context.args):
         settings_help.show("hub", start.HUB_DESCRIPTION, start.HUB_SETTINGS, start.hub_defaults())

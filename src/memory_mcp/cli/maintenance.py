@@ -31,6 +31,7 @@ from memory_mcp.families.maintenance import Finding
 from memory_mcp.families.registry import FAMILIES
 from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.model import Diagnosis
+from memory_mcp.relay.link import LOG
 
 NO_BACKUP = "No backup was written; an earlier one is unchanged. The same command starts again."
 NO_EXPORT = "No folder was written. The same command starts again."
@@ -110,9 +111,12 @@ def doctor(
     found = Diagnosis({"settings": 1, **found.checked}, (*trouble, *found.findings))
     if as_json:
         shown = [vars(one) for one in found.findings]
-        print_json({"well": found.is_well, "checked": found.checked, "findings": shown})
+        log = str(chosen.data_dir / LOG)
+        print_json({"well": found.is_well, "checked": found.checked, "findings": shown, "server_log": log})
     else:
         _show(found, repair=repair)
+        if (chosen.data_dir / LOG).exists():
+            typer.echo(f"The log of servers in the background is {chosen.data_dir / LOG}")
     if found.problems:
         raise typer.Exit(1)
 

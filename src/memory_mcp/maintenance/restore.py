@@ -28,6 +28,8 @@ from memory_mcp.maintenance import archive
 from memory_mcp.maintenance.layout import STORES, USERS, Layout
 from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry, RestoreResult
 from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing, track
+from memory_mcp.relay import link
+from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.sync import LINK_FILE
 
 STAGED = ".restoring-"
@@ -39,7 +41,7 @@ KEYS_NOTICE = (
     "shows them, memory-mcp keys revoke revokes one."
 )
 MIN_FREE_BYTES = 50 * 1024 * 1024  # after the restore
-NOT_REPLACED = {LOCK, RESTORING, "backups", "imports", "exports", LINK_FILE}  # not in backups
+NOT_REPLACED = {LOCK, RESTORING, "backups", "imports", "exports", "shared", LINK_FILE}  # not in backups
 _SIBLINGS = ("", *sibling_files.SUFFIXES, ".lock")  # of a SQLite file
 
 
@@ -57,9 +59,10 @@ class Restore:
         """Replace the data directory's contents by the backup's, and move the former contents aside.
 
         Changes nothing and raises Invalid if any part of the backup is damaged or of an unknown version; Unavailable
-        while servers run on the data directory.
+        while servers run on the data directory. A shared server without clients ends for it.
         """
         data_dir = self._layout.data_dir
+        link.request(ServerSocket(str(data_dir)), "stop_if_idle")
         with (
             archive.open_backup(file, self._layout.kinds) as reading,
             exclusive(data_dir, LOCK_TIMEOUT_S),

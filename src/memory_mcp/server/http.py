@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
+import os
 import re
+import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 import anyio
 from fastapi import FastAPI
@@ -23,8 +26,8 @@ from memory_mcp import __version__
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import new_id
-from memory_mcp.errors import AppError, Invalid
-from memory_mcp.server import http_server, pages, rest, sdk, shutdown, startup_message
+from memory_mcp.errors import Invalid
+from memory_mcp.server import housekeeping, http_server, pages, rest, sdk, shutdown, startup_message
 from memory_mcp.server.disconnects import DISCONNECT, Disconnect
 from memory_mcp.server.metrics import Metrics
 from memory_mcp.server.middleware.authentication import AuthenticationMiddleware
@@ -35,12 +38,13 @@ from memory_mcp.server.middleware.rate_limit import RateLimitMiddleware
 from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import CALLER, Line, local_caller
+from memory_mcp.server.shared.hello import Hello
+from memory_mcp.server.shared.listener import RelayListener, claim_socket
 from memory_mcp.sessions import Connection
 
 log = logging.getLogger(__name__)
 
 KEY_CHECK_INTERVAL_S = 0.5  # between two checks of the keys of open streams
-HOUSEKEEPING_INTERVAL_S = 60.0  # between two cleanups of idle sessions and stopped servers
 
 
 def run(app: App) -> None:
@@ -50,6 +54,7 @@ def run(app: App) -> None:
     listening = http_server.bind(settings)
     port = listening.getsockname()[1]
     new_key = _first_key(app)
+    app.servers.kind = "http"
     app.clients.serve_at(settings.public_url or f"http://{settings.url_host}:{port}")
     sys.stdout.write(startup_message.text(settings, port, new_key, _first_sign_in(app)))
     sys.stdout.flush()
@@ -70,6 +75,7 @@ class HttpServer:
         )
         self._sse = SseServerTransport("/mcp/messages")
         self._sse_lines: set[anyio.CancelScope] = set()
+        self._relays: RelayListener | None = None  # if no other server serves the stdio clients
         self._ending: set[asyncio.Task[None]] = set()
         self._metrics = Metrics(app, self.mcp.pools)
         self.mcp.running.on_call.append(self._metrics.count)
@@ -138,6 +144,8 @@ class HttpServer:
 
     async def close_streams(self) -> None:
         """End every open stream, so that the server does not wait for clients to disconnect."""
+        if self._relays:
+            await self._relays.hand_over()  # before calls are cancelled: theirs go on at the next server
         self.mcp.listeners.close()
         self.mcp.cancel_calls()
         self.app.state.downloads.closing = True
@@ -150,19 +158,13 @@ class HttpServer:
         self.mcp.start_notifications()
         app = self._app
         http_server.allow_threads(app.settings)
-        chores: tuple[Callable[[], None], ...] = (
-            app.sessions.end_idle,
-            app.sessions.end_stale,
-            app.sessions.delete_expired,
-            app.clients.flush,
-            app.clients.delete_stale,
-            app.analytics.flush,
-            app.access.limits.delete_unused,
-            *app.housekeeping(),
-        )
         async with self._manager.run(), anyio.create_task_group() as tasks:
-            tasks.start_soon(_repeat, min(HOUSEKEEPING_INTERVAL_S, app.settings.session_idle / 4), chores)
-            tasks.start_soon(_repeat, KEY_CHECK_INTERVAL_S, (self._disconnect_refused,))
+            self._relays = claim_socket(self.mcp)
+            if self._relays:
+                self._relays.verbs["stop"] = _stop
+                tasks.start_soon(self._relays.run)
+            tasks.start_soon(housekeeping.run, app)
+            tasks.start_soon(housekeeping.repeat, KEY_CHECK_INTERVAL_S, (self._disconnect_refused,))
             yield
             tasks.cancel_scope.cancel()
 
@@ -236,16 +238,10 @@ class _Asgi:
         await self._app(scope, receive, send)
 
 
-async def _repeat(interval_s: float, chores: Iterable[Callable[[], None]]) -> None:
-    while True:
-        await anyio.sleep(interval_s)
-        for chore in chores:
-            try:
-                await anyio.to_thread.run_sync(chore)
-            except AppError as exc:
-                log.warning("Housekeeping failed and will be tried again: %s", exc.message)
-            except Exception:  # a bug in it must not stop the server
-                log.exception("Housekeeping failed")
+async def _stop(hello: Hello) -> dict[str, Any]:
+    """End as on a signal, after the answer."""
+    asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGTERM)
+    return {"pid": os.getpid()}
 
 
 def _origins(hosts: list[str]) -> str:

@@ -10,7 +10,7 @@ import os
 import re
 import select
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
@@ -54,24 +54,32 @@ class Answers(_End):
         self._given_up = False
         self._pending: set[types.RequestId] = set()
         self._fewer = anyio.Event()
+        self.muted: set[Any] = set()  # ids of requests that the client has not made itself: it gets no answer
 
     async def send(self, item: SessionMessage, /) -> None:
-        line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        id_ = getattr(item.message, "id", None)
+        if self.muted and id_ in self.muted:
+            self.muted.discard(id_)
+        else:
+            await self.send_line(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+        self.remove_pending(id_)
+
+    async def send_line(self, line: bytes) -> None:
+        """Raises BrokenResourceError if the client no longer reads."""
         async with self._lock:
             if not self._given_up:
-                await self._write(line)
+                await self._write(line + b"\n")
         if self._given_up:
             raise anyio.BrokenResourceError
-        self.remove_pending(getattr(item.message, "id", None))
 
     async def _write(self, line: bytes) -> None:
         try:
             with anyio.CancelScope(shield=True) as self._writing:  # half a line would spoil the next one
                 await _write(self._fd, line, self._max_bytes)
         except OSError:  # the client has closed its end
-            self._give_up()
+            self.give_up()
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
         """Stop writing, and wake all that wait for answers to be written: the client no longer reads."""
         self._given_up = True
         self._fewer.set()
@@ -97,7 +105,7 @@ class Answers(_End):
         with anyio.move_on_after(DRAIN_TIMEOUT_S):
             await self.wait_for_pending(0)
             return
-        self._give_up()
+        self.give_up()
 
 
 class Requests(_End):
@@ -107,6 +115,7 @@ class Requests(_End):
         self._fd = fd
         self._answers = answers
         self._lines: list[bytes] = []  # read and not handed on yet, the next one last
+        self.hands_over = False  # another server goes on: half a line is not handled, nor is an open stream ended
         self._begun = bytearray()  # a line whose end has not been read
         self._too_long = False  # whether that line is over the limit: the rest of it is dropped
 
@@ -135,6 +144,10 @@ class Requests(_End):
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
+    def prepend(self, lines: Sequence[bytes]) -> None:
+        """Lines to handle before those that are read."""
+        self._lines[:0] = reversed(lines)
+
     def _track(self, message: types.JSONRPCMessage) -> None:
         if isinstance(message, types.JSONRPCRequest) and message.method != "subscriptions/listen":
             self._answers.add_pending(message.id)
@@ -144,8 +157,10 @@ class Requests(_End):
     async def _next_line(self) -> bytes:
         while not self._lines:
             chunk = await _read(self._fd)
-            if not chunk and not self._begun:
+            if not chunk and (self.hands_over or not self._begun):
                 await self._answers.settle()
+                if self.hands_over:
+                    self._answers.give_up()
                 raise anyio.EndOfStream
             self._take(chunk or b"\n")  # the last line may lack its end
         return self._lines.pop()

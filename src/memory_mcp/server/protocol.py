@@ -95,18 +95,25 @@ class McpServer:
         tool = self._tools.get(name)
         return schemas.listed_input(tool) if tool else None
 
+    def tool(self, name: object) -> Tool | None:
+        return self._tools.get(name) if isinstance(name, str) else None
+
     async def serve(
         self,
         line: request_context.Line,
         read: ReadStream[SessionMessage | Exception],
         write: WriteStream[SessionMessage],
+        *,
+        is_handed_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Serve one client over a pair of streams until it leaves, then end its sessions."""
+        """Serve one client over a pair of streams until it leaves, then end its sessions, unless it goes on at the next
+        server."""
         try:
             await serve_dual_era_loop(self.server, read, write, lifespan_state=line)
         finally:
+            end = self.app.sessions.hand_over if is_handed_over() else self.app.sessions.close
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self.app.sessions.close, line.connection)
+                await anyio.to_thread.run_sync(end, line.connection)
 
     def start_notifications(self) -> None:
         """Send changes to clients from now on, also those other servers make. Call inside the event loop."""

@@ -1,8 +1,19 @@
 """Sessions: connected clients, the session of each call, and the cleanup when a session ends."""
 
-from memory_mcp.sessions.clients import Clients, addresses
+from memory_mcp.sessions.clients import Clients, addresses, by_server
 from memory_mcp.sessions.model import Client, Connection, Session, Transport
 from memory_mcp.sessions.operations import Sessions
-from memory_mcp.sessions.servers import Servers
+from memory_mcp.sessions.servers import RunningServer, Servers
 
-__all__ = ["Client", "Clients", "Connection", "Servers", "Session", "Sessions", "Transport", "addresses"]
+__all__ = [
+    "Client",
+    "Clients",
+    "Connection",
+    "RunningServer",
+    "Servers",
+    "Session",
+    "Sessions",
+    "Transport",
+    "addresses",
+    "by_server",
+]

@@ -10,7 +10,7 @@ from memory_mcp.clock import Clock, stamp, utc_now
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.sessions.model import Client, Connection
-from memory_mcp.sessions.servers import Servers
+from memory_mcp.sessions.servers import RunningServer, Servers
 from memory_mcp.sessions.storage import clients as storage
 
 log = logging.getLogger(__name__)
@@ -184,6 +184,13 @@ class Clients:
     def _is_here(self, client_id: str) -> bool:
         with self._guard:
             return client_id in self._here
+
+
+def by_server(db: Database, servers: Servers) -> list[tuple[RunningServer, list[Client]]]:
+    """The running servers with their clients, the oldest server first."""
+    running = servers.running()
+    with db.read() as tx:
+        return [(server, storage.all_of(tx, server.id)) for server in running]
 
 
 def addresses(db: Database, servers: Servers) -> list[str]:

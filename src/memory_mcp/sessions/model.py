@@ -18,6 +18,7 @@ class Connection:
     announced_session: str | None = None  # by clientInfo.extra.sessionId in the handshake
     client: str = ""  # the client's name, by clientInfo in the handshake
     closed: bool = False
+    relay: str | None = None  # the relay that it comes through: its sessions outlive this server
     streams: int = 0  # open ones, which keep the connection in use without calls
     id: str = field(default_factory=new_id)
 

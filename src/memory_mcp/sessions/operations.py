@@ -50,7 +50,8 @@ class Sessions:
 
     A connection holds a session from the first write, or from the first use if other connections may use the name,
     until the connection closes. The data of a session is deleted when no connection of any process holds it any more.
-    A server that was killed is recognized by its free lock file, and the next one to start ends its sessions.
+    A server that was killed is recognized by its free lock file, and the next one to start ends its sessions. Those of
+    a relay belong to its own lock file: they stay while the relay looks for another server.
     """
 
     def __init__(self, db: Database, servers: Servers, *, persist: bool, persist_days: int, idle_seconds: int) -> None:
@@ -150,11 +151,30 @@ class Sessions:
         with self._changing:
             connection.closed = True
             self._release([held for held in self._held if held.connection_id == connection.id])
+            if connection.relay:
+                with self._db.write() as tx:
+                    storage.remove_server(tx, connection.relay)
+
+    def resume(self, connection: Connection) -> None:
+        """Hold what a relay's connection held at the server before this one."""
+        with self._changing, self._db.read() as tx:
+            held = [
+                Hold(connection.id, user, session, bool(is_named))
+                for _, user, session, is_named in storage.held_by(tx, str(connection.relay))
+            ]
+            with self._guard:
+                self._held |= {one: _Used(connection, time.monotonic()) for one in held}
+
+    def hand_over(self, connection: Connection) -> None:
+        """Leave the sessions of a relay's connection to the next server."""
+        with self._changing, self._guard:
+            connection.closed = True
+            self._held = {held: used for held, used in self._held.items() if used.connection is not connection}
 
     def close_all(self) -> None:
         """Release all sessions of this server, which stops."""
         with self._changing:
-            self._release(list(self._held))
+            self._release([held for held, used in self._held.items() if not used.connection.relay])
             if self._servers.is_this_registered:
                 with self._db.write() as tx:
                     storage.remove_server(tx, self._servers.this)
@@ -202,28 +222,34 @@ class Sessions:
     def _hold_again(self, db: Database) -> None:
         """Store this server's holds again, if another process deleted the file."""
         with self._guard:
-            held = list(self._held)
+            held = {one: self._holder_of(used.connection) for one, used in self._held.items()}
         if not held:
             return
         with db.write() as tx:
-            storage.add_server(tx, self._servers.this, self._persist)
-            for one in held:
-                storage.hold(tx, self._servers.this, *one)
+            for one, holder in held.items():
+                storage.add_server(tx, holder, self._persist)
+                storage.hold(tx, holder, *one)
 
     def _hold(self, held: Hold, connection: Connection) -> None:
         self._servers.register_this()
         with self._db.write() as tx:
-            storage.add_server(tx, self._servers.this, self._persist)
-            storage.hold(tx, self._servers.this, *held)
+            storage.add_server(tx, self._holder_of(connection), self._persist)
+            storage.hold(tx, self._holder_of(connection), *held)
         with self._guard:
             self._held[held] = _Used(connection, time.monotonic())
+
+    def _holder_of(self, connection: Connection) -> str:
+        """Whose lock file shows that the sessions of a connection are in use."""
+        return connection.relay or self._servers.this
 
     def _release(self, holds: Sequence[Hold]) -> None:
         """Release holds. If that fails they stay held, and `end_idle` tries again."""
         if not holds:
             return
         with self._db.write() as tx:
-            self._release_in(tx, self._servers.this, holds, self._persist)
+            for holder in {self._holder_of(self._held[held].connection) for held in holds}:
+                of_it = [held for held in holds if self._holder_of(self._held[held].connection) == holder]
+                self._release_in(tx, holder, of_it, self._persist)
         with self._guard:
             for held in holds:
                 self._held.pop(held, None)

@@ -1,11 +1,27 @@
 """The running servers of a data directory: each holds a lock file, which the system frees however the server ends."""
 
+import json
+import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
-from memory_mcp.clock import new_id
+from memory_mcp import __version__
+from memory_mcp.clock import new_id, stamp, utc_now
 from memory_mcp.engines.files.lock import FileLock
+
+ServerKind = Literal["stdio", "shared", "http"]
+
+
+@dataclass(frozen=True)
+class RunningServer:
+    id: str
+    pid: int
+    kind: ServerKind
+    version: str
+    started_at: str
 
 
 class Servers:
@@ -13,6 +29,7 @@ class Servers:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.kind: ServerKind = "stdio"  # what this server is; set before it is registered
         self.this = new_id()
         self._registered: ExitStack | None = None
 
@@ -21,12 +38,25 @@ class Servers:
         return self._registered is not None
 
     def register_this(self) -> None:
-        """Hold the lock file by which other servers see that this one runs."""
+        """Hold the lock file by which other processes see that this server runs, and what it is."""
         if self._registered is None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             registered = ExitStack()
-            registered.enter_context(self._lock_of(self.this).acquire())
+            lock = self._lock_of(self.this)
+            registered.enter_context(lock.acquire())
+            this = RunningServer(self.this, os.getpid(), self.kind, __version__, stamp(utc_now()))
+            lock.write_note(json.dumps(asdict(this)))
             self._registered = registered
+
+    def running(self) -> list["RunningServer"]:
+        """Every server that runs, the oldest first. Servers of versions that wrote no note are not among them."""
+        found = []
+        for path in self._folder.glob("*.lock"):
+            with suppress(ValueError, TypeError):  # it has no note, or that of a version with other fields
+                server = RunningServer(**json.loads(self._lock_of(path.stem).note()))
+                if self.is_running(path.stem):
+                    found.append(server)
+        return sorted(found, key=lambda server: server.started_at)
 
     def close(self) -> None:
         if self._registered is not None:

@@ -50,7 +50,10 @@ def holders(folder: Path) -> list[int]:
 
 def _in_use(processes: list[int]) -> str:
     named = f" (process {', '.join(map(str, processes))})" if processes else ""
-    return f"Servers are running on this data directory{named}. Stop them, or close the clients that started them."
+    return (
+        f"Servers are running on this data directory{named}. `memory-mcp stop` stops those in the background; close "
+        "the clients that started the others."
+    )
 
 
 @contextmanager

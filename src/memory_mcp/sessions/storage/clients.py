@@ -46,6 +46,14 @@ def of(tx: Read, user: str) -> list[tuple[str, Client]]:
     return [(server, Client(*rest)) for server, *rest in rows]
 
 
+def all_of(tx: Read, server_id: str) -> list[Client]:
+    """The clients of a server, the longest connected first."""
+    rows = tx.all(
+        f"SELECT {_COLUMNS} FROM clients WHERE server_id = :server ORDER BY started_at, id", {"server": server_id}
+    )
+    return [Client(*row) for row in rows]
+
+
 def servers(tx: Read) -> list[str]:
     return [id_ for (id_,) in tx.all("SELECT server_id FROM clients UNION SELECT server_id FROM addresses")]
 

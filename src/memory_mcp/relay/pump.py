@@ -1,0 +1,281 @@
+"""Moves messages between a client's streams and the shared server, and survives the server's end."""
+
+import os
+import select
+import signal
+import socket
+import stat
+import sys
+import time
+from collections import deque
+
+from memory_mcp.relay import link
+from memory_mcp.relay.conversation import Conversation, Request
+from memory_mcp.relay.options import NotShared, Options
+from memory_mcp.relay.server_socket import ServerSocket, hold_presence, remove_presence
+
+CONTROL = b'{"memory-mcp":'  # how messages to the relay itself begin
+MAX_READ_BYTES = 65_536
+SAFE_WRITE_BYTES = 4096  # a pipe that is ready accepts this much without blocking (PIPE_BUF)
+MAX_LINE_BYTES = 16 * 1024 * 1024  # longer lines are passed on in parts, and refused by the server
+MAX_WAITING_BYTES = 1024 * 1024  # read from one side before the other side accepts it
+MAX_END_S = 10.0  # from the end of the client's input to the end of this process
+MAX_RECONNECT_S = 30.0
+POLL_INTERVAL_S = 2.0  # between two looks at the parent process, where the system sends no event
+READABLE = select.POLLIN | select.POLLHUP | select.POLLERR if hasattr(select, "poll") else 0
+
+
+class Ended(Exception):
+    """Nothing is left to do."""
+
+
+class Pump:
+    def __init__(self, options: Options, client_in: int, client_out: int) -> None:
+        self._options = options
+        self._server = ServerSocket(options.data_dir)
+        self._id = os.urandom(16).hex()
+        self._in, self._out = client_in, client_out
+        self._wire: socket.socket | None = None
+        self._conversation = Conversation()
+        self._begun = b""  # a line of the client whose end has not been read
+        self._received = b""  # of the server, to the start of a line that is not complete
+        self._to_server: deque[tuple[bytes, Request | None]] = deque()
+        self._written_bytes = 0  # of the first line in it
+        self._to_client = bytearray()
+        self._server_reads = True
+        self._client_has_ended = False
+        self._input_is_closed = False  # and the server knows
+        self._reconnects_on_demand = False
+        self._deadline: float | None = None
+        self._parent = os.getppid()
+        self._parent_handle = _open_process(self._parent)
+        self._signalled, self._signal = os.pipe()  # Python's handlers run between two polls only: this wakes one
+
+    def connect(self) -> None:
+        """Reach the server, or start one. Raises NotShared."""
+        self._server.prepare()
+        self._presence = hold_presence(self._options.data_dir, self._id)
+        try:
+            self._attach(link.reach(self._options, self._server, self._hello()))
+        except NotShared:
+            self._remove_presence()
+            raise
+
+    def run(self) -> int:
+        """Until the client or the server ends the conversation. Returns the exit code."""
+        self._max_write_bytes = None if _make_nonblocking(self._out) else SAFE_WRITE_BYTES
+        os.set_blocking(self._signal, False)
+        signal.set_wakeup_fd(self._signal)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: self._end_input())
+        try:
+            while True:
+                self._move()
+        except Ended:
+            return 0
+        except NotShared as exc:
+            sys.stderr.write(f"memory-mcp: The server has ended, and no other can be started: {exc}.\n")
+            return 1
+        finally:
+            self._remove_presence()
+
+    def _hello(self) -> dict[str, object]:
+        return link.greeting(
+            arguments=self._options.server_arguments,
+            environ=self._options.environ,
+            connection=self._id,
+            setup=self._conversation.setup(),
+            lost=self._conversation.take_lost(),
+        )
+
+    def _attach(self, reached: link.Link) -> None:
+        self._wire = reached.wire
+        self._wire.setblocking(False)
+        self._received, self._written_bytes, self._server_reads = b"", 0, True
+        self._input_is_closed = self._reconnects_on_demand = False
+        self._receive(reached.received)
+
+    def _remove_presence(self) -> None:
+        remove_presence(self._options.data_dir, self._id)
+        os.close(self._presence)
+
+    # One round: wait until a side is ready, then read from it or write to it
+
+    def _move(self) -> None:
+        if self._wire is None and (self._to_server or not self._reconnects_on_demand):
+            self._reconnect()
+        self._close_input()
+        for fd, events in self._poll():
+            if fd == self._parent_handle:
+                self._end_input()
+            elif fd == self._signalled:
+                os.read(fd, MAX_READ_BYTES)
+            elif fd == self._in:
+                self._read_client()
+            elif fd == self._out:
+                self._write_client()
+            elif self._wire is not None and fd == self._wire.fileno():
+                if events & select.POLLOUT:
+                    self._write_server(self._wire)
+                if events & READABLE:
+                    self._read_server(self._wire)
+        self._write_at_once()
+        self._end_in_time()
+
+    def _write_at_once(self) -> None:
+        """Without another poll, as most messages can be."""
+        if self._wire is not None and self._to_server and self._server_reads:
+            self._write_server(self._wire)
+        if self._to_client and self._max_write_bytes is None:
+            self._write_client()
+
+    def _poll(self) -> list[tuple[int, int]]:
+        poll = select.poll()
+        poll.register(self._signalled, select.POLLIN)
+        if not self._client_has_ended and sum(len(line) for line, _ in self._to_server) < MAX_WAITING_BYTES:
+            poll.register(self._in, select.POLLIN)
+        if self._to_client:
+            poll.register(self._out, select.POLLOUT)
+        if self._wire is not None:
+            reads = select.POLLIN if len(self._to_client) < MAX_WAITING_BYTES else 0
+            writes = select.POLLOUT if self._to_server and self._server_reads else 0
+            poll.register(self._wire.fileno(), reads | writes)
+        if self._parent_handle is not None and not self._client_has_ended:
+            poll.register(self._parent_handle, select.POLLIN)
+        timeout_s = POLL_INTERVAL_S if self._parent_handle is None or self._deadline else None
+        return poll.poll(None if timeout_s is None else timeout_s * 1000)
+
+    def _end_in_time(self) -> None:
+        if self._parent_handle is None and os.getppid() != self._parent:
+            self._end_input()
+        if self._deadline is not None and time.monotonic() > self._deadline:
+            raise Ended
+        if self._wire is None and self._client_has_ended and not self._to_server and not self._to_client:
+            raise Ended
+
+    # From the client to the server
+
+    def _read_client(self) -> None:
+        chunk = os.read(self._in, MAX_READ_BYTES)
+        if not chunk:
+            if self._begun:
+                self._queue(self._begun + b"\n")  # the last line may lack its end
+            self._begun = b""
+            self._end_input()
+            return
+        *lines, self._begun = (self._begun + chunk).split(b"\n")
+        for line in lines:
+            self._queue(line + b"\n")
+        if len(self._begun) > MAX_LINE_BYTES:
+            self._to_server.append((self._begun, None))
+            self._begun = b""
+
+    def _queue(self, line: bytes) -> None:
+        if line.strip():
+            self._to_server.append((line, self._conversation.note_request(line)))
+
+    def _end_input(self) -> None:
+        """The client has ended, or wants us to. What it sent before is still answered."""
+        self._client_has_ended = True
+        self._deadline = self._deadline or time.monotonic() + MAX_END_S
+
+    def _close_input(self) -> None:
+        if self._client_has_ended and not self._to_server and self._wire is not None and not self._input_is_closed:
+            self._input_is_closed = True
+            try:
+                self._wire.shutdown(socket.SHUT_WR)
+            except OSError:
+                self._lose_server()
+
+    def _write_server(self, wire: socket.socket) -> None:
+        line, request = self._to_server[0]
+        try:
+            self._written_bytes += wire.send(memoryview(line)[self._written_bytes :])
+        except BlockingIOError:
+            return
+        except OSError:  # it ends: what it still sends is read first
+            self._server_reads = False
+            return
+        if self._written_bytes == len(line):
+            self._to_server.popleft()
+            self._written_bytes = 0
+            if request is not None:
+                request.is_sent = True
+
+    # From the server to the client
+
+    def _read_server(self, wire: socket.socket) -> None:
+        try:
+            chunk = wire.recv(MAX_READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if not chunk:
+            self._lose_server()
+            return
+        self._receive(chunk)
+
+    def _receive(self, chunk: bytes) -> None:
+        *lines, self._received = (self._received + chunk).split(b"\n")
+        for line in lines:
+            self._pass_on(line)
+
+    def _pass_on(self, line: bytes) -> None:
+        if line.startswith(CONTROL):
+            self._follow(line)
+            return
+        self._conversation.note_answer(line)
+        self._to_client += line + b"\n"
+
+    def _follow(self, line: bytes) -> None:
+        if b'"goodbye"' in line:  # a person has disconnected this client
+            self._write_client()
+            raise Ended
+        self._reconnects_on_demand = True  # a person has stopped the server
+
+    def _write_client(self) -> None:
+        try:
+            del self._to_client[: os.write(self._out, self._to_client[: self._max_write_bytes])]
+        except BlockingIOError:
+            return
+        except OSError:  # the client has closed its end
+            raise Ended from None
+
+    # The server's end
+
+    def _lose_server(self) -> None:
+        if self._wire is not None:
+            self._wire.close()
+        self._wire, self._written_bytes, self._received = None, 0, b""
+        if self._client_has_ended and self._conversation.is_settled:
+            self._reconnects_on_demand = True
+
+    def _reconnect(self) -> None:
+        deadline = time.monotonic() + MAX_RECONNECT_S
+        hello = self._hello()
+        while True:
+            try:
+                self._attach(link.reach(self._options, self._server, hello))
+                return
+            except NotShared:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+
+def _make_nonblocking(fd: int) -> bool:
+    """True for pipes and sockets. A terminal stays blocking: other programs share it and do not expect the change."""
+    mode = os.fstat(fd).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return False
+    os.set_blocking(fd, False)
+    return True
+
+
+def _open_process(pid: int) -> int | None:
+    """A handle that is readable when the process has ended."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,131 @@
+"""The Unix socket of a data directory's shared server: where it is, how to connect to it and how to create it."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from memory_mcp.relay.options import NotShared
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # the module is simply absent there
+
+FOLDER = "shared"  # in the data directory
+SOCKET = "server.sock"
+START_LOCK = "start.lock"
+MAX_PATH_BYTES = 100  # of a socket; every system accepts this much
+BACKLOG = 128
+
+
+class ServerSocket:
+    def __init__(self, data_dir: str) -> None:
+        self.folder = os.path.join(data_dir, FOLDER)
+        self.path = os.path.join(self.folder, SOCKET)
+
+    def prepare(self) -> None:
+        """Create the folder. Raises NotShared where there can be no shared server."""
+        if fcntl is None or not hasattr(socket, "AF_UNIX"):
+            raise NotShared("this system has no Unix sockets")
+        if len(os.fsencode(self.path)) > MAX_PATH_BYTES and not os.path.isdir("/proc/self/fd"):
+            raise NotShared("the path of the data directory is too long for a socket")
+        try:
+            make_private_folders(self.folder)
+            found = os.stat(self.folder)
+            is_private = found.st_uid == os.getuid() and not found.st_mode & 0o077
+        except OSError as exc:
+            raise NotShared(f"the data directory cannot be written ({exc.strerror})") from None
+        if not os.path.isdir(self.folder):
+            raise NotShared(f"{FOLDER} in the data directory is no folder")
+        if not is_private:
+            raise NotShared(f"other users can enter the folder {FOLDER}/ of the data directory")
+        if not os.access(self.folder, os.W_OK):
+            raise NotShared("the data directory cannot be written")
+
+    def connect(self) -> socket.socket | None:
+        """None if no server listens."""
+        if not hasattr(socket, "AF_UNIX"):
+            return None
+        wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with self._short_path() as path:
+                wire.connect(path)
+        except OSError:
+            wire.close()
+            return None
+        return wire
+
+    def listen(self) -> socket.socket:
+        """Create the socket in place of one that no server listens on. Only while holding `lock`."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with self._short_path() as path:
+            listening.bind(path)
+        os.chmod(self.path, 0o600)
+        listening.listen(BACKLOG)
+        return listening
+
+    def identity(self) -> tuple[int, int] | None:
+        """Which file the socket is now; None if there is none."""
+        try:
+            found = os.lstat(self.path)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def remove(self, identity: tuple[int, int] | None) -> None:
+        """Remove the socket, unless it is another server's by now. Only while holding `lock`."""
+        if identity == self.identity():
+            with suppress(OSError):
+                os.unlink(self.path)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """While one process creates or removes the socket, the others wait."""
+        handle = os.open(os.path.join(self.folder, START_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    @contextmanager
+    def _short_path(self) -> Iterator[str]:
+        """The path, or an equivalent one that is short enough for a socket."""
+        if len(os.fsencode(self.path)) <= MAX_PATH_BYTES:
+            yield self.path
+            return
+        folder = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield f"/proc/self/fd/{folder}/{SOCKET}"
+        finally:
+            os.close(folder)
+
+
+def make_private_folders(path: str) -> None:
+    """Create a folder and those above it that are missing, all for this user alone."""
+    if not os.path.isdir(path):
+        make_private_folders(os.path.dirname(path))
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+
+
+def hold_presence(data_dir: str, id_: str) -> int:
+    """Hold the lock file by which servers see that the relay `id_` runs. Returns its handle."""
+    folder = os.path.join(data_dir, "servers")
+    make_private_folders(folder)
+    path = os.path.join(folder, f"{id_}.lock")
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):  # a server took it for that of a stopped one, before it was locked
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                return handle
+        os.close(handle)
+
+
+def remove_presence(data_dir: str, id_: str) -> None:
+    with suppress(OSError):
+        os.unlink(os.path.join(data_dir, "servers", f"{id_}.lock"))

@@ -1,0 +1,40 @@
+"""Work that a server which runs for long does again and again."""
+
+import logging
+from collections.abc import Callable, Iterable
+
+import anyio
+import anyio.to_thread
+
+from memory_mcp.app import App
+from memory_mcp.errors import AppError
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 60.0  # between two cleanups of idle sessions and stopped servers
+
+
+async def run(app: App) -> None:
+    chores: tuple[Callable[[], None], ...] = (
+        app.sessions.end_idle,
+        app.sessions.end_stale,
+        app.sessions.delete_expired,
+        app.clients.flush,
+        app.clients.delete_stale,
+        app.analytics.flush,
+        app.access.limits.delete_unused,
+        *app.housekeeping(),
+    )
+    await repeat(min(INTERVAL_S, app.settings.session_idle / 4), chores)
+
+
+async def repeat(interval_s: float, chores: Iterable[Callable[[], None]]) -> None:
+    while True:
+        await anyio.sleep(interval_s)
+        for chore in chores:
+            try:
+                await anyio.to_thread.run_sync(chore)
+            except AppError as exc:
+                log.warning("Housekeeping failed and will be tried again: %s", exc.message)
+            except Exception:  # a bug in it must not stop the server
+                log.exception("Housekeeping failed")

@@ -1,0 +1,100 @@
+"""The first message of a relay: what belongs to its connection. docs/shared-server.md describes it."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from memory_mcp import settings
+from memory_mcp.app import App
+from memory_mcp.caller import LOCAL_USER, Caller, parse_scopes
+from memory_mcp.clock import new_id
+from memory_mcp.errors import AppError, Invalid
+from memory_mcp.families import registry
+from memory_mcp.relay.link import KEY, PROTOCOL
+from memory_mcp.server.request_context import Line
+from memory_mcp.sessions import Connection
+
+OF_CONNECTION = {"families", "scopes", "session_id", "shared"}
+"""Settings that may differ between the stdio clients of a shared server."""
+OF_HTTP = {
+    *("transport", "host", "port", "auth", "allowed_hosts", "public_url", "forwarded_allow_ips", "rate_limits"),
+    *("session_idle", "max_sessions", "max_user_sessions", "max_user_streams", "header_seconds", "body_seconds"),
+    *("send_seconds", "address_connections", "user_connections"),
+}
+"""Settings without a meaning for stdio clients."""
+OF_SERVER = {"log_level", "shared_idle"}
+"""Settings that clients do not notice: those of the client that starts the shared server count."""
+MAX_HELLO_BYTES = 64 * 1024 * 1024  # it may hold requests that the last server did not answer
+
+
+class LostRequest(BaseModel):
+    """A request that the last server has received and not answered."""
+
+    line: str
+    attempts: int = 1
+
+
+class Hello(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+    protocol: int
+    version: str
+    verb: str = "serve"
+    arguments: list[str] = []
+    environ: Mapping[str, str] = {}
+    connection: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
+    setup: list[dict[str, Any]] = []
+    lost: list[LostRequest] = []
+    payload: dict[str, Any] = {}  # of a verb beside MCP
+
+
+def parse(line: bytes) -> Hello:
+    """Raises Invalid."""
+    try:
+        fields = json.loads(line)
+        if fields.get(KEY) != "hello":
+            raise Invalid("this is no hello of a relay")
+        hello = Hello.model_validate(fields)
+    except (ValueError, AttributeError, ValidationError) as exc:
+        raise Invalid("the hello of the relay cannot be read") from exc
+    if hello.protocol != PROTOCOL:
+        raise Invalid(f"the shared server speaks version {PROTOCOL} of the relay's protocol")
+    return hello
+
+
+def is_newer(version: str, than: str) -> bool:
+    return _numbers(version) > _numbers(than)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
+def line_of(app: App, hello: Hello) -> Line:
+    """The connection that the hello asks for. Raises Invalid if this server's settings are not those of the client."""
+    try:
+        given = settings.parser("memory-mcp serve").parse(hello.arguments)
+        chosen = settings.load(given, hello.environ).settings
+        families = frozenset(registry.chosen(app.families, chosen.families))
+        scopes = parse_scopes(chosen.scopes)
+    except AppError as exc:
+        raise Invalid(exc.message) from exc
+    if other := _differing(app.settings, chosen):
+        raise Invalid(f"these settings differ from the shared server's: {', '.join(other)}")
+    if app.settings.families and not chosen.families:
+        raise Invalid("these settings differ from the shared server's: families")
+    named = chosen.session_id
+    connection = Connection(
+        LOCAL_USER, named or hello.connection or new_id(), own_is_named=named is not None, relay=hello.connection
+    )
+    connection.id = hello.connection or connection.id
+    return Line(Caller(LOCAL_USER, scopes, families), connection, "stdio")
+
+
+def _differing(own: settings.Settings, theirs: settings.Settings) -> list[str]:
+    ignored = OF_CONNECTION | OF_HTTP | OF_SERVER
+    names = [name for name in settings.Settings.model_fields if name not in ignored]
+    return [name for name in names if getattr(own, name) != getattr(theirs, name)]

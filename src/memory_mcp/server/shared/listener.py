@@ -1,0 +1,236 @@
+"""Accepts relays on the data directory's socket, and serves each as a client over stdio."""
+
+import asyncio
+import json
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, cast
+
+import anyio
+
+from memory_mcp import __version__
+from memory_mcp.engines.chdb.peer import identify
+from memory_mcp.errors import Invalid
+from memory_mcp.relay.link import KEY
+from memory_mcp.relay.options import NotShared
+from memory_mcp.relay.server_socket import ServerSocket
+from memory_mcp.server.json_lines import Answers, Requests
+from memory_mcp.server.protocol import McpServer
+from memory_mcp.server.request_context import Line
+from memory_mcp.server.shared import hello as hellos
+from memory_mcp.server.shared.hello import Hello
+from memory_mcp.server.shared.resumption import lines_to_repeat, setup_lines
+
+log = logging.getLogger(__name__)
+
+HELLO_TIMEOUT_S = 10.0
+MAX_HANDOVER_S = 2.0  # for calls that are under way
+MAX_READ_BYTES = 65_536
+AnswerVerb = Callable[[Hello], Awaitable[dict[str, Any]]]
+
+
+class RelayListener:
+    """`verbs` are the requests beside MCP that another process of this user may make, such as stop."""
+
+    def __init__(self, server: McpServer, own: ServerSocket, listening: socket.socket) -> None:
+        self._server = server
+        self._own = own
+        self._listening: socket.socket | None = listening
+        self._identity = own.identity()
+        self._lines: dict[asyncio.Task[None], _RelayLine | None] = {}
+        self._reconnects_on_demand = False
+        self.verbs: dict[str, AnswerVerb] = {}
+        self.left = asyncio.Event()  # set whenever a client has left
+
+    @property
+    def clients(self) -> int:
+        return len(self._lines)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether new clients find this server: its socket was not removed, with the data directory or alone."""
+        return self._listening is not None and self._own.identity() == self._identity
+
+    async def run(self) -> None:
+        """Accept relays until `retire` is called."""
+        loop = asyncio.get_running_loop()
+        while (listening := self._listening) is not None:
+            listening.setblocking(False)
+            try:
+                wire, _ = await loop.sock_accept(listening)
+            except OSError:
+                return
+            task = loop.create_task(self._serve(wire))
+            self._lines[task] = None  # until it has sent its hello
+            task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._lines.pop(task, None)
+        self.left.set()
+        if not task.cancelled() and task.exception():
+            log.error("A connection of a relay failed", exc_info=task.exception())
+
+    def retire(self) -> None:
+        """Accept no more clients: the next relay starts another server. The clients of this one stay."""
+        if self._listening is None:
+            return
+        try:
+            with self._own.lock():
+                self._own.remove(self._identity)
+        except OSError:  # the data directory is gone
+            log.warning("The folder of the shared server's socket is gone")
+        asyncio.get_running_loop().remove_reader(self._listening)
+        self._listening.close()
+        self._listening = None
+
+    async def hand_over(self, *, on_demand: bool = False) -> None:
+        """End every connection so that its relay goes on with the next server: now, or when its client next sends a
+        message. Calls under way are finished first; the relay asks again for the answers of those that take long."""
+        self.retire()
+        self._reconnects_on_demand = on_demand
+        lines = [line for line in self._lines.values() if line is not None]
+        for line in lines:
+            line.end_input()
+        if self._lines:
+            await asyncio.wait(list(self._lines), timeout=MAX_HANDOVER_S)
+        for line in lines:
+            line.cut()
+
+    async def _serve(self, wire: socket.socket) -> None:
+        with wire:
+            wire.setblocking(False)
+            hello = await self._greet(wire)
+            if hello is None:
+                return
+            if hello.verb != "serve":
+                await self._answer_verb(wire, hello)
+                return
+            try:
+                line = hellos.line_of(self._server.app, hello)
+            except Invalid as exc:
+                await _send(wire, {KEY: "refused", "reason": exc.message})
+                return
+            await self._serve_client(_RelayLine(wire, line, hello))
+
+    async def _greet(self, wire: socket.socket) -> Hello | None:
+        """The hello of a relay that this server serves. None if it was refused."""
+        if identify(wire).uid not in (os.getuid(), 0):
+            return None
+        try:
+            with anyio.fail_after(HELLO_TIMEOUT_S):
+                hello = hellos.parse(await _read_line(wire))
+        except Invalid as exc:
+            await _send(wire, {KEY: "refused", "reason": exc.message})
+            return None
+        except TimeoutError:
+            return None
+        if hellos.is_newer(hello.version, __version__):
+            log.info(
+                "A client of version %s gets a server of its version. This one serves its clients to the end.",
+                hello.version,
+            )
+            self.retire()
+        if self._listening is None and hello.verb == "serve":
+            await _send(wire, {KEY: "leaving"})
+            return None
+        return hello
+
+    async def _answer_verb(self, wire: socket.socket, hello: Hello) -> None:
+        answer = self.verbs.get(hello.verb)
+        if answer is None:
+            await _send(wire, {KEY: "refused", "reason": f"the shared server does not know {hello.verb}"})
+        else:
+            await _send(wire, {KEY: "answer", **await answer(hello)})
+
+    async def _serve_client(self, relayed: "_RelayLine") -> None:
+        self._lines[cast("asyncio.Task[None]", asyncio.current_task())] = relayed
+        server, line = self._server, relayed.line
+        server.app.sessions.resume(line.connection)
+        await _send(relayed.wire, {KEY: "welcome", "version": __version__, "pid": os.getpid()})
+        with server.connected.call_on_close(line.connection, relayed.disconnect):
+            await relayed.serve(server)
+        if relayed.is_disconnected:
+            await _send(relayed.wire, {KEY: "goodbye"})
+        elif relayed.is_handed_over and self._reconnects_on_demand:
+            await _send(relayed.wire, {KEY: "paused"})
+        server.connected.flush_soon()
+
+
+def claim_socket(server: McpServer) -> RelayListener | None:
+    """Serve the stdio clients of the data directory too, if no other server does and the settings allow it."""
+    settings = server.app.settings
+    own = ServerSocket(str(settings.data_dir))
+    if settings.shared == "off":
+        return None
+    try:
+        own.prepare()
+        with own.lock():
+            other = own.connect()
+            if other is None:
+                return RelayListener(server, own, own.listen())
+            other.close()
+    except (NotShared, OSError) as exc:
+        log.info("Clients over stdio have servers of their own: %s.", exc)
+    return None
+
+
+class _RelayLine:
+    """A client behind a relay."""
+
+    def __init__(self, wire: socket.socket, line: Line, hello: Hello) -> None:
+        self.wire = wire
+        self.line = line
+        self.hello = hello
+        self.requests: Requests | None = None
+        self.is_handed_over = False
+        self.is_disconnected = False
+        self._scope = anyio.CancelScope()
+
+    async def serve(self, server: McpServer) -> None:
+        answers = Answers(self.wire.fileno())
+        self.requests = Requests(self.wire.fileno(), answers)
+        self.requests.hands_over = self.is_handed_over
+        setup = setup_lines(self.hello, answers)
+        self.requests.prepend([*setup, *await lines_to_repeat(server, self.hello, answers)])
+        with self._scope:
+            await server.serve(self.line, self.requests, answers, is_handed_over=lambda: self.is_handed_over)
+
+    def disconnect(self) -> None:
+        """A person has disconnected this client."""
+        self.is_disconnected = True
+        self._scope.cancel()
+
+    def end_input(self) -> None:
+        """Read no more. What was read is answered; the relay keeps the rest for the next server."""
+        self.is_handed_over = True
+        if self.requests is not None:
+            self.requests.hands_over = True
+        with suppress(OSError):  # the relay has ended
+            self.wire.shutdown(socket.SHUT_RD)
+
+    def cut(self) -> None:
+        """Send no more."""
+        with suppress(OSError):
+            self.wire.shutdown(socket.SHUT_RDWR)
+
+
+async def _read_line(wire: socket.socket) -> bytes:
+    """The first line, after which a relay waits for the answer. Raises Invalid if it is too long or does not end."""
+    loop, received = asyncio.get_running_loop(), bytearray()
+    while not received.endswith(b"\n"):
+        chunk = await loop.sock_recv(wire, MAX_READ_BYTES)
+        received += chunk
+        if not chunk or len(received) > hellos.MAX_HELLO_BYTES:
+            raise Invalid("the hello of the relay is too long or does not end")
+    return bytes(received)
+
+
+async def _send(wire: socket.socket, message: dict[str, Any]) -> None:
+    line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    try:
+        await asyncio.get_running_loop().sock_sendall(wire, line)
+    except OSError:  # the relay has ended
+        log.debug("A relay has ended before it was answered")
